@@ -316,7 +316,7 @@ class Bisected:
     right: bool
 
 
-def _prepared(folder: Path, small: SmallCompiler) -> dict[str, str]:
+def _prepared(folder: Path) -> dict[str, str]:
     """Write recipe, project and build script into a new folder; return the environment
     to bisect in.
     """
@@ -330,7 +330,6 @@ def _prepared(folder: Path, small: SmallCompiler) -> dict[str, str]:
     (folder / "calls").touch()
     own = {
         CALLS: str(folder / "calls"),
-        "SMALL_REPO": str(small.path),
         "TRIAGE_HOME": str(folder / "home"),
     }
     return os.environ | ENV | own
@@ -352,7 +351,7 @@ def with_triage(folder: Path, small: SmallCompiler) -> Bisected:
     """Bisect the commits with triage, which also verifies the ends and confirms the
     answer.
     """
-    env = _prepared(folder, small)
+    env = _prepared(folder)
     ends = [
         "--good",
         f"commit:{small.shas[0]}",
@@ -382,7 +381,7 @@ def with_git(folder: Path, small: SmallCompiler, missing: int) -> Bisected:
     """Bisect with `git bisect run`. missing: exit code of the test where a commit does
     not build (1 is bad, 125 skips).
     """
-    env = _prepared(folder, small)
+    env = _prepared(folder)
     flags = "--iree-hal-target-backends=rocm --iree-hip-target=gfx942 --compile-to=executable-targets"
     test = folder / "test"
     test.write_text(f"""#!/bin/sh

@@ -10,7 +10,7 @@ from tests.mlir.printed_ir import WORDS
 from triage.attribute.kept_ir import IrCollector, KeptIr, PrintedIr
 from triage.mlir.ir_reader import DumpReader
 from triage.model.execution import Ending
-from triage.toolchains.home import Home, KeptKind, StateSection
+from triage.toolchains.home import Home
 
 PRINTED = b"""// -----// IR Dump After Cse (cse) //----- //
 "t.module"() ({
@@ -45,6 +45,9 @@ def test_a_compile_that_reached_a_limit_is_not_kept(
 
 
 def test_a_file_of_another_version_counts_as_missing(tmp_path: Path) -> None:
-    home = Home(tmp_path)
-    StateSection(home.kept(KeptKind.IR)).put("key", {"dumps": [1], "ending": "late"})
-    assert KeptIr(home).find("key") is None
+    kept = KeptIr(Home(tmp_path))
+    kept.add("key", PrintedIr([], Ending.EXITED, passed=True))
+    assert kept.find("key")
+    [file] = tmp_path.rglob("*.json")
+    file.write_text('{"dumps": [1], "ending": "late"}')
+    assert kept.find("key") is None

@@ -24,20 +24,15 @@ BUILD = """build:
     - cmake --build "$TRIAGE_BUILD" --parallel "$TRIAGE_JOBS"
     - cmake --install "$TRIAGE_BUILD" --prefix "$TRIAGE_OUT"
 """
-COMMAND = """command:
-  run: {script}
-  env: [SMALL_REPO, TRIAGE_TEST_CALLS]
+COMMAND = """build:
+  commands: {script}
+  env: [TRIAGE_TEST_CALLS]
 """
 SCRIPT = """#!/bin/sh
 set -e
-out="$(dirname "$0")/made/$1"
-new="$out.$$"
-echo "$1 build" >> "${TRIAGE_TEST_CALLS:-/dev/null}"
-mkdir -p "$new/tools" "$new/source"
-git -C "$SMALL_REPO" archive "$1" | tar -x -C "$new/source"
-cc -O0 "-DCOMMIT=\\"$1\\"" -o "$new/tools/iree-compile" $(find "$new/source" -name "*.c")
-mv -T "$new" "$out" || test -d "$out"
-echo "$out"
+echo "$TRIAGE_COMMIT build" >> "${TRIAGE_TEST_CALLS:-/dev/null}"
+mkdir -p "$TRIAGE_OUT/tools"
+cc -O0 "-DCOMMIT=\\"$TRIAGE_COMMIT\\"" -o "$TRIAGE_OUT/tools/iree-compile" $(find "$TRIAGE_SOURCE" -name "*.c")
 """
 
 

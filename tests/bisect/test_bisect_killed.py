@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -34,7 +33,6 @@ def test_killed_at_every_step(
     home: Path,
     calls: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     source: str,
     first: int,
     last: int,
@@ -42,7 +40,6 @@ def test_killed_at_every_step(
     least_known: int,
 ) -> None:
     asked = [sys.executable, "-c", "from triage.cli import main; main()"]
-    monkeypatch.setenv("SMALL_REPO", str(misleading.path))
     given = project(BUILD) if source == "build" else command
     asked += words(misleading, recipe, given, "--jobs", "1", first=first, last=last)
     # and the failing end
@@ -102,17 +99,7 @@ def probed(home: Path) -> set[str]:
 
 
 def built(home: Path, small: SmallCompiler) -> set[str]:
-    """The commits whose compiler is installed, or whose path a script has printed."""
-    printed = {
-        sha for _, paths in stored_values(home, "printed paths") for sha in paths
-    }
-    return printed | {
-        str(key).split()[0]
-        for key, name in stored_values(home, "builds of commits")
-        if (home / "toolchains" / name).is_dir()
-    }
-
-
-def stored_values(home: Path, section: str) -> list[tuple[str, Any]]:
-    files = (home / "state" / section.replace(" ", "-")).glob("*.json")
-    return [json.loads(file.read_text().partition(" ")[2]) for file in files]
+    """The commits whose compiler is installed."""
+    manifests = (home / "toolchains").glob("build-*/toolchain.json")
+    names = {manifest.parent.name for manifest in manifests}
+    return {sha for sha in small.shas if any(f"-{sha[:16]}-" in name for name in names)}

@@ -29,10 +29,8 @@ def test_the_commit_that_made_the_artifact_grow(
     command: Path,
     triage: Triage,
     home: Path,
-    monkeypatch: pytest.MonkeyPatch,
     spelling: str,
 ) -> None:
-    monkeypatch.setenv("SMALL_REPO", str(small.path))
     asked = [
         word.replace("commit:", spelling)
         for word in words(small, heavy, command, first=141, last=159)
@@ -51,9 +49,7 @@ def test_a_person_leads_and_resumes(
     triage: Triage,
     home: Path,
     calls: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("SMALL_REPO", str(small.path))
     asked = words(
         small, recipe, command, "--jobs", "1", "--interactive", first=100, last=199
     )

@@ -104,9 +104,7 @@ def test_a_script_goes_on_between_two_nightlies_and_for_one_whose_tag_was_moved(
     triage: Triage,
     home: Path,
     calls: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("SMALL_REPO", str(nightlies.small.path))
     command.write_text(command.read_text() + nightlies.sources)
     git = ("git", "-C", str(nightlies.small.path))
     subprocess.run(

@@ -217,7 +217,7 @@ def test_a_pipe_among_its_files_does_not_hang(
     assert "git" in done.stderr
 
 
-STEPS = "name: tinyc\ncompiler: command\ncommand: {{run: 'touch {mark}; false'}}\n"
+STEPS = "name: tinyc\ncompiler: command\nbuild: {{commands: 'touch {mark}; false'}}\n"
 
 
 @pytest.mark.usefixtures("home")
@@ -258,12 +258,12 @@ def test_the_users_word_lets_its_project_file_run(
     hostile: HostileClone, words: list[object], triage: Triage, tmp_path: Path
 ) -> None:
     clone = hostile.history.path
-    (clone / "triage.yaml").write_text(STEPS.format(mark=tmp_path / "ran"))
     asked = ["bisect", tmp_path / "p.yaml", *words[:4], "--repo", "."]
     for said in (["--build"], ["--project", "triage.yaml"]):
+        mark = tmp_path / said[0]
+        (clone / "triage.yaml").write_text(STEPS.format(mark=mark))
         triage(*asked, *said, cwd=clone)
-        assert (tmp_path / "ran").exists(), said
-        (tmp_path / "ran").unlink()
+        assert mark.exists(), said
     assert hostile.started() == ""
 
 

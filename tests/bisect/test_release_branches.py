@@ -105,7 +105,7 @@ def test_a_release_without_one_commit_of_its_tags_is_refused(
     compilers = Compilers(
         releases.history.path, {}, {"3.1.0": "", "3.3.0": ""}, tmp_path
     )
-    with pytest.raises(BadInput, match=r"has no tag v3\.3\.0 or letters-3\.3\.0"):
+    with pytest.raises(BadInput, match="has no tag of it"):
         bisect(compilers, "3.1.0", "3.3.0")
     releases.history.git("tag", "letters-3.1.0", releases.shas[5])
     try:

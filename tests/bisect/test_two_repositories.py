@@ -63,9 +63,7 @@ def ask(
     command: Path,
     triage: Triage,
     home: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setenv("SMALL_REPO", str(compiler.path))
 
     def call(
         *more: str,

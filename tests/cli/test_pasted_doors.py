@@ -341,10 +341,7 @@ def test_a_project_file_in_the_clone_runs_nothing_unless_builds_are_allowed(
     for name, value in ENV.items():
         monkeypatch.setenv(name, value)
     mark = tmp_path / "mark"
-    steps = (
-        PROJECT
-        + f"command: {{run: 'touch {mark}; false'}}\nbuild: {{commands: ['touch {mark}; false']}}\n"
-    )
+    steps = PROJECT + f"build: {{commands: ['touch {mark}; false']}}\n"
     clone = History.begin(tmp_path / "clone")
     first, last = (
         clone.commit("first", {"triage.yaml": steps}),
@@ -370,6 +367,6 @@ def test_a_project_file_in_the_clone_runs_nothing_unless_builds_are_allowed(
     assert mark.exists()
     mark.unlink()
     # a file of the user's own
-    (workplace / "triage.yaml").write_text(steps)
+    (workplace / "triage.yaml").write_text(steps.replace("false", "exit 1"))
     assert triage(*words).returncode in (3, 4)
     assert mark.exists()

@@ -63,9 +63,7 @@ def test_clusters_of_local_builds_end_with_their_culprit_commits(
     triage: Triage,
     home: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("SMALL_REPO", str(repository.path))
     cases = tmp_path / "cases"
     cases.mkdir()
     for name, words in INPUTS.items():

@@ -83,8 +83,7 @@ def test_extreme_values(tmp_path: Path, value: str) -> None:
         accept(lambda: load_recipes([recipe], families))
     project = "name: a\ncompiler: iree\nrepository: https://github.com/a/b\n"
     for key in (
-        "command: {run: x, timeout: %s}",
-        "command: {run: x, env: [%s]}",
+        "build: {commands: x, timeout: %s}",
         "build: {commands: x, env: %s}",
     ):
         accept(

@@ -6,41 +6,38 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from tests.fake_releases import compiler
-from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
-from triage.cli.app import app
-from triage.compilers.base import Environment
+from tests.toolchains.loopback import LoopbackIndex, make_wheel
+from triage.compilers.base import Environment, Packaging
 from triage.compilers.registry import Families
 from triage.toolchains.home import Home, Workspace
-from triage.toolchains.index import Index, Release
-from triage.toolchains.install import install, installed, is_intact
+from triage.toolchains.index import Index
+from triage.toolchains.install import PLAIN_WHEEL, Package, is_intact
 from triage.toolchains.pruning import prune_home, stored_toolchains
 from triage.toolchains.registry import ToolchainRegistry
 
 NAME = "iree-base-compiler"
 
 
-def release(index: LoopbackIndex, version: str, tmp_path: Path) -> Release:
-    return next(
-        one
-        for one in Index(Workspace(Home(tmp_path / "home")), index.url).releases(NAME)
-        if one.version == version
-    )
-
-
-def index_of(loopback: LoopbackIndex, tmp_path: Path) -> Index:
-    return Index(Workspace(Home(tmp_path / "home")), loopback.url)
+def package_of(
+    index: LoopbackIndex,
+    tmp_path: Path,
+    name: str = NAME,
+    packaging: Packaging = PLAIN_WHEEL,
+) -> Package:
+    workspace = Workspace(Home(tmp_path / "home"))
+    return Package(workspace, name, Index(workspace, index.url), packaging)
 
 
 def put(index: LoopbackIndex, version: str, tmp_path: Path) -> Path:
-    return install(
-        Workspace(Home(tmp_path / "home")), release(index, version, tmp_path), index.url
-    )
+    package = package_of(index, tmp_path)
+    [release] = [one for one in package.listed() if one.version == version]
+    return package.install(release)
 
 
 def program(folder: Path) -> Path:
@@ -49,9 +46,7 @@ def program(folder: Path) -> Path:
 
 def leftovers(tmp_path: Path) -> list[str]:
     return [
-        path.name
-        for path in (tmp_path / "home/toolchains").iterdir()
-        if path.name.endswith(".staging")
+        path.name for path in (tmp_path / "home/toolchains").glob(".*") if path.is_dir()
     ]
 
 
@@ -129,36 +124,18 @@ def test_files_that_the_wheel_does_not_list_may_change(
     make_wheel(loopback.folder, "1.0", distribution="beside", files={"it.py": b""})
     for name in ("some-compiler", "beside"):
         loopback.publish_dated(name, {"1.0": None})
-    packaging = Environment(companions)
-    (compiler,) = index_of(loopback, tmp_path).releases("some-compiler")
-    workspace = Workspace(Home(tmp_path / "home"))
-    folder = install(workspace, compiler, loopback.url, packaging)
+    compiler = package_of(loopback, tmp_path, "some-compiler", Environment(companions))
+    [release] = compiler.listed()
+    folder = compiler.install(release)
     (package,) = folder.glob("lib/*/site-packages/its")
     (package / "__pycache__/__init__.cpython-311.pyc").write_bytes(b"written again")
     (package / "written.by.the.compiler").touch()
     assert is_intact(folder)
-    assert install(workspace, compiler, loopback.url, packaging) == folder
+    assert compiler.installed() == [release]
+    assert compiler.install(release) == folder
     assert (package / "written.by.the.compiler").exists()
     (package / "__init__.py").write_bytes(b"damaged")
     assert not is_intact(folder)
-
-
-def test_the_password_of_a_private_index_is_used_and_not_stored(
-    loopback: LoopbackIndex, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with serve(loopback.folder, login="user:s3cret") as private:
-        monkeypatch.setenv(
-            "TRIAGE_INDEX_URL", private.url.replace("//", "//user:s3cret@")
-        )
-        done = CliRunner().invoke(app, ["toolchains", "install", "1.1.0"])
-    assert "there is no iree compiler" not in done.output
-    assert program(next(home.glob("toolchains/iree-*"))).is_file()
-    assert "s3cret" not in done.output
-    assert not [
-        path
-        for path in home.rglob("*")
-        if path.is_file() and b"s3cret" in path.read_bytes()
-    ]
 
 
 def test_many_at_once_install_each_once(
@@ -211,8 +188,7 @@ def test_prune_removes_the_least_recently_used_first(
         for version in ("1.0.0", "1.1.0", "1.10.0")
     }
     for age, version in ((300, "1.10.0"), (200, "1.0.0"), (100, "1.1.0")):
-        mark = folders[version] / ".used"
-        mark.touch()
+        mark = folders[version] / "toolchain.json"
         os.utime(mark, (time.time() - age, time.time() - age))
     one = stored_toolchains(Home(tmp_path / "home"))[0]
     assert one.folder == folders["1.10.0"]
@@ -224,28 +200,14 @@ def test_prune_removes_the_least_recently_used_first(
     }
 
 
-def test_prune_keeps_toolchains_that_another_process_uses(
+def test_prune_removes_what_a_killed_install_left(
     loopback: LoopbackIndex, tmp_path: Path
 ) -> None:
-    folder = put(loopback, "1.0.0", tmp_path)
-    code = (
-        "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1])\n"
-        "from triage.toolchains.install import mark_used\n"
-        "import threading; lock = mark_used(Path(sys.argv[2]), threading.Event())\n"
-        "print('held', flush=True); sys.stdin.read()"
-    )
-    command = [sys.executable, "-c", code, str(Path(__file__).parents[2]), str(folder)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as user:
-        assert user.stdout.readline() == b"held\n"
-        assert prune_home(Home(tmp_path / "home"), keep=0).removed == []
-        user.stdin.close()
-        user.wait()
-    assert [
-        one.folder for one in prune_home(Home(tmp_path / "home"), keep=0).removed
-    ] == [folder]
-    assert not folder.exists()
+    folder, home = put(loopback, "1.0.0", tmp_path), Home(tmp_path / "home")
+    (home.toolchains / ".iree-1.1.0" / "cache").mkdir(parents=True)
+    (home.toolchains / "iree-1.1.0").mkdir()
+    prune_home(home, keep=1 << 30)
+    assert [path for path in home.toolchains.iterdir() if path.is_dir()] == [folder]
 
 
 @pytest.mark.parametrize(
@@ -267,11 +229,11 @@ def test_an_environment_has_the_dependencies_of_its_day(
         make_wheel(loopback.folder, version, distribution="its-runtime")
     loopback.publish_dated("some-compiler", {"3.0": "2024-03-02"})
     loopback.publish_dated("its-runtime", days)
-    (compiler,) = index_of(loopback, tmp_path).releases("some-compiler")
-    home = Home(tmp_path / "home")
-    folder = install(Workspace(home), compiler, loopback.url, Environment())
-    assert installed(home.toolchains, "some-compiler", Environment()) == [compiler]
-    assert installed(home.toolchains, "other-compiler", Environment()) == []
+    compiler = package_of(loopback, tmp_path, "some-compiler", Environment())
+    [release] = compiler.listed()
+    folder = compiler.install(release)
+    assert compiler.installed() == [release]
+    assert replace(compiler, distribution="other-compiler").installed() == []
     assert [path.name for path in folder.glob("lib/*/site-packages/its_runtime-*")] == [
         f"its_runtime-{taken}.dist-info"
     ]

@@ -1,26 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.execution.damage import DAMAGE
-from triage.toolchains.home import Home, Workspace, open_home
-
-
-@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_a_damaged_value_counts_as_missing(
-    tmp_path: Path, damage: Callable[[bytes], bytes]
-) -> None:
-    section = Workspace(Home(tmp_path)).state("s")
-    section.put("k", {"a": [1, 2, 3]})
-    [file] = tmp_path.rglob("*.json")
-    file.write_bytes(damage(file.read_bytes()))
-    assert section.get("k") is None
-    section.put("k", 2)
-    assert section.get("k") == 2
+from triage.toolchains.home import Home, open_home
 
 
 def test_threads_may_open_a_home_at_once(
@@ -29,3 +14,22 @@ def test_threads_may_open_a_home_at_once(
     monkeypatch.setenv("TRIAGE_HOME", str(tmp_path))
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(lambda _: open_home(), range(400))) == {Home(tmp_path)}
+
+
+def test_a_stored_text_is_of_its_key_and_whole(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    for key in ("first", "second"):
+        home.store("kind", key, key.encode())
+    assert (home.stored("kind", "first"), home.stored("kind", "third")) == (
+        b"first",
+        None,
+    )
+    first, second = (tmp_path / "state" / "kind").iterdir()
+    content = first.read_bytes()
+    first.write_bytes(second.read_bytes())
+    second.write_bytes(content)
+    assert {home.stored("kind", key) for key in ("first", "second")} == {None}
+    home.store("kind", "first", b"first")
+    for file in (first, second):
+        file.write_bytes(file.read_bytes().replace(b"first", b"worst"))
+    assert home.stored("kind", "first") is None

@@ -49,8 +49,6 @@ _VOLATILE = frozenset(
     ]
 )
 _LEFTOVERS = (
-    ".staging",
-    ".doomed",
     ".tmp",
     "tmp_pack",
     "tmp_obj",

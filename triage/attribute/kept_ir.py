@@ -24,7 +24,7 @@ from triage.mlir.fingerprint import Fingerprint, Vocabulary
 from triage.mlir.ir_reader import IrDump
 from triage.model import pass_name
 from triage.model.execution import Ending
-from triage.toolchains.home import Home, KeptKind, StateSection
+from triage.toolchains.home import Home, KeptKind, save_file
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -72,19 +72,20 @@ class KeptIr:
     """The IR that earlier compiles printed. A damaged file counts as missing."""
 
     def __init__(self, home: Home) -> None:
-        self._files = StateSection(home.kept(KeptKind.IR))
+        self._folder = home.kept(KeptKind.IR)
 
     def find(self, key: str) -> PrintedIr | None:
-        stored = self._files.get(key)
-        if stored is None:
-            return None
-        with suppress(ValueError):
-            return _adapter().validate_python(stored)
+        with suppress(OSError, ValueError):
+            return _adapter().validate_json(self._file(key).read_bytes())
         return None
 
     def add(self, key: str, printed: PrintedIr) -> None:
         if printed.is_kept:
-            self._files.put(key, _adapter().dump_python(printed, mode="json"))
+            save_file(self._file(key), _adapter().dump_json(printed), "keep IR")
+
+    def _file(self, key: str) -> Path:
+        digest = blake2b(key.encode("utf-8", "replace"), digest_size=12)
+        return self._folder / f"{digest.hexdigest()}.json"
 
 
 def key_of_ir(task: Task, printing: Invocation, words: Vocabulary) -> str:

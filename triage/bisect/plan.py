@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 from packaging.version import Version
 
@@ -341,7 +340,6 @@ def _commits_between(
     context = (
         repository,
         registry.workspace,
-        Path().absolute(),
         registry.packaging(family),
     )
     unused = sources_of(request.unused_builds, *context)

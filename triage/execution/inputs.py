@@ -5,7 +5,6 @@ and the files that suites refer to.
 from __future__ import annotations
 
 import codecs
-import os
 import re
 import sys
 import threading
@@ -44,7 +43,6 @@ from triage.processes.process import run
 from triage.processes.sealing import Seal, is_sealing
 from triage.toolchains.contents import file_state
 from triage.toolchains.home import KeptKind, Workspace
-from triage.toolchains.install import provide_onnx
 from triage.toolchains.registry import ToolchainRegistry, recorded_rev
 
 _RUNNER = Path(__file__).with_name("generator_runner.py")
@@ -262,7 +260,6 @@ class Inputs:
         """Return the importer of a toolchain, else that next to this program."""
         importer = onnx_family().onnx_importer
         assert importer
-        provide_onnx(self._registry.workspace)
         parts = [package_version(package) for package in importer.packages]
         if toolchain:
             parts.append(toolchain.identity)
@@ -282,18 +279,17 @@ class Inputs:
         failed = self._cache.find(key)
         if failed:
             return NoInput(judge_import(failed.execution, rules_of(case)), cached=True)
-        packages = provide_onnx(self._registry.workspace)
         argv = [sys.executable, "-m", importer.module, str(source), "-o", str(target)]
         for root in self._importer_roots(toolchain):
-            folders = [folder for folder in (root, packages) if folder]
-            env = dict(case.env)
-            if folders:
-                env["PYTHONPATH"] = os.pathsep.join(map(str, folders))
+            env, reads = dict(case.env), [*own_python(), *sources]
+            if root:
+                env["PYTHONPATH"] = str(root)
+                reads.append(root)
             execution = run(
                 argv,
                 case.limits,
                 scratch,
-                seal=Seal((*own_python(), *folders, *sources)),
+                seal=Seal(tuple(reads)),
                 env=env,
                 stop=self._stop,
             )
@@ -306,7 +302,12 @@ class Inputs:
             return NoInput(machine)
         if _is_broken(execution):
             last = execution.stderr.last_line[:300]
-            return NoInput(recipe_mistake(f"no importer for ONNX runs here: {last}"))
+            return NoInput(
+                recipe_mistake(
+                    f"no importer for ONNX runs here: {last}; `pip install "
+                    "'iree-triage[onnx]'` adds what it needs"
+                )
+            )
         portable = replace(execution, argv=(*execution.argv[1:3], case.input.path.name))
         name = toolchain.revision.name if toolchain else ""
         self._cache.add(Record(key, case.name, name, portable))
@@ -363,7 +364,7 @@ def download(workspace: Workspace, url: Address, target: Path) -> None:
     """Download a file of a suite. Raises EnvironmentFailure if that is impossible."""
     from triage.toolchains.web import Web  # slow to import
 
-    workspace.refuse_if_dry(url)
+    workspace.refuse_if_dry(f"download {url}")
     Web(workspace, tries=2).download(url, target, target.name, _LARGEST_DOWNLOAD)
 
 

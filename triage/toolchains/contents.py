@@ -71,10 +71,8 @@ class Contents:
                 if str(path) not in self._digests:
                     self._digests[str(path)] = _installed_digest(path)
                 return self._digests[str(path)]
-        section = self.workspace.state("contents")
-        known = section.get(str(path))
-        if not isinstance(known, dict):
-            known = {}
+        home = self.workspace.home
+        known = json.loads(home.stored("contents", str(path)) or b"{}")
         whole, now = sha256(), time.time_ns()
         files: dict[str, Any] = {}
         for name, state in states(path):
@@ -88,7 +86,7 @@ class Contents:
             whole.update(f"{name}\0{digest}\0{state[3] & 0o111}\0".encode())
         if files != known:
             with suppress(EnvironmentFailure):  # the home cannot be written
-                section.put(str(path), files)
+                home.store("contents", str(path), json.dumps(files).encode())
         return whole.hexdigest()
 
     def _of_interpreter(self, python: Path) -> str:

@@ -6,23 +6,19 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import itertools
 import json
 import os
 import threading
-import time
-import zlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import blake2b
 from pathlib import Path
-from tempfile import NamedTemporaryFile, mkdtemp
+from tempfile import mkdtemp, mkstemp
 from typing import IO, TYPE_CHECKING, Any
 
 from triage.model.errors import EnvironmentFailure, Interrupted
-from triage.model.execution import is_number
 from triage.model.progress import Progress
 
 if TYPE_CHECKING:
@@ -62,10 +58,25 @@ class Home:
         """Folders of processes that run now."""
         return self.path / "scratch"
 
-    @property
-    def state(self) -> Path:
-        """Small caches in JSON: a folder for each kind."""
-        return self.path / "state"
+    def stored(self, kind: str, key: str) -> bytes | None:
+        """Return the text of a key in a small cache; None if there is none, or if its
+        file is damaged or of another key.
+        """
+        with suppress(OSError):
+            mark, _, text = self._state(kind, key).read_bytes().partition(b"\n")
+            if mark == _mark(key, text):
+                return text
+        return None
+
+    def store(self, kind: str, key: str, text: bytes) -> None:
+        """Store the text of a key in a small cache. Raises EnvironmentFailure if the
+        home cannot be written.
+        """
+        content = _mark(key, text) + b"\n" + text
+        save_file(self._state(kind, key), content, f"store {kind}")
+
+    def _state(self, kind: str, key: str) -> Path:
+        return self.path / "state" / kind / _mark(key, b"").decode()
 
     @property
     def use_lock(self) -> Path:
@@ -103,8 +114,6 @@ class KeptKind(StrEnum):
     """Models as they were at a commit of their repository."""
     MODULES = "modules"
     """Compiled libraries."""
-    PACKAGES = "python"
-    """Python packages that triage itself needs for some inputs."""
     PROGRAMS = "programs"
     """Recipes that triage made of a program, a command or a text."""
     REDUCTIONS = "reductions"
@@ -169,46 +178,36 @@ def write_whole(path: Path, text: str | bytes) -> None:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     data = text.encode("utf-8") if isinstance(text, str) else text
-    with NamedTemporaryFile(
-        dir=path.parent, prefix=f".{path.name}.", delete=False
-    ) as new:
-        try:
+    number, name = mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(number, "wb") as new:
             new.write(data)
-            new.flush()
-            # temporary files are created readable by their owner only
-            Path(new.name).chmod(0o644)
-            Path(new.name).replace(path)
-        except BaseException:
-            Path(new.name).unlink(missing_ok=True)
-            raise
+        # temporary files are created readable by their owner only
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
 
 
 def remove_tree(root: Path) -> bool:
     """Remove a folder with all that is in it, and return whether it is gone.
 
-    The folder may be so deep that `shutil.rmtree` fails, which recurses and uses paths
-    of at most 4096 bytes. Here, inner folders are first moved up to `root`.
+    `shutil.rmtree` fails for folders that are very deep or that nobody may enter.
     """
     if root.is_symlink():
         return False
-    unused_paths = (
-        path
-        for path in (root / str(number) for number in itertools.count())
-        if not os.path.lexists(path)
-    )
     pending = [root]
     try:
         while pending:
             folder = pending.pop()
             folder.chmod(0o700)
             for entry in list(os.scandir(folder)):
-                if not entry.is_dir(follow_symlinks=False):
-                    os.unlink(entry)  # noqa: PTH108 - an entry is not a `Path`
-                elif folder == root:
-                    pending.append(Path(entry))
+                if entry.is_dir(follow_symlinks=False):
+                    os.chmod(entry, 0o700)  # noqa: PTH101 - only then it can be moved
+                    pending.append(Path(entry).rename(mkdtemp(dir=root)))
                 else:
-                    os.chmod(entry, 0o700)  # noqa: PTH101 - as above; only its owner may move it
-                    pending.append(Path(entry).rename(next(unused_paths)))
+                    os.unlink(entry)  # noqa: PTH108 - an entry is not a `Path`
             if folder != root:
                 folder.rmdir()
         root.rmdir()
@@ -241,12 +240,7 @@ def temporary_folder(
         remove_tree(folder)
 
 
-def lock_file(
-    path: Path,
-    kind: int,
-    stop: threading.Event,
-    on_wait: Callable[[], object] = lambda: None,
-) -> IO[bytes]:
+def lock_file(path: Path, kind: int, stop: threading.Event) -> IO[bytes]:
     """Wait until no other process has locked a file, and lock it. The lock ends when
     the file is closed, or with the process.
 
@@ -254,79 +248,49 @@ def lock_file(
         path: The file.
         kind: `fcntl.LOCK_EX` or `fcntl.LOCK_SH`, perhaps with `fcntl.LOCK_NB`.
         stop: Ends the wait.
-        on_wait: Called before the first wait.
 
     Raises:
         BlockingIOError: The file is locked, and `kind` contains `fcntl.LOCK_NB`.
         Interrupted: `stop` was set.
         OSError: The file system has no locks.
     """
-    with ExitStack() as closing:
-        file = closing.enter_context(path.open("ab"))
-        for attempt in itertools.count():
-            try:
-                fcntl.flock(file, kind | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if kind & fcntl.LOCK_NB:
-                    raise
-            if attempt == 0:
-                on_wait()
-            if stop.wait(_LOCK_TICK):
-                raise Interrupted("stopped")
-        closing.pop_all()
+    file = path.open("ab")
+    try:
+        while not _is_locked(file, kind):
+            pause(stop, _LOCK_TICK)
+    except BaseException:
+        file.close()
+        raise
     return file
 
 
-def stamp(files: Iterable[Path]) -> str:
-    """Return a digest that changes when one of the files is written. The files are not
-    read.
-    """
-    key = blake2b(digest_size=16)
-    for path in files:
-        stat = path.stat()
-        key.update(
-            f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}\0{stat.st_ino}\0".encode()
-        )
-    return key.hexdigest()
+def _is_locked(file: IO[bytes], kind: int) -> bool:
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        if kind & fcntl.LOCK_NB:
+            raise
+        return False
+    return True
 
 
-_MOST_DURATIONS = 15  # older ones say little: networks and compiler caches change
+def pause(stop: threading.Event, seconds: float) -> None:
+    """Wait. Raises Interrupted if `stop` is set before."""
+    if stop.wait(seconds):
+        raise Interrupted("stopped")
 
 
-@dataclass(frozen=True)
-class StateSection:
-    """A small cache: JSON values of one kind, each in a file of its own with its key. A
-    damaged file, and one of another key, count as missing.
-    """
-
-    folder: Path
-
-    def get(self, key: str) -> Any | None:
-        """Return the value of a key, if there is one."""
-        with (
-            disk_errors(f"read {self.folder}"),
-            suppress(FileNotFoundError, ValueError, RecursionError),
-        ):
-            checksum, _, text = self._file(key).read_text("utf-8").partition(" ")
-            if checksum == _checksum(text):
-                stored_key, value = json.loads(text)
-                return value if stored_key == key else None
-        return None
-
-    def put(self, key: str, value: Any) -> None:
-        """Set the value of a key to any JSON value."""
-        text = json.dumps([key, value])
-        with disk_errors(f"write {self.folder}"):
-            write_whole(self._file(key), f"{_checksum(text)} {text}")
-
-    def _file(self, key: str) -> Path:
-        digest = blake2b(key.encode("utf-8", "replace"), digest_size=12)
-        return self.folder / f"{digest.hexdigest()}.json"
+def _mark(key: str, text: bytes) -> bytes:
+    """Return what a text has that is stored under a key, and no other one."""
+    whole = blake2b(key.encode("utf-8", "replace") + b"\0" + text, digest_size=12)
+    return whole.hexdigest().encode()
 
 
-def _checksum(text: str) -> str:
-    return f"{zlib.crc32(text.encode()):08x}"
+def read_json(path: Path) -> Any:
+    """Return the value in a small cache's file; None if it is missing or damaged."""
+    with suppress(OSError, ValueError, RecursionError):
+        return json.loads(path.read_bytes())
+    return None
 
 
 @dataclass(frozen=True)
@@ -339,25 +303,10 @@ class Workspace:
     is_dry: bool = False
     """Install and download nothing."""
 
-    def refuse_if_dry(self, what: str) -> None:
-        """Raises EnvironmentFailure in a dry run, which needs something."""
+    def refuse_if_dry(self, action: str) -> None:
+        """Raises EnvironmentFailure in a dry run, which may not do something."""
         if self.is_dry:
-            raise EnvironmentFailure(f"{what} is missing; a dry run installs nothing")
-
-    def state(self, kind: str) -> StateSection:
-        """Return the small cache of a kind of values."""
-        return StateSection(self.home.state / kind.replace(" ", "-"))
-
-    def locked(self, path: Path, what: str) -> IO[bytes]:
-        """Wait for an exclusive lock on a file, and note that. `what` says what the
-        other process does. Raises Interrupted if `stop` is set.
-        """
-        return lock_file(
-            path,
-            fcntl.LOCK_EX,
-            self.stop,
-            lambda: self.progress.note(f"waiting for another process: {what}"),
-        )
+            raise EnvironmentFailure(f"cannot {action}: a dry run installs nothing")
 
     @contextmanager
     def threads(self, count: int) -> Iterator[ThreadPoolExecutor]:
@@ -374,30 +323,3 @@ class Workspace:
             raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
-
-    def seconds(self, kind: str, default: float) -> float:
-        """Return the median of the past durations of a kind, or `default` if there are
-        none.
-        """
-        from statistics import median  # slow to import
-
-        return median(self._past(kind) or [default])
-
-    @contextmanager
-    def timing(self, kind: str) -> Iterator[None]:
-        """Record how long the block takes, unless it fails."""
-        begun = time.monotonic()
-        yield
-        past = [*self._past(kind), round(time.monotonic() - begun, 3)]
-        with suppress(EnvironmentFailure):
-            self.state("costs").put(kind, past[-_MOST_DURATIONS:])
-
-    def _past(self, kind: str) -> list[float]:
-        # TypeError: stored by another version of the program
-        with suppress(EnvironmentFailure, TypeError):
-            return [
-                value
-                for value in self.state("costs").get(kind) or ()
-                if is_number(value) and value >= 0
-            ]
-        return []

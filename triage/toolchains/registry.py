@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
@@ -11,18 +10,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
 
 from packaging.version import Version
 
 from triage.compilers.base import (
     Compiler,
     Description,
-    Environment,
     Needs,
     Packaging,
 )
-from triage.compilers.interpreters import versions
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.model.progress import Progress
 from triage.model.revision import FamilyRef, Revision, Toolchain, ToolchainKind
@@ -32,24 +28,19 @@ from triage.toolchains.contents import Contents, file_state, readable, with_targ
 from triage.toolchains.home import Home, Workspace
 from triage.toolchains.index import Index, Release
 from triage.toolchains.install import (
+    MANIFEST,
     PLAIN_WHEEL,
-    folder_of,
-    install,
-    install_companion,
-    installed,
+    USE,
+    Package,
     is_intact,
-    mark_used,
 )
-from triage.toolchains.pruning import sweep
-
-if TYPE_CHECKING:
-    from triage.toolchains.sources.wheels import Wheels
 
 _FORMS = (
     "`3.13.0`, `latest`, `previous`, `installed`, `2025-06-04`, "
     "`nightly:2025-06-04`, or `path:DIR-OR-BINARY`"
 )
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
+_NEVER = "9999-12-31"
 _DAY = re.compile(r"(20\d\d)-?(\d\d)-?(\d\d)")
 
 
@@ -137,6 +128,16 @@ class ToolchainRef:
         return ToolchainKind.COMMIT if self.bring else ToolchainKind.FOLDER
 
     @property
+    def version(self) -> Version:
+        """That of a release or nightly."""
+        return Version(self.revision.name)
+
+    @property
+    def day(self) -> str:
+        """The day on which a release or nightly was published, as far as is known."""
+        return (self.release and self.release.date) or _NEVER
+
+    @property
     def is_release(self) -> bool:
         return self.kind is ToolchainKind.RELEASE
 
@@ -176,9 +177,7 @@ class ToolchainRegistry:
         self._compilers = compilers
         self._obtained: dict[tuple[str, str], tuple[ToolchainRef, Toolchain]] = {}
         self._companions: dict[tuple[str, str], Path] = {}
-        self._nightlies: dict[str, Wheels] = {}
-        self._in_use: dict[Path, IO[bytes]] = {}
-        sweep(home)
+        self._packages: dict[str, Package] = {}
 
     def releases(self, family: str) -> tuple[ToolchainRef, ...]:
         """Return the family's stable releases, oldest first. Without a network, return
@@ -197,35 +196,37 @@ class ToolchainRegistry:
 
     def listed_releases(self, family: str) -> tuple[ToolchainRef, ...]:
         """Return all stable releases in the index, oldest first. Raises
-        EnvironmentFailure if it cannot be read and never was.
+        EnvironmentFailure if it cannot be read.
         """
-        releases = self._listed(self._compiler(family))
+        releases = self._releases(family).listed()
         return tuple(_ref(family, release) for release in releases if release.is_stable)
+
+    def installed_releases(self, family: str) -> tuple[ToolchainRef, ...]:
+        """Return the family's installed releases, oldest first, without a network."""
+        releases = self._releases(family).installed()
+        return tuple(_ref(family, release) for release in releases)
 
     def nightlies(self, family: str) -> tuple[ToolchainRef, ...]:
         """Return the family's nightlies, oldest first.
 
         Raises:
             BadInput: the family has none.
-            EnvironmentFailure: their page cannot be read, and no earlier answer is
-                stored.
+            EnvironmentFailure: their page cannot be read.
         """
-        releases = self._nightlies_of(family).listed().values()
-        return tuple(_ref(family, release) for release in releases)
+        return tuple(_ref(family, each) for each in self._nightlies(family).listed())
 
     def neighbours(self, ref: ToolchainRef) -> list[ToolchainRef]:
         """Return the release before a toolchain and the one after it, if there are
         any.
         """
-        version = Version(ref.revision.name)
-        releases = self.releases(ref.family)
-        older = [other for other in releases if Version(other.revision.name) < version]
-        newer = [other for other in releases if Version(other.revision.name) > version]
+        releases, version = self.releases(ref.family), Version(ref.revision.name)
+        older = [other for other in releases if other.version < version]
+        newer = [other for other in releases if other.version > version]
         return [*older[-1:], *newer[:1]]
 
     def reported(self, family: str, texts: Sequence[str]) -> list[ToolchainRef]:
         """Return the toolchains that a report names, then the releases next to them.
-        One that is gone, such as a nightly, is replaced by the last release before it.
+        What is gone, such as an old nightly, is left out.
         """
         named: list[ToolchainRef] = []
         for text in texts:
@@ -238,37 +239,23 @@ class ToolchainRegistry:
         around = [near for ref in named for near in self.neighbours(ref)]
         return list({ref.revision.name: ref for ref in (*named, *around)}.values())
 
-    def installed_releases(self, family: str) -> tuple[ToolchainRef, ...]:
-        """Return the family's installed releases, oldest first, without a network."""
-        return tuple(
-            _ref(family, release) for release in self._installed(self._compiler(family))
-        )
-
     def between(
         self, family: str, since: str | None, until: str | None
     ) -> tuple[ToolchainRef, ...]:
         """Return the releases from one to another, both included."""
         releases = self.releases(family)
-        names = [ref.revision.name for ref in releases]
-        first, last = 0, len(names) - 1
-        if since:
-            first = self._place(since, family, names)
-        if until:
-            last = self._place(until, family, names)
-        if first > last:
-            raise BadInput(
-                f"there is no release of {family} between {since or 'the first'} and "
-                f"{until or 'the newest'}"
-            )
-        return releases[first : last + 1]
-
-    def _place(self, text: str, family: str, names: Sequence[str]) -> int:
-        name = self.resolve(text, family).revision.name
-        if name not in names:
-            raise BadInput(
-                f"{text!r} is not a release; both ends of a range of releases must be"
-            )
-        return names.index(name)
+        first, last = (
+            self.resolve(text, family) if text else end
+            for text, end in ((since, releases[0]), (until, releases[-1]))
+        )
+        if not (first.release and last.release):
+            raise BadInput("both ends of a range of releases must be releases")
+        chosen = [
+            ref for ref in releases if first.version <= ref.version <= last.version
+        ]
+        if not chosen:
+            raise BadInput(f"there is no release of {family} from {since} to {until}")
+        return tuple(chosen)
 
     def resolve(self, text: str, family: str) -> ToolchainRef:
         """Return the toolchain that a REV such as `3.4.0` or `iree:3.4.0` stands for.
@@ -289,131 +276,92 @@ class ToolchainRegistry:
                 raise BadInput(
                     f"{text!r} is a revision of {other}; name one of {family}"
                 )
-        match parse_rev(rev):
-            case "installed", _:
+        kind, value = parse_rev(rev)
+        match kind:
+            case "installed":
                 return self._next_to_program(family)
-            case "path", value:
+            case "path":
                 path = Path(value).expanduser()
                 return ToolchainRef(family, Revision(f"path:{path}"), path=path)
-            case "latest" | "previous" as kind, _:
-                releases = self.releases(family)
-                from_end = 1 if kind == "latest" else 2
-                if len(releases) < from_end:
-                    raise EnvironmentFailure(
-                        f"the package index has only {len(releases)} releases of "
-                        f"{family}"
-                    )
-                return releases[-from_end]
-            case "nightly", day:
-                return self._nightly_of_day(family, day)
-            case "date", day:
-                return self._release_of_day(family, day)
-            case _, version:
-                return self._at_version(family, version)
+            case "latest":
+                return _newest(self.releases(family), text)
+            case "previous":
+                return _newest(self.releases(family)[:-1], text)
+            case "nightly":
+                return self._nightly(family, value)
+            case "date":
+                releases = self.listed_releases(family)
+                return _newest([ref for ref in releases if ref.day <= value], text)
+        return self._at_version(family, value)
 
-    def _release_of_day(self, family: str, day: str) -> ToolchainRef:
-        """Return the newest release that was published on a day or earlier."""
-        compiler = self._compiler(family)
-        stable = [one for one in self._listed(compiler) if one.is_stable]
-        published = [one for one in stable if one.date and one.date <= day]
-        if published:
-            return _ref(family, published[-1])
-        oldest = min((one.date for one in stable if one.date), default=None)
-        why = (
-            f"the oldest is of {oldest}" if oldest else "the package index has no dates"
-        )
-        raise EnvironmentFailure(
-            f"no release of {compiler.distribution} is as old as {day}: {why}"
-        )
-
-    def _at_version(self, family: str, version: str) -> ToolchainRef:
-        compiler, wanted = self._compiler(family), Version(version)
-        # Asking the index takes longer than a small compile, so installs come first.
-        # Nightlies are plain wheels.
-        for packaging in dict.fromkeys((compiler.packaging, PLAIN_WHEEL)):
-            found = installed(
-                self.home.toolchains, compiler.distribution, packaging, version
-            )
-            if found:
-                return _ref(family, found[0])
-        listed = self._listed(compiler)
-        found = [release for release in listed if Version(release.version) == wanted]
-        if found:
-            return _ref(family, found[0])
-        if wanted.is_prerelease:  # reports name nightlies by their versions
-            with suppress(BadInput, EnvironmentFailure):
-                for ref in self.nightlies(family):
-                    if ref.revision.name == version:
-                        return ref
-        stable = [release.version for release in listed if not release.prerelease]
-        after = bisect_left(stable, wanted, key=Version)
-        near = stable[max(0, min(after - 2, len(stable) - 3)) :][:3]
-        raise EnvironmentFailure(
-            f"{compiler.distribution} has no release {version} for this platform; the "
-            f"nearest are {', '.join(near) or 'none'}"
-        )
-
-    def _nightly_of_day(self, family: str, day: str) -> ToolchainRef:
+    def _nightly(self, family: str, day: str) -> ToolchainRef:
         """Return the newest nightly of a day, `2025-06-04` or `20250604`; for `latest`,
         return the newest of all.
         """
         parts = _DAY.fullmatch(day)
-        if parts:
-            wanted = "-".join(parts.groups())
-        elif day == "latest":
-            wanted = "9999"  # every day is before it
-        else:
+        if not parts and day != "latest":
             raise BadInput(
                 f"'nightly:{day}' names no day: write nightly:2025-06-04 or "
                 "nightly:latest"
             )
-        until_day = [
-            ref
-            for ref in self.nightlies(family)
-            if ref.revision.date and ref.revision.date <= wanted
-        ]
-        newest = until_day[-1] if until_day else None
-        if newest and (not parts or newest.revision.date == wanted):
-            return newest
-        near = f"; the newest before it is of {newest.revision.date}" if newest else ""
+        nightlies = self.nightlies(family)
+        if not parts:
+            return _newest(nightlies, f"nightly:{day}")
+        wanted = "-".join(parts.groups())
+        newest = _newest([ref for ref in nightlies if ref.day <= wanted], day)
+        if newest.day != wanted:
+            raise EnvironmentFailure(
+                f"{self._nightlies(family).index.url} has no nightly of {day}; the "
+                f"newest before it is of {newest.day}"
+            )
+        return newest
+
+    def _at_version(self, family: str, text: str) -> ToolchainRef:
+        releases, wanted = self._releases(family), Version(text)
+        # Asking the index takes longer than a small compile, so installs come first.
+        # Nightlies are plain wheels.
+        for package in (releases, replace(releases, packaging=PLAIN_WHEEL)):
+            for release in package.installed(text):
+                return _ref(family, release)
+        refs = [_ref(family, release) for release in releases.listed()]
+        nightlies: tuple[ToolchainRef, ...] = ()
+        if wanted.is_prerelease:  # reports name nightlies by their versions
+            with suppress(BadInput, EnvironmentFailure):
+                nightlies = self.nightlies(family)
+        for ref in (*refs, *nightlies):
+            if ref.version == wanted:
+                return ref
+        after = bisect_left(refs, wanted, key=lambda ref: ref.version)
+        near = [ref.revision.name for ref in refs[max(0, after - 1) : after + 1]]
         raise EnvironmentFailure(
-            f"{self._nightlies_of(family).index.url} has no nightly of {day}{near}"
+            f"{releases.distribution} has no release {text} for this platform; the "
+            f"nearest are {' and '.join(near) or 'none'}"
         )
 
-    def _nightlies_of(self, family: str) -> Wheels:
+    def _releases(self, family: str) -> Package:
+        compiler = self._compiler(family)
+        return Package(
+            self.workspace, compiler.distribution, self.index, compiler.packaging
+        )
+
+    def _nightlies(self, family: str) -> Package:
         """Return the nightlies that the project file in the current folder names, or
         else the project file that comes with triage.
         """
-        if family not in self._nightlies:
+        if family not in self._packages:
             # slow to import
             from triage.toolchains.sources.project import FILE, find_project
 
             project = find_project(family, Path())
             if project.nightlies is None:
                 raise BadInput(f"{project.name} has no nightlies: add them to {FILE}")
-            self._nightlies[family] = project.nightlies.of(
-                self.workspace, project.distribution
+            self._packages[family] = project.nightlies.package(
+                self.workspace, project.distribution, self.packaging(family)
             )
-        return self._nightlies[family]
+        return self._packages[family]
 
-    def _installed(self, compiler: Compiler) -> Sequence[Release]:
-        return installed(
-            self.home.toolchains, compiler.distribution, compiler.packaging
-        )
-
-    def _listed(self, compiler: Compiler) -> Sequence[Release]:
-        """Return the releases in the index. For a compiler that runs in Python, prefer
-        wheels that an interpreter on this machine can run.
-        """
-        if not compiler.distribution:
-            raise BadInput(
-                "no package to install this compiler from is known; pass -t path:DIR "
-                "with a folder that holds it"
-            )
-        pythons: tuple[tuple[int, int], ...] = ()
-        if compiler.packaging != PLAIN_WHEEL:
-            pythons = versions()
-        return self.index.releases(compiler.distribution, pythons)
+    def _package(self, ref: ToolchainRef) -> Package:
+        return (self._nightlies if ref.is_nightly else self._releases)(ref.family)
 
     def _next_to_program(self, family: str) -> ToolchainRef:
         """Return the compiler in this program's own Python environment, or else the
@@ -421,17 +369,17 @@ class ToolchainRegistry:
         """
         from importlib.metadata import distributions
 
-        compiler = self._compiler(family)
-        if compiler.distribution:
-            for found in distributions(name=compiler.distribution):
-                path = Path(str(found.locate_file("")))
-                return ToolchainRef(family, Revision(found.version), path=path)
+        distribution = self._compiler(family).distribution
+        if distribution:
+            for package in distributions(name=distribution):
+                path = Path(str(package.locate_file("")))
+                return ToolchainRef(family, Revision(package.version), path=path)
         stored = self.installed_releases(family)
         if stored:
             return stored[-1]
-        missing = compiler.distribution or family
         raise EnvironmentFailure(
-            f"{missing} is not installed; name a toolchain, such as -t {family}:latest"
+            f"{distribution or family} is not installed; name a toolchain, such as -t "
+            f"{family}:latest"
         )
 
     def runtime(self, toolchain: Toolchain, package: str) -> Path:
@@ -451,12 +399,10 @@ class ToolchainRegistry:
         key = (package, toolchain.revision.name)
         if key not in self._companions:
             if ref.release:
-                version = ref.release.version
-                index = self._index_of(ref)
-                root = install_companion(self.workspace, package, version, index)
+                root = self._package(ref).companion(package, ref.release.version)
             elif ref.bring:
                 root = ref.bring(package)
-            self._keep(root)
+            _note_use(root)
             self._companions[key] = root
         return self._companions[key]
 
@@ -474,18 +420,6 @@ class ToolchainRegistry:
         known = self._obtained.get((toolchain.family, toolchain.revision.name))
         return known[0] if known else None
 
-    def python_roots(self, family: str) -> list[Path]:
-        """Return the folders of installed releases whose Python modules this
-        interpreter can import, newest first.
-        """
-        own = ".".join(map(str, sys.version_info[:2]))
-        releases = [
-            release
-            for release in reversed(self._installed(self._compiler(family)))
-            if release.python == own
-        ]
-        return [folder_of(self.home.toolchains, release) for release in releases]
-
     def revision(self, ref: ToolchainRef) -> Revision:
         """Return the revision. After its toolchain was obtained, it has the commit and
         the date that the toolchain reports.
@@ -500,23 +434,20 @@ class ToolchainRegistry:
         if program is None:
             return None
         needs = self._needs(compiler, root, program)
-        identity, seal = self.contents.identity(needs), Seal(readable(needs))
-        return _describe_once(self.workspace, compiler, program, identity, seal).commit
+        return self._describe(compiler, program, needs)[1].commit
 
     def is_installed(self, ref: ToolchainRef) -> bool:
         """Return whether obtaining the toolchain needs no download and no build."""
         if ref.release is None:
             return ref.bring is None
-        return is_intact(
-            folder_of(self.home.toolchains, ref.release, self._packaging_of(ref))
-        )
+        return is_intact(self._package(ref).folder(ref.release))
 
     def _obtain(self, ref: ToolchainRef) -> Toolchain:
         compiler = self._compiler(ref.family)
         root = self._root(ref, compiler)
-        self._keep(root)
         if not root.exists():
             raise EnvironmentFailure(f"{root} does not exist")
+        _note_use(root)
         program = compiler.locate(root)
         if program is None:
             raise EnvironmentFailure(
@@ -525,29 +456,22 @@ class ToolchainRegistry:
         needs = self._needs(compiler, root, program)
         watched = () if ref.release else needs.files
         state = file_state(watched)
-        identity, reads = self.contents.identity(needs), readable(needs)
-        description = _describe_once(
-            self.workspace, compiler, program, identity, Seal(reads)
-        )
-        # a build may report another one
-        commit = ref.revision.commit or description.commit
+        identity, description = self._describe(compiler, program, needs)
         # The day of the commit is better than that of the upload, which differs between
-        # indexes and which some omit.
-        day = ref.revision.date or description.date
-        version = description.version
+        # indexes and which some omit. A build may report another commit.
+        day, version = ref.revision.date or description.date, description.version
         if ref.release:
-            day = day or ref.release.date
-            version = ref.release.version
-        revision = replace(ref.revision, commit=commit, date=day)
+            day, version = day or ref.release.date, ref.release.version
+        commit = ref.revision.commit or description.commit
         return Toolchain(
             ref.family,
-            revision,
+            replace(ref.revision, commit=commit, date=day),
             identity,
             root,
             program,
             description.capabilities,
             version,
-            reads,
+            readable(needs),
             watched,
             state,
         )
@@ -555,46 +479,38 @@ class ToolchainRegistry:
     def _needs(self, compiler: Compiler, root: Path, program: Path) -> Needs:
         return with_targets(compiler.needs(root, program), self.home.toolchains)
 
-    def _keep(self, root: Path) -> None:
-        """Lock an install, so that no other process prunes it."""
-        toolchains = self.home.toolchains
-        if root != toolchains and root.is_relative_to(toolchains):
-            folder = toolchains / root.relative_to(toolchains).parts[0]
-            if folder not in self._in_use:
-                self._in_use[folder] = mark_used(folder, self.workspace.stop)
+    def _describe(
+        self, compiler: Compiler, program: Path, needs: Needs
+    ) -> tuple[str, Description]:
+        """Return a compiler's identity and its description of itself. It is asked once
+        for each content. Raises EnvironmentFailure if it does not run.
+        """
+        from pydantic import TypeAdapter  # slow to import
+
+        adapter = TypeAdapter(Description)
+        identity = self.contents.identity(needs)
+        key = f"{compiler.name} {identity}"
+        known = self.home.stored("capabilities", key)
+        with suppress(ValueError):  # of another version of triage
+            if known is not None:
+                return identity, adapter.validate_json(known)
+        description = compiler.describe(program, Seal(readable(needs)))
+        self.home.store("capabilities", key, adapter.dump_json(description))
+        return identity, description
 
     def _root(self, ref: ToolchainRef, compiler: Compiler) -> Path:
         if ref.release is not None:
             reason = compiler.unsupported(ref.release.version)
             if reason is not None:
                 raise Unobtainable(reason)
-            return install(
-                self.workspace,
-                ref.release,
-                self._index_of(ref).url,
-                self._packaging_of(ref),
-            )
+            return self._package(ref).install(ref.release)
         if ref.bring:
             return ref.bring()
         return ref.path or Path()
 
-    def _index_of(self, ref: ToolchainRef) -> Index:
-        if ref.is_nightly:
-            return self._nightlies_of(ref.family).index
-        return self.index
-
     def packaging(self, family: str) -> Packaging:
         """Return how a family's releases are installed."""
         return self._compiler(family).packaging
-
-    def _packaging_of(self, ref: ToolchainRef) -> Packaging:
-        """Return how a wheel is installed. A nightly is unpacked, unless the compiler
-        needs a virtual environment.
-        """
-        packaging = self.packaging(ref.family)
-        if ref.is_nightly and not isinstance(packaging, Environment):
-            return PLAIN_WHEEL
-        return packaging
 
     def _compiler(self, family: str) -> Compiler:
         if family not in self._compilers:
@@ -605,26 +521,23 @@ class ToolchainRegistry:
         return self._compilers[family]
 
 
+def _note_use(root: Path) -> None:
+    """Note that an install is used now: what was not used for long is pruned first."""
+    with suppress(OSError):  # the home cannot be written
+        if (root / MANIFEST).exists():
+            (root / USE).touch()
+
+
+def _newest(refs: Sequence[ToolchainRef], text: str) -> ToolchainRef:
+    if not refs:
+        raise EnvironmentFailure(
+            f"nothing that is listed for this platform is {text!r}"
+        )
+    return refs[-1]
+
+
 def _ref(family: str, release: Release) -> ToolchainRef:
     # The day of a release is that of its commit, which is not known before it is
     # installed.
     day = release.date if release.nightly else None
     return ToolchainRef(family, Revision(release.version, date=day), release=release)
-
-
-def _describe_once(
-    workspace: Workspace, compiler: Compiler, program: Path, identity: str, seal: Seal
-) -> Description:
-    """Return a compiler's description of itself. It is asked once for each content.
-    Raises EnvironmentFailure if it does not run.
-    """
-    from pydantic import TypeAdapter  # slow to import
-
-    adapter = TypeAdapter(Description)
-    section = workspace.state("capabilities")
-    key = f"{compiler.name} {identity}"
-    with suppress(ValueError):  # none, or one of an earlier version of triage
-        return adapter.validate_python(section.get(key))
-    description = compiler.describe(program, seal)
-    section.put(key, adapter.dump_python(description, mode="json"))
-    return description

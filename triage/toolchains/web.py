@@ -6,9 +6,8 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -17,11 +16,10 @@ from triage.model.address import Address, without_secrets
 from triage.model.errors import (
     BadInput,
     EnvironmentFailure,
-    Interrupted,
     TriageError,
     Unobtainable,
 )
-from triage.toolchains.home import Workspace, disk_errors
+from triage.toolchains.home import Workspace, disk_errors, pause
 
 if TYPE_CHECKING:  # slow to import
     import requests
@@ -29,20 +27,13 @@ if TYPE_CHECKING:  # slow to import
 _TIMEOUT = (10, 30)  # seconds to connect; seconds between two bytes
 _SECONDS = 120.0  # for a body, and more for a long one
 _SLOWEST = 16 << 10  # bytes a second, on average after the first two minutes
-_BACKOFF = 0.5  # seconds before the third try; twice as many before each later one
+_BACKOFF = 0.5  # seconds before another try
 _PATIENCE = 90  # seconds of a rate limit that are waited for
-_TRANSIENT = (429, 500, 502, 503, 504)
+_TRANSIENT = (429, 500, 502, 503, 504)  # a request may succeed later
 _PART = 1 << 16  # bytes
 _MIB = 1 << 20
 _LARGEST_PAGE = 64 << 20  # bytes
 _LARGEST_FILE = 4 << 30  # bytes
-_REASONS = (
-    "Connection refused",
-    "Name or service not known",
-    "timed out",
-    "certificate",
-    "Connection reset",
-)
 
 
 def host_of(url: str) -> str:
@@ -56,32 +47,14 @@ def host_of(url: str) -> str:
         return address
 
 
-def unusable(url: str, reason: str) -> EnvironmentFailure:
-    """Return the error for an answer that cannot be read."""
-    return EnvironmentFailure(f"{host_of(url)} gave an unusable answer: {reason}")
-
-
-def answer_status(response: requests.Response) -> str:
-    """Return the status of an answer in words, with the server's own message if the
-    answer is JSON and has one.
-    """
-    text = f"{response.status_code} {response.reason}"
-    with suppress(ValueError, RecursionError, TypeError, LookupError):
-        text += f": {str(response.json()['message'])[:200]}"
-    if response.headers.get("X-RateLimit-Remaining") == "0":
-        # a header may be an object
-        with suppress(ValueError, TypeError, OverflowError, OSError):
-            reset = datetime.fromtimestamp(
-                int(response.headers.get("X-RateLimit-Reset", ""))
-            ).astimezone()
-            text += f"; the limit ends on {reset:%Y-%m-%d at %H:%M %z}"
-    return text
-
-
 @dataclass(frozen=True)
 class Web:
     """Makes GET requests. Tries them again after broken connections, server errors and
     short rate limits.
+
+    Raises Unobtainable if there is no such page or file, and EnvironmentFailure if the
+    server cannot be reached, refuses, is too slow, or its answer is too long or not
+    HTTP.
     """
 
     workspace: Workspace
@@ -95,12 +68,7 @@ class Web:
         params: Mapping[str, str | int] | None = None,
         accept: str = "*/*",
     ) -> requests.Response:
-        """Return the answer of a page or an API.
-
-        Raises:
-            EnvironmentFailure: the server cannot be reached, is too slow, still answers
-                with an error or a rate limit, or its answer is too long or not HTTP.
-        """
+        """Return the answer of a page or an API."""
         with self._answer(url, {"Accept": accept}, params) as response:
             # requests itself reads a body without limits of time and size.
             response._content = b"".join(self._parts(response, _LARGEST_PAGE))  # noqa: SLF001
@@ -109,37 +77,16 @@ class Web:
     def download(
         self, url: Address, target: Path, name: str, largest: int = _LARGEST_FILE
     ) -> None:
-        """Download a file. `name` stands for it in messages.
-
-        Raises:
-            Unobtainable: the file is gone.
-            EnvironmentFailure: the server refuses it, is too slow, sends more than
-                `largest` bytes, or breaks off.
-        """
+        """Download a file. `name` stands for it in messages."""
+        host = host_of(url)
         with self._answer(url, {"Accept-Encoding": "identity"}) as response:
-            if response.status_code in (404, 410):
-                raise Unobtainable(
-                    f"{name} is gone from {host_of(url)} ({response.status_code})"
-                )
-            if response.status_code != 200:
-                raise EnvironmentFailure(
-                    f"{host_of(url)} refuses {name}: {response.status_code} "
-                    f"{response.reason}"
-                )
             length = response.headers.get("Content-Length", "")
-            if re.fullmatch("[0-9]{1,15}", length):
-                total = int(length) / _MIB
-            else:
-                total = None
+            total = int(length) / _MIB if re.fullmatch("[0-9]{1,15}", length) else None
             if total and total > largest / _MIB:
-                raise EnvironmentFailure(
-                    f"{name} at {host_of(url)} has {total:.0f} MiB, more than "
-                    f"{largest / _MIB:.0f}"
-                )
+                raise EnvironmentFailure(f"{name} at {host} has {total:.0f} MiB")
+            progress = self.workspace.progress
             with (
-                self.workspace.progress.task(
-                    f"download {name} (MiB)", total=total
-                ) as task,
+                progress.task(f"download {name} (MiB)", total=total) as task,
                 disk_errors(f"download {name}"),
                 target.open("wb") as sink,
             ):
@@ -159,53 +106,40 @@ class Web:
         """
         import requests
         from requests.adapters import HTTPAdapter
-        from urllib3.exceptions import ProtocolError, ReadTimeoutError
-        from urllib3.util import Retry
 
-        auth, host = self._sign if self.token else None, host_of(url)
-        retry = Retry(
-            self.tries - 1,
-            backoff_factor=_BACKOFF,
-            status_forcelist=_TRANSIENT,
-            retry_after_max=_PATIENCE,
-            raise_on_status=False,
-        )
+        auth = self._sign if self.token else None
         try:
             with requests.Session() as session:
                 for scheme in ("http://", "https://"):
-                    session.mount(scheme, HTTPAdapter(max_retries=retry))
-                with session.get(
-                    url.full,
-                    params=params,
-                    headers=headers,
-                    auth=auth,
-                    timeout=_TIMEOUT,
-                    stream=True,
-                ) as response:
-                    yield response
+                    session.mount(scheme, HTTPAdapter(max_retries=self.tries - 1))
+                for left in reversed(range(self.tries)):
+                    with session.get(
+                        url.full,
+                        params=params,
+                        headers=headers,
+                        auth=auth,
+                        timeout=_TIMEOUT,
+                        stream=True,
+                    ) as response:
+                        seconds = _seconds_to_wait(response)
+                        if left == 0 or seconds is None:
+                            _check_status(response)
+                            yield response
+                            return
+                    pause(self.workspace.stop, seconds)
         except TriageError:
             raise
-        except (
-            requests.ConnectionError,
-            requests.Timeout,
-            ProtocolError,
-            ReadTimeoutError,
-        ) as error:
-            raise EnvironmentFailure(
-                f"cannot reach {host}: {_reason(error)} ({self.tries} attempts)"
-            ) from error
-        # whatever a broken answer or address makes the libraries raise
+        # whatever a broken connection, answer or address makes the libraries raise
         except Exception as error:
-            raise unusable(url, _reason(error)) from error
-        if response.status_code in _TRANSIENT:
-            raise EnvironmentFailure(f"{host} has an error: {answer_status(response)}")
+            raise EnvironmentFailure(
+                f"cannot read {host_of(url)}: {_reason(error)}"
+            ) from error
 
     def _parts(self, response: requests.Response, largest: int) -> Iterator[bytes]:
         """Yield the decoded body in parts. Raises EnvironmentFailure if it is too long
         or comes too slowly.
         """
-        begun = time.monotonic()
-        received = 0
+        begun, received = time.monotonic(), 0
         seconds = network_seconds()
         host = host_of(response.url)
         # `read1` returns the bytes that are there, where `iter_content` waits until a
@@ -221,14 +155,31 @@ class Web:
                     f"{host} is too slow: {received} bytes; TRIAGE_NETWORK_TIMEOUT=2h "
                     "allows more time"
                 )
-            if self.workspace.stop.is_set():
-                raise Interrupted("stopped")
+            pause(self.workspace.stop, 0)
             yield part
 
     def _sign(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         """Add the token. A .netrc file would override it as a header of the session."""
         request.headers["Authorization"] = f"Bearer {self.token}"
         return request
+
+
+def _check_status(response: requests.Response) -> None:
+    if response.status_code != 200:
+        is_gone = response.status_code in (404, 410)
+        raise (Unobtainable if is_gone else EnvironmentFailure)(
+            f"{host_of(response.url)} answers {response.status_code} {response.reason}"
+        )
+
+
+def _seconds_to_wait(response: requests.Response) -> float | None:
+    """Return after how many seconds to try again; None if that is of no use."""
+    if response.status_code not in _TRANSIENT:
+        return None
+    wait = response.headers.get("Retry-After", "")
+    if not re.fullmatch("[0-9]{1,9}", wait):
+        return _BACKOFF
+    return None if int(wait) > _PATIENCE else int(wait)
 
 
 def network_seconds() -> float | None:
@@ -249,6 +200,5 @@ def network_seconds() -> float | None:
 def _reason(error: Exception) -> str:
     """Return the part of a long network error that says what happened."""
     text = str(error) or type(error).__name__
-    # "... with url: /simple/?token=..."
-    text = without_secrets(text.partition(" with url: ")[0])
-    return next((part for part in _REASONS if part in str(error)), text[:200])
+    # "... with url: /simple/?token=... (Caused by ...: Failed to connect to ...)"
+    return without_secrets(re.sub(r" with url: \S+", "", text))[:300]

@@ -56,17 +56,13 @@ def test_unobtainable_artifacts_are_listed_with_the_reason(
 ) -> None:
     add(github, timeline, 0, wheel)  # outside of the range
     add(github, timeline, 1, wheel)
-    add(github, timeline, 2, wheel, expired=True, days_left=-40)
-    add(github, timeline, 3, wheel, days_left=-0.01)  # not yet swept, but over
+    add(github, timeline, 2, wheel, expired=True)
     add(github, timeline, 4, wheel, branch="users/somebody")
     add(github, timeline, 5, wheel, fork=True)
     builds = source(workspace).builds(timeline, range(1, 9))
-    assert [
-        (one.position.index, one.untestable and one.untestable[:-10]) for one in builds
-    ] == [
+    assert [(one.position.index, one.untestable) for one in builds] == [
         (1, None),
-        (2, f"its {ARTIFACT} expired on "),
-        (3, f"its {ARTIFACT} expired on "),
+        (2, f"its {ARTIFACT} expired"),
     ]
     assert builds[0].revision.commit == timeline.commits[1].sha
     assert builds[0].seconds == 25
@@ -170,7 +166,5 @@ def test_a_short_rate_limit_is_waited_for_and_a_long_one_reported(
             },
         )
     ]
-    with pytest.raises(
-        EnvironmentFailure, match=r"403 Forbidden: refused; the limit ends on 20\d\d-"
-    ):
+    with pytest.raises(EnvironmentFailure, match="403 Forbidden"):
         source(workspace).builds(timeline, range(1, 2))

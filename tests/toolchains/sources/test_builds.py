@@ -5,8 +5,6 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -15,12 +13,11 @@ import pytest
 from tests.git_history.history import History
 from triage.git_history.timeline import Timeline
 from triage.model.errors import EnvironmentFailure, Interrupted, Unobtainable
-from triage.model.progress import Progress, ProgressTask
 from triage.toolchains.home import KeptKind, Workspace
 from triage.toolchains.install import is_intact
 from triage.toolchains.pruning import stored_toolchains
 from triage.toolchains.sources.base import Build
-from triage.toolchains.sources.commands import BuildSection, SourceBuilds
+from triage.toolchains.sources.builds import BuildSection, SourceBuilds
 
 STEPS = (
     'test "$(cat number)" -ne 4 && cp number "$TRIAGE_BUILD/object"',
@@ -83,30 +80,6 @@ def sleeping(seconds: str) -> list[int]:
     ]
 
 
-class Heard(Progress):
-    """Keeps the texts of tasks."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    def task(self, text: str, total: float | None = None) -> ProgressTask:
-        self.texts.append(text)
-        return super().task(text, total)
-
-
-def test_a_build_says_how_long_the_builds_before_took(
-    timeline: Timeline, workspace: Workspace
-) -> None:
-    heard = Heard()
-    mine = source(replace(workspace, progress=heard), timeline)
-    shas = []
-    for index in (9, 8):
-        one = build(mine, timeline, index)
-        shas.append(one.item[:10])
-        mine.obtain(one)
-    assert heard.texts == [f"build {shas[0]}", f"build {shas[1]}, about 1 s"]
-
-
 def test_commits_are_built_in_one_folder(
     compiled: History, timeline: Timeline, workspace: Workspace
 ) -> None:
@@ -136,39 +109,6 @@ def test_commits_are_built_in_one_folder(
         for path in (workspace.home.kept(KeptKind.LOGS)).iterdir()
     } == logs
     assert build(mine, timeline, 9).seconds == 0
-    assert 0 < build(mine, timeline, 5).seconds < 60  # learnt
-
-
-def test_commits_with_the_same_files_share_a_build(
-    tmp_path: Path, workspace: Workspace
-) -> None:
-    """A change, its revert, and commits that change other files than the project's
-    `paths`; two of them are asked for at once.
-    """
-    history = History.begin(tmp_path / "reverted")
-    for number, notes in (("1", "a"), ("2", "a"), ("1", "b"), ("1", "c"), ("4", "c")):
-        history.commit("a commit", {"number": number, "docs/notes": notes})
-    history.commit("a commit", {"number": "4", "docs/notes": "d"})
-    timeline = Timeline(history.path)
-    built = tmp_path / "built"
-    steps = steps_of(f'sleep 0.3; echo "$TRIAGE_COMMIT" >> {built}', *STEPS)
-    mine = replace(source(workspace, timeline, steps), paths=("!docs",))
-    builds = mine.builds(timeline, range(6))
-    with ThreadPoolExecutor(3) as pool:
-        folders = list(pool.map(mine.obtain, [builds[0], builds[2], builds[3]]))
-    assert len(set(folders)) == 1
-    assert len(built.read_text().split()) == 1
-    assert printed(mine.obtain(builds[1])) == 2
-    assert len(built.read_text().split()) == 2
-    assert [one.seconds for one in mine.builds(timeline, range(4))] == [0] * 4
-    # a build that fails is not tried again either
-    for one in builds[4:]:
-        with pytest.raises(Unobtainable):
-            mine.obtain(one)
-    assert len(built.read_text().split()) == 3
-    # with other paths, the notes belong to the compiler
-    other = replace(mine, paths=())
-    assert other.obtain(builds[0]) != other.obtain(builds[2])
 
 
 def test_a_failed_build_is_unobtainable_and_not_tried_again(
@@ -250,7 +190,7 @@ def test_after_a_kill_the_builder_is_cleared_and_used_again(
     code = (
         "import sys; from pathlib import Path\n"
         "from triage.git_history.timeline import Timeline\nfrom triage.toolchains.home import Home, Workspace\n"
-        "from triage.toolchains.sources.commands import SourceBuilds\n"
+        "from triage.toolchains.sources.builds import SourceBuilds\n"
         "from tests.toolchains.sources.test_builds import steps_of\n"
         "home, repo = map(Path, sys.argv[1:3]); timeline = Timeline(repo)\n"
         "steps = steps_of('touch $TRIAGE_BUILD/half; setsid sleep ' + sys.argv[3])\n"

@@ -59,23 +59,23 @@ name: again
     ] == []
 
 
-def test_the_shipped_projects_are_sound(
-    history: History, workspace: Workspace, tmp_path: Path
-) -> None:
+def test_the_shipped_projects_are_sound(history: History, workspace: Workspace) -> None:
     history.commit("one")
     assert list(shipped_projects()) == ["iree", "triton", "xla"]
     iree, triton, xla = map(find_project, shipped_projects())
     repository = Repository(history.path)
-    assert [one.name for one in sources_of(iree, repository, workspace, tmp_path)] == [
+    assert [one.name for one in sources_of(iree, repository, workspace)] == [
         "releases",
         "nightlies",
         "artifacts",
         "builds",
     ]
-    assert [
-        one.name for one in sources_of(triton, repository, workspace, tmp_path)
-    ] == ["releases", "nightlies", "builds"]
-    assert [one.name for one in sources_of(xla, repository, workspace, tmp_path)] == [
+    assert [one.name for one in sources_of(triton, repository, workspace)] == [
+        "releases",
+        "nightlies",
+        "builds",
+    ]
+    assert [one.name for one in sources_of(xla, repository, workspace)] == [
         "releases",
         "nightlies",
     ]
@@ -83,7 +83,7 @@ def test_the_shipped_projects_are_sound(
 
 def test_the_users_file_has_precedence(tmp_path: Path) -> None:
     (tmp_path / "triage.yaml").write_text(
-        "name: mine\ncompiler: iree\ncommand: {run: ./fetch.sh}\n"
+        "name: mine\ncompiler: iree\nbuild: {copy: a.py}\n"
     )
     assert find_project("iree", tmp_path / "no", tmp_path).name == "mine"
     (tmp_path / "own").mkdir()

@@ -14,6 +14,7 @@ from triage.model.address import Address
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.toolchains.home import Home, Workspace
 from triage.toolchains.index import Index
+from triage.toolchains.install import Package
 from triage.toolchains.registry import ToolchainRegistry
 from triage.toolchains.sources.wheels import Wheels
 
@@ -64,12 +65,8 @@ def timeline(history: History) -> Timeline:
 
 @pytest.fixture
 def nightlies(workspace: Workspace, server: LoopbackIndex) -> Wheels:
-    return Wheels(
-        workspace,
-        NAME,
-        ["iree-{version}"],
-        Index(workspace, Address(page(server)), is_page=True, nightly=True),
-    )
+    index = Index(workspace, Address(page(server)), is_page=True, nightly=True)
+    return Wheels(Package(workspace, NAME, index), ["iree-{version}"])
 
 
 def page(server: LoopbackIndex) -> str:

@@ -326,9 +326,9 @@ class ModelArguments:
         """Return a file to generate for each argument. Raises ValueError if the model
         cannot be read.
         """
-        import onnx
-
         try:
+            import onnx
+
             graph = onnx.load(self.model, load_external_data=False).graph
         except Exception as error:  # protobuf's own class is not public
             raise ValueError(

@@ -7,28 +7,25 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Annotated
 
 from pydantic import AwareDatetime, BaseModel, Field, ValidationError
 
-from triage.git_history.repository import links_of
 from triage.git_history.timeline import Timeline
 from triage.model.address import Address
-from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
-from triage.recipes.mapping import Text
-from triage.toolchains.home import Workspace, disk_errors
-from triage.toolchains.index import Release, newest_wheel
+from triage.model.errors import EnvironmentFailure, Unobtainable
+from triage.recipes.mapping import MappingFormat, Text
+from triage.toolchains.home import Workspace
+from triage.toolchains.index import Release, wheels_named
 from triage.toolchains.install import Uv, fill_folder, is_intact
 from triage.toolchains.sources.base import (
     Build,
-    SourceContext,
-    SourceSection,
     commit_build,
 )
-from triage.toolchains.web import Web, answer_status, host_of, unusable
+from triage.toolchains.web import Web, host_of
 
 _PAGE_SIZE = 100
 _MAX_PAGES = 500
@@ -47,10 +44,9 @@ _DAMAGE = (
 )
 
 
-class ArtifactsSection(SourceSection):
+class ArtifactsSection(MappingFormat):
     """Wheels of a GitHub Actions workflow."""
 
-    of_wheels = True
     artifact: Text = Field(
         description="The artifact's name.", examples=["linux_x86_64_release_packages"]
     )
@@ -62,19 +58,6 @@ class ArtifactsSection(SourceSection):
     repository: Text | None = Field(
         default=None, description="owner/name, where it differs from the repository's."
     )
-
-    def open(self, context: SourceContext) -> CommitArtifacts:
-        links = links_of(context.web_page or context.repository.remote)
-        slug = self.repository or (links.slug if links else None)
-        if slug is None:
-            raise BadInput(
-                f"the artifacts of {context.project} need a repository: add "
-                "`repository: ...` to the project, or a remote to "
-                f"the clone {context.repository.path}"
-            )
-        return CommitArtifacts(
-            context.workspace, slug, context.distribution or "", self
-        )
 
 
 class WorkflowRun(BaseModel, frozen=True):
@@ -95,14 +78,12 @@ class WorkflowArtifact(BaseModel, frozen=True):
     name: str
     expired: bool
     created_at: AwareDatetime
-    expires_at: AwareDatetime | None = None
     workflow_run: WorkflowRun | None = None
 
 
 class ArtifactsPage(BaseModel):
-    """A page of a list of artifacts. All pages together have `total_count`."""
+    """A page of a list of artifacts."""
 
-    total_count: int
     artifacts: list[WorkflowArtifact]
 
 
@@ -137,9 +118,8 @@ class CommitArtifacts:
         """
         if not indices:
             return ()
-        oldest = min(
-            datetime.fromisoformat(timeline.commits[index].date) for index in indices
-        )
+        dates = [timeline.commits[index].date for index in indices]
+        oldest = min(map(datetime.fromisoformat, dates))
         by_sha: dict[str, list[WorkflowArtifact]] = {}
         for artifact in self.listed(oldest - _BEFORE):
             run = artifact.workflow_run
@@ -160,18 +140,13 @@ class CommitArtifacts:
         """Return the build of a commit from the newest of its artifacts that is
         installed or can be downloaded. If none can, return an untestable build.
         """
-        now = datetime.now(UTC)
         for artifact in artifacts:
-            item, until = str(artifact.id), artifact.expires_at
+            item = str(artifact.id)
             if is_intact(self.workspace.home.toolchains / self._folder(item)):
                 return commit_build(self.name, timeline, index, 0.0, item)
-            is_expired = artifact.expired or (until is not None and until <= now)
-            if not is_expired:
+            if not artifact.expired:
                 return commit_build(self.name, timeline, index, _SECONDS, item)
         reason = f"its {self.settings.artifact} expired"
-        when = artifacts[0].expires_at
-        if when:
-            reason += f" on {when:%Y-%m-%d}"
         return commit_build(self.name, timeline, index, 0.0, "", reason)
 
     def _folder(self, artifact: str) -> str:
@@ -184,54 +159,43 @@ class CommitArtifacts:
 
         def fill(root: Path, scratch: Path) -> None:
             if self.token is None:
-                host = host_of(self.api)
                 raise EnvironmentFailure(
-                    f"{host} gives artifacts only to users with a token: set "
-                    "GITHUB_TOKEN (or GH_TOKEN)"
+                    f"{host_of(self.api)} gives artifacts only to users with a token: "
+                    "set GITHUB_TOKEN (or GH_TOKEN)"
                 )
             archive = scratch / "artifact.zip"
             url = Address(f"{self._url}/{int(build.item)}/zip")
             Web(self.workspace, self.token).download(url, archive, name)
-            release = self._extract(archive, scratch, name, package)
-            archive.unlink()
-            requirement = (
-                f"{release.distribution} @ {(scratch / release.wheel).as_uri()}"
-            )
-            Uv(self.workspace, root, scratch).unpack(name, requirement, release.python)
+            try:
+                release = self._extract(archive, name, package)
+            except _DAMAGE as error:
+                raise Unobtainable(f"{name} is damaged: {error}") from error
+            wheel = (scratch / release.wheel).as_uri()
+            uv = Uv(self.workspace, name, root, scratch)
+            uv.unpack(f"{release.distribution} @ {wheel}", release.python)
 
         folder = self._folder(build.item)
-        return fill_folder(
-            self.workspace, f"{folder}-{package}" if package else folder, name, fill
-        )
+        if package:
+            folder += f"-{package}"
+        return fill_folder(self.workspace, folder, f"install {name}", fill)
 
     def listed(self, since: datetime) -> Iterator[WorkflowArtifact]:
         """Yield the artifacts since a time, the newest first. Raises EnvironmentFailure
         if they cannot be listed.
         """
-        with self.workspace.progress.task("list artifacts") as task:
+        with self.workspace.progress.task("list artifacts"):
             for number in range(1, _MAX_PAGES + 1):
                 page = self._page(number)
-                yield from (
-                    artifact
-                    for artifact in page.artifacts
-                    if artifact.name == self.settings.artifact
-                )
-                if (
-                    number * _PAGE_SIZE >= page.total_count
-                    or not page.artifacts
-                    or page.artifacts[-1].created_at < since
-                ):
+                for artifact in page.artifacts:
+                    if artifact.name == self.settings.artifact:
+                        yield artifact
+                is_last = len(page.artifacts) < _PAGE_SIZE
+                if is_last or page.artifacts[-1].created_at < since:
                     return
-                task.describe(
-                    f"list artifacts of {page.artifacts[-1].created_at:%Y-%m-%d}"
-                )
-            raise unusable(
-                self.api,
-                (
-                    f"{self.slug} has more than {_MAX_PAGES} pages of "
-                    f"{self.settings.artifact}"
-                ),
-            )
+        raise EnvironmentFailure(
+            f"{host_of(self.api)} lists more than {_MAX_PAGES} pages of "
+            f"{self.settings.artifact} of {self.slug}"
+        )
 
     def _page(self, number: int) -> ArtifactsPage:
         query: dict[str, str | int] = {
@@ -239,62 +203,46 @@ class CommitArtifacts:
             "per_page": _PAGE_SIZE,
             "page": number,
         }
-        host = host_of(self.api)
-        answer = Web(self.workspace, self.token).get(
-            Address(self._url), query, accept="application/vnd.github+json"
-        )
-        if answer.status_code == 401:
-            raise EnvironmentFailure(
-                f"{host} rejects the token in GITHUB_TOKEN or GH_TOKEN"
-            )
-        if answer.status_code != 200:
-            raise EnvironmentFailure(
-                f"cannot list the artifacts of {self.slug}: {host} answered "
-                f"{answer_status(answer)}"
-            )
+        web, accept = Web(self.workspace, self.token), "application/vnd.github+json"
         try:
+            answer = web.get(Address(self._url), query, accept)
             return ArtifactsPage.model_validate_json(answer.content)
-        except ValidationError as error:
-            reason = " ".join(str(error).splitlines()[1:3])
-            raise unusable(
-                self.api, f"it is not a list of artifacts: {reason}"
+        except (EnvironmentFailure, ValidationError) as error:
+            reason = " ".join(str(error).splitlines()[:3])
+            raise EnvironmentFailure(
+                f"cannot list the artifacts of {self.slug} at {host_of(self.api)}: "
+                f"{reason}"
             ) from error
 
-    def _extract(
-        self, archive: Path, scratch: Path, name: str, package: str | None
-    ) -> Release:
+    def _extract(self, archive: Path, name: str, package: str | None) -> Release:
         """Extract the wheel for this platform from an archive: that of `package`
         (default: the compiler's).
         """
         pattern = "*.whl" if package else self.settings.wheel
-        left = _MOST_INFLATED * archive.stat().st_size
-        try:
-            with zipfile.ZipFile(archive) as inside:
-                members = {
-                    PurePosixPath(member).name: member for member in inside.namelist()
-                }
-                named = [member for member in members if fnmatchcase(member, pattern)]
-                release = newest_wheel(named, package or self.distribution)
-                if release is None:
-                    listed = ", ".join(sorted(filter(None, members))[:5]) or "nothing"
-                    raise Unobtainable(
-                        f"{name} has no {package or pattern} for this platform; it "
-                        f"contains {listed}"
-                    )
-                target = scratch / release.wheel
-                with (
-                    disk_errors(f"extract {name}"),
-                    inside.open(members[release.wheel]) as source,
-                    target.open("wb") as sink,
-                ):
-                    while part := source.read(_PART):
-                        left -= len(part)
-                        if left < 0:
-                            raise Unobtainable(
-                                f"{name} is damaged: {release.wheel} has more than "
-                                f"{_MOST_INFLATED} times the archive's size"
-                            )
-                        sink.write(part)
-        except _DAMAGE as error:
-            raise Unobtainable(f"{name} is damaged: {error}") from error
-        return release
+        with zipfile.ZipFile(archive) as inside:
+            members = {
+                PurePosixPath(member).name: member for member in inside.namelist()
+            }
+            named = [member for member in members if fnmatchcase(member, pattern)]
+            releases = wheels_named(named, package or self.distribution)
+            if not releases:
+                listed = ", ".join(sorted(filter(None, members))[:5]) or "nothing"
+                raise Unobtainable(
+                    f"{name} has no {package or pattern} for this platform; it "
+                    f"contains {listed}"
+                )
+            left = _MOST_INFLATED * archive.stat().st_size
+            wheel = releases[-1].wheel
+            with (
+                inside.open(members[wheel]) as source,
+                archive.with_name(wheel).open("wb") as sink,
+            ):
+                while part := source.read(_PART):
+                    left -= len(part)
+                    if left < 0:
+                        raise Unobtainable(
+                            f"{name} is damaged: {wheel} has more than "
+                            f"{_MOST_INFLATED} times the archive's size"
+                        )
+                    sink.write(part)
+        return releases[-1]

@@ -1,26 +1,16 @@
-"""What a source of toolchains is: a section of the project file, and builds for
-commits.
-"""
+"""What a source of toolchains is: it has builds for commits."""
 
 from __future__ import annotations
 
-import string
-from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, ClassVar, Protocol
+from typing import Annotated, Protocol
 
-from pydantic import AfterValidator
-
-from triage.compilers.base import Packaging
-from triage.git_history.repository import Repository
 from triage.git_history.timeline import CommitPosition, Timeline
 from triage.model.revision import Revision
-from triage.recipes.mapping import MappingFormat, Matching, OneOrMore, Text
-from triage.toolchains.home import Workspace
-from triage.toolchains.install import PLAIN_WHEEL
+from triage.recipes.mapping import Matching, OneOrMore, Text
 
 # seconds that a build in an empty folder counts for until there are timings
 UNTIMED_BUILD = 3600.0
@@ -68,52 +58,6 @@ class Source(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class SourceContext:
-    """All that a source needs besides its section of the project file."""
-
-    workspace: Workspace
-    repository: Repository
-    folder: Path
-    """Where relative commands run."""
-    project: str
-    distribution: str | None
-    """The name of the project's wheels."""
-    web_page: str | None
-    packaging: Packaging = PLAIN_WHEEL
-    """How a release is installed."""
-    paths: Sequence[str] = ()
-    """See `Project.paths`."""
-
-
-class SourceSection(MappingFormat):
-    """The settings of one source."""
-
-    @abstractmethod
-    def open(self, context: SourceContext) -> Source:
-        """Return the source. Nothing is listed yet. Raises BadInput if the project
-        lacks a setting.
-        """
-
-    of_wheels: ClassVar = False
-    """Whether the project or the section must name the wheels in `distribution`."""
-
-
-def _tag_pattern(text: str) -> str:
-    try:
-        names = [
-            name for _, name, _, _ in string.Formatter().parse(text) if name is not None
-        ]
-    except ValueError:  # unbalanced braces
-        names = []
-    if names != ["version"]:
-        raise ValueError(
-            f'"{text}" is not a pattern for tags: write {{version}} once, such as '
-            f'"v{{version}}".'
-        )
-    return text
-
-
 Url = Annotated[
     Text,
     Matching(
@@ -121,7 +65,14 @@ Url = Annotated[
         "this is not an address: write one that begins with https://.",
     ),
 ]
-Tags = Annotated[tuple[Annotated[Text, AfterValidator(_tag_pattern)], ...], OneOrMore]
+Tag = Annotated[
+    Text,
+    Matching(
+        r"[^{}]*\{version\}[^{}]*",
+        'this is not a pattern for tags: write {version} once, such as "v{version}".',
+    ),
+]
+Tags = Annotated[tuple[Tag, ...], OneOrMore]
 
 
 def commit_build(

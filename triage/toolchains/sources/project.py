@@ -1,5 +1,5 @@
 """Read the project file `triage.yaml`, which says where the compilers of a project come
-from. The fields of `Project` are the registry of sources.
+from. `sources_of` knows all sources.
 """
 
 from __future__ import annotations
@@ -11,25 +11,29 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from triage.compilers.base import Packaging
-from triage.git_history.repository import Repository, read_tags, tags_for
+from triage.git_history.repository import Repository, links_of, read_tags, tags_for
 from triage.model.errors import BadInput
 from triage.model.revision import FamilyRef
 from triage.recipes.document import parse_document, read_text
 from triage.recipes.mapping import AtKey, MappingFormat, Text, Texts, content_of
 from triage.toolchains.home import Workspace
-from triage.toolchains.install import PLAIN_WHEEL
-from triage.toolchains.sources.artifact import ArtifactsSection
+from triage.toolchains.index import Index
+from triage.toolchains.install import PLAIN_WHEEL, Package
+from triage.toolchains.sources.artifact import ArtifactsSection, CommitArtifacts
 from triage.toolchains.sources.base import (
     Source,
-    SourceContext,
-    SourceSection,
     Url,
     can_change,
 )
-from triage.toolchains.sources.commands import BuildSection, ScriptSection
-from triage.toolchains.sources.wheels import NightliesSection, ReleasesSection
+from triage.toolchains.sources.builds import BuildSection, SourceBuilds
+from triage.toolchains.sources.wheels import (
+    NightliesSection,
+    ReleasesSection,
+    Wheels,
+)
 
 FILE = "triage.yaml"
+_SOURCES = ("releases", "nightlies", "artifacts", "build")
 _EMPTY = "a project has at least a name and a compiler"
 
 
@@ -69,12 +73,10 @@ class Project(MappingFormat):
     distribution: Text | None = Field(
         default=None, description="Name of the wheels.", examples=["my-compiler"]
     )
-    # The sources, usually the cheapest first. A new one needs its module and a line
-    # here.
+    # A source has its module, its key here, and a line in `sources_of`.
     releases: ReleasesSection | None = None
     nightlies: NightliesSection | None = None
     artifacts: ArtifactsSection | None = None
-    command: ScriptSection | None = None
     build: BuildSection | None = None
     llvm: Text | None = Field(
         default=None, description="Submodule, or file with a sha, that pins LLVM."
@@ -91,10 +93,9 @@ class Project(MappingFormat):
         description="Who looks after which failures; the last rule that fits holds.",
     )
 
-    def sections(self) -> dict[str, SourceSection]:
-        """Return the sections of sources by their keys."""
-        values = ((key, getattr(self, key)) for key in type(self).model_fields)
-        return {key: value for key, value in values if isinstance(value, SourceSection)}
+    def sections(self) -> list[str]:
+        """Return the keys of the sources that there are."""
+        return [key for key in _SOURCES if getattr(self, key)]
 
     def can_change(self, path: str) -> bool:
         """Whether a file of the repository can change what the compiler does."""
@@ -102,16 +103,13 @@ class Project(MappingFormat):
 
     @model_validator(mode="after")
     def _wheels_have_a_name(self) -> Self:
-        for key, section in self.sections().items():
-            if section.of_wheels and not (
-                self.distribution or getattr(section, "distribution", None)
-            ):
+        for key in (name for name in self.sections() if name != "build"):
+            own = getattr(getattr(self, key), "distribution", None)
+            if not (self.distribution or own):
                 raise AtKey(
                     key,
-                    (
-                        f"{key} need the name of the wheels: add `distribution: …` to "
-                        "the project."
-                    ),
+                    f"{key} need the name of the wheels: add `distribution: …` to the "
+                    "project.",
                 )
         return self
 
@@ -120,25 +118,34 @@ def sources_of(
     project: Project,
     repository: Repository,
     workspace: Workspace,
-    folder: Path,
     packaging: Packaging = PLAIN_WHEEL,
 ) -> tuple[Source, ...]:
     """Return the project's sources, usually the cheapest first. Nothing is listed yet.
 
-    `folder` and `packaging` are as in `SourceContext`. Raises BadInput if neither the
+    `packaging` says how its releases are installed. Raises BadInput if neither the
     project nor the clone's remote names the repository of artifacts.
     """
-    context = SourceContext(
-        workspace,
-        repository,
-        folder,
-        project.name,
-        project.distribution,
-        project.repository,
-        packaging,
-        project.paths,
-    )
-    return tuple(section.open(context) for section in project.sections().values())
+    sources: list[Source] = []
+    wheels = project.distribution or ""
+    if project.releases:
+        package = Package(workspace, wheels, Index(workspace), packaging)
+        sources.append(Wheels(package, project.releases.tags))
+    if project.nightlies:
+        package = project.nightlies.package(workspace, wheels, packaging)
+        sources.append(Wheels(package, project.nightlies.tags))
+    if project.artifacts:
+        links = links_of(project.repository or repository.remote)
+        slug = project.artifacts.repository or (links.slug if links else None)
+        if slug is None:
+            raise BadInput(
+                f"the artifacts of {project.name} need a repository: add `repository: "
+                f"...` to the project, or a remote to the clone {repository.path}"
+            )
+        sources.append(CommitArtifacts(workspace, slug, wheels, project.artifacts))
+    if project.build:
+        build = SourceBuilds(workspace, repository, project.name, project.build)
+        sources.append(build)
+    return tuple(sources)
 
 
 def tagged_commit(project: Project, repository: Repository, version: str) -> str:
@@ -154,17 +161,13 @@ def tagged_commit(project: Project, repository: Repository, version: str) -> str
     tags = tags_for(version, dict.fromkeys(patterns), read_tags(repository))
     if len(set(tags.values())) == 1:
         return next(iter(tags.values()))
+    why = f"{repository.path} has no tag of it"
     if tags:
-        names = " and ".join(f"{name} ({sha[:10]})" for name, sha in tags.items())
-        raise BadInput(
-            f"the tags {names} of {version} in {repository.path} name different "
-            "commits; name one with commit:SHA"
-        )
-    names = " or ".join(pattern.format(version=version) for pattern in patterns)
-    looked = f", and {repository.path} has no tag {names}" if names else ""
+        named = " and ".join(f"{name} ({sha[:10]})" for name, sha in tags.items())
+        why = f"its tags {named} name different commits"
     raise BadInput(
-        f"{version} does not report the commit that it was built from{looked}; fetch "
-        "tags with `git fetch --tags`, or name a commit instead"
+        f"{version} does not report the commit that it was built from, and {why}; "
+        "fetch tags with `git fetch --tags`, or name a commit with commit:SHA"
     )
 
 
@@ -197,11 +200,11 @@ def find_project(family: str, *folders: Path) -> Project:
         BadInput: There is no project for the family.
         BadFiles: The file has mistakes.
     """
-    ref = FamilyRef.parse(family)
+    ref, shipped = FamilyRef.parse(family), shipped_projects()
     if ref.recipe:  # a compiler in a folder has no name of its own
         family = ref.kind
-    for path in (*(folder / FILE for folder in folders), *shipped_projects().values()):
-        if path.is_file():
+    for path in (*(folder / FILE for folder in folders), shipped.get(family)):
+        if path and path.is_file():
             project = load_project(path)
             if project.compiler == family:
                 return _with_sources(project)

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -21,20 +21,12 @@ from triage.git_history.timeline import CommitPosition, Timeline
 from triage.model.address import Address
 from triage.model.errors import BadInput, Unobtainable
 from triage.model.revision import Revision
-from triage.recipes.mapping import Text
+from triage.recipes.mapping import MappingFormat, Text
 from triage.toolchains.home import Workspace
-from triage.toolchains.index import Index, Release
-from triage.toolchains.install import (
-    PLAIN_WHEEL,
-    folder_of,
-    install,
-    install_companion,
-    is_intact,
-)
+from triage.toolchains.index import Index
+from triage.toolchains.install import PLAIN_WHEEL, Package, is_intact
 from triage.toolchains.sources.base import (
     Build,
-    SourceContext,
-    SourceSection,
     Tags,
     Url,
 )
@@ -43,29 +35,17 @@ _SECONDS = 15.0  # of a download and an install
 _STAMP = re.compile(r"(?<!\d)(20\d{12})(?!\d)")
 
 
-class ReleasesSection(SourceSection):
+class ReleasesSection(MappingFormat):
     """Releases of the package index."""
 
-    of_wheels = True
     tags: Tags = Field(
         description="Which tags mark a release's commit.", examples=["v{version}"]
     )
 
-    def open(self, context: SourceContext) -> Wheels:
-        index = Index(context.workspace)
-        return Wheels(
-            context.workspace,
-            context.distribution or "",
-            self.tags,
-            index,
-            context.packaging,
-        )
 
-
-class NightliesSection(SourceSection):
+class NightliesSection(MappingFormat):
     """Nightly wheels."""
 
-    of_wheels = True
     find_links: Url | None = Field(
         default=None, alias="find-links", description="A page of links to wheels."
     )
@@ -91,70 +71,54 @@ class NightliesSection(SourceSection):
             )
         return self
 
-    def open(self, context: SourceContext) -> Wheels:
-        wheels = self.of(context.workspace, context.distribution)
-        if isinstance(context.packaging, Environment):
-            return replace(wheels, packaging=context.packaging)
-        return wheels
-
-    def of(self, workspace: Workspace, distribution: str | None) -> Wheels:
-        """Return the source for a project whose wheels have this name."""
-        index = Index(
-            workspace,
-            Address(self.index or self.find_links or ""),
-            is_page=self.index is None,
-            nightly=True,
-        )
-        return Wheels(
-            workspace, self.distribution or distribution or "", self.tags, index
+    def package(
+        self, workspace: Workspace, distribution: str | None, packaging: Packaging
+    ) -> Package:
+        """Return the nightlies of a project whose releases have this name and are
+        installed so. They are unpacked, unless the compiler needs a virtual
+        environment.
+        """
+        page = Address(self.index or self.find_links or "")
+        index = Index(workspace, page, is_page=self.index is None, nightly=True)
+        if not isinstance(packaging, Environment):
+            packaging = PLAIN_WHEEL
+        return Package(
+            workspace, self.distribution or distribution or "", index, packaging
         )
 
 
 @dataclass(frozen=True)
 class Wheels:
-    """The releases or nightlies of a package."""
+    """The releases or nightlies of a package, by their commits."""
 
-    workspace: Workspace
-    distribution: str
+    package: Package
     tags: Sequence[str]
     """Patterns such as `v{version}`."""
-    index: Index
-    packaging: Packaging = PLAIN_WHEEL
-    """How a wheel is installed."""
 
     @property
     def name(self) -> str:
-        return "nightlies" if self.index.nightly else "releases"
-
-    def listed(self) -> Mapping[str, Release]:
-        """Return the nightlies or stable releases for this platform by version, the
-        oldest first.
-
-        Raises EnvironmentFailure if they cannot be listed and never were.
-        """
-        every = self.index.releases(self.distribution)
-        return {one.version: one for one in every if one.nightly or one.is_stable}
+        return "nightlies" if self.package.index.nightly else "releases"
 
     def builds(self, timeline: Timeline, indices: range) -> Sequence[Build]:
         """Return the wheels whose commit is in the range. A commit of a branch is
         placed where the branch left the timeline.
         """
         builds = []
-        for version, release in self.listed().items():
+        for release in self.package.listed():
+            version = release.version
             position = self._position(version, timeline)
-            if position is None or position.index not in indices:
+            is_meant = release.nightly or release.is_stable
+            if not is_meant or position is None or position.index not in indices:
                 continue
             commit = timeline.commits[position.index]
-            day = day_in(version) or release.date or commit.date[:10]
             revision = Revision(
                 version,
                 position.sha or None,
-                day,
+                day_in(version) or release.date or commit.date[:10],
                 commit.subject if position.exact else None,
             )
-            toolchains = self.workspace.home.toolchains
-            folder = folder_of(toolchains, release, self.packaging)
-            seconds = 0.0 if is_intact(folder) else _SECONDS
+            is_here = is_intact(self.package.folder(release))
+            seconds = 0.0 if is_here else _SECONDS
             builds.append(Build(self.name, revision, position, seconds, version))
         return sorted(
             builds, key=lambda build: (build.position.index, Version(build.item))
@@ -162,14 +126,14 @@ class Wheels:
 
     def obtain(self, build: Build, package: str | None = None) -> Path:
         if package is not None:
-            return install_companion(self.workspace, package, build.item, self.index)
-        release = self.listed().get(build.item)
-        if release is None:
-            raise Unobtainable(
-                f"{self.index.url} lists no {self.distribution} "
-                f"{build.item} for this platform"
-            )
-        return install(self.workspace, release, self.index.url, self.packaging)
+            return self.package.companion(package, build.item)
+        for release in self.package.listed():
+            if release.version == build.item:
+                return self.package.install(release)
+        raise Unobtainable(
+            f"{self.package.index.url} lists no {self.package.distribution} "
+            f"{build.item} for this platform"
+        )
 
     def _position(self, version: str, timeline: Timeline) -> CommitPosition | None:
         """Return the position of a version's commit. It is found by the version's tag,
