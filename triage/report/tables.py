@@ -73,8 +73,8 @@ def _log_blocks(log: ClassifiedLog) -> list[Block]:
 
 
 def update_document(result: ExpectationUpdate) -> Document:
-    """Show what `triage expect update` changes: the diff or each change, then the cases
-    that were left, then a count.
+    """Show what `triage expect update` changes, and the list of a recipe to paste; then
+    the cases that were left, and a count.
     """
     blocks: list[Block] = []
     none = "no entry"
@@ -85,6 +85,11 @@ def update_document(result: ExpectationUpdate) -> Document:
                 for each in file.changes
             ]
             blocks += [Heading(str(file.path)), Bullets(changes)]
+            if file.paste:
+                blocks += [
+                    Paragraph("Write this in the recipe in place of its `expect`:"),
+                    Code(file.paste),
+                ]
     blocks += [
         styled(f"left as it is: {one.case}: {one.reason}", "warning")
         for one in result.left

@@ -31,7 +31,7 @@ from triage.recipes.expectations import (
     ExpectationChange,
     ObservedCase,
     UpdatedFile,
-    edited_json_lists,
+    with_json_lists,
 )
 from triage.recipes.mapping import MappingFormat, Text, Texts
 from triage.recipes.run_keys import read_flagfile, without_tolerances
@@ -100,10 +100,8 @@ class IreeSuites(Suites):
             edits.move(entry)
         if prune:
             edits.remove_missing({name for one in folders for name, _ in _tests(one)})
-        text = read_text(path)
-        pairs = {key: (edits.removed[key], edits.added[key]) for key in _EXPECTED}
-        edited = edited_json_lists(path, text, pairs)
-        return UpdatedFile(path, text, edited, tuple(edits.changes))
+        text = with_json_lists(read_text(path), edits.lists())
+        return UpdatedFile(path, edits.changes, text=text)
 
 
 def _no_tests() -> dict[str, set[str]]:
@@ -134,6 +132,19 @@ class _ListEdits:
         if listed != ([expected_list] if expected_list else []):
             before = listed[0] if listed else None
             self.changes.append(ExpectationChange(test, before, expected_list))
+
+    def lists(self) -> dict[str, list[str]]:
+        """Return the lists that change, in order if they were sorted."""
+        lists = {}
+        for key in _EXPECTED:
+            old = list(getattr(self.config, key))
+            new = [test for test in old if test not in self.removed[key]]
+            new += sorted(self.added[key])
+            if old == sorted(old):
+                new.sort()
+            if new != old:
+                lists[key] = new
+        return lists
 
     def remove_missing(self, existing: Collection[str]) -> None:
         """Remove the tests that do not exist from all lists."""
