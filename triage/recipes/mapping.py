@@ -27,6 +27,7 @@ from pydantic_core import CoreSchema, ErrorDetails, core_schema
 from triage.model.errors import BadFiles
 from triage.recipes.document import ConfigDocument, Loc
 from triage.recipes.values import (
+    closest,
     did_you_mean,
     parse_duration,
     parse_size,
@@ -195,15 +196,23 @@ def content_of(document: ConfigDocument, kind: type[Content]) -> Content:
 
 
 def _report(error: ValidationError, document: ConfigDocument, kind: Any) -> None:
-    """Report pydantic's errors, except those with problems of their own: about values
-    that are left out or have placeholders.
+    """Report pydantic's errors, except those with problems of their own: about mistyped
+    keys, and values that are left out or have placeholders.
     """
-    for details in error.errors(include_url=False):
+    errors = error.errors(include_url=False)
+    mistyped = set()
+    for details in errors:
+        if details["type"] in _UNKNOWN_KEY:
+            *place, key = document.resolve(details["loc"])
+            mistyped.add(closest(str(key), _fields_at(tuple(place), kind)))
+    for details in errors:
         loc, value = document.resolve(details["loc"]), details["input"]
         cause = details.get("ctx", {}).get("error")
         is_missing = details["type"] == "missing"
         at_key = details["type"] in _UNKNOWN_KEY or details["loc"][-1:] == ("[key]",)
         is_empty = value is None and not document.nulls
+        if is_missing and details["loc"][-1] in mistyped:
+            continue
         if is_empty or (isinstance(value, str) and "${" in value and not at_key):
             continue
         if isinstance(cause, AtKey):
@@ -225,11 +234,12 @@ def _message(details: ErrorDetails, loc: Loc, kind: Any) -> str:
     shape = f'"{value}"'
     if isinstance(value, list | Mapping):
         shape = "a mapping" if isinstance(value, Mapping) else "a list"
+    shown = key or next(iter(known), "")
     examples, advice = [[value]], "."  # of a key of the user's own
-    if key in known:
-        examples = known[key].examples or []
+    if shown in known:
+        examples = known[shown].examples or []
     if examples:
-        advice = f": write `{key}: {yaml_text(examples[0])}`."
+        advice = f": write `{shown}: {yaml_text(examples[0])}`."
     sentence = _SENTENCES.get(details["type"], "{subject}: {msg}.")
     return sentence.format(
         **{"expected": "", **context},

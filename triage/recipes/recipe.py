@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import stat
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -24,9 +24,10 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
-from pydantic.json_schema import GenerateJsonSchema, models_json_schema
+from pydantic.json_schema import models_json_schema
 
-from triage.model.case import Case, Expectation, InputKind
+from triage.model import case
+from triage.model.case import Case, Expectation, InputKind, Target
 from triage.model.execution import Limits, Stage
 from triage.recipes.document import why_unreadable
 from triage.recipes.family import RecipeFamilies, RecipeFamily
@@ -114,12 +115,19 @@ def check_file(text: str, info: ValidationInfo) -> str:
     return text
 
 
+def _check_inside(text: str, info: ValidationInfo) -> str:
+    """Raise ValueError if a file is not below the recipe: errors print parts of it."""
+    folder = (_setting(info).folder or Path()).resolve()
+    if not (folder / text).resolve().is_relative_to(folder):
+        raise ValueError(f'"{text}" is not in the recipe\'s folder.')
+    return text
+
+
 def _check_input(text: str, info: ValidationInfo) -> str:
     """Raise ValueError, which says what to write instead, if the family does not take
     the input, or if it does not exist.
     """
-    family = _setting(info).family
-    folder = _setting(info).folder
+    family, folder = _setting(info).family, _setting(info).folder
     suffix = Path(text).suffix
     if family.kind_of(suffix) is None:
         guess = did_you_mean(suffix, family.inputs if suffix else ())
@@ -131,34 +139,36 @@ def _check_input(text: str, info: ValidationInfo) -> str:
     if folder is None:
         return text
     if is_pattern(text):
-        if any("**" in part and part != "**" for part in Path(text).parts):
-            raise ValueError(
-                f'the input "{text}" has ** next to other characters; it is any '
-                "folder: write `**/*.mlir`."
-            )
-        files = matching(folder, text)
-        if not 0 < len(files) <= MAX_CASES:
-            raise ValueError(
-                f'{len(files)} files fit the pattern "{text}", and one to {MAX_CASES} '
-                "may; ** is any folder."
-            )
-        for name, path in files:
-            if re.search(r"[,=\[\]\s]", name):
-                advice = "rename it without commas, brackets, = and white space."
-                raise ValueError(f'the file "{path}" cannot name a case: {advice}')
+        _check_matches(folder, text)
         return text
+    path = folder / text
     try:
-        mode = (folder / text).stat().st_mode
+        is_regular = stat.S_ISREG(path.stat().st_mode)
     except (OSError, ValueError) as error:
-        reason = why_unreadable(folder / text, error)
+        reason = why_unreadable(path, error)
         raise ValueError(
             f'the input "{text}": {reason} Paths are relative to the recipe\'s folder.'
         ) from None
-    if stat.S_ISDIR(mode):
-        raise ValueError(f'the input "{text}" is a folder; name a file in it.')
-    if not stat.S_ISREG(mode):
-        raise ValueError(f'the input "{text}" is not a regular file.')
+    if not is_regular:
+        raise ValueError(f'the input "{text}" is a folder, or not a regular file.')
     return text
+
+
+def _check_matches(folder: Path, pattern: str) -> None:
+    """Raise ValueError if no files match a pattern, or if they cannot name cases."""
+    try:
+        files = matching(folder, pattern)
+    except ValueError as error:
+        raise ValueError(f'the input "{pattern}": {error}.') from None
+    if not 0 < len(files) <= MAX_CASES:
+        raise ValueError(
+            f'{len(files)} files fit the pattern "{pattern}", and one to {MAX_CASES} '
+            "may; ** is any folder."
+        )
+    for name, path in files:
+        if re.search(r"[,=\[\]\s]", name):
+            advice = "rename it without commas, brackets, = and white space."
+            raise ValueError(f'the file "{path}" cannot name a case: {advice}')
 
 
 def _known(noun: str) -> AfterValidator:
@@ -167,15 +177,15 @@ def _known(noun: str) -> AfterValidator:
     """
 
     def check(text: str, info: ValidationInfo) -> str:
-        setting = _setting(info)
-        known: Collection[str] = setting.failures
-        aliases = None
-        if noun == "backend":
-            known, aliases = setting.family.backends, setting.family.aliases
-        elif noun == "phase":
-            known = setting.family.phases
+        family = _setting(info).family
+        words: dict[str, Collection[str]] = {
+            "backend": family.backends,
+            "phase": family.phases,
+            "failure class": _setting(info).failures,
+        }
+        known = words[noun]
         if known and text not in known:
-            raise ValueError(unknown_word(text, noun, known, aliases))
+            raise ValueError(unknown_word(text, noun, known, family.aliases))
         return text
 
     return AfterValidator(check)
@@ -196,18 +206,12 @@ def _distinct(values: list[str]) -> list[str]:
     return values
 
 
+def _as_flag(value: Any) -> Any:
+    return {"flag": value} if isinstance(value, str) else value
+
+
 def _form(value: Any) -> str:
-    return "text" if isinstance(value, str) else "other"
-
-
-def _check_inside(text: str, info: ValidationInfo) -> str:
-    """Raise ValueError if a file is not below the recipe: errors print parts of it."""
-    folder = _setting(info).folder
-    if folder is not None:
-        place, root = (folder / text).resolve(), folder.resolve()
-        if not place.is_relative_to(root):
-            raise ValueError(f'"{text}" is not in the recipe\'s folder.')
-    return text
+    return "text" if isinstance(value, str) else "list"
 
 
 File = Annotated[Text, AfterValidator(check_file), AfterValidator(_check_inside)]
@@ -261,14 +265,12 @@ class BoundedFormat(MappingFormat):
     """Something that holds for versions in [since, until)."""
 
     since: _Version | None = Field(
-        default=None,
+        None,
         description="First version it holds for (default: all).",
         examples=["3.5.0"],
     )
     until: _Version | None = Field(
-        default=None,
-        description="First version it no longer holds for.",
-        examples=["3.9.0"],
+        None, description="First version it no longer holds for.", examples=["3.9.0"]
     )
 
     @model_validator(mode="after")
@@ -278,15 +280,10 @@ class BoundedFormat(MappingFormat):
             and self.until is not None
             and Version(self.since) >= Version(self.until)
         ):
-            empty = (
-                f'no version is in the range since "{self.since}" until "{self.until}"'
-            )
             raise AtKey(
                 "until",
-                (
-                    f"{empty}; until is the first version without it, so it must be "
-                    "later than since."
-                ),
+                f'until is the first version without it, so "{self.until}" must be '
+                f'later than since, "{self.since}".',
             )
         return self
 
@@ -299,23 +296,29 @@ class TargetFormat(MappingFormat):
         examples=["cuda"],
     )
     chip: Word | None = Field(
-        default=None,
+        None,
         description="Chip, architecture or CPU.",
         examples=["sm_86", "gfx942", "znver4"],
     )
     devices: Annotated[int, Field(ge=1, le=1024), WithJsonSchema(_DEVICES)] | None = (
         Field(
-            default=None,
+            None,
             description="How many devices the program is compiled for (default: 1).",
             examples=[2],
         )
     )
+
+    def value(self) -> Target:
+        return Target(**dict(self))
 
 
 class FlagFormat(BoundedFormat):
     """A compiler flag for some versions only."""
 
     flag: Flag = Field(description="The flag as one argument.", examples=["-O3"])
+
+    def value(self) -> case.Flag:
+        return case.Flag(self.flag, self.since, self.until)
 
 
 class LimitsFormat(MappingFormat):
@@ -352,16 +355,14 @@ class LimitsFormat(MappingFormat):
 
     def value(self, default: Limits) -> Limits:
         """Return the limits, with defaults for those that are not given."""
-        seconds, without_waiting = self.timeout or (
-            default.timeout,
-            default.without_waiting,
-        )
-        return Limits(
-            seconds,
-            self.memory or default.memory,
-            self.output or default.output,
-            default.kept,
-            without_waiting,
+        limits = default
+        if self.timeout:
+            seconds, without_waiting = self.timeout
+            limits = replace(limits, timeout=seconds, without_waiting=without_waiting)
+        return replace(
+            limits,
+            memory=self.memory or default.memory,
+            output=self.output or default.output,
         )
 
 
@@ -371,18 +372,16 @@ class ExpectFormat(BoundedFormat):
     """
 
     failure: Annotated[Text, _known("failure class")] | None = Field(
-        default=None,
+        None,
         description="Failure class or family (default: every failure of the stage).",
         examples=["timeout"],
     )
-    stage: Stage | None = Field(
-        default=None, description="Stage that fails.", examples=["run"]
-    )
+    stage: Stage | None = Field(None, description="Stage that fails.", examples=["run"])
     issue: (
         Annotated[Scalar, Matching(r"[\w.-]+/[\w.-]+#\d+|https?://\S+", _ISSUE_ADVICE)]
         | None
     ) = Field(
-        default=None,
+        None,
         description="The issue that tracks it.",
         examples=["OWNER/NAME#19575"],
     )
@@ -397,8 +396,7 @@ class ExpectFormat(BoundedFormat):
         return self
 
     def value(self) -> Expectation:
-        """Return the known failure."""
-        return Expectation(self.failure, self.since, self.until, self.issue, self.stage)
+        return Expectation(**dict(self))
 
 
 class RecipeFormat(MappingFormat):
@@ -431,8 +429,8 @@ class RecipeFormat(MappingFormat):
     )
     flags: list[
         Annotated[
-            Annotated[Flag, Tag("text")] | Annotated[FlagFormat, Tag("other")],
-            Discriminator(_form),
+            FlagFormat,
+            BeforeValidator(_as_flag, json_schema_input_type=Flag | FlagFormat),
         ]
     ] = Field(
         [],
@@ -440,7 +438,7 @@ class RecipeFormat(MappingFormat):
         examples=[["-O3"]],
     )
     phase: Annotated[Text, _known("phase")] | None = Field(
-        default=None,
+        None,
         description="Stop after this phase of the compiler.",
         examples=["executable-targets"],
     )
@@ -477,7 +475,7 @@ class RecipeFormat(MappingFormat):
     )
     expect: Annotated[
         Annotated[File, Matching(EXPECT_FILE, _EXPECT_ADVICE), Tag("text")]
-        | Annotated[list[ExpectFormat], Tag("other")],
+        | Annotated[list[ExpectFormat], Tag("list")],
         Discriminator(_form),
     ] = Field(
         [],
@@ -534,7 +532,7 @@ def recipe_schema(families: RecipeFamilies) -> dict[str, Any]:
     """
     models = {name: keys_of(family) for name, family in families.items()}
     wanted = [(model, "validation") for model in models.values()]
-    references, schema = models_json_schema(wanted, schema_generator=_RecipeSchema)  # type: ignore[arg-type]
+    references, schema = models_json_schema(wanted)  # type: ignore[arg-type]
     default = next(iter(families))
     rules = []
     for name, family in families.items():
@@ -557,20 +555,3 @@ def recipe_schema(families: RecipeFamilies) -> dict[str, Any]:
         "allOf": rules,
         **schema,
     }
-
-
-class _RecipeSchema(GenerateJsonSchema):
-    """Leaves out titles, which would repeat the keys, and null, because a key without a
-    value is left out of a recipe.
-    """
-
-    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - of the base class
-        return False
-
-    def nullable_schema(self, schema: Any) -> dict[str, Any]:
-        return self.generate_inner(schema["schema"])
-
-    def default_schema(self, schema: Any) -> dict[str, Any]:
-        if schema.get("default") is not None:
-            return super().default_schema(schema)
-        return self.generate_inner(schema["schema"])

@@ -77,12 +77,12 @@ class ReferenceFormat(MappingFormat):
     """Another compile of the same case, whose results are expected."""
 
     toolchain: Word | None = Field(
-        default=None,
+        None,
         description="Its toolchain, a release or a nightly (default: the same one).",
         examples=["3.12.0"],
     )
     flags: list[Flag] | None = Field(
-        default=None,
+        None,
         description="Its compiler flags instead of the recipe's.",
         examples=[["-O0"]],
     )
@@ -121,22 +121,22 @@ class _CallFormat(MappingFormat):
     """A call of a compiled function."""
 
     function: Word | None = Field(
-        default=None,
+        None,
         description="Function to run; the only one when left out.",
         examples=["main"],
     )
     inputs: list[_Value] = Field(
-        default=[],
+        [],
         description="The function's arguments.",
         examples=[["2x3xf32=@inputs/a.bin", "@b.npy", "4xi64=7"]],
     )
     device: Word | None = Field(
-        default=None,
+        None,
         description="Device to run on; the usual one of the backend when left out.",
         examples=["local-task"],
     )
     flags: list[_RunFlag] = Field(
-        default=[],
+        [],
         description="Further options of the program that runs or measures it.",
         examples=[["--parameters=model=weights.irpa"]],
     )
@@ -146,12 +146,12 @@ class RunFormat(_CallFormat):
     """How to run the compiled program."""
 
     expected: list[_Value] = Field(
-        default=[],
+        [],
         description="The results it must compute.",
         examples=[["2x3xf32=@expected.bin"]],
     )
     flagfile: File | None = Field(
-        default=None,
+        None,
         description=(
             "File with `--input=`, `--expected_output=` and other options, one a "
             "line; its paths are relative to it."
@@ -159,19 +159,19 @@ class RunFormat(_CallFormat):
         examples=["run_module_io_flags.txt"],
     )
     data: Text | None = Field(
-        default=None,
+        None,
         description="Folder next to the input with `input_0.pb`, `output_0.pb` and so "
         "on (ONNX tensors, or .npy). Where the input is a pattern, a file without this "
         "folder is compiled only.",
         examples=["test_data_set_0"],
     )
     reference: ReferenceFormat | None = Field(
-        default=None,
+        None,
         description="Compile whose results are expected.",
         examples=[{"toolchain": "3.12.0"}],
     )
     tolerance: _Tolerances = Field(
-        default={},
+        {},
         description="Largest accepted difference by element type "
         f"({', '.join(TOLERANCES)}).",
         examples=[{"f32": 1e-3}],
@@ -208,7 +208,7 @@ class BenchmarkFormat(_CallFormat):
 
     function: Word = Field(description="Function to measure.", examples=["prefill"])
     name: Word | None = Field(
-        default=None,
+        None,
         description="What reports call it; the function when left out.",
         examples=["prefill-2048"],
     )
@@ -224,13 +224,13 @@ class RunnableFormat(RecipeFormat):
     """A program that is compiled, and then run or measured."""
 
     run: RunFormat | None = Field(
-        default=None,
+        None,
         description="Run what was compiled and compare its results.",
         examples=[{"inputs": ["4xf32=1"]}],
     )
 
     bench: list[BenchmarkFormat] = Field(
-        default=[],
+        [],
         description="Functions that `triage bench` measures.",
         examples=[[{"function": "prefill"}]],
     )

@@ -98,7 +98,7 @@ class CommandFormat(RecipeFormat):
         OneOrMore,
         Field(min_length=1),
     ] = Field(
-        default=[],
+        [],
         validate_default=False,
         description="The package whose releases are the timeline, then further "
         f"requirements to install; {VERSION} is the version of the first.",
@@ -109,18 +109,18 @@ class CommandFormat(RecipeFormat):
         ],
     )
     version: VersionFormat | None = Field(
-        default=None,
+        None,
         description="How to ask a compiler without a package for its version.",
     )
     parse_errors: Literal["fail", "untestable"] | None = Field(
-        default=None,
+        None,
         description=(
             "What a version that cannot read the input is: a failure (default), or "
             "untestable (default for MLIR)."
         ),
     )
     rules: File | None = Field(
-        default=None,
+        None,
         description=(
             "A file of your own failure rules; they take precedence over the packaged "
             "ones."

@@ -44,11 +44,11 @@ class TritonFormat(RecipeFormat):
     """A kernel, compiled ahead of time."""
 
     kernel: _Name | None = Field(
-        default=None,
+        None,
         description="The kernel function; optional when the file has only one.",
     )
     signature: dict[_Name, Annotated[Text, Matching(_TYPE, _ADVICE)]] = Field(
-        default={},
+        {},
         description=(
             "Type of each argument that is not a constexpr; a trailing `:16` means "
             "divisible by 16."
@@ -56,17 +56,17 @@ class TritonFormat(RecipeFormat):
         examples=[{"x_ptr": "*fp16:16", "n": "i32"}],
     )
     constexprs: dict[_Name, _Constant] = Field(
-        default={},
+        {},
         description="Values of the constexprs; write a type as tl.float16.",
         examples=[{"BLOCK": 64}],
     )
     hints: dict[_Name, dict[_Hint, Annotated[int, Field(ge=0, lt=10**6)]]] = Field(
-        default={},
+        {},
         description="Further facts about arguments.",
         examples=[{"x_ptr": {"divisibility": 16, "pointer_range": 32}}],
     )
     options: dict[_Name, _Constant] = Field(
-        default={},
+        {},
         description="Launch options.",
         examples=[{"num_warps": 8, "num_stages": 3}],
     )

@@ -86,7 +86,7 @@ class XlaFormat(RunnableFormat):
     """A program for XLA."""
 
     lower: LowerFormat | None = Field(
-        default=None,
+        None,
         description="Lower a function in a .py file.",
         examples=[{"function": "step", "arguments": ["4xf32"]}],
     )
