@@ -13,7 +13,7 @@ import pytest
 from tests.bisect.letters import case_named, outcome, release_refs
 from tests.execution.invented_programs import Machine
 from triage.bisect.result import Answer, Bisection, BisectKind, Suspect
-from triage.execution.in_turn import LEAST, Pace, Ratio
+from triage.execution.in_turn import LEAST, Pace
 from triage.model.case import Case
 from triage.model.outcome import Cause, Measured, NoAnswer, Probe
 from triage.model.progress import Progress
@@ -84,7 +84,9 @@ def night() -> Night:
         function="decode",
         baseline_seconds=0.002,
         seconds=0.004,
-        ratio=Ratio(2.0, 1.9, 2.1),
+        ratio=2.0,
+        low=1.9,
+        high=2.1,
     )
     rows = [
         replace(times, verdict=Pace.SLOWER, bisection=origin),
@@ -127,19 +129,21 @@ def test_a_stored_night_has_the_keys_of_the_printed_one_and_reads_back(
 def test_a_bisect_without_an_answer_is_stored_with_its_reason(night: Night) -> None:
     why = NoAnswer(Cause.NOISE, "its times vary too much")
     row = replace(night.times[0], bisection=Bisection.inconclusive(CASE, why))
-    stored = night_bytes(replace(night, times=[row]))
-    printed = json.loads(stored)["times"][0]["bisection"]
-    assert (printed["cause"], printed["reason"]) == ("noise", why.reason)
-    [read] = parse_night(stored, "stored").times
-    assert read.bisection is not None
-    assert read.bisection.unanswered == why
+    slow = replace(night, times=[row])
+    printed = rendered("json", slow, night_screen)
+    bisection = json.loads(printed)["times"][0]["bisection"]
+    assert (bisection["cause"], bisection["reason"]) == ("noise", why.reason)
+    for document in (night_bytes(slow), printed):
+        [read] = parse_night(document, "stored").times
+        assert read.bisection is not None
+        assert read.bisection.unanswered == why
 
 
 def test_a_stored_ratio_without_an_interval_is_not_known(night: Night) -> None:
     stored = json.loads(night_bytes(night))
     del stored["times"][0]["low"]
     times = parse_night(json.dumps(stored), "stored").times[0]
-    assert (times.ratio, times.verdict) == (None, Pace.SLOWER)
+    assert (times.measured_ratio, times.verdict) == (None, Pace.SLOWER)
 
 
 def test_json_has_ratio_and_interval_and_no_zero_for_what_was_not_measured(

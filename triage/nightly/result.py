@@ -21,7 +21,7 @@ from triage.investigate.result import (
 )
 from triage.model.errors import BadInput
 from triage.model.execution import Stage
-from triage.model.json_form import StoresInline, in_json, inline
+from triage.model.json_form import in_json
 from triage.model.outcome import FAILING, PASSING, Status
 from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.verdict import BackendVerdict, ToDo, to_dos_of, verdicts_of
@@ -30,7 +30,7 @@ SCHEMA: Final = 6  # of the JSON
 
 
 @dataclass(frozen=True, kw_only=True)
-class TimeChange(StoresInline):
+class TimeChange:
     """A time of a case on both toolchains, measured in turn."""
 
     case: str
@@ -43,13 +43,22 @@ class TimeChange(StoresInline):
     baseline_seconds: float | None = None
     """The median."""
     seconds: float | None = None
-    ratio: Ratio | None = field(default=None, metadata=inline(Ratio))
-    """New to baseline, if there are enough samples."""
+    ratio: float | None = None
+    """New to baseline, if there are enough samples; between `low` and `high`."""
+    low: float | None = None
+    high: float | None = None
     verdict: Pace | None = None
     reason: str | None = None
     """Why there is no verdict."""
     bisection: Bisection | None = None
     """The bisect of the slowdown, with --bisect."""
+
+    @property
+    def measured_ratio(self) -> Ratio | None:
+        """The ratio with its interval."""
+        if self.ratio is None or self.low is None or self.high is None:
+            return None
+        return Ratio(self.ratio, self.low, self.high)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +170,7 @@ class Night:
     def slower(self) -> list[TimeChange]:
         """Compiles and runs that are slower, the slowest first."""
         slower = [row for row in self.times if row.verdict is Pace.SLOWER]
-        return sorted(slower, key=lambda row: -(row.ratio.value if row.ratio else 0))
+        return sorted(slower, key=lambda row: -(row.ratio or 0))
 
     @in_json
     def stages(self) -> dict[str, dict[str, int]]:

@@ -18,7 +18,6 @@ from triage.model.content import file_sha256
 from triage.model.foreign_file import read_bytes
 from triage.model.json_form import UNPRINTED, in_json, in_json_as, key
 from triage.model.outcome import (
-    UNANSWERED,
     Cause,
     Failure,
     MayLackAnswer,
@@ -72,7 +71,7 @@ class Reduction(MayLackAnswer):
 
     small: Case = field(metadata=UNPRINTED)
     """The case with the smaller program; the original case when nothing was reduced."""
-    unanswered: NoAnswer | None = field(default=None, metadata=UNANSWERED)
+    unanswered: NoAnswer | None = field(default=None, metadata=UNPRINTED)
     """Why nothing was reduced."""
     probes: tuple[Probe, ...] = field(default=(), metadata=UNPRINTED)
     """The smaller program on every version tried; the original when nothing was

@@ -286,10 +286,11 @@ def _intervals(history: NightsHistory) -> dict[str, dict[str, list[list[object]]
     found: dict[str, dict[str, list[list[object]]]] = {}
     for number, night in enumerate(history.nights):
         for row in night.times:
-            if row.ratio and row.baseline_seconds:
+            ratio = row.measured_ratio
+            if ratio and row.baseline_seconds:
                 low, high = (
-                    _rounded(row.baseline_seconds * ratio)
-                    for ratio in (row.ratio.low, row.ratio.high)
+                    _rounded(row.baseline_seconds * bound)
+                    for bound in (ratio.low, ratio.high)
                 )
                 of_case = found.setdefault(row.case, {})
                 metric = _METRICS_OF_TIMES[row.measured]
