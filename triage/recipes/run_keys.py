@@ -319,24 +319,23 @@ def read_flagfile(path: Path) -> RunSpec:
         if not line or line.startswith("#"):
             continue
         name, _, text = line.lstrip("-").partition("=")
-        column = raw.index(line) + 1
+        message = ""
         if not line.startswith("-"):
             message = (
-                f'"{line}" is not an option: write one a line, such as '
-                "--input=2x3xf32=@input_0.bin."
+                f'"{line}" is not an option, such as --input=2x3xf32=@input_0.bin.'
             )
-            problems.append(Problem(str(path), number, column, message))
         elif name in values:
             try:
                 values[name].append(located(text, path.parent))
             except ValueError as error:
-                problems.append(
-                    Problem(str(path), number, column + line.find("=") + 1, str(error))
-                )
-        elif name in ("function", "device") and name not in single:
+                message = str(error)
+        elif name in ("function", "device"):
             single[name] = text
         else:
             flags.append(line)
+        if message:
+            column = raw.find(text) + 1
+            problems.append(Problem(str(path), number, column, message))
     if problems:
         raise BadFiles(problems)
     inputs, expected = map(tuple, values.values())
@@ -371,19 +370,14 @@ def read_data_folder(folder: Path) -> RunSpec:
 
 
 def _numbered(folder: Path, role: str) -> tuple[str, ...]:
-    files = [
-        path
+    files = {
+        path.stem: path.absolute()
         for path in folder.glob(f"{role}_[0-9]*")
         if path.suffix in (TENSOR_PROTO, ".npy")
-    ]
-    values = []
-    for number in range(len(files)):
-        found = [path for path in files if path.stem == f"{role}_{number}"]
-        if len(found) != 1:
-            message = (
-                f"{len(files)} files are called {role}_…, and {len(found)} of them "
-                f"{role}_{number}: give each number one file."
-            )
+    }
+    names = [f"{role}_{number}" for number in range(len(files))]
+    for name in names:
+        if len(list(folder.glob(f"{name}.*"))) != 1:
+            message = f"there are {len(files)} files {role}_…, and not one {name}."
             raise BadFiles([Problem(str(folder), None, None, message)])
-        values.append(f"@{found[0].absolute()}")
-    return tuple(values)
+    return tuple(f"@{files[name]}" for name in names)
