@@ -62,7 +62,7 @@ def updated(
             "3.9.0",
             [
                 '{failure: timeout, until: "3.9.0"}',
-                '{stage: compare, failure: wrong-result, since: "3.9.0"}',
+                '{failure: wrong-result, since: "3.9.0", stage: compare}',
             ],
         ),
     ],

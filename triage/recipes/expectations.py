@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import yaml
@@ -183,69 +183,62 @@ def updated_expectations(
     gets an entry that begins with the oldest version that is known to have it.
     """
     named = read_document(recipe, "").data.get("expect")
+    changes: list[ExpectationChange] = []
+    left: list[LeftCase] = []
     if not isinstance(named, str):
-        update = _ListUpdate.to(cases, observed)
-        paste = "".join(_list_lines("expect", update.entries)) or "expect: []\n"
-        return UpdatedFile(recipe, update.changes, paste, left=update.left)
-    lines, changes = [_TITLE], []
+        entries = _updated_list(cases, observed, changes, left)
+        paste = "".join(_list_lines("expect", entries)) or "expect: []\n"
+        return UpdatedFile(recipe, changes, paste, left=left)
+    lines = [_TITLE]
     for case in cases:
         seen = [entry for entry in observed if entry.case.name == case.name]
-        update = _ListUpdate.to([case], seen)
-        lines += _list_lines(yaml_text(label_of(case.name)), update.entries)
-        changes += update.changes
+        entries = _updated_list([case], seen, changes, left)
+        lines += _list_lines(yaml_text(label_of(case.name)), entries)
     return UpdatedFile(recipe.parent / named, changes, text="".join(lines))
 
 
-@dataclass
-class _ListUpdate:
-    """The known failures that some cases share, after an update."""
-
-    entries: list[Expectation] = field(default_factory=list)
-    changes: list[ExpectationChange] = field(default_factory=list)
-    left: list[LeftCase] = field(default_factory=list)
-
-    @classmethod
-    def to(cls, cases: Sequence[Case], observed: Sequence[ObservedCase]) -> _ListUpdate:
-        """Update the list of all these cases. A known failure is gone, and a new one is
-        added, only if every case was observed.
-        """
-        update, entries = cls(), cases[0].expect
-        if not observed:
-            update.entries += entries
-            return update
-        version = observed[0].version
-        names = ", ".join(seen.case.name for seen in observed)
-        failures = [seen.failure for seen in observed if seen.failure]
-        is_whole = len(observed) == len(cases)
-        for entry in entries:
-            is_seen = any(matches(entry, failure) for failure in failures)
-            if not applies(entry, version) or is_seen or not is_whole:
-                update.entries.append(entry)
-                continue
-            name = entry.failure or f"stage {entry.stage}"
-            after = None
-            if version and _is_before(Version(entry.since or "0"), Version(version)):
-                update.entries.append(replace(entry, until=version))
-                after = f"{name} until {version}"
-            update.changes.append(ExpectationChange(names, name, after))
-        known = [entry for entry in entries if applies(entry, version)]
-        new = [
-            seen
-            for seen in observed
-            if seen.failure and not any(matches(entry, seen.failure) for entry in known)
-        ]
-        added = {_entry_for(seen.failure) for seen in new if seen.failure}
-        if len(added) == 1 and len(new) == len(cases):
-            begins = [
-                Version(seen.since or seen.version) for seen in new if seen.version
-            ]
-            since = str(max(begins)) if begins else None
-            [entry] = added
-            update.entries.append(replace(entry, since=since))
-            update.changes.append(ExpectationChange(names, None, entry.failure))
-        else:
-            update.left += [LeftCase(seen.case.name, _DIFFER) for seen in new]
-        return update
+def _updated_list(
+    cases: Sequence[Case],
+    observed: Sequence[ObservedCase],
+    changes: list[ExpectationChange],
+    left: list[LeftCase],
+) -> Sequence[Expectation]:
+    """Return the known failures that all these cases share, after an update. Where the
+    cases differ, or not all were observed, it changes nothing.
+    """
+    entries = cases[0].expect
+    if not observed:
+        return entries
+    version = observed[0].version
+    known = [entry for entry in entries if applies(entry, version)]
+    failures = {seen.case.name: seen.failure for seen in observed if seen.failure}
+    new = {
+        name: failure
+        for name, failure in failures.items()
+        if not any(matches(entry, failure) for entry in known)
+    }
+    added = {_entry_for(failure) for failure in new.values()}
+    if len(observed) < len(cases) or len(new) not in (0, len(cases)) or len(added) > 1:
+        left += [LeftCase(name, _DIFFER) for name in new]
+        return entries
+    names = ", ".join(case.name for case in cases)
+    updated = []
+    for entry in entries:
+        is_seen = any(matches(entry, failure) for failure in failures.values())
+        if entry not in known or is_seen:
+            updated.append(entry)
+            continue
+        name, after = entry.failure or f"stage {entry.stage}", None
+        if version and _is_before(Version(entry.since or "0"), Version(version)):
+            updated.append(replace(entry, until=version))
+            after = f"{name} until {version}"
+        changes.append(ExpectationChange(names, name, after))
+    for entry in added:
+        oldest = [seen.since or version for seen in observed if version]
+        since = max(filter(None, oldest), key=Version, default=None)
+        updated.append(replace(entry, since=since))
+        changes.append(ExpectationChange(names, None, entry.failure))
+    return updated
 
 
 def _entry_for(failure: Failure) -> Expectation:
@@ -257,15 +250,8 @@ def _list_lines(key: str, entries: Sequence[Expectation]) -> list[str]:
     """Return a key with its entries, one a line; nothing if there are none."""
     lines = [f"{key}:\n"] if entries else []
     for entry in entries:
-        values = {
-            "stage": entry.stage,
-            "failure": entry.failure,
-            "since": entry.since,
-            "until": entry.until,
-            "issue": entry.issue,
-        }
-        known = {name: value for name, value in values.items() if value}
-        lines.append(f"  - {yaml_text(known)}\n")
+        values = {name: value for name, value in asdict(entry).items() if value}
+        lines.append(f"  - {yaml_text(values)}\n")
     return lines
 
 
