@@ -13,7 +13,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from triage.model.case import Case, Expectation
+from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits
 from triage.recipes.document import (
@@ -31,7 +31,7 @@ from triage.recipes.recipe import (
     EXPECT_FILE,
     FILE,
     MAX_CASES,
-    ExpectFormat,
+    Entries,
     RecipeFormat,
     Setting,
     is_pattern,
@@ -199,20 +199,15 @@ def _case(
         compiler=family.name,
         source=place,
         input=family.input_at(path, tuple(recipe.args.items())),
-        target=recipe.target.value(),
-        flags=tuple(entry.value() for entry in recipe.flags),
+        target=recipe.target,
+        flags=tuple(recipe.flags),
         phase=recipe.phase,
         limits=recipe.limits.value(Limits()),
-        expect=_expectations(recipe.expect),
+        expect=() if isinstance(recipe.expect, str) else tuple(recipe.expect),
         matrix=tuple(choice.items()),
         env=tuple(recipe.env.items()),
         reads=tuple(place.parent / text for text in recipe.reads),
     )
-
-
-def _expectations(entries: str | Sequence[ExpectFormat]) -> tuple[Expectation, ...]:
-    """Return the known failures of a recipe; those in a file are added later."""
-    return tuple(entry.value() for entry in entries if isinstance(entry, ExpectFormat))
 
 
 def _with_expectations(
@@ -225,7 +220,7 @@ def _with_expectations(
     if re.fullmatch(r"(\s*(#.*)?\n?)*", read_text(path)):
         return list(cases)
     document = read_document(path, "write `CASE: [{failure: timeout}]`")
-    lists = checked(document, dict[str, list[ExpectFormat]], context=setting) or {}
+    lists = checked(document, dict[str, Entries], context=setting) or {}
     labels = [label_of(case.name) for case in cases]
     for label in lists:
         if label not in labels:
@@ -234,7 +229,7 @@ def _with_expectations(
     if document.problems:
         raise BadFiles(document.in_order())
     return [
-        replace(case, expect=_expectations(lists.get(label, ())))
+        replace(case, expect=tuple(lists.get(label, ())))
         for case, label in zip(cases, labels, strict=True)
     ]
 

@@ -4,26 +4,24 @@ values to editors.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
     TypeAdapter,
     ValidationError,
     WithJsonSchema,
 )
 from pydantic.fields import FieldInfo
-from pydantic_core import CoreSchema, ErrorDetails, core_schema
+from pydantic_core import ErrorDetails
 
+from triage.model.checks import SCALAR, fits
+from triage.model.checks import Text as Text
 from triage.model.errors import BadFiles
 from triage.recipes.document import ConfigDocument, Loc
 from triage.recipes.values import (
@@ -59,41 +57,6 @@ class AtKey(ValueError):
         self.key = key
 
 
-@dataclass(frozen=True)
-class Matching:
-    """A pattern that a text must match, for `Annotated`."""
-
-    regex: str
-    advice: str
-    """The message for another text. `{text}` in it stands for the text."""
-
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        """Check the text."""
-        return core_schema.no_info_after_validator_function(
-            self._check, handler(source)
-        )
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        """Add the pattern."""
-        # or a placeholder
-        return {**handler(schema), "pattern": rf"^({self.regex})$|\$\{{"}
-
-    def _check(self, text: str) -> str:
-        if not re.fullmatch(self.regex, text):
-            raise ValueError(self.advice.replace("{text}", text))
-        return text
-
-
-def _not_empty(text: str) -> str:
-    if not text.strip():
-        raise ValueError("the text is empty; give it a value or remove the key.")
-    return text
-
-
 def _one_value(value: Any) -> Any:
     if isinstance(value, str):
         return value
@@ -112,20 +75,11 @@ def _as_mapping(value: Any) -> Any:
     return value
 
 
-PLACEHOLDER = {"type": "string", "pattern": r"\$\{[^{}]+\}"}
-SCALAR = {"type": ["string", "number", "boolean"]}
 Scalar = Annotated[str, WithJsonSchema(SCALAR)]
 """Any scalar, as the text in the file."""
-Text = Annotated[
-    str, AfterValidator(_not_empty), WithJsonSchema({**SCALAR, "pattern": r"\S"})
-]
-"""A scalar that is not empty, as the text in the file."""
 OneOrMore = BeforeValidator(_as_list, json_schema_input_type=Text | list[Text])
 """Lets one text stand for a list of one."""
 Texts = Annotated[tuple[Text, ...], OneOrMore]
-Word = Annotated[
-    Text, Matching(r"\S+", '"{text}" contains white space; write one word.')
-]
 OneValue = BeforeValidator(_one_value)
 """Runs before the validators in front of it."""
 Duration = Annotated[
@@ -143,7 +97,7 @@ Size = Annotated[
 _NAME_ADVICE = (
     '"{text}" cannot be set: write a name of letters, digits and _, but not TMPDIR.'
 )
-_Name = Annotated[str, Matching(r"(?!TMPDIR$)[A-Za-z_][A-Za-z0-9_]*", _NAME_ADVICE)]
+_Name = Annotated[str, fits(r"(?!TMPDIR$)[A-Za-z_][A-Za-z0-9_]*", _NAME_ADVICE)]
 Variables = Annotated[
     dict[_Name, Scalar | None],
     BeforeValidator(
@@ -301,11 +255,14 @@ def _fields_at(loc: Loc, kind: Any) -> dict[str, FieldInfo]:
 
 def _fields(kind: Any) -> dict[str, FieldInfo]:
     """Return the fields of all models and dataclasses in a type, by their keys."""
-    fields: dict[str, FieldInfo] = getattr(kind, "model_fields", {})
+    infos: dict[str, FieldInfo] = getattr(kind, "model_fields", {})
+    known = {info.alias or name: info for name, info in infos.items()}
     if isinstance(kind, type) and is_dataclass(kind):
         hints = get_type_hints(kind, include_extras=True)
-        fields = {name: FieldInfo.from_annotation(hints[name]) for name in hints}
-    known = {info.alias or name: info for name, info in fields.items()}
+        for each in fields(kind):
+            info = FieldInfo.from_annotation(hints[each.name])
+            info.examples = each.metadata.get("examples")
+            known[each.metadata.get("alias") or info.alias or each.name] = info
     for part in get_args(kind):
         known |= _fields(part)
     return known

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeVar
 
 from packaging.version import Version
 from pydantic import (
@@ -26,22 +26,18 @@ from pydantic import (
 )
 from pydantic.json_schema import models_json_schema
 
-from triage.model import case
-from triage.model.case import Case, Expectation, InputKind, Target
-from triage.model.execution import Limits, Stage
+from triage.model.case import Case, Expectation, Flag, InputKind, Target
+from triage.model.checks import PLACEHOLDER, FlagText, Text, fits, known
+from triage.model.execution import Limits
 from triage.recipes.document import why_unreadable
 from triage.recipes.family import RecipeFamilies, RecipeFamily
 from triage.recipes.mapping import (
-    PLACEHOLDER,
     AtKey,
     MappingFormat,
-    Matching,
     OneValue,
     Scalar,
     Size,
-    Text,
     Variables,
-    Word,
 )
 from triage.recipes.values import did_you_mean, parse_duration, unknown_word
 
@@ -61,6 +57,18 @@ class Setting:
     """The folder of relative paths; None means that files are not looked for."""
     failures: Collection[str]
     """Known failure classes. If there are none, any word is accepted."""
+
+    def check_word(self, noun: str, word: str) -> None:
+        """Raise ValueError if a word is not a known backend, phase or failure class. If
+        none is known, it accepts any word.
+        """
+        words: dict[str, Collection[str]] = {
+            "backend": self.family.backends,
+            "phase": self.family.phases,
+        }
+        known = words.get(noun, self.failures)
+        if known and word not in known:
+            raise ValueError(unknown_word(word, noun, known, self.family.aliases))
 
 
 def _setting(info: ValidationInfo) -> Setting:
@@ -171,26 +179,6 @@ def _check_matches(folder: Path, pattern: str) -> None:
             raise ValueError(f'the file "{path}" cannot name a case: {advice}')
 
 
-def _known(noun: str) -> AfterValidator:
-    """Return a check that a word is a known backend, phase or failure class. If none is
-    known, it accepts any word.
-    """
-
-    def check(text: str, info: ValidationInfo) -> str:
-        family = _setting(info).family
-        words: dict[str, Collection[str]] = {
-            "backend": family.backends,
-            "phase": family.phases,
-            "failure class": _setting(info).failures,
-        }
-        known = words[noun]
-        if known and text not in known:
-            raise ValueError(unknown_word(text, noun, known, family.aliases))
-        return text
-
-    return AfterValidator(check)
-
-
 def _time_limit(text: str) -> tuple[float, bool]:
     """Return the seconds of a limit such as `120s cpu`, and whether it ends with `cpu`:
     then, the time in which a program waits for a core does not count.
@@ -216,29 +204,11 @@ def _form(value: Any) -> str:
 
 File = Annotated[Text, AfterValidator(check_file), AfterValidator(_check_inside)]
 """A file, whose path is relative to the recipe."""
-Flag = Annotated[
-    Text,
-    Matching(
-        r"-.*",
-        '"{text}" is not a flag: a flag begins with a hyphen, such as "--{text}".',
-    ),
-    Matching(
-        r"-(?!.*\S\s+--?[A-Za-z]).*",
-        '"{text}" looks like several flags; write each as its own entry.',
-    ),
-]
+Bounded = TypeVar("Bounded", Flag, Expectation)
 _NAME_ADVICE = (
     '"{text}" cannot be a name: use at most 100 lowercase letters, digits and '
     'hyphens, such as "cuda-matmul-f32".'
 )
-_RELEASE = (
-    r"v?\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?(\+[a-z0-9]+(\.[a-z0-9]+)*)?"
-)
-_Version = Annotated[
-    Text,
-    Matching(_RELEASE, '"{text}" is not a version: write a release such as "3.5.0".'),
-]
-_ISSUE_ADVICE = '"{text}" is not an issue: write "owner/repo#123" or its URL.'
 _EXPECT_ADVICE = (
     '"{text}" is not a list of known failures: write `[{failure: timeout}]`, or the '
     "name of a file `expect.yaml`."
@@ -247,13 +217,12 @@ _KEY_ADVICE = (
     '"{text}" cannot be a key here: use letters, digits, _ and -, starting with a '
     "letter, such as dtype."
 )
-_Key = Annotated[str, Matching("[A-Za-z][A-Za-z0-9_-]*", _KEY_ADVICE)]
+_Key = Annotated[str, fits("[A-Za-z][A-Za-z0-9_-]*", _KEY_ADVICE)]
 _CHOICE_ADVICE = (
     '"{text}" cannot be part of a case name: remove commas, brackets, line breaks and '
     "outer spaces."
 )
-_Choice = Annotated[Scalar, Matching(r"(?!\s)[^,\[\]\n\r\t]*(?<!\s)", _CHOICE_ADVICE)]
-_DEVICES = {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 1024}, PLACEHOLDER]}
+_Choice = Annotated[Scalar, fits(r"(?!\s)[^,\[\]\n\r\t]*(?<!\s)", _CHOICE_ADVICE)]
 _TIME = {
     "type": ["string", "number"],
     "pattern": r"^[0-9][0-9.hms]*( cpu)?$",
@@ -261,64 +230,30 @@ _TIME = {
 }
 
 
-class BoundedFormat(MappingFormat):
-    """Something that holds for versions in [since, until)."""
-
-    since: _Version | None = Field(
-        None,
-        description="First version it holds for (default: all).",
-        examples=["3.5.0"],
-    )
-    until: _Version | None = Field(
-        None, description="First version it no longer holds for.", examples=["3.9.0"]
-    )
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        if (
-            self.since is not None
-            and self.until is not None
-            and Version(self.since) >= Version(self.until)
-        ):
-            raise AtKey(
-                "until",
-                f'until is the first version without it, so "{self.until}" must be '
-                f'later than since, "{self.since}".',
-            )
-        return self
-
-
-class TargetFormat(MappingFormat):
-    """What is compiled for."""
-
-    backend: Annotated[Text, _known("backend")] = Field(
-        description="Code generator. Each version gets its own spelling of the flag.",
-        examples=["cuda"],
-    )
-    chip: Word | None = Field(
-        None,
-        description="Chip, architecture or CPU.",
-        examples=["sm_86", "gfx942", "znver4"],
-    )
-    devices: Annotated[int, Field(ge=1, le=1024), WithJsonSchema(_DEVICES)] | None = (
-        Field(
-            None,
-            description="How many devices the program is compiled for (default: 1).",
-            examples=[2],
+def _in_order(item: Bounded) -> Bounded:
+    """Raise AtKey if no version is in [since, until)."""
+    if item.since and item.until and Version(item.since) >= Version(item.until):
+        raise AtKey(
+            "until",
+            f'until is the first version without it, so "{item.until}" must be later '
+            f'than since, "{item.since}".',
         )
-    )
-
-    def value(self) -> Target:
-        return Target(**dict(self))
+    return item
 
 
-class FlagFormat(BoundedFormat):
-    """A compiler flag for some versions only."""
+def _names_something(item: Expectation) -> Expectation:
+    if item.failure is None and item.stage is None:
+        raise ValueError(
+            "an entry needs a failure class or a stage: write `failure: timeout` or "
+            "`stage: compile`."
+        )
+    return item
 
-    flag: Flag = Field(description="The flag as one argument.", examples=["-O3"])
 
-    def value(self) -> case.Flag:
-        return case.Flag(self.flag, self.since, self.until)
+Entries = list[
+    Annotated[Expectation, AfterValidator(_in_order), AfterValidator(_names_something)]
+]
+"""Known failures."""
 
 
 class LimitsFormat(MappingFormat):
@@ -366,43 +301,10 @@ class LimitsFormat(MappingFormat):
         )
 
 
-class ExpectFormat(BoundedFormat):
-    """A known failure: `triage run` reports it as xfail, and a case that passes instead
-    as xpass.
-    """
-
-    failure: Annotated[Text, _known("failure class")] | None = Field(
-        None,
-        description="Failure class or family (default: every failure of the stage).",
-        examples=["timeout"],
-    )
-    stage: Stage | None = Field(None, description="Stage that fails.", examples=["run"])
-    issue: (
-        Annotated[Scalar, Matching(r"[\w.-]+/[\w.-]+#\d+|https?://\S+", _ISSUE_ADVICE)]
-        | None
-    ) = Field(
-        None,
-        description="The issue that tracks it.",
-        examples=["OWNER/NAME#19575"],
-    )
-
-    @model_validator(mode="after")
-    def _names_something(self) -> Self:
-        if self.failure is None and self.stage is None:
-            raise ValueError(
-                "an entry needs a failure class or a stage: write `failure: timeout` "
-                "or `stage: compile`."
-            )
-        return self
-
-    def value(self) -> Expectation:
-        return Expectation(**dict(self))
-
-
 class RecipeFormat(MappingFormat):
     """One recipe: what is compiled, for which target, and what is known about it."""
 
-    name: Annotated[Text, Matching("[a-z0-9-]{1,100}", _NAME_ADVICE)] = Field(
+    name: Annotated[Text, fits("[a-z0-9-]{1,100}", _NAME_ADVICE)] = Field(
         description="Unique among all recipes: lowercase letters, digits and hyphens.",
         examples=["cuda-matmul-f32"],
     )
@@ -423,21 +325,22 @@ class RecipeFormat(MappingFormat):
         description="Arguments of a generator, each handed over as --key value.",
         examples=[{"size": 4096}],
     )
-    target: TargetFormat = Field(
+    target: Target = Field(
         description="What to compile for.",
         examples=[{"backend": "cuda", "chip": "sm_86"}],
     )
     flags: list[
         Annotated[
-            FlagFormat,
-            BeforeValidator(_as_flag, json_schema_input_type=Flag | FlagFormat),
+            Flag,
+            AfterValidator(_in_order),
+            BeforeValidator(_as_flag, json_schema_input_type=FlagText | Flag),
         ]
     ] = Field(
         [],
         description="Compiler flags, each a text or {flag, since, until}.",
         examples=[["-O3"]],
     )
-    phase: Annotated[Text, _known("phase")] | None = Field(
+    phase: Annotated[Text, known("phase")] | None = Field(
         None,
         description="Stop after this phase of the compiler.",
         examples=["executable-targets"],
@@ -474,8 +377,8 @@ class RecipeFormat(MappingFormat):
         examples=[{"timeout": "120s", "memory": "8GiB"}],
     )
     expect: Annotated[
-        Annotated[File, Matching(EXPECT_FILE, _EXPECT_ADVICE), Tag("text")]
-        | Annotated[list[ExpectFormat], Tag("list")],
+        Annotated[File, fits(EXPECT_FILE, _EXPECT_ADVICE), Tag("text")]
+        | Annotated[Entries, Tag("list")],
         Discriminator(_form),
     ] = Field(
         [],

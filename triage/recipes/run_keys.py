@@ -19,13 +19,13 @@ from pydantic import (
 )
 
 from triage.model.case import Case, Reference, RunSpec
+from triage.model.checks import FlagText, Text, Word, fits
 from triage.model.errors import BadFiles, Problem
 from triage.model.execution import Limits
 from triage.recipes.document import read_text
-from triage.recipes.mapping import AtKey, MappingFormat, Matching, Text, Word
+from triage.recipes.mapping import AtKey, MappingFormat
 from triage.recipes.recipe import (
     File,
-    Flag,
     LimitsFormat,
     RecipeFormat,
     check_file,
@@ -66,55 +66,25 @@ def _run_flag(text: str) -> str:
 
 
 _Value = Annotated[Text, AfterValidator(_value)]
-_RunFlag = Annotated[Flag, AfterValidator(_run_flag)]
+_RunFlag = Annotated[FlagText, AfterValidator(_run_flag)]
 _TYPES = f'"{{text}}" is not an element type; known: {", ".join(TOLERANCES)}.'
-_Tolerances = dict[
-    Annotated[str, Matching("|".join(TOLERANCES), _TYPES)], NonNegativeFloat
-]
+_Tolerances = dict[Annotated[str, fits("|".join(TOLERANCES), _TYPES)], NonNegativeFloat]
 
 
-class ReferenceFormat(MappingFormat):
-    """Another compile of the same case, whose results are expected."""
-
-    toolchain: Word | None = Field(
-        None,
-        description="Its toolchain, a release or a nightly (default: the same one).",
-        examples=["3.12.0"],
-    )
-    flags: list[Flag] | None = Field(
-        None,
-        description="Its compiler flags instead of the recipe's.",
-        examples=[["-O0"]],
-    )
-
-    onnxruntime: bool = Field(
-        default=False,
-        description="What onnxruntime computes for an ONNX model is expected.",
-    )
-
-    @model_validator(mode="after")
-    def _differs(self) -> Self:
-        if self.onnxruntime and (self.toolchain is not None or self.flags is not None):
-            raise AtKey(
-                "onnxruntime",
-                (
-                    "onnxruntime compiles nothing; remove `toolchain` and `flags`, or "
-                    "`onnxruntime`."
-                ),
-            )
-        if self.toolchain is None and self.flags is None and not self.onnxruntime:
-            raise ValueError(
-                "a reference needs another toolchain or other flags: write "
-                "`{toolchain: 3.12.0}`."
-            )
-        return self
-
-    def value(self) -> Reference:
-        return Reference(
-            self.toolchain,
-            None if self.flags is None else tuple(self.flags),
-            self.onnxruntime,
+def _differs(reference: Reference) -> Reference:
+    is_same = reference.toolchain is None and reference.flags is None
+    if reference.onnxruntime and not is_same:
+        raise AtKey(
+            "onnxruntime",
+            "onnxruntime compiles nothing; remove `toolchain` and `flags`, or "
+            "`onnxruntime`.",
         )
+    if is_same and not reference.onnxruntime:
+        raise ValueError(
+            "a reference needs another toolchain or other flags: write "
+            "`{toolchain: 3.12.0}`."
+        )
+    return reference
 
 
 class _CallFormat(MappingFormat):
@@ -165,7 +135,7 @@ class RunFormat(_CallFormat):
         "folder is compiled only.",
         examples=["test_data_set_0"],
     )
-    reference: ReferenceFormat | None = Field(
+    reference: Annotated[Reference, AfterValidator(_differs)] | None = Field(
         None,
         description="Compile whose results are expected.",
         examples=[{"toolchain": "3.12.0"}],
@@ -301,7 +271,7 @@ class RunnableFormat(RecipeFormat):
             expected=(*data.expected, *flagfile.expected, *expected),
             flags=(*flagfile.flags, *run.flags),
             tolerances=tuple({**dict(flagfile.tolerances), **run.tolerance}.items()),
-            reference=run.reference.value() if run.reference else None,
+            reference=run.reference,
             limits=run.limits.value(Limits(timeout=120.0)),
         )
 

@@ -20,12 +20,13 @@ from triage.compilers.command.adapter import CommandSpec, is_mlir
 from triage.compilers.pasted_flags import names_in
 from triage.compilers.pasted_text import calls_in, read_llvm
 from triage.compilers.recipe_input import PastedText, RecipeStarter, ShellCommand
-from triage.model.case import Case
+from triage.model.case import Case, Target
+from triage.model.checks import Text
 from triage.model.errors import BadInput
 from triage.model.revision import FamilyRef
 from triage.recipes.family import RecipeStart
-from triage.recipes.mapping import AtKey, MappingFormat, OneOrMore, Scalar, Text
-from triage.recipes.recipe import File, RecipeFormat, TargetFormat, locate
+from triage.recipes.mapping import AtKey, MappingFormat, OneOrMore, Scalar
+from triage.recipes.recipe import File, RecipeFormat, locate
 from triage.recipes.values import unknown_word
 
 _PLACEHOLDERS = (
@@ -84,8 +85,8 @@ class VersionFormat(MappingFormat):
 class CommandFormat(RecipeFormat):
     """Any compiler that a command runs."""
 
-    target: TargetFormat = Field(
-        default_factory=lambda: TargetFormat.model_construct(backend="host"),
+    target: Target = Field(
+        Target("host"),
         description="What to compile for; shown in reports.",
     )
     command: _Words = Field(

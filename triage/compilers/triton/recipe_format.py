@@ -10,7 +10,8 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from triage.compilers.base import Constant, KernelSpec, read_constant
 from triage.model.case import Case
-from triage.recipes.mapping import SCALAR, AtKey, Matching, OneValue, Text
+from triage.model.checks import SCALAR, Text, fits
+from triage.recipes.mapping import AtKey, OneValue
 from triage.recipes.recipe import RecipeFormat
 
 _TYPE = (
@@ -19,11 +20,11 @@ _TYPE = (
 )
 
 _Name = Annotated[
-    str, Matching(r"[A-Za-z_]\w*", '"{text}" is not a name of an argument or option.')
+    str, fits(r"[A-Za-z_]\w*", '"{text}" is not a name of an argument or option.')
 ]
 _Hint = Annotated[
     str,
-    Matching(
+    fits(
         "divisibility|pointer_range",
         '"{text}" is not a hint: write divisibility or pointer_range.',
     ),
@@ -47,7 +48,7 @@ class TritonFormat(RecipeFormat):
         None,
         description="The kernel function; optional when the file has only one.",
     )
-    signature: dict[_Name, Annotated[Text, Matching(_TYPE, _ADVICE)]] = Field(
+    signature: dict[_Name, Annotated[Text, fits(_TYPE, _ADVICE)]] = Field(
         {},
         description=(
             "Type of each argument that is not a constexpr; a trailing `:16` means "
