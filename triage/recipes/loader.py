@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from itertools import product
 from math import prod
@@ -170,7 +170,12 @@ def _cases(
     _check_placeholders(document, (*SECTIONS, *family.sections))
     cases: list[Case] = []
     for choice in _choices(document):
-        recipe = checked(document, keys_of(family), _filled(data, choice), setting)
+
+        def filled(_: Loc, text: str, choice: Choice = choice) -> str:
+            return _PLACEHOLDER.sub(lambda key: choice.get(key[1], key[0]), text)
+
+        given = _changed(data, filled) if choice else data
+        recipe = checked(document, keys_of(family), given, setting)
         if recipe is None:
             continue
         inputs: list[tuple[Choice, Path]] = [({}, locate(source.parent, recipe.input))]
@@ -258,29 +263,15 @@ def _choices(document: ConfigDocument) -> list[Choice]:
     return [dict(zip(valid, values, strict=True)) for values in choices]
 
 
-def _filled(data: Any, choice: Choice) -> Any:
-    """Return a copy of the data in which the values of a choice replace the
-    placeholders.
-    """
+def _changed(data: Any, change: Callable[[Loc, str], str], loc: Loc = ()) -> Any:
+    """Return a copy of the data in which every text is changed."""
     if isinstance(data, dict):
-        return {key: _filled(value, choice) for key, value in data.items()}
+        pairs = data.items()
+        return {key: _changed(value, change, (*loc, key)) for key, value in pairs}
     if isinstance(data, list):
-        return [_filled(value, choice) for value in data]
-    if isinstance(data, str) and choice:
-        return _PLACEHOLDER.sub(lambda found: choice.get(found[1], found[0]), data)
-    return data
-
-
-def _texts(data: Any, loc: Loc = ()) -> Iterator[tuple[Loc, str]]:
-    """Yield every text in the data with its location."""
-    if isinstance(data, dict):
-        for key, value in data.items():
-            yield from _texts(value, (*loc, key))
-    elif isinstance(data, list):
-        for number, value in enumerate(data):
-            yield from _texts(value, (*loc, number))
-    elif isinstance(data, str):
-        yield loc, data
+        entries = enumerate(data)
+        return [_changed(value, change, (*loc, number)) for number, value in entries]
+    return change(loc, data) if isinstance(data, str) else data
 
 
 def _check_placeholders(document: ConfigDocument, sections: Sequence[str]) -> None:
@@ -290,21 +281,23 @@ def _check_placeholders(document: ConfigDocument, sections: Sequence[str]) -> No
     matrix, places = document.data.get("matrix"), ", ".join(sections)
     keys: dict[str, Any] = matrix if isinstance(matrix, dict) else {}
     used = set()
-    for loc, text in _texts(document.data):
-        if "${" not in text:
-            continue
+
+    def check(loc: Loc, text: str) -> str:
         for name in _PLACEHOLDER.findall(text):
             # a mistyped name uses the key that it means
             used.add(closest(name, keys))
             if name not in keys:
                 known = f"{did_you_mean(name, keys)} Keys: {', '.join(keys) or 'none'}."
                 document.report(loc, f'"${{{name}}}" is not a matrix key{known}')
-        if loc[0] not in sections or loc[-1] in {"since", "until"}:
+        if "${" in text and (loc[0] not in sections or loc[-1] in {"since", "until"}):
             message = f'"{text}": placeholders are replaced only in {places}.'
             document.report(loc, message)
         elif "${" in _PLACEHOLDER.sub("", text):
             message = f'"{text}" has a ${{ that is not closed; write ${{key}}.'
             document.report(loc, message)
+        return text
+
+    _changed(document.data, check)
     for key in keys:
         if key not in used:
             message = (

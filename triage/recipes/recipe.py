@@ -27,7 +27,7 @@ from pydantic import (
 from pydantic.json_schema import models_json_schema
 
 from triage.model.case import Case, Expectation, Flag, InputKind, Target
-from triage.model.checks import PLACEHOLDER, FlagText, Text, fits, known
+from triage.model.checks import FlagText, Text, fits, known
 from triage.model.execution import Limits
 from triage.recipes.document import why_unreadable
 from triage.recipes.family import RecipeFamilies, RecipeFamily
@@ -290,15 +290,11 @@ class LimitsFormat(MappingFormat):
 
     def value(self, default: Limits) -> Limits:
         """Return the limits, with defaults for those that are not given."""
-        limits = default
+        given: dict[str, Any] = {"memory": self.memory, "output": self.output}
         if self.timeout:
-            seconds, without_waiting = self.timeout
-            limits = replace(limits, timeout=seconds, without_waiting=without_waiting)
-        return replace(
-            limits,
-            memory=self.memory or default.memory,
-            output=self.output or default.output,
-        )
+            given["timeout"], given["without_waiting"] = self.timeout
+        known = {name: value for name, value in given.items() if value is not None}
+        return replace(default, **known)
 
 
 class RecipeFormat(MappingFormat):
@@ -438,17 +434,11 @@ def recipe_schema(families: RecipeFamilies) -> dict[str, Any]:
     references, schema = models_json_schema(wanted)  # type: ignore[arg-type]
     default = next(iter(families))
     rules = []
-    for name, family in families.items():
-        words: dict[str, Any] = {}
-        if family.phases:
-            words["phase"] = {"enum": list(family.phases)}
-        if family.backends:
-            backend = {"anyOf": [{"enum": list(family.backends)}, PLACEHOLDER]}
-            words["target"] = {"properties": {"backend": backend}}
+    for name in families:
         condition: dict[str, Any] = {"properties": {"compiler": {"const": name}}}
         if name != default:
             condition["required"] = ["compiler"]
-        then = {**references[(models[name], "validation")], "properties": words}
+        then = references[(models[name], "validation")]
         rules.append({"if": condition, "then": then})
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
