@@ -53,8 +53,10 @@ def fits(regex: str, advice: str) -> Check:
 
 
 def known(noun: str) -> Check:
-    """Return a check that a word is a known backend, phase or failure class."""
-    return Check(lambda word, setting: setting.check_word(noun, word))
+    """Return a check that a word is a known backend, phase or failure class, where a
+    recipe is read.
+    """
+    return Check(lambda word, setting: setting and setting.check_word(noun, word))
 
 
 def _not_empty(text: str, _: object) -> None:
