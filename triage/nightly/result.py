@@ -43,22 +43,13 @@ class TimeChange:
     baseline_seconds: float | None = None
     """The median."""
     seconds: float | None = None
-    ratio: float | None = None
-    """New to baseline, if there are enough samples; between `low` and `high`."""
-    low: float | None = None
-    high: float | None = None
+    ratio: Ratio | None = None
+    """New to baseline, if there are enough samples."""
     verdict: Pace | None = None
     reason: str | None = None
     """Why there is no verdict."""
     bisection: Bisection | None = None
     """The bisect of the slowdown, with --bisect."""
-
-    @property
-    def measured_ratio(self) -> Ratio | None:
-        """The ratio with its interval."""
-        if self.ratio is None or self.low is None or self.high is None:
-            return None
-        return Ratio(self.ratio, self.low, self.high)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +161,7 @@ class Night:
     def slower(self) -> list[TimeChange]:
         """Compiles and runs that are slower, the slowest first."""
         slower = [row for row in self.times if row.verdict is Pace.SLOWER]
-        return sorted(slower, key=lambda row: -(row.ratio or 0))
+        return sorted(slower, key=lambda row: -(row.ratio.value if row.ratio else 0))
 
     @in_json
     def stages(self) -> dict[str, dict[str, int]]:

@@ -5,18 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from triage.execution.benchmark import Benchmark, Configuration, Series
 from triage.execution.engine import Engine
-from triage.execution.in_turn import (
-    LOOKS,
-    Contender,
-    Pace,
-    Ratio,
-    measure_in_turn,
-    ratio_of,
-)
+from triage.execution.in_turn import LOOKS, Contender, Pace, measure_in_turn, ratio_of
 from triage.execution.timing import time_compile
 from triage.model.case import Case
 from triage.nightly.result import TimeChange
@@ -55,7 +47,7 @@ def compile_times(
         measured="compile",
         baseline_seconds=old.median,
         seconds=new.median,
-        **_numbers(ratio),
+        ratio=ratio,
         verdict=verdict,
         reason=None if ratio else f"too few samples ({len(new.samples)})",
     )
@@ -95,19 +87,13 @@ def run_times(
                 function=new.function or None,
                 baseline_seconds=old.median,
                 seconds=new.median,
-                **_numbers(new.ratio),
+                ratio=new.ratio,
                 verdict=verdict,
                 reason=reason,
             )
         )
     before, after = (_program_metrics(result.rows(each)) for each in pair)
     return rows, before, after
-
-
-def _numbers(ratio: Ratio | None) -> dict[str, Any]:
-    if ratio is None:
-        return {}
-    return {"ratio": ratio.value, "low": ratio.low, "high": ratio.high}
 
 
 def _program_metrics(rows: Sequence[Series]) -> dict[str, float]:

@@ -393,7 +393,7 @@ def _time_table(night: Night) -> list[Block]:
                 _code(time_name(row)),
                 row.measured,
                 *times,
-                str(row.measured_ratio or ""),
+                str(row.ratio or ""),
                 pace_text(row),
                 origin_text(row.bisection) if row.bisection else "",
             ]

@@ -236,8 +236,8 @@ def times_text(row: TimeChange) -> str:
     if row.baseline_seconds is None or row.seconds is None:
         return f"not measured, {row.reason}"
     verdict = pace_text(row)
-    if row.measured_ratio:
-        verdict = f"{row.measured_ratio} {verdict}"
+    if row.ratio:
+        verdict = f"{row.ratio} {verdict}"
     text = f"{time_text(row.baseline_seconds)} -> {time_text(row.seconds)}, {verdict}"
     if row.bisection:
         text += f"; {origin_text(row.bisection)}"

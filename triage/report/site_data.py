@@ -286,11 +286,10 @@ def _intervals(history: NightsHistory) -> dict[str, dict[str, list[list[object]]
     found: dict[str, dict[str, list[list[object]]]] = {}
     for number, night in enumerate(history.nights):
         for row in night.times:
-            ratio = row.measured_ratio
-            if ratio and row.baseline_seconds:
+            if row.ratio and row.baseline_seconds:
                 low, high = (
-                    _rounded(row.baseline_seconds * bound)
-                    for bound in (ratio.low, ratio.high)
+                    _rounded(row.baseline_seconds * ratio)
+                    for ratio in (row.ratio.low, row.ratio.high)
                 )
                 of_case = found.setdefault(row.case, {})
                 metric = _METRICS_OF_TIMES[row.measured]
