@@ -73,8 +73,8 @@ def _log_blocks(log: ClassifiedLog) -> list[Block]:
 
 
 def update_document(result: ExpectationUpdate) -> Document:
-    """Show what `triage expect update` changes, and the list of a recipe to paste; then
-    the cases that were left, and a count.
+    """Show what `triage expect update` changes, and the list to paste into a recipe;
+    then the cases that were left, and a count.
     """
     blocks: list[Block] = []
     none = "no entry"
@@ -86,10 +86,7 @@ def update_document(result: ExpectationUpdate) -> Document:
             ]
             blocks += [Heading(str(file.path)), Bullets(changes)]
             if file.paste:
-                blocks += [
-                    Paragraph("Write this in the recipe in place of its `expect`:"),
-                    Code(file.paste),
-                ]
+                blocks.append(Code(file.paste))
     blocks += [
         styled(f"left as it is: {one.case}: {one.reason}", "warning")
         for one in result.left
