@@ -122,8 +122,11 @@ def _recipe_files(path: Path) -> list[Path]:
         message = why_unreadable(path, error)
         raise BadFiles([Problem(error.filename, None, None, message)])
 
-    if not path.is_dir():
-        return [path]
+    try:
+        if not path.is_dir():
+            return [path]
+    except OSError as error:
+        refuse(error)
     found: list[Path] = []
     for parent, folders, names in os.walk(path, onerror=refuse):
         folders[:] = [name for name in folders if not name.startswith(".")]
@@ -170,12 +173,7 @@ def _cases(
     _check_placeholders(document, (*SECTIONS, *family.sections))
     cases: list[Case] = []
     for choice in _choices(document):
-
-        def filled(_: Loc, text: str, choice: Choice = choice) -> str:
-            return _PLACEHOLDER.sub(lambda key: choice.get(key[1], key[0]), text)
-
-        given = _changed(data, filled) if choice else data
-        recipe = checked(document, keys_of(family), given, setting)
+        recipe = checked(document, keys_of(family), _filled(data, choice), setting)
         if recipe is None:
             continue
         inputs: list[tuple[Choice, Path]] = [({}, locate(source.parent, recipe.input))]
@@ -272,6 +270,15 @@ def _changed(data: Any, change: Callable[[Loc, str], str], loc: Loc = ()) -> Any
         entries = enumerate(data)
         return [_changed(value, change, (*loc, number)) for number, value in entries]
     return change(loc, data) if isinstance(data, str) else data
+
+
+def _filled(data: Any, choice: Choice) -> Any:
+    """Return the data with the values of a choice in place of the placeholders."""
+
+    def fill(_: Loc, text: str) -> str:
+        return _PLACEHOLDER.sub(lambda found: choice.get(found[1], found[0]), text)
+
+    return _changed(data, fill) if choice else data
 
 
 def _check_placeholders(document: ConfigDocument, sections: Sequence[str]) -> None:
