@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-PLACEHOLDER = {"type": "string", "pattern": r"\$\{[^{}]+\}"}
 SCALAR = {"type": ["string", "number", "boolean"]}
 
 
@@ -79,9 +78,13 @@ def about(description: str, *examples: object) -> Mapping[str, object]:
 Text = Annotated[str, Check(_not_empty, {**SCALAR, "pattern": r"\S"})]
 """A scalar that is not empty, as the text in the file."""
 Word = Annotated[Text, fits(r"\S+", '"{text}" contains white space; write one word.')]
-_DEVICES = [{"type": "integer", "minimum": 1, "maximum": 1024}, PLACEHOLDER]
 DeviceCount = Annotated[
-    int, Check(_some_devices, {"anyOf": _DEVICES, "type": ["integer", "string"]})
+    int,
+    Check(
+        _some_devices,
+        # or a placeholder
+        {"type": ["integer", "string"], "minimum": 1, "maximum": 1024},
+    ),
 ]
 Release = Annotated[
     Text,

@@ -391,18 +391,14 @@ class RecipeFormat(MappingFormat):
         if self.args and kind is not InputKind.GENERATOR:
             raise AtKey(
                 "args",
-                (
-                    f'only a generator takes args, and the input "{self.input}" is '
-                    "not one; remove them."
-                ),
+                f'only a generator takes args, and the input "{self.input}" is '
+                "not one; remove them.",
             )
         if FILE in self.matrix and is_pattern(self.input):
             raise AtKey(
                 "matrix",
-                (
-                    f'"{FILE}" names the files of the input\'s pattern; give the '
-                    "matrix key another name."
-                ),
+                f'"{FILE}" names the files of the input\'s pattern; give the '
+                "matrix key another name.",
             )
         return self
 

@@ -157,18 +157,14 @@ class RunFormat(_CallFormat):
         if self.data is not None and (self.inputs or self.expected or self.flagfile):
             raise AtKey(
                 "data",
-                (
-                    "the values are those of a folder and written here; remove `data` "
-                    "or the others."
-                ),
+                "the values are those of a folder and written here; remove `data` "
+                "or the others.",
             )
         if self.reference is not None and self.expected:
             raise AtKey(
                 "reference",
-                (
-                    "the results are expected from a reference and from files; remove "
-                    "one of them."
-                ),
+                "the results are expected from a reference and from files; remove "
+                "one of them.",
             )
         return self
 
@@ -217,10 +213,8 @@ class RunnableFormat(RecipeFormat):
         if reference and reference.onnxruntime and not is_onnx:
             raise AtKey(
                 "run",
-                (
-                    "onnxruntime runs only ONNX models; name an .onnx file under "
-                    "`input`, or another reference."
-                ),
+                "onnxruntime runs only ONNX models; name an .onnx file under "
+                "`input`, or another reference.",
             )
         return self
 
@@ -231,10 +225,8 @@ class RunnableFormat(RecipeFormat):
             if names.count(name) > 1:
                 raise AtKey(
                     "bench",
-                    (
-                        f'{names.count(name)} benchmarks are called "{name}": give '
-                        "each a `name` of its own."
-                    ),
+                    f'{names.count(name)} benchmarks are called "{name}": give '
+                    "each a `name` of its own.",
                 )
         return self
 
