@@ -167,6 +167,8 @@ def _report(error: ValidationError, document: ConfigDocument, kind: Any) -> None
         is_empty = value is None and not document.nulls
         if is_missing and details["loc"][-1] in mistyped:
             continue
+        if details["type"] == "too_short" and value:  # its entries have mistakes
+            continue
         if is_empty or (isinstance(value, str) and "${" in value and not at_key):
             continue
         if isinstance(cause, AtKey):

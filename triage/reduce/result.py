@@ -259,7 +259,9 @@ class ReductionFolder:
         path = self.path / f"best-{digest[:12]}.{candidate.program.suffix}"
         with disk_errors("keep the reduction"):
             write_whole(path, candidate.program.content)
-            write_whole(self.path / "settings.json", _SAVED.dump_json(saved))
+            write_whole(
+                self.path / "settings.json", _SAVED.dump_json(saved, by_alias=True)
+            )
             for other in self.path.glob("best-*"):
                 if other != path:
                     other.unlink(missing_ok=True)
