@@ -191,7 +191,9 @@ def _message(details: ErrorDetails, loc: Loc, kind: Any) -> str:
     if isinstance(value, list | Mapping):
         shape = "a mapping" if isinstance(value, Mapping) else "a list"
     shown = key or next(iter(known), "")
-    examples, advice = [[value]], "."  # of a key of the user's own
+    examples, advice = [], "."
+    if isinstance(value, str):
+        examples = [[value]]  # of a key of the user's own
     if shown in known:
         examples = known[shown].examples or []
     if examples:
