@@ -9,8 +9,8 @@ import pytest
 
 from triage.classify.rules import RuleSet, required_literals
 from triage.classify.rules_file import packaged_rules
-from triage.model import program_file
-from triage.model.program_file import kept
+from triage.model import content
+from triage.model.content import kept
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of kept files."""
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     module = tmp_path / "package" / "module.py"
-    monkeypatch.setattr(program_file, "__file__", str(module))
+    monkeypatch.setattr(content, "__file__", str(module))
     return module.parent / "__pycache__"
 
 

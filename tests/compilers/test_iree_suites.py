@@ -17,6 +17,8 @@ from triage.compilers.iree.suite import IreeSuites
 from triage.model.case import Case, Reference
 from triage.model.errors import BadFiles
 from triage.model.execution import Stage
+from triage.model.outcome import Failure
+from triage.recipes.expectations import ObservedCase
 
 #: The suite that each test gets a copy of.
 SUITE = ROOT / "tests" / "data" / "iree_suite"
@@ -61,6 +63,30 @@ def problems(
         (Path(each.path).name, each.line, each.column, each.message)
         for each in caught.value.problems
     ]
+
+
+def test_failures_move_between_the_lists_of_a_config(suite: Path) -> None:
+    config = suite / "cpu.json"
+    found = cases(suite, config)
+    ends = {
+        "ops/broken": None,
+        "ops/fine": Failure("timeout", "timeout", "timeout", "slow"),
+        "ops/wrong": Failure(
+            "wrong-result", "run", "wrong-result", "", stage=Stage.COMPARE
+        ),
+    }
+    observed = [ObservedCase(found[name], "3.9.0", end) for name, end in ends.items()]
+    update = IreeSuites().updated_config([suite], config, observed, prune=True)
+    config.write_text(update.text)
+    again = cases(suite, config)
+    assert {
+        name: [item.stage for item in case.expect] for name, case in again.items()
+    } == {
+        "ops/broken": [],
+        "ops/compiled": [],
+        "ops/fine": [Stage.COMPILE],
+        "ops/wrong": [Stage.RUN, Stage.COMPARE],
+    }
 
 
 def test_an_operation_has_the_flags_of_the_config_and_its_own_values(

@@ -1,45 +1,38 @@
-"""Lists in JSON files are edited as text; everything else stays as it is."""
+"""Lists of a JSON file are written anew; everything else stays as it is."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from triage.recipes.expectations import edited_json_lists
+from triage.recipes.expectations import with_json_lists
 
 TEXT = """{
-  // what fails
+  // what is skipped
+  "skips": ["x", /* slow */ "y"],
   "fails": [
     "b", // known for long
-    // since a week
     "d",
-    "f"
   ],
-  "short": ["x", "y"],
   "none": [],
-  "ends": [
-    "q",
-    "p",
-  ],
 }
 """
 
 
-def test_entries_are_sorted_in_and_comments_and_commas_stay() -> None:
-    edited = edited_json_lists(
-        Path("f.json"), TEXT, {"fails": (["f"], ["c", "a", "z"])}
-    )
-    assert edited == TEXT.replace(
-        '    "b", // known for long\n    // since a week\n    "d",\n    "f"\n',
-        '    "a",\n    "b", // known for long\n    "c",\n    // since a week\n    "d",\n    "z"\n',
-    )
-    edits = {
-        "short": (["y"], ["a"]),
-        "none": ([], ["n"]),
-        "ends": (["p"], ["a"]),
-        "new": ([], ["k"]),
-    }
-    assert edited_json_lists(Path("f.json"), TEXT, edits) == TEXT.replace(
-        '["x", "y"]', '["a", "x"]'
-    ).replace("[]", '["n"]').replace('"p",\n', '"a",\n').replace(
-        '  "ends"', '  "new": [\n    "k"\n  ],\n  "ends"'
+def test_lists_are_replaced_and_the_rest_stays() -> None:
+    lists = {"fails": ["a", "b"], "none": ["q"], "new": ["k"]}
+    assert (
+        with_json_lists(TEXT, lists)
+        == """{
+  "new": [
+    "k"
+  ],
+  // what is skipped
+  "skips": ["x", /* slow */ "y"],
+  "fails": [
+    "a",
+    "b"
+  ],
+  "none": [
+    "q"
+  ],
+}
+"""
     )

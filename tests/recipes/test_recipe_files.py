@@ -42,9 +42,9 @@ def test_folders_are_searched_in_sorted_order_without_hidden_ones(write):
 @pytest.mark.parametrize(
     ("data", "fragment"),
     [
-        (b"name: a\0", "NUL"),
+        (b"name: a\0", "U+0000"),
         (b"# fine\nname: \xff\n", "line 2 is not UTF-8"),
-        ("name: a".encode("utf-16"), "NUL"),
+        ("name: a".encode("utf-16"), "line 1 is not UTF-8"),
         (b"", "triage recipe new"),
         (b"# only a comment\n", "triage recipe new"),
     ],

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from triage.classify import phase_of
 from triage.model.json_form import UNPRINTED, in_json, in_json_as, key
-from triage.model.outcome import UNANSWERED, Failure, MayLackAnswer, NoAnswer
+from triage.model.outcome import Failure, MayLackAnswer, NoAnswer
 from triage.model.pass_name import PassName
 from triage.model.revision import Revision
 
@@ -98,7 +98,7 @@ class Attribution(MayLackAnswer):
     good: Revision
     bad: Revision
     status: ComparisonResult
-    unanswered: NoAnswer | None = field(default=None, metadata=UNANSWERED)
+    unanswered: NoAnswer | None = None
     """Why the comparison is inconclusive."""
     failure: Failure | None = None
     """The failure of the bad compiler."""

@@ -11,7 +11,7 @@ from triage.git_history.branches import Branch
 from triage.git_history.repository import PinMove
 from triage.model.case import Case
 from triage.model.json_form import key
-from triage.model.outcome import UNANSWERED, Failure, MayLackAnswer, NoAnswer, Verdict
+from triage.model.outcome import Failure, MayLackAnswer, NoAnswer, Verdict
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.recipes.expectations import matches
@@ -177,7 +177,7 @@ class Bisection(MayLackAnswer):
     other_failures: tuple[ProbeResult, ...] = ()
     """Revisions with another failure than the one that is searched for."""
     untestable: tuple[ProbeResult, ...] = ()
-    unanswered: NoAnswer | None = field(default=None, metadata=UNANSWERED)
+    unanswered: NoAnswer | None = None
     """Why it is inconclusive."""
     evidence: str | None = None
     """What the passes of both ends show, compared before any probe between them."""

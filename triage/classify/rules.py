@@ -17,9 +17,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo
 
+from triage.model.content import kept
 from triage.model.execution import Ending
 from triage.model.outcome import Advice, Cause, Detail, Failure
-from triage.model.program_file import kept
 
 NEEDLES = ("rror", "Assertion")
 """Literals that nearly every error message contains, and printed IR rarely does. Every

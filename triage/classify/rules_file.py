@@ -22,9 +22,9 @@ from triage.classify.rules import (
     read_yaml,
     required_literals,
 )
+from triage.model.content import kept
 from triage.model.errors import BadFiles, Problem
 from triage.model.outcome import Failure
-from triage.model.program_file import kept
 
 if TYPE_CHECKING:
     from triage.recipes.document import ConfigDocument

@@ -358,12 +358,13 @@ def update(
 ) -> Exit:
     """Rewrite the lists of known failures to match the results of a toolchain.
 
-    Cached results are used; what is not known is compiled and run. Comments, order and
-    layout of the files stay. In a suite config a test that passes leaves its list, and
-    one that fails at another stage moves to the other list. In a recipe or its file of
-    known failures an entry ends at this version, and a new one begins with the oldest
-    release that is known to fail so. Flaky and untestable cases are named and stay as
-    they are; a known failure that was not seen is tried once more.
+    Cached results are used; what is not known is compiled and run. In a suite config a
+    test that passes leaves its list, and one that fails at another stage moves to the
+    other list. In the file that a recipe names, such as `expect: expect.yaml`, an entry
+    ends at this version, and a new one begins with the oldest release that is known to
+    fail so; both files are written. The new list of a recipe itself is printed, to be
+    pasted. Flaky and untestable cases are named and stay as they are; a known failure
+    that was not seen is tried once more.
 
     - `triage expect update recipes/ -t 3.13.0`
 
@@ -405,11 +406,11 @@ def update(
                 suite_reader().updated_config(paths, source, seen, prune=prune)
             )
         elif seen:
-            others = sum(case.source == source for case in selection.cases) - len(seen)
-            files.append(updated_expectations(source, seen, others))
+            cases = [case for case in selection.cases if case.source == source]
+            files.append(updated_expectations(source, cases, seen))
     for file in files:
-        if file.new != file.old:
-            save_file(file.path, file.new, f"write {file.path}")
+        if file.changes and file.paste is None:
+            save_file(file.path, file.text, f"write {file.path}")
         left += file.left
     found = ExpectationUpdate(revision, files, left)
     write_report(output, found, update_document)

@@ -35,7 +35,6 @@ from triage.investigate.steps import diverging_pass, do_step, working_remedies
 from triage.model.case import Case
 from triage.model.json_form import UNPRINTED, in_json
 from triage.model.outcome import (
-    UNANSWERED,
     Cause,
     Failed,
     Failure,
@@ -97,7 +96,7 @@ class Explanation(MayLackAnswer):
     """Steps without a result, each with the reason."""
     next: tuple[str, ...] = ()
     """Command lines that go on from here."""
-    unanswered: NoAnswer | None = field(default=None, metadata=UNANSWERED)
+    unanswered: NoAnswer | None = field(default=None, metadata=UNPRINTED)
     """Why the toolchain cannot test the case, or why there is nothing to explain."""
     reads: Revision | None = None
     """The newest release known to read a program that the newest one of all cannot."""

@@ -6,9 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Protocol
 
 from triage.model.address import Address
+from triage.model.checks import (
+    DeviceCount,
+    FlagText,
+    Issue,
+    Release,
+    Text,
+    Word,
+    about,
+    known,
+)
 from triage.model.execution import Limits, Stage
 
 
@@ -22,6 +32,8 @@ class InputKind(StrEnum):
     OTHER = "other"  # passed to the compiler unchanged
 
 
+_SINCE = "First version it holds for (default: all)."
+_UNTIL = "First version it no longer holds for."
 OWN = "own"
 """The value of `Input.maker` that means each release itself."""
 
@@ -56,30 +68,52 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What to compile for."""
+    """What is compiled for."""
 
-    backend: str
-    chip: str | None = None
-    devices: int | None = None  # one if it is not given
+    backend: Annotated[Text, known("backend")] = field(
+        metadata=about(
+            "Code generator. Each version gets its own spelling of the flag.", "cuda"
+        )
+    )
+    chip: Word | None = field(
+        default=None,
+        metadata=about("Chip, architecture or CPU.", "sm_86", "gfx942", "znver4"),
+    )
+    devices: DeviceCount | None = field(
+        default=None,
+        metadata=about("How many devices the program is compiled for (default: 1).", 2),
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
     """A compiler flag for versions in [since, until)."""
 
-    text: str
-    since: str | None = None
-    until: str | None = None
+    text: FlagText = field(
+        metadata={**about("The flag as one argument.", "-O3"), "alias": "flag"}
+    )
+    since: Release | None = field(default=None, metadata=about(_SINCE, "3.5.0"))
+    until: Release | None = field(default=None, metadata=about(_UNTIL, "3.9.0"))
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
     """Another compile of a case, whose results are expected."""
 
-    toolchain: str | None = None  # a REV (default: the same toolchain)
-    flags: tuple[str, ...] | None = None  # default: the case's own
-    # expect what onnxruntime computes for the ONNX model instead
-    onnxruntime: bool = False
+    toolchain: Word | None = field(
+        default=None,
+        metadata=about(
+            "Its toolchain, a release or a nightly (default: the same one).", "3.12.0"
+        ),
+    )
+    flags: tuple[FlagText, ...] | None = field(
+        default=None,
+        metadata=about("Its compiler flags instead of the recipe's.", ["-O0"]),
+    )
+    onnxruntime: bool = field(
+        default=False,
+        metadata=about("What onnxruntime computes for an ONNX model is expected."),
+    )
 
 
 class Generator(Protocol):
@@ -166,13 +200,24 @@ class CaseSpec:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """A known failure of versions in [since, until)."""
+    """A known failure: `triage run` reports it as xfail, and a case that passes instead
+    as xpass.
+    """
 
-    failure: str | None  # class or family (default: every failure of the stage)
-    since: str | None = None
-    until: str | None = None
-    issue: str | None = None  # that tracks it
-    stage: Stage | None = None  # default: every stage
+    failure: Annotated[Text, known("failure class")] | None = field(
+        default=None,
+        metadata=about(
+            "Failure class or family (default: every failure of the stage).", "timeout"
+        ),
+    )
+    since: Release | None = field(default=None, metadata=about(_SINCE, "3.5.0"))
+    until: Release | None = field(default=None, metadata=about(_UNTIL, "3.9.0"))
+    issue: Issue | None = field(
+        default=None, metadata=about("The issue that tracks it.", "OWNER/NAME#19575")
+    )
+    stage: Stage | None = field(
+        default=None, metadata=about("Stage that fails.", "run")
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,11 +21,10 @@ well; whoever reads the JSON ignores it, because it follows from the fields.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from enum import Enum
 from functools import cache
-from math import isfinite
 from pathlib import PurePath
 from typing import Any, Final, Generic, Self, TypeVar, overload
 
@@ -45,54 +44,8 @@ def key(name: str) -> Mapping[str, object]:
 def inline(kind: type) -> Mapping[str, object]:
     """Return the metadata of a field whose value, a dataclass `kind` or None, is
     printed as keys among the others. For None, each of these keys is null.
-
-    A class that nights store must inherit from `StoresInline`.
     """
     return {"inline": kind}
-
-
-class StoresInline:
-    """A dataclass that is stored as it is printed: the keys of inline fields are among
-    its own.
-    """
-
-    __slots__ = ()
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: type, handler: Any) -> Any:
-        """Return the schema by which pydantic stores and reads the class.
-
-        The class's own schema is changed in place, because other schemas refer to it.
-        """
-        from pydantic_core import core_schema
-
-        inlined: dict[str, list[str]] = {}
-        for one in fields(source):
-            if "inline" in one.metadata:
-                keys = printed_keys(one.metadata["inline"]).values()
-                inlined[one.name] = [key for key in keys if isinstance(key, str)]
-
-        def nest(row: Any) -> Any:
-            if not isinstance(row, dict):
-                return row
-            nested: Json = {}
-            for name, keys in inlined.items():
-                value = {key: row.get(key) for key in keys}
-                nested[name] = None if None in value.values() else value
-            return row | nested
-
-        def flatten(value: object, written: Callable[[object], Json]) -> Json:
-            row = written(value)
-            for name in inlined:
-                row |= row.pop(name, None) or {}
-            return row
-
-        found = handler(source)
-        own = handler.resolve_ref_schema(found)
-        before = core_schema.no_info_before_validator_function
-        own["schema"] = before(nest, own["schema"])
-        own["serialization"] = core_schema.wrap_serializer_function_ser_schema(flatten)
-        return found
 
 
 class JsonProperty(Generic[T]):
@@ -146,26 +99,27 @@ def printed_keys(kind: type) -> Mapping[str, str | type]:
 
 
 def as_json(value: object) -> Any:
-    """Return a result as dictionaries, lists, texts, numbers, booleans and None."""
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, float) and not isfinite(value):
-        return None  # JSON has no such number
-    if value is None or isinstance(value, str | int | float):
-        return value
-    if is_dataclass(value) and not isinstance(value, type):
-        written: Json = {}
-        for name, key in printed_keys(type(value)).items():
-            entry = as_json(getattr(value, name))
-            if isinstance(key, str):
-                written[key] = entry
-            else:
-                written |= entry or dict.fromkeys(printed_keys(key).values())
-        return written
-    if isinstance(value, Mapping):
-        return {str(key): as_json(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [as_json(entry) for entry in value]
+    """Return a result as dictionaries, lists, texts, numbers, booleans and None, which
+    stands for infinite numbers, too.
+    """
+    text = json.dumps(value, default=_entries)
+    return json.loads(text, parse_constant=lambda _: None)
+
+
+def _entries(value: Any) -> Any:
+    """Return what `json.dumps` writes for a value of another type."""
     if isinstance(value, PurePath):
         return str(value)
-    raise TypeError(f"a {type(value).__name__} has no JSON form")
+    if isinstance(value, Mapping):
+        return dict(value)
+    if not is_dataclass(value):
+        return list(value)
+    written: Json = {}
+    kind: Any = type(value)
+    for name, key in printed_keys(kind).items():
+        entry = getattr(value, name)
+        if isinstance(key, str):
+            written[key] = entry
+        else:
+            written |= as_json(entry) or dict.fromkeys(printed_keys(key).values())
+    return written

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from triage.model.case import Case
 from triage.model.execution import Stage
-from triage.model.json_form import UNPRINTED, StoresInline, inline, key
+from triage.model.json_form import UNPRINTED, UNSTORED, in_json, key
 from triage.model.revision import Revision
 
 Detail = str | int
@@ -124,7 +124,7 @@ class NoAnswer:
     cause: Cause
     reason: str
     # what the compiler printed, if it ran
-    failure: Failure | None = field(default=None, metadata=UNPRINTED)
+    failure: Failure | None = field(default=None, metadata=UNSTORED)
     plain_status: ClassVar[str] = "untestable"
     flaky: ClassVar[bool] = False
     warnings: ClassVar[tuple[Failure, ...]] = ()
@@ -132,21 +132,18 @@ class NoAnswer:
 
 Outcome = Passed | Failed | NoAnswer
 
-UNANSWERED = inline(NoAnswer)
-"""The metadata of the field `unanswered`, which JSON has as `cause` and `reason`."""
 
-
-class MayLackAnswer(StoresInline):
+class MayLackAnswer:
     """The result of a search. If it has no answer, `unanswered` says why."""
 
     __slots__ = ()
     unanswered: NoAnswer | None
 
-    @property
+    @in_json
     def reason(self) -> str | None:
         return self.unanswered.reason if self.unanswered else None
 
-    @property
+    @in_json
     def cause(self) -> Cause | None:
         return self.unanswered.cause if self.unanswered else None
 

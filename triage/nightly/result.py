@@ -21,7 +21,7 @@ from triage.investigate.result import (
 )
 from triage.model.errors import BadInput
 from triage.model.execution import Stage
-from triage.model.json_form import StoresInline, in_json, inline
+from triage.model.json_form import in_json
 from triage.model.outcome import FAILING, PASSING, Status
 from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.verdict import BackendVerdict, ToDo, to_dos_of, verdicts_of
@@ -30,7 +30,7 @@ SCHEMA: Final = 6  # of the JSON
 
 
 @dataclass(frozen=True, kw_only=True)
-class TimeChange(StoresInline):
+class TimeChange:
     """A time of a case on both toolchains, measured in turn."""
 
     case: str
@@ -43,7 +43,7 @@ class TimeChange(StoresInline):
     baseline_seconds: float | None = None
     """The median."""
     seconds: float | None = None
-    ratio: Ratio | None = field(default=None, metadata=inline(Ratio))
+    ratio: Ratio | None = None
     """New to baseline, if there are enough samples."""
     verdict: Pace | None = None
     reason: str | None = None

@@ -7,7 +7,6 @@ type that a key has decides what it means.
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,20 +27,7 @@ MAX_VALUES = 20_000
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml is ten times faster, but not every PyYAML has it."""
 
-_PREFIX = "tag:yaml.org,2002:"
-_KINDS = {
-    "map",
-    "seq",
-    "str",
-    "int",
-    "float",
-    "bool",
-    "null",
-    "timestamp",
-    "value",
-    "merge",
-}
-_ENDLESS = re.compile(r'"[^"]{300,}"|\S{300,}')
+_NULL = "tag:yaml.org,2002:null"
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
 _JSON_COMMENT = re.compile(
     r'"(?:[^"\\\n]|\\.)*+"|\'(?:[^\'\\\n]|\\.)*+\'|//[^\n]*|/\*.*?\*/', re.DOTALL
@@ -87,119 +73,64 @@ class ConfigDocument:
             key=lambda problem: (problem.line or 0, problem.column or 0),
         )
 
-    def add(
-        self,
-        node: yaml.Node,
-        loc: Loc = (),
-        key: yaml.Node | None = None,
-        outer: tuple[yaml.Node, ...] = (),
-    ) -> Any:
-        """Return the data of a node, and report its problems.
-
-        Args:
-            node: The node.
-            loc: Its location.
-            key: The node of its key, if it is a value of a mapping.
-            outer: The nodes around it.
-
-        Raises:
-            BadFiles: It contains itself, or has too many parts.
+    def read(self, node: yaml.Node, loc: Loc = (), key: yaml.Node | None = None) -> Any:
+        """Return the data of a node, and report its problems. Raises BadFiles if it has
+        too many parts; a value that contains itself has no end.
         """
         self.marks[loc] = (key or node).start_mark, node.start_mark
-        excess = self._excess(node, outer)
-        if excess:
-            raise BadFiles([self.problem(loc, excess)])
-        outer, kind = (*outer, node), node.tag.removeprefix(_PREFIX)
-        if kind not in _KINDS:
-            tag = node.tag.replace(_PREFIX, "!!")
-            self.report(loc, f'the tag "{tag}" has no meaning here; remove it.')
-        if isinstance(node, yaml.SequenceNode):
-            return [
-                self.add(item, (*loc, number), None, outer)
-                for number, item in enumerate(node.value)
-            ]
-        if isinstance(node, yaml.ScalarNode):
-            return self._scalar(node.value, loc, is_null=kind == "null")
-        data = {}
-        for name, value in node.value:
-            problem = self._problem_of_key(name, loc)
-            if problem:
-                self.problems.append(_problem(self.path, name.start_mark, problem))
-            else:
-                data[name.value] = self.add(value, (*loc, name.value), name, outer)
-        return data
-
-    def _excess(self, node: yaml.Node, outer: tuple[yaml.Node, ...]) -> str | None:
-        """Return why a node cannot be read, if it contains itself or has too many
-        parts.
-        """
-        if node in outer:
-            return "this value contains itself through an alias; write it out."
-        if len(self.marks) > MAX_VALUES or len(outer) > MAX_DEPTH:
-            return (
+        if len(self.marks) > MAX_VALUES or len(loc) > MAX_DEPTH:
+            message = (
                 f"the file expands to more than {MAX_VALUES} values or {MAX_DEPTH} "
                 "levels; use fewer aliases or entries."
             )
-        return None
-
-    def _problem_of_key(self, key: yaml.Node, loc: Loc) -> str | None:
-        """Return the problem with a key of the mapping at `loc`, if it has one."""
-        if not isinstance(key, yaml.ScalarNode):
-            return (
-                "a key must be one word, not a list or a mapping; put quotes around a "
-                "${key}."
-            )
-        if (*loc, key.value) in self.marks:
-            first = self.marks[*loc, key.value][0]
-            return (
-                f'the key "{key.value}" is repeated, first at '
-                f"{first.line + 1}:{first.column + 1}; keep one of them."
-            )
-        return None
-
-    def _scalar(self, text: str, loc: Loc, *, is_null: bool) -> str | None:
-        if not loc:
-            subject = "the file"
-        elif isinstance(loc[-1], int):
+            raise BadFiles([self.problem(loc, message)])
+        if isinstance(node, yaml.SequenceNode):
+            entries = enumerate(node.value)
+            return [self.read(entry, (*loc, number)) for number, entry in entries]
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, loc)
+        if node.tag != _NULL:
+            if "\0" in node.value:
+                message = "no program accepts a NUL character; remove the \\0."
+                self.report(loc, message)
+            return node.value
+        if not self.nulls:
             subject = "this entry"
-        else:
-            subject = f'"{loc[-1]}"'
-        if not is_null:
-            if "\0" in text:
-                self.report(loc, "no program accepts a NUL character; remove the \\0.")
-            return text
-        if not text:
-            self.report(
-                loc,
-                (
-                    f"{subject} has no value; give it one or remove it (an unquoted # "
-                    "begins a comment)."
-                ),
+            if loc and isinstance(loc[-1], str):
+                subject = f'"{loc[-1]}"'
+            message = (
+                f"{subject} has no value; give it one, in quotes if it is a word or "
+                "begins with #, or remove it."
             )
-        elif not self.nulls:
-            self.report(
-                loc,
-                (
-                    f'{subject} is {text}, which means "no value" in YAML; remove it, '
-                    "or write it in quotes."
-                ),
-            )
+            self.report(loc, message)
         return None
+
+    def _mapping(self, node: yaml.MappingNode, loc: Loc) -> dict[str, Any]:
+        data: dict[str, Any] = {}
+        for key, value in node.value:
+            name, mark = key.value, key.start_mark
+            if not isinstance(name, str):
+                message = "a key must be one word; put quotes around a ${key}."
+                self.problems.append(_problem(self.path, mark, message))
+            elif name in data:
+                first = self.marks[*loc, name][0]
+                message = (
+                    f'the key "{name}" is repeated, first at {_place(first)}; keep one '
+                    "of them."
+                )
+                self.problems.append(_problem(self.path, mark, message))
+            else:
+                data[name] = self.read(value, (*loc, name), key)
+        return data
 
 
 def read_document(path: Path, empty: str, *, json: bool = False) -> ConfigDocument:
-    """Read a file with one YAML document.
-
-    Duplicate keys, empty values, tags, cycles and excessive sizes are problems in the
-    document.
+    """Read a file with one YAML document. Raises BadFiles if it is not YAML.
 
     Args:
         path: The file, named in problems as it is given here.
         empty: How to begin such a file, for an empty one.
         json: Whether it is JSON, where `null` is a value and `//` begins a comment.
-
-    Raises:
-        BadFiles: The file cannot be read, or it is not YAML.
     """
     text = read_text(path)
     return parse_document(
@@ -213,8 +144,23 @@ def parse_document(
     """Parse the text of a file as `read_document` does. With `nulls`, `null` counts as
     a value.
     """
+    control = _CONTROL.search(text)
+    if control:
+        message = f"remove the control character U+{ord(control[0]):04X}."
+        line = text.count("\n", 0, control.start()) + 1
+        column = control.start() - text.rfind("\n", 0, control.start())
+        raise BadFiles([Problem(path, line, column, message)])
+    try:
+        root = yaml.compose(text, Loader=LOADER)
+    except yaml.MarkedYAMLError as error:
+        raise BadFiles([_syntax_problem(path, text, error)]) from error
+    except RecursionError as error:
+        message = "values are nested too deeply; remove some levels."
+        raise BadFiles([Problem(path, None, None, message)]) from error
+    if root is None or root.tag == _NULL:
+        raise BadFiles([Problem(path, None, None, f"the file is empty; {empty}.")])
     document = ConfigDocument(path, nulls)
-    document.data = document.add(_compose(path, text, empty))
+    document.data = document.read(root)
     return document
 
 
@@ -224,8 +170,9 @@ def json_as_yaml(text: str) -> str:
     """
 
     def blank(match: re.Match[str]) -> str:
-        is_comment = match[0].startswith("/")
-        return re.sub(r"[^\n]", " ", match[0]) if is_comment else match[0]
+        if match[0].startswith("/"):
+            return re.sub(r"[^\n]", " ", match[0])
+        return match[0]
 
     return _JSON_COMMENT.sub(blank, text).replace("\t", " ")
 
@@ -236,17 +183,12 @@ def read_text(path: Path) -> str:
     """
     try:
         data = read_bytes(path, MAX_BYTES)
-        if b"\0" not in data:
-            return data.decode("utf-8-sig")
-        message = "this is a binary file (it has NUL bytes), not text in UTF-8."
+        return data.decode("utf-8-sig")
     except OSError as error:
         message = why_unreadable(path, error)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        message = (
-            f"line {line} is not UTF-8 (byte 0x{data[error.start]:02x}); save the "
-            "file as UTF-8 text."
-        )
+        message = f"line {line} is not UTF-8 text; save the file as UTF-8."
     raise BadFiles([Problem(str(path), None, None, message)])
 
 
@@ -257,90 +199,37 @@ def why_unreadable(path: Path, error: OSError | ValueError) -> str:
         return f"cannot be read: {reason.lower()}."
     if path.is_symlink():
         return f'this link points to "{path.readlink()}", which does not exist.'
-    try:
-        names = [entry.name for entry in path.parent.iterdir()]
-    except OSError:
-        names = []
+    names = [entry.name for entry in path.parent.glob("*")]
     return "no such file or folder" + did_you_mean(path.name, names)
+
+
+def _place(mark: Any) -> str:
+    return f"{mark.line + 1}:{mark.column + 1}"
 
 
 def _problem(path: str, mark: Any, message: str) -> Problem:
     """Return a problem at a position. In its message, long words are shortened and
     control characters escaped.
     """
-    shortened = _ENDLESS.sub(
-        lambda found: f"{found.group()[:100]}…{found.group()[-20:]}", message
-    )
-    line = "".join(
+    shortened = re.sub(r"(\S{100})\S{200,}", r"\1…", message)
+    characters = (
         char if char.isprintable() else char.encode("unicode_escape").decode()
         for char in shortened
     )
-    return Problem(path, mark.line + 1, mark.column + 1, line)
+    return Problem(path, mark.line + 1, mark.column + 1, "".join(characters))
 
 
-def _compose(path: str, text: str, empty: str) -> yaml.Node:
-    control = _CONTROL.search(text)
-    if control:
-        start = control.start()
-        line = text.count("\n", 0, start) + 1
-        column = start - text.rfind("\n", 0, start)
-        message = (
-            f"YAML does not allow the control character U+{ord(control[0]):04X}; "
-            "remove it."
-        )
-        raise BadFiles([Problem(path, line, column, message)])
-    try:
-        _check_depth(path, text, LOADER)
-        root = yaml.compose(text, Loader=LOADER)
-    except yaml.YAMLError as error:
-        with suppress(yaml.YAMLError):  # the error is before the deep nesting
-            # libyaml stops at 1,000 levels before it returns the first one
-            if "nesting depth" in str(error):
-                _check_depth(path, text, yaml.SafeLoader)
-        raise BadFiles([_syntax_problem(path, text, error)]) from error
-    if root is None or root.tag == f"{_PREFIX}null":
-        raise BadFiles([Problem(path, None, None, f"the file is empty; {empty}.")])
-    return root
-
-
-def _check_depth(
-    path: str, text: str, loader: type[yaml.SafeLoader | yaml.CSafeLoader]
-) -> None:
-    """Raise BadFiles for deep nesting. Composing is recursive and would overflow the
-    stack, so events are read, which is not.
-    """
-    depth = 0
-    for event in yaml.parse(text, Loader=loader):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(
-            event, yaml.CollectionEndEvent
-        )
-        if depth > MAX_DEPTH:
-            message = (
-                f"values are nested more than {MAX_DEPTH} levels deep; remove some "
-                "levels."
-            )
-            raise BadFiles([_problem(path, event.start_mark, message)])
-
-
-def _syntax_problem(path: str, text: str, error: yaml.YAMLError) -> Problem:
-    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    problem = str(getattr(error, "problem", None) or error)
-    message = f"this is not YAML: {' '.join(problem.split())}."
-    if mark is None:
-        return Problem(path, None, None, message)
-    line = "".join(text.splitlines()[mark.line : mark.line + 1])
-    begin = getattr(error, "context_mark", None)
-    if "another document" in message:
-        message = "a second document begins here; write each into its own file."
-    elif re.match(r" *\t", line):
+def _syntax_problem(path: str, text: str, error: yaml.MarkedYAMLError) -> Problem:
+    """Return what is not YAML, and what to write for the usual mistakes."""
+    mark, begin = error.problem_mark or error.context_mark, error.context_mark
+    assert mark
+    [line] = text.splitlines()[mark.line : mark.line + 1] or [""]
+    message = f"this is not YAML: {error.problem}."
+    if re.match(r" *\t", line):
         message = "a tab indents this line; YAML allows only spaces there."
-    elif line[: mark.column + 1].endswith("${"):
-        message = (
-            "put quotes around a value with ${key} inside [ ] or { }, such as "
-            '"--flag=${key}".'
-        )
+    elif "${" in line:
+        message = 'put quotes around a value with ${key}, such as "--flag=${key}".'
     elif begin and begin.line != mark.line:
-        context = getattr(error, "context", None) or ""
-        place = f"{begin.line + 1}:{begin.column + 1}"
-        message = f"{message[:-1]} {context} that begins at {place}."
+        place = f"{error.context} that begins at {_place(begin)}"
+        message = f"this is not YAML: {error.problem} {place}."
     return _problem(path, mark, message)

@@ -1,5 +1,5 @@
-"""Decide which known failures and flags apply to a version, and edit lists of known
-failures in files.
+"""Decide which known failures and flags apply to a version, and update lists of known
+failures.
 
 A range [since, until) names releases. A nightly such as 3.5.0rc20250604 is built
 between 3.4.0 and 3.5.0, and a change "since 3.5.0" appeared in one of these nightlies.
@@ -11,34 +11,26 @@ nightly or a post-release itself is compared exactly.
 from __future__ import annotations
 
 import json
-import re
-from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from difflib import unified_diff
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import yaml
 from packaging.version import Version
 
 from triage.model.case import Case, Expectation, Flag
-from triage.model.errors import BadFiles, Problem
 from triage.model.execution import Stage
-from triage.model.json_form import UNPRINTED, in_json
+from triage.model.json_form import UNPRINTED
 from triage.model.outcome import Failure
 from triage.model.revision import Revision
-from triage.recipes.document import LOADER, json_as_yaml, read_text
+from triage.recipes.document import LOADER, json_as_yaml, read_document
 from triage.recipes.values import parse_version, yaml_text
 
-_WIDTH = 120  # columns; a list on one line gets a line for each entry when it is wider
-_PLAIN_KEY = re.compile(r"[A-Za-z][\w./,-]*=[\w./,=-]+|[a-z][a-z0-9-]+")
+_TITLE = "# Known failures. `triage expect update` writes this file.\n"
 _DIFFER = (
     "the cases of the recipe differ; name a file for them, `expect: expect.yaml`, and "
     "repeat the command"
 )
-
-TextChange = tuple[int, int, str]
-"""An edit of a text: start, end, and the text that replaces what is between them."""
 
 
 def expectation_for(
@@ -151,23 +143,18 @@ class LeftCase:
 
 @dataclass(frozen=True, slots=True)
 class UpdatedFile:
-    """A file of known failures, before and after its update."""
+    """A file of known failures after its update."""
 
     path: Path
-    old: str = field(metadata=UNPRINTED)
-    new: str = field(metadata=UNPRINTED)
-    changes: tuple[ExpectationChange, ...] = ()
-    left: tuple[LeftCase, ...] = field(default=(), metadata=UNPRINTED)
+    changes: Sequence[ExpectationChange]
+    paste: str | None = None
+    """The key `expect` of a recipe, which its owner edits; null where the file was
+    written.
+    """
+    text: str = field(default="", metadata=UNPRINTED)
+    """Of a file that is written."""
+    left: Sequence[LeftCase] = field(default=(), metadata=UNPRINTED)
     """The cases whose known failures are not updated."""
-
-    @in_json
-    def diff(self) -> str:
-        """The changes as a unified diff."""
-        name = str(self.path)
-        old, new = self.old.splitlines(), self.new.splitlines()
-        return "\n".join(
-            unified_diff(old, new, f"{name} (old)", f"{name} (new)", lineterm="")
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,322 +174,101 @@ def label_of(case: str) -> str:
 
 
 def updated_expectations(
-    recipe: Path, observed: Sequence[ObservedCase], untested: int
+    recipe: Path, cases: Sequence[Case], observed: Sequence[ObservedCase]
 ) -> UpdatedFile:
-    """Update the known failures of a recipe, in the recipe or in the file that it
-    names.
+    """Update the known failures of a recipe, or the file that it names, to the cases
+    that were observed.
 
     If a known failure is gone, its entry ends at the observed version. A new failure
     gets an entry that begins with the oldest version that is known to have it.
-
-    Args:
-        recipe: The file of the recipe.
-        observed: Cases of the recipe.
-        untested: How many cases of the recipe are not in `observed`.
     """
-    file = _values(read_text(recipe)).get("expect")
-    if not isinstance(file, yaml.ScalarNode):
-        return _update(recipe, {"expect": observed}, untested)
-    path = recipe.parent / file.value
-    return _update(
-        path, {label_of(entry.case.name): [entry] for entry in observed}, untested=0
-    )
-
-
-def _update(
-    path: Path, lists: Mapping[str, Sequence[ObservedCase]], untested: int
-) -> UpdatedFile:
-    """Update the list under each key of a file to the cases that were observed. A list
-    may be for further cases, of which `untested` were not observed.
-    """
-    old = read_text(path) if path.exists() else ""
-    text = old
-    if old and not old.endswith("\n"):
-        text = f"{old}\n"
-    nodes = _values(text)
+    named = read_document(recipe, "").data.get("expect")
     changes: list[ExpectationChange] = []
     left: list[LeftCase] = []
-    edits: list[TextChange] = []
-    for key, observed in lists.items():
-        node = nodes.get(key)
-        items = node.value if isinstance(node, yaml.SequenceNode) else []
-        ended = _EndedEntries.among(text, items, observed, whole=not untested)
-        changes += ended.changes
-        new = [
-            seen
-            for seen in observed
-            if seen.failure
-            and not any(matches(one, seen.failure) for one in ended.known)
-        ]
-        classes = {seen.failure.failure_class for seen in new if seen.failure}
-        added = []
-        if new and (untested or len(new) < len(observed) or len(classes) > 1):
-            left += [LeftCase(seen.case.name, _DIFFER) for seen in new]
-        elif new:
-            names = ", ".join(seen.case.name for seen in observed)
-            added = [_new_entry(new)]
-            changes.append(ExpectationChange(names, None, classes.pop()))
-        if isinstance(node, yaml.SequenceNode) and (added or ended.replaced):
-            at_end = [(len(items), entry) for entry in added]
-            edits.append(_list_change(path, text, node, ended.replaced, at_end))
-        elif added:
-            title = key if _PLAIN_KEY.fullmatch(key) else yaml_text(key)
-            edits.append((len(text), len(text), f"{title}:\n  - {added[0]}\n"))
-    new_text = _with_changes(text, edits) if edits else old
-    return UpdatedFile(path, old, new_text, tuple(changes), tuple(left))
+    if not isinstance(named, str):
+        entries = _updated_list(cases, observed, changes, left)
+        paste = "".join(_list_lines("expect", entries)) or "expect: []\n"
+        return UpdatedFile(recipe, changes, paste, left=left)
+    lines = [_TITLE]
+    for case in cases:
+        seen = [entry for entry in observed if entry.case.name == case.name]
+        entries = _updated_list([case], seen, changes, left)
+        lines += _list_lines(yaml_text(label_of(case.name)), entries)
+    return UpdatedFile(recipe.parent / named, changes, text="".join(lines))
 
 
-@dataclass
-class _EndedEntries:
-    """The entries of a list that apply to a version, with the changes of those that end
-    there.
+def _updated_list(
+    cases: Sequence[Case],
+    observed: Sequence[ObservedCase],
+    changes: list[ExpectationChange],
+    left: list[LeftCase],
+) -> Sequence[Expectation]:
+    """Return the known failures that all these cases share, after an update. Where the
+    cases differ, or not all were observed, it changes nothing.
     """
-
-    known: list[Expectation] = field(default_factory=list)
-    replaced: dict[int, str | None] = field(default_factory=dict)
-    """Position of an entry -> its new text, or None to remove it."""
-    changes: list[ExpectationChange] = field(default_factory=list)
-
-    @classmethod
-    def among(
-        cls,
-        text: str,
-        items: Sequence[yaml.MappingNode],
-        observed: Sequence[ObservedCase],
-        *,
-        whole: bool,
-    ) -> _EndedEntries:
-        """Compare the entries of a list with the cases that were observed. Only if
-        these are the `whole` list, a failure that was not observed is gone.
-        """
-        found, version = cls(), observed[0].version
-        names = ", ".join(seen.case.name for seen in observed)
-        for index, item in enumerate(items):
-            entry = _entry_of(item)
-            if not applies(entry, version):
-                continue
-            found.known.append(entry)
-            failures = [seen.failure for seen in observed if seen.failure]
-            if not whole or any(matches(entry, failure) for failure in failures):
-                continue
-            begins_here = version is None or (
-                entry.since is not None and Version(entry.since) >= Version(version)
-            )
-            name = entry.failure or f"stage {entry.stage}"
-            if begins_here:
-                found.replaced[index] = None
-                found.changes.append(ExpectationChange(names, name, None))
-            else:
-                found.replaced[index] = _closed(text, item, str(version))
-                until = f"{name} until {version}"
-                found.changes.append(ExpectationChange(names, name, until))
-        return found
+    entries = cases[0].expect
+    if not observed:
+        return entries
+    version = observed[0].version
+    known = [entry for entry in entries if applies(entry, version)]
+    failures = {seen.case.name: seen.failure for seen in observed if seen.failure}
+    new = {
+        name: failure
+        for name, failure in failures.items()
+        if not any(matches(entry, failure) for entry in known)
+    }
+    added = {_entry_for(failure) for failure in new.values()}
+    if len(observed) < len(cases) or len(new) not in (0, len(cases)) or len(added) > 1:
+        left += [LeftCase(name, _DIFFER) for name in new]
+        return entries
+    names = ", ".join(case.name for case in cases)
+    updated = []
+    for entry in entries:
+        is_seen = any(matches(entry, failure) for failure in failures.values())
+        if entry not in known or is_seen:
+            updated.append(entry)
+            continue
+        name, after = entry.failure or f"stage {entry.stage}", None
+        if version and _is_before(Version(entry.since or "0"), Version(version)):
+            updated.append(replace(entry, until=version))
+            after = f"{name} until {version}"
+        changes.append(ExpectationChange(names, name, after))
+    for entry in added:
+        oldest = [seen.since or version for seen in observed if version]
+        since = max(filter(None, oldest), key=Version, default=None)
+        updated.append(replace(entry, since=since))
+        changes.append(ExpectationChange(names, None, entry.failure))
+    return updated
 
 
-def _entry_of(item: yaml.MappingNode) -> Expectation:
-    fields = {name.value: value.value for name, value in item.value}
-    stage = Stage(fields["stage"]) if "stage" in fields else None
-    bounds = (fields.get("since"), fields.get("until"))
-    return Expectation(fields.get("failure"), *bounds, stage=stage)
+def _entry_for(failure: Failure) -> Expectation:
+    stage = failure.stage if failure.stage is not Stage.COMPILE else None
+    return Expectation(failure.failure_class, stage=stage)
 
 
-def _new_entry(seen: Sequence[ObservedCase]) -> str:
-    """Return the text of an entry for the failure that these cases share."""
-    failure = seen[0].failure
-    assert failure
-    entry = {"failure": failure.failure_class}
-    if failure.stage is not Stage.COMPILE:
-        entry = {"stage": str(failure.stage), **entry}
-    begins = [Version(one.since or one.version) for one in seen if one.version]
-    if begins:
-        entry["since"] = str(max(begins))
-    return yaml_text(entry)
+def _list_lines(key: str, entries: Sequence[Expectation]) -> list[str]:
+    """Return a key with its entries, one a line; nothing if there are none."""
+    lines = [f"{key}:\n"] if entries else []
+    for entry in entries:
+        values = {name: value for name, value in asdict(entry).items() if value}
+        lines.append(f"  - {yaml_text(values)}\n")
+    return lines
 
 
-def _values(text: str) -> dict[str, yaml.Node]:
-    """Return the values of the mapping in a text, by their keys."""
-    root = yaml.compose(text, Loader=LOADER)
-    if isinstance(root, yaml.MappingNode):
-        return {key.value: value for key, value in root.value}
-    return {}
-
-
-def _closed(text: str, entry: yaml.MappingNode, until: str) -> str:
-    """Return the text of an entry that ends at a version."""
-    start, end = entry.start_mark.index, _end_of(entry)
-    for key, value in entry.value:
-        if key.value == "until":
-            return (
-                f'{text[start : value.start_mark.index]}"{until}"'
-                f"{text[value.end_mark.index : end]}"
-            )
-    last = _end_of(entry.value[-1][1])
-    if entry.flow_style:
-        between = ", "
-    else:
-        between = "\n" + " " * entry.start_mark.column
-    return f'{text[start:last]}{between}until: "{until}"{text[last:end]}'
-
-
-def edited_json_lists(
-    path: Path, text: str, edits: Mapping[str, tuple[Collection[str], Collection[str]]]
-) -> str:
-    """Return a JSON text with lists of its mapping edited: in order if a list is
-    sorted, else at its end.
-
-    `edits` has by the key of the list the entries to remove and those to add. A list
-    that is not there is added. Raises BadFiles if comments stand between entries that
-    share a line.
+def with_json_lists(text: str, lists: Mapping[str, Iterable[str]]) -> str:
+    """Return the text of a JSON mapping with these lists, in place of those that it has
+    under their keys; the rest of the text stays as it is.
     """
-    root = yaml.compose(json_as_yaml(text), Loader=LOADER)
-    assert isinstance(root, yaml.MappingNode)
-    lists = {key.value: value for key, value in root.value}
-    changes: list[TextChange] = []
-    for name, (removed, added) in edits.items():
-        new = {entry: json.dumps(entry, ensure_ascii=False) for entry in sorted(added)}
-        if name in lists:
-            values = [item.value for item in lists[name].value]
-            gone = {
-                index: None for index, value in enumerate(values) if value in removed
-            }
-            is_sorted = values == sorted(values)
-            at = [
-                (bisect_left(values, entry) if is_sorted else len(values), new[entry])
-                for entry in new
-                if entry not in values
-            ]
-            if at or gone:
-                changes.append(_list_change(path, text, lists[name], gone, at))
-        elif new:
-            # a key in front of the last one needs no other comma
-            start = root.value[-1][0].start_mark.index
-            indent = text[text.rfind("\n", 0, start) + 1 : start]
-            entries = ",".join(f"\n{indent * 2}{entry}" for entry in new.values())
-            changes.append(
-                (start, start, f"{json.dumps(name)}: [{entries}\n{indent}],\n{indent}")
-            )
-    return _with_changes(text, changes)
-
-
-def _with_changes(text: str, changes: Sequence[TextChange]) -> str:
-    """Return the text with all changes. Insertions at one position keep their order."""
-    parts, done = [], 0
-    for start, end, new in sorted(changes, key=lambda change: change[0]):
-        parts += [text[done:start], new]
-        done = max(done, end)
-    return "".join([*parts, text[done:]])
-
-
-def _list_change(
-    path: Path,
-    text: str,
-    node: yaml.SequenceNode,
-    replaced: Mapping[int, str | None],
-    added: Sequence[tuple[int, str]],
-) -> TextChange:
-    """Return the change of a text that edits a list. Comments above an entry belong to
-    it, except above the first entry.
-
-    Args:
-        path: The file.
-        text: Its text.
-        node: The list.
-        replaced: Index of an entry -> its new text, or None to remove it.
-        added: New entries, each with the index of the entry before which it is put.
-    """
-    items, in_brackets = node.value, bool(node.flow_style)
-    old = [
-        replaced.get(index, text[item.start_mark.index : _end_of(item)])
-        for index, item in enumerate(items)
-    ]
-    lines = [item.start_mark.line for item in items]
-    if in_brackets:
-        lines.append(node.start_mark.line)
-    has_own_lines = items and len(set(lines)) == len(lines)
-    # YAML needs brackets around nothing
-    if has_own_lines and (in_brackets or any(old) or added):
-        return _long_list_change(text, node, old, added)
-    entries = [(index, 1, new) for index, new in enumerate(old) if new]
-    entries += [(index, 0, new) for index, new in added]
-    return _short_list_change(path, text, node, [new for *_, new in sorted(entries)])
-
-
-def _long_list_change(
-    text: str,
-    node: yaml.SequenceNode,
-    old: Sequence[str | None],
-    added: Sequence[tuple[int, str]],
-) -> TextChange:
-    """Edit a list that has each entry on a line of its own. `old` has the texts of its
-    entries, or None for those to remove.
-    """
-    items, in_brackets = node.value, bool(node.flow_style)
-    newline = "\n"
-    if "\r\n" in text:
-        newline = "\r\n"
-    begin = done = text.rfind("\n", 0, items[0].start_mark.index) + 1
-    prefix = text[begin : items[0].start_mark.index]  # the dash of YAML, too
-    blocks = [(index, 0, prefix + new, newline) for index, new in added]
-    comma = False
-    for index, (item, new) in enumerate(zip(items, old, strict=True)):
-        after = _line_end(text, _end_of(item)) + 1
-        behind = text[_end_of(item) : after].rstrip("\r\n") + newline
-        comma = in_brackets and behind.lstrip().startswith(",")
-        if new is not None:
-            before = text[done : item.start_mark.index] + new
-            blocks.append((index, 1, before, behind.lstrip()[1:] if comma else behind))
-        done = after
-    blocks.sort()
-    last = len(blocks) - 1
-    if comma:  # behind the last one, too
-        last += 1
-    written = [
-        before + "," * (in_brackets and place < last) + behind
-        for place, (*_, before, behind) in enumerate(blocks)
-    ]
-    return begin, min(done, len(text)), "".join(written)
-
-
-def _short_list_change(
-    path: Path, text: str, node: yaml.SequenceNode, entries: Sequence[str]
-) -> TextChange:
-    """Write a list again that is or becomes empty, or has several entries on a line."""
-    start, end, line = node.start_mark.index, _end_of(node), f"[{', '.join(entries)}]"
-    if not node.flow_style:
-        # behind the colon of the key
-        return len(text[:start].rstrip()), end, f" {line}"
-    if text[start:end].replace("\t", " ") != json_as_yaml(text)[start:end]:
-        message = (
-            "the comments of this list have no clear place; write each entry on a "
-            "line of its own."
-        )
-        raise BadFiles(
-            [
-                Problem(
-                    str(path),
-                    node.start_mark.line + 1,
-                    node.start_mark.column + 1,
-                    message,
-                )
-            ]
-        )
-    if node.start_mark.column + len(line) <= _WIDTH:
-        return start, end, line
-    indent = re.match(r"[ \t]*", text[text.rfind("\n", 0, start) + 1 :])[0]  # type: ignore[index]
-    lines = (f"\n{indent * 2 or '  '}{entry}" for entry in entries)
-    return start, end, f"[{','.join(lines)}\n{indent}]"
-
-
-def _end_of(node: yaml.Node) -> int:
-    """Return the position behind a value. PyYAML's own counts the comments and blank
-    lines that follow it.
-    """
-    if not isinstance(node, yaml.CollectionNode) or node.flow_style or not node.value:
-        return int(node.end_mark.index)
-    last = node.value[-1]
-    return _end_of(last[1] if isinstance(node, yaml.MappingNode) else last)
-
-
-def _line_end(text: str, position: int) -> int:
-    end = text.find("\n", position)
-    return len(text) if end < 0 else end
+    for name, entries in lists.items():
+        new = json.dumps(list(entries), indent=4, ensure_ascii=False)
+        new = new.replace("\n]", "\n  ]")
+        root = yaml.compose(json_as_yaml(text), Loader=LOADER)
+        assert isinstance(root, yaml.MappingNode)
+        places = {key.value: value for key, value in root.value}
+        if name in places:
+            node = places[name]
+            text = text[: node.start_mark.index] + new + text[node.end_mark.index :]
+        else:
+            start = root.start_mark.index + 1
+            text = f'{text[:start]}\n  "{name}": {new},{text[start:]}'
+    return text

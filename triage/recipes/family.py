@@ -4,10 +4,9 @@ keys; and the text of a new recipe.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -132,61 +131,36 @@ def new_recipe(
     """Return the YAML text of a new recipe. Its name is made from the title, and
     comments show further keys.
     """
-    name, target = name_from(title) or start.family, start.target
-    summary = f"{name} on {target.chip or target.backend}" if target else name
-    keys = {
+    name, target, summary = name_from(title) or start.family, None, ""
+    if start.target:
+        summary = f" on {start.target.chip or start.target.backend}"
+        known = asdict(start.target).items()
+        target = {key: value for key, value in known if value is not None}
+    first = {
         "name": name,
-        "summary": summary,
+        "summary": name + summary,
         "compiler": start.family,
         "input": input_path,
     }
+    more = {
+        "target": target,
+        "flags": start.flags,
+        "env": start.env,
+        "phase": start.phase,
+        "limits": {"timeout": "120s", "memory": "8GiB"},
+        "expect": [{"failure": failure} for failure in start.expect],
+    }
+    comments = "\n".join(filter(None, (*start.notes, start.comment)))
     lines = [
-        *(f"# {line}" for note in start.notes for line in note.splitlines()),
-        *yaml_lines(keys),
-        *_lines_of(start),
+        *(f"# {line}" for line in comments.splitlines()),
+        *yaml_lines({**first, **start.keys}, start.guessed),
+        *(f"{key}: {yaml_text(value)}" for key, value in more.items() if value),
         "",
         "# Further keys. since: the first version; until: the first version without "
         "it.",
         *_further_keys(families[start.family], start),
     ]
     return "\n".join(lines) + "\n"
-
-
-def _lines_of(start: RecipeStart) -> list[str]:
-    """Return the lines of a new recipe after its input: the family's keys, then those
-    of every recipe.
-    """
-    lines = [f"# {start.comment}"] if start.comment else []
-    lines += yaml_lines(start.keys, start.guessed)
-    if start.target:
-        values = {
-            "backend": start.target.backend,
-            "chip": start.target.chip,
-            "devices": start.target.devices,
-        }
-        known = {key: value for key, value in values.items() if value is not None}
-        lines.append(f"target: {yaml_text(known)}")
-    flags = [f"- {json.dumps(flag, ensure_ascii=False)}" for flag in start.flags]
-    variables = [
-        f"{variable}: {json.dumps(value, ensure_ascii=False)}"
-        for variable, value in start.env.items()
-    ]
-    failures = [f"- {{failure: {failure}}}" for failure in start.expect]
-    return [
-        *lines,
-        *_section("flags", flags),
-        *_section("env", variables),
-        *yaml_lines({"phase": start.phase} if start.phase else {}),
-        "limits: {timeout: 120s, memory: 8GiB}",
-        *_section("expect", failures),
-    ]
-
-
-def _section(key: str, entries: Sequence[str]) -> list[str]:
-    """Return a key with its entries, one a line; nothing if there are none."""
-    if not entries:
-        return []
-    return [f"{key}:", *(f"  {entry}" for entry in entries)]
 
 
 def _further_keys(family: RecipeFamily, start: RecipeStart) -> Iterator[str]:

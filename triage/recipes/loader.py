@@ -6,15 +6,14 @@ from __future__ import annotations
 
 import os
 import re
-import stat
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from itertools import product
 from math import prod
 from pathlib import Path
 from typing import Any
 
-from triage.model.case import Case, Flag, Target
+from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits
 from triage.recipes.document import (
@@ -32,7 +31,7 @@ from triage.recipes.recipe import (
     EXPECT_FILE,
     FILE,
     MAX_CASES,
-    ExpectFormat,
+    Entries,
     RecipeFormat,
     Setting,
     is_pattern,
@@ -43,7 +42,6 @@ from triage.recipes.recipe import (
 from triage.recipes.values import closest, did_you_mean, unknown_word
 
 _START = "`triage recipe new` writes a recipe to start from"
-_INPUTS = frozenset({".mlir", ".mlirbc", ".onnx", ".py"})
 _PLACEHOLDER = re.compile(r"\$\{([^{}]*)\}")
 
 Choice = dict[str, str]
@@ -72,12 +70,15 @@ def load_recipes(
         raise BadInput(
             "no recipe was named; give a recipe file or a folder of recipes."
         )
-    files: dict[str, Path] = {}  # by the real path
-    problems: list[Problem] = []
-    for path in paths:
-        for file in _recipe_files(path, problems):
-            files.setdefault(os.path.realpath(file), file)
     cases: list[Case] = []
+    problems: list[Problem] = []
+    files: dict[str, Path] = {}  # by the real path
+    for path in paths:
+        try:
+            for file in _recipe_files(path):
+                files.setdefault(os.path.realpath(file), file)
+        except BadFiles as error:
+            problems += error.problems
     names: dict[str, str] = {}
     for path in files.values():
         try:
@@ -112,47 +113,34 @@ def check_recipe(families: RecipeFamilies, text: str) -> None:
         raise BadFiles(document.in_order())
 
 
-def _recipe_files(path: Path, problems: list[Problem]) -> list[Path]:
+def _recipe_files(path: Path) -> list[Path]:
     """Return the recipe files of a path: itself, or the sorted files below a folder,
-    without hidden ones. Add what is wrong to `problems`.
+    without hidden ones. Raises BadFiles if there are none.
     """
-    unreadable: list[OSError] = []
-    found: list[Path] = []
-    message = ""
+
+    def refuse(error: OSError) -> None:
+        message = why_unreadable(path, error)
+        raise BadFiles([Problem(error.filename, None, None, message)])
+
     try:
-        mode = path.stat().st_mode
-    except (OSError, ValueError) as error:
-        mode, message = 0, why_unreadable(path, error)
-    if stat.S_ISDIR(mode):
-        for parent, folders, names in os.walk(path, onerror=unreadable.append):
-            folders[:] = [name for name in folders if not name.startswith(".")]
-            found += [
-                Path(parent, name)
-                for name in names
-                if re.fullmatch(r"[^.].*\.ya?ml", name)
-            ]
-        found = sorted(file for file in found if not re.match(EXPECT_FILE, file.name))
-        problems += [
-            Problem(error.filename, None, None, why_unreadable(path, error))
-            for error in unreadable
+        if not path.is_dir():
+            return [path]
+    except OSError as error:
+        refuse(error)
+    found: list[Path] = []
+    for parent, folders, names in os.walk(path, onerror=refuse):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [
+            Path(parent, name)
+            for name in names
+            if re.fullmatch(r"[^.].*\.ya?ml", name) and not re.match(EXPECT_FILE, name)
         ]
-        if not found and not unreadable:
-            message = (
-                "this folder has no recipe: no *.yaml or *.yml file in it or below it."
-            )
-    elif path.suffix in _INPUTS and mode:
-        new = f"triage recipe new {path.stem}.yaml --input {path}"
+    if not found:
         message = (
-            f"this is an input ({path.suffix}), not a recipe; `{new}` writes a recipe "
-            "for it."
+            "this folder has no recipe: no *.yaml or *.yml file in it or below it."
         )
-    elif mode and not stat.S_ISREG(mode):
-        message = "this is not a file or a folder; give a recipe file."
-    elif mode:
-        found = [path]
-    if message:
-        problems.append(Problem(str(path), None, None, message))
-    return found
+        raise BadFiles([Problem(str(path), None, None, message)])
+    return sorted(found)
 
 
 def _cases(
@@ -182,16 +170,16 @@ def _cases(
         )
     # The recipe's own rules define further classes.
     setting = Setting(family, folder, () if "rules" in data else failure_names)
-    cases = []
-    for choice, filled in _combinations(document, (*SECTIONS, *family.sections)):
-        recipe = checked(document, keys_of(family), filled, setting)
+    _check_placeholders(document, (*SECTIONS, *family.sections))
+    cases: list[Case] = []
+    for choice in _choices(document):
+        recipe = checked(document, keys_of(family), _filled(data, choice), setting)
         if recipe is None:
             continue
         inputs: list[tuple[Choice, Path]] = [({}, locate(source.parent, recipe.input))]
         if is_pattern(recipe.input) and folder is not None:
-            inputs = [
-                ({FILE: name}, path) for name, path in matching(folder, recipe.input)
-            ]
+            files = matching(folder, recipe.input)
+            inputs = [({FILE: name}, path) for name, path in files]
         for label, path in inputs:
             case = _case(recipe, family, source, path, choice | label)
             cases.append(recipe.complete(case, source.parent))
@@ -205,32 +193,23 @@ def _case(
     recipe: RecipeFormat, family: RecipeFamily, source: Path, path: Path, choice: Choice
 ) -> Case:
     """Return the case of a recipe for one combination, with the input at `path`."""
-    brackets = ""
-    if choice:
-        pairs = (f"{key}={value}" for key, value in choice.items())
-        brackets = f"[{','.join(pairs)}]"
-    target = recipe.target
-    expect = () if isinstance(recipe.expect, str) else recipe.expect
+    brackets = ",".join(f"{key}={value}" for key, value in choice.items())
+    place = source.absolute()
     return Case(
         recipe=recipe.name,
-        name=f"{recipe.name}{brackets}",
+        name=f"{recipe.name}[{brackets}]" if choice else recipe.name,
         summary=recipe.summary,
         compiler=family.name,
-        source=source.absolute(),
+        source=place,
         input=family.input_at(path, tuple(recipe.args.items())),
-        target=Target(target.backend, target.chip, target.devices),
-        flags=tuple(
-            Flag(entry)
-            if isinstance(entry, str)
-            else Flag(entry.flag, entry.since, entry.until)
-            for entry in recipe.flags
-        ),
+        target=recipe.target,
+        flags=tuple(recipe.flags),
         phase=recipe.phase,
         limits=recipe.limits.value(Limits()),
-        expect=tuple(item.value() for item in expect),
+        expect=() if isinstance(recipe.expect, str) else tuple(recipe.expect),
         matrix=tuple(choice.items()),
         env=tuple(recipe.env.items()),
-        reads=tuple((source.absolute().parent / text) for text in recipe.reads),
+        reads=tuple(place.parent / text for text in recipe.reads),
     )
 
 
@@ -244,114 +223,92 @@ def _with_expectations(
     if re.fullmatch(r"(\s*(#.*)?\n?)*", read_text(path)):
         return list(cases)
     document = read_document(path, "write `CASE: [{failure: timeout}]`")
-    lists = checked(document, dict[str, list[ExpectFormat]], context=setting) or {}
+    lists = checked(document, dict[str, Entries], context=setting) or {}
     labels = [label_of(case.name) for case in cases]
-    for label in document.data if isinstance(document.data, dict) else ():
+    for label in lists:
         if label not in labels:
-            document.report(
-                (label,),
-                f'the recipe has no case "{label}"{did_you_mean(label, labels)}',
-                at_key=True,
-            )
+            message = f'the recipe has no case "{label}"{did_you_mean(label, labels)}'
+            document.report((label,), message, at_key=True)
     if document.problems:
         raise BadFiles(document.in_order())
     return [
-        replace(case, expect=tuple(item.value() for item in lists.get(label, ())))
+        replace(case, expect=tuple(lists.get(label, ())))
         for case, label in zip(cases, labels, strict=True)
     ]
 
 
-def _combinations(
-    document: ConfigDocument, sections: Sequence[str]
-) -> list[tuple[Choice, dict[str, Any]]]:
-    """Return every combination of the matrix, with the recipe's data in which its
-    values replace the placeholders. Wrong placeholders are reported.
-
-    The last key changes fastest. A recipe without a matrix has one empty combination.
+def _choices(document: ConfigDocument) -> list[Choice]:
+    """Return every combination of the matrix. The last key changes fastest. A recipe
+    without a matrix has one empty combination.
     """
-    filling = _Filling(document, sections)
-    valid = {}
-    for key, values in filling.keys.items():
-        is_list = isinstance(values, list) and values
-        # the check of the recipe reports other values
-        if is_list and all(isinstance(value, str) for value in values):
-            valid[key] = values
+    matrix = document.data.get("matrix")
+    if not isinstance(matrix, dict):
+        return [{}]
+    # the check of the recipe reports other values
+    valid = {
+        key: values
+        for key, values in matrix.items()
+        if isinstance(values, list)
+        and values
+        and all(isinstance(value, str) for value in values)
+    }
     count = prod(map(len, valid.values()))
     if count > MAX_CASES:
-        document.report(
-            ("matrix",),
-            f"the matrix has {count} combinations; the limit is {MAX_CASES}.",
-            at_key=True,
-        )
-        valid = {}
-    combinations = []
-    for values in product(*valid.values()):
-        choice = dict(zip(valid, values, strict=True))
-        recipe = filling.filled(document.data, choice, ())
-        combinations.append((choice, recipe))
-    filling.report_unused()
-    return combinations
+        message = f"the matrix has {count} combinations; the limit is {MAX_CASES}."
+        document.report(("matrix",), message, at_key=True)
+        return [{}]
+    choices = product(*valid.values())
+    return [dict(zip(valid, values, strict=True)) for values in choices]
 
 
-class _Filling:
-    """Replaces the placeholders of a recipe by values of its matrix, and reports what
-    is wrong with them.
+def _changed(data: Any, change: Callable[[Loc, str], str], loc: Loc = ()) -> Any:
+    """Return a copy of the data in which every text is changed."""
+    if isinstance(data, dict):
+        pairs = data.items()
+        return {key: _changed(value, change, (*loc, key)) for key, value in pairs}
+    if isinstance(data, list):
+        entries = enumerate(data)
+        return [_changed(value, change, (*loc, number)) for number, value in entries]
+    return change(loc, data) if isinstance(data, str) else data
+
+
+def _filled(data: Any, choice: Choice) -> Any:
+    """Return the data with the values of a choice in place of the placeholders."""
+
+    def fill(_: Loc, text: str) -> str:
+        return _PLACEHOLDER.sub(lambda found: choice.get(found[1], found[0]), text)
+
+    return _changed(data, fill) if choice else data
+
+
+def _check_placeholders(document: ConfigDocument, sections: Sequence[str]) -> None:
+    """Report placeholders that stand in a wrong place or name no key of the matrix, and
+    keys that no placeholder names.
     """
+    matrix, places = document.data.get("matrix"), ", ".join(sections)
+    keys: dict[str, Any] = matrix if isinstance(matrix, dict) else {}
+    used = set()
 
-    def __init__(self, document: ConfigDocument, sections: Sequence[str]) -> None:
-        matrix = document.data.get("matrix", {})
-        self._document = document
-        self._sections = sections
-        self._is_mapping = isinstance(matrix, dict)
-        self.keys: dict[str, Any] = matrix if self._is_mapping else {}
-        self._used: set[str] = set()
+    def check(loc: Loc, text: str) -> str:
+        for name in _PLACEHOLDER.findall(text):
+            # a mistyped name uses the key that it means
+            used.add(closest(name, keys))
+            if name not in keys:
+                known = f"{did_you_mean(name, keys)} Keys: {', '.join(keys) or 'none'}."
+                document.report(loc, f'"${{{name}}}" is not a matrix key{known}')
+        if "${" in text and (loc[0] not in sections or loc[-1] in {"since", "until"}):
+            message = f'"{text}": placeholders are replaced only in {places}.'
+            document.report(loc, message)
+        elif "${" in _PLACEHOLDER.sub("", text):
+            message = f'"{text}" has a ${{ that is not closed; write ${{key}}.'
+            document.report(loc, message)
+        return text
 
-    def filled(self, data: Any, choice: Choice, loc: Loc) -> Any:
-        """Return a copy of the data at `loc`, in which the values of a choice replace
-        the placeholders.
-        """
-        if isinstance(data, dict):
-            return {
-                key: self.filled(value, choice, (*loc, key))
-                for key, value in data.items()
-            }
-        if isinstance(data, list):
-            return [
-                self.filled(value, choice, (*loc, number))
-                for number, value in enumerate(data)
-            ]
-        if data is None or "${" not in data:
-            return data
-        is_version = loc[0] == "flags" and loc[-1] in {"since", "until"}
-        if loc[0] not in self._sections or is_version:
-            places = ", ".join(self._sections)
-            problem = f'"{data}": placeholders are replaced only in {places}.'
-            self._document.report(loc, problem)
-            return data
-        for name in _PLACEHOLDER.findall(data):
-            self._check(name, loc)
-        if "${" in _PLACEHOLDER.sub("", data):
-            problem = f'"{data}" has a ${{ that is not closed; write ${{key}}.'
-            self._document.report(loc, problem)
-        return _PLACEHOLDER.sub(lambda found: choice.get(found[1], found[0]), data)
-
-    def _check(self, name: str, loc: Loc) -> None:
-        keys = self.keys
-        # a mistyped name uses the key that it means
-        self._used.add(name if name in keys else closest(name, keys) or name)
-        if name in keys or not self._is_mapping:
-            return
-        known = "The recipe has no matrix."
-        if keys:
-            known = f"The matrix has {', '.join(keys)}."
-        meant = did_you_mean(name, keys)
-        self._document.report(loc, f'"${{{name}}}" is not a matrix key{meant} {known}')
-
-    def report_unused(self) -> None:
-        """Report the keys of the matrix that no placeholder names."""
-        places = ", ".join(self._sections)
-        for key in self.keys:
-            if key not in self._used:
-                advice = f"write ${{{key}}} in {places}, or remove the key."
-                problem = f'nothing uses the matrix key "{key}": {advice}'
-                self._document.report(("matrix", key), problem, at_key=True)
+    _changed(document.data, check)
+    for key in keys:
+        if key not in used:
+            message = (
+                f'nothing uses the matrix key "{key}": write ${{{key}}} in {places}, '
+                "or remove the key."
+            )
+            document.report(("matrix", key), message, at_key=True)

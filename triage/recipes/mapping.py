@@ -4,26 +4,24 @@ values to editors.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
     TypeAdapter,
     ValidationError,
     WithJsonSchema,
 )
 from pydantic.fields import FieldInfo
-from pydantic_core import CoreSchema, ErrorDetails, core_schema
+from pydantic_core import ErrorDetails
 
+from triage.model.checks import SCALAR, fits
+from triage.model.checks import Text as Text
 from triage.model.errors import BadFiles
 from triage.recipes.document import ConfigDocument, Loc
 from triage.recipes.values import (
@@ -59,41 +57,6 @@ class AtKey(ValueError):
         self.key = key
 
 
-@dataclass(frozen=True)
-class Matching:
-    """A pattern that a text must match, for `Annotated`."""
-
-    regex: str
-    advice: str
-    """The message for another text. `{text}` in it stands for the text."""
-
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        """Check the text."""
-        return core_schema.no_info_after_validator_function(
-            self._check, handler(source)
-        )
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        """Add the pattern."""
-        # or a placeholder
-        return {**handler(schema), "pattern": rf"^({self.regex})$|\$\{{"}
-
-    def _check(self, text: str) -> str:
-        if not re.fullmatch(self.regex, text):
-            raise ValueError(self.advice.replace("{text}", text))
-        return text
-
-
-def _not_empty(text: str) -> str:
-    if not text.strip():
-        raise ValueError("the text is empty; give it a value or remove the key.")
-    return text
-
-
 def _one_value(value: Any) -> Any:
     if isinstance(value, str):
         return value
@@ -112,20 +75,11 @@ def _as_mapping(value: Any) -> Any:
     return value
 
 
-PLACEHOLDER = {"type": "string", "pattern": r"\$\{[^{}]+\}"}
-SCALAR = {"type": ["string", "number", "boolean"]}
 Scalar = Annotated[str, WithJsonSchema(SCALAR)]
 """Any scalar, as the text in the file."""
-Text = Annotated[
-    str, AfterValidator(_not_empty), WithJsonSchema({**SCALAR, "pattern": r"\S"})
-]
-"""A scalar that is not empty, as the text in the file."""
 OneOrMore = BeforeValidator(_as_list, json_schema_input_type=Text | list[Text])
 """Lets one text stand for a list of one."""
 Texts = Annotated[tuple[Text, ...], OneOrMore]
-Word = Annotated[
-    Text, Matching(r"\S+", '"{text}" contains white space; write one word.')
-]
 OneValue = BeforeValidator(_one_value)
 """Runs before the validators in front of it."""
 Duration = Annotated[
@@ -143,7 +97,7 @@ Size = Annotated[
 _NAME_ADVICE = (
     '"{text}" cannot be set: write a name of letters, digits and _, but not TMPDIR.'
 )
-_Name = Annotated[str, Matching(r"(?!TMPDIR$)[A-Za-z_][A-Za-z0-9_]*", _NAME_ADVICE)]
+_Name = Annotated[str, fits(r"(?!TMPDIR$)[A-Za-z_][A-Za-z0-9_]*", _NAME_ADVICE)]
 Variables = Annotated[
     dict[_Name, Scalar | None],
     BeforeValidator(
@@ -196,31 +150,32 @@ def content_of(document: ConfigDocument, kind: type[Content]) -> Content:
 
 
 def _report(error: ValidationError, document: ConfigDocument, kind: Any) -> None:
-    """Report pydantic's errors, except those that follow from others."""
-    errors = [
-        (details, document.resolve(details["loc"]))
-        for details in error.errors(include_url=False)
-    ]
-    mistyped = set()  # keys that are there, but mistyped
-    for details, loc in errors:
+    """Report pydantic's errors, except those with problems of their own: about mistyped
+    keys, and values that are left out or have placeholders.
+    """
+    errors = error.errors(include_url=False)
+    mistyped = set()
+    for details in errors:
         if details["type"] in _UNKNOWN_KEY:
-            known = _fields_at(loc[:-1], kind)
-            mistyped.add((*loc[:-1], closest(str(loc[-1]), known)))
-    for details, loc in errors:
-        value, cause = details["input"], details.get("ctx", {}).get("error")
+            *place, key = document.resolve(details["loc"])
+            mistyped.add(closest(str(key), _fields_at(tuple(place), kind)))
+    for details in errors:
+        loc, value = document.resolve(details["loc"]), details["input"]
+        cause = details.get("ctx", {}).get("error")
+        is_missing = details["type"] == "missing"
         at_key = details["type"] in _UNKNOWN_KEY or details["loc"][-1:] == ("[key]",)
-        if details["type"] == "missing":
-            loc = (*loc, details["loc"][-1])
-            is_reported = loc in mistyped
-        else:
-            is_reported = details["type"] == "too_short" and bool(value)
         is_empty = value is None and not document.nulls
-        is_placeholder = isinstance(value, str) and "${" in value
-        # All of these have problems of their own.
-        if (is_reported or is_empty or is_placeholder) and not at_key:
+        if is_missing and details["loc"][-1] in mistyped:
             continue
-        place = (*loc, cause.key) if isinstance(cause, AtKey) else loc
-        document.report(place, _message(details, loc, kind), at_key=at_key)
+        if details["type"] == "too_short" and value:  # its entries have mistakes
+            continue
+        if is_empty or (isinstance(value, str) and "${" in value and not at_key):
+            continue
+        if isinstance(cause, AtKey):
+            loc = (*loc, cause.key)
+        if is_missing:
+            loc = (*loc, details["loc"][-1])
+        document.report(loc, _message(details, loc, kind), at_key=at_key)
 
 
 def _message(details: ErrorDetails, loc: Loc, kind: Any) -> str:
@@ -231,51 +186,63 @@ def _message(details: ErrorDetails, loc: Loc, kind: Any) -> str:
         place = place[:-1]
     key = str(place[-1]) if place else ""
     known = _fields_at(place[:-1], kind)
-    examples = known[key].examples if key in known else None
-    advice = f": write `{key}: {yaml_text(examples[0])}`." if examples else "."
-    match details["type"]:
-        case "value_error":
-            return str(context["error"])
-        case "missing":
-            return f'the key "{key}" is missing{advice.replace("write", "add")}'
-        case "extra_forbidden" | "unexpected_keyword_argument":
-            keys = f" Keys: {', '.join(known)}." if known else ""
-            return f'"{key}" is not a key here{did_you_mean(key, known)}{keys}'
-        case "literal_error" | "enum":
-            return f'"{value}" is not one of the choices: write {context["expected"]}.'
-        case "too_short":
-            return f'the list of "{key}" is empty: give it values or remove the key.'
-    if isinstance(value, list):
-        shape = "a list"
-    elif isinstance(value, Mapping):
-        shape = "a mapping"
-    else:
-        shape = f'"{value}"'
-    wanted = re.split(",| or instance", details["msg"])[0]
-    wanted = wanted.removeprefix("Input should be ")
-    for pydantic_word, word in _WORDS.items():
-        wanted = wanted.replace(pydantic_word, word)
-    if not key:
-        return (
-            f"the file must be {wanted} of keys such as `{next(iter(known), 'key')}: "
-            f"…`, not {shape}."
-        )
-    if key not in known and wanted == "a list":  # a key of the user's own
-        advice = f": write `{key}: [{value}]`."
-    subject = f'an entry of "{key}"' if isinstance(loc[-1], int) else f'"{key}"'
-    return f"{subject} must be {wanted}, not {shape}{advice}"
+    subject = f'an entry of "{key}"' if place != loc else f'"{key}"'
+    shape = f'"{value}"'
+    if isinstance(value, list | Mapping):
+        shape = "a mapping" if isinstance(value, Mapping) else "a list"
+    shown = key or next(iter(known), "")
+    examples, advice = [], "."
+    if isinstance(value, str):
+        examples = [[value]]  # of a key of the user's own
+    if shown in known:
+        examples = known[shown].examples or []
+    if examples:
+        advice = f": write `{shown}: {yaml_text(examples[0])}`."
+    sentence = _SENTENCES.get(details["type"], "{subject}: {msg}.")
+    return sentence.format(
+        **{"expected": "", **context},
+        key=key,
+        subject=subject if key else "the file",
+        value=value,
+        shape=shape,
+        advice=advice,
+        msg=details["msg"],
+        keys=", ".join(known),
+        guess=did_you_mean(key, known),
+    )
 
 
 # pydantic's errors for models and for dataclasses
 _UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
-_WORDS = {
-    "valid ": "",
-    "dictionary": "mapping",
-    "string": "single value",
-    "a integer": "a whole number",
-    "a boolean": "true or false",
-    "greater than or equal to": "at least",
-    "less than or equal to": "at most",
+_NO_KEY = '"{key}" is not a key here{guess} Keys: {keys}.'
+_NO_LIST = "{subject} must be a list, not {shape}{advice}"
+_NO_MAPPING = "{subject} must be a mapping, not {shape}{advice}"
+_NO_NUMBER = "{subject} must be a whole number, not {shape}{advice}"
+_NO_CHOICE = '"{value}" is not one of the choices: write {expected}.'
+# pydantic's type of an error -> what is said of it
+_SENTENCES = {
+    "value_error": "{error}",
+    "missing": 'the key "{key}" is missing{advice}',
+    "extra_forbidden": _NO_KEY,
+    "unexpected_keyword_argument": _NO_KEY,
+    "literal_error": _NO_CHOICE,
+    "enum": _NO_CHOICE,
+    "too_short": 'the list of "{key}" is empty: give it values or remove the key.',
+    "string_type": "{subject} must be a single value, not {shape}{advice}",
+    "list_type": _NO_LIST,
+    "tuple_type": _NO_LIST,
+    "dict_type": _NO_MAPPING,
+    "model_type": _NO_MAPPING,
+    "dataclass_type": _NO_MAPPING,
+    "int_parsing": _NO_NUMBER,
+    "int_parsing_size": _NO_NUMBER,
+    "int_type": _NO_NUMBER,
+    "float_parsing": "{subject} must be a number, not {shape}{advice}",
+    "finite_number": "{subject} must be a finite number, not {shape}{advice}",
+    "bool_parsing": "{subject} must be true or false, not {shape}{advice}",
+    "greater_than": "{subject} must be more than {gt}, not {shape}{advice}",
+    "greater_than_equal": "{subject} must be at least {ge}, not {shape}{advice}",
+    "less_than_equal": "{subject} must be at most {le}, not {shape}{advice}",
 }
 
 
@@ -283,34 +250,23 @@ def _fields_at(loc: Loc, kind: Any) -> dict[str, FieldInfo]:
     """Return the fields of the mapping at a location, by their keys. Indices and keys
     that are not fields are skipped.
     """
-    known = _fields(kind, {})
+    known = _fields(kind)
     for part in loc:
         if part in known:
-            known = _fields(known[str(part)].annotation, known)
+            known = _fields(known[str(part)].annotation) or known
     return known
 
 
-def _fields(annotation: Any, outer: dict[str, FieldInfo]) -> dict[str, FieldInfo]:
-    """Return the fields of the model or dataclass in a type, by their keys. Returns no
-    fields if the type has several, and `outer` if it has none.
-    """
-    waiting, models = [annotation], set()
-    while waiting:
-        part = waiting.pop()
-        waiting += get_args(part)
-        if isinstance(part, type) and (
-            issubclass(part, BaseModel) or is_dataclass(part)
-        ):
-            models.add(part)
-    if len(models) != 1:
-        return {} if models else outer
-    [model] = models
-    if issubclass(model, BaseModel):
-        known = model.model_fields
-    else:
-        hints = get_type_hints(model, include_extras=True)
-        known = {
-            each.name: FieldInfo.from_annotation(hints[each.name])
-            for each in fields(model)
-        }
-    return {info.alias or name: info for name, info in known.items()}
+def _fields(kind: Any) -> dict[str, FieldInfo]:
+    """Return the fields of all models and dataclasses in a type, by their keys."""
+    infos: dict[str, FieldInfo] = getattr(kind, "model_fields", {})
+    known = {info.alias or name: info for name, info in infos.items()}
+    if isinstance(kind, type) and is_dataclass(kind):
+        hints = get_type_hints(kind, include_extras=True)
+        for each in fields(kind):
+            info = FieldInfo.from_annotation(hints[each.name])
+            info.examples = each.metadata.get("examples")
+            known[each.metadata.get("alias") or info.alias or each.name] = info
+    for part in get_args(kind):
+        known |= _fields(part)
+    return known

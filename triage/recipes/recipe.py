@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 import stat
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeVar
 
 from packaging.version import Version
 from pydantic import (
@@ -24,23 +24,20 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
-from pydantic.json_schema import GenerateJsonSchema, models_json_schema
+from pydantic.json_schema import models_json_schema
 
-from triage.model.case import Case, Expectation, InputKind
-from triage.model.execution import Limits, Stage
+from triage.model.case import Case, Expectation, Flag, InputKind, Target
+from triage.model.checks import FlagText, Text, fits, known
+from triage.model.execution import Limits
 from triage.recipes.document import why_unreadable
 from triage.recipes.family import RecipeFamilies, RecipeFamily
 from triage.recipes.mapping import (
-    PLACEHOLDER,
     AtKey,
     MappingFormat,
-    Matching,
     OneValue,
     Scalar,
     Size,
-    Text,
     Variables,
-    Word,
 )
 from triage.recipes.values import did_you_mean, parse_duration, unknown_word
 
@@ -60,6 +57,18 @@ class Setting:
     """The folder of relative paths; None means that files are not looked for."""
     failures: Collection[str]
     """Known failure classes. If there are none, any word is accepted."""
+
+    def check_word(self, noun: str, word: str) -> None:
+        """Raise ValueError if a word is not a known backend, phase or failure class. If
+        none is known, it accepts any word.
+        """
+        words: dict[str, Collection[str]] = {
+            "backend": self.family.backends,
+            "phase": self.family.phases,
+        }
+        known = words.get(noun, self.failures)
+        if known and word not in known:
+            raise ValueError(unknown_word(word, noun, known, self.family.aliases))
 
 
 def _setting(info: ValidationInfo) -> Setting:
@@ -114,12 +123,19 @@ def check_file(text: str, info: ValidationInfo) -> str:
     return text
 
 
+def _check_inside(text: str, info: ValidationInfo) -> str:
+    """Raise ValueError if a file is not below the recipe: errors print parts of it."""
+    folder = (_setting(info).folder or Path()).resolve()
+    if not (folder / text).resolve().is_relative_to(folder):
+        raise ValueError(f'"{text}" is not in the recipe\'s folder.')
+    return text
+
+
 def _check_input(text: str, info: ValidationInfo) -> str:
     """Raise ValueError, which says what to write instead, if the family does not take
     the input, or if it does not exist.
     """
-    family = _setting(info).family
-    folder = _setting(info).folder
+    family, folder = _setting(info).family, _setting(info).folder
     suffix = Path(text).suffix
     if family.kind_of(suffix) is None:
         guess = did_you_mean(suffix, family.inputs if suffix else ())
@@ -131,54 +147,36 @@ def _check_input(text: str, info: ValidationInfo) -> str:
     if folder is None:
         return text
     if is_pattern(text):
-        if any("**" in part and part != "**" for part in Path(text).parts):
-            raise ValueError(
-                f'the input "{text}" has ** next to other characters; it is any '
-                "folder: write `**/*.mlir`."
-            )
-        files = matching(folder, text)
-        if not 0 < len(files) <= MAX_CASES:
-            raise ValueError(
-                f'{len(files)} files fit the pattern "{text}", and one to {MAX_CASES} '
-                "may; ** is any folder."
-            )
-        for name, path in files:
-            if re.search(r"[,=\[\]\s]", name):
-                advice = "rename it without commas, brackets, = and white space."
-                raise ValueError(f'the file "{path}" cannot name a case: {advice}')
+        _check_matches(folder, text)
         return text
+    path = folder / text
     try:
-        mode = (folder / text).stat().st_mode
+        is_regular = stat.S_ISREG(path.stat().st_mode)
     except (OSError, ValueError) as error:
-        reason = why_unreadable(folder / text, error)
+        reason = why_unreadable(path, error)
         raise ValueError(
             f'the input "{text}": {reason} Paths are relative to the recipe\'s folder.'
         ) from None
-    if stat.S_ISDIR(mode):
-        raise ValueError(f'the input "{text}" is a folder; name a file in it.')
-    if not stat.S_ISREG(mode):
-        raise ValueError(f'the input "{text}" is not a regular file.')
+    if not is_regular:
+        raise ValueError(f'the input "{text}" is a folder, or not a regular file.')
     return text
 
 
-def _known(noun: str) -> AfterValidator:
-    """Return a check that a word is a known backend, phase or failure class. If none is
-    known, it accepts any word.
-    """
-
-    def check(text: str, info: ValidationInfo) -> str:
-        setting = _setting(info)
-        known: Collection[str] = setting.failures
-        aliases = None
-        if noun == "backend":
-            known, aliases = setting.family.backends, setting.family.aliases
-        elif noun == "phase":
-            known = setting.family.phases
-        if known and text not in known:
-            raise ValueError(unknown_word(text, noun, known, aliases))
-        return text
-
-    return AfterValidator(check)
+def _check_matches(folder: Path, pattern: str) -> None:
+    """Raise ValueError if no files match a pattern, or if they cannot name cases."""
+    try:
+        files = matching(folder, pattern)
+    except ValueError as error:
+        raise ValueError(f'the input "{pattern}": {error}.') from None
+    if not 0 < len(files) <= MAX_CASES:
+        raise ValueError(
+            f'{len(files)} files fit the pattern "{pattern}", and one to {MAX_CASES} '
+            "may; ** is any folder."
+        )
+    for name, path in files:
+        if re.search(r"[,=\[\]\s]", name):
+            advice = "rename it without commas, brackets, = and white space."
+            raise ValueError(f'the file "{path}" cannot name a case: {advice}')
 
 
 def _time_limit(text: str) -> tuple[float, bool]:
@@ -196,45 +194,21 @@ def _distinct(values: list[str]) -> list[str]:
     return values
 
 
+def _as_flag(value: Any) -> Any:
+    return {"flag": value} if isinstance(value, str) else value
+
+
 def _form(value: Any) -> str:
-    return "text" if isinstance(value, str) else "other"
-
-
-def _check_inside(text: str, info: ValidationInfo) -> str:
-    """Raise ValueError if a file is not below the recipe: errors print parts of it."""
-    folder = _setting(info).folder
-    if folder is not None:
-        place, root = (folder / text).resolve(), folder.resolve()
-        if not place.is_relative_to(root):
-            raise ValueError(f'"{text}" is not in the recipe\'s folder.')
-    return text
+    return "text" if isinstance(value, str) else "list"
 
 
 File = Annotated[Text, AfterValidator(check_file), AfterValidator(_check_inside)]
 """A file, whose path is relative to the recipe."""
-Flag = Annotated[
-    Text,
-    Matching(
-        r"-.*",
-        '"{text}" is not a flag: a flag begins with a hyphen, such as "--{text}".',
-    ),
-    Matching(
-        r"-(?!.*\S\s+--?[A-Za-z]).*",
-        '"{text}" looks like several flags; write each as its own entry.',
-    ),
-]
+Bounded = TypeVar("Bounded", Flag, Expectation)
 _NAME_ADVICE = (
     '"{text}" cannot be a name: use at most 100 lowercase letters, digits and '
     'hyphens, such as "cuda-matmul-f32".'
 )
-_RELEASE = (
-    r"v?\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?(\+[a-z0-9]+(\.[a-z0-9]+)*)?"
-)
-_Version = Annotated[
-    Text,
-    Matching(_RELEASE, '"{text}" is not a version: write a release such as "3.5.0".'),
-]
-_ISSUE_ADVICE = '"{text}" is not an issue: write "owner/repo#123" or its URL.'
 _EXPECT_ADVICE = (
     '"{text}" is not a list of known failures: write `[{failure: timeout}]`, or the '
     "name of a file `expect.yaml`."
@@ -243,13 +217,12 @@ _KEY_ADVICE = (
     '"{text}" cannot be a key here: use letters, digits, _ and -, starting with a '
     "letter, such as dtype."
 )
-_Key = Annotated[str, Matching("[A-Za-z][A-Za-z0-9_-]*", _KEY_ADVICE)]
+_Key = Annotated[str, fits("[A-Za-z][A-Za-z0-9_-]*", _KEY_ADVICE)]
 _CHOICE_ADVICE = (
     '"{text}" cannot be part of a case name: remove commas, brackets, line breaks and '
     "outer spaces."
 )
-_Choice = Annotated[Scalar, Matching(r"(?!\s)[^,\[\]\n\r\t]*(?<!\s)", _CHOICE_ADVICE)]
-_DEVICES = {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 1024}, PLACEHOLDER]}
+_Choice = Annotated[Scalar, fits(r"(?!\s)[^,\[\]\n\r\t]*(?<!\s)", _CHOICE_ADVICE)]
 _TIME = {
     "type": ["string", "number"],
     "pattern": r"^[0-9][0-9.hms]*( cpu)?$",
@@ -257,65 +230,30 @@ _TIME = {
 }
 
 
-class BoundedFormat(MappingFormat):
-    """Something that holds for versions in [since, until)."""
-
-    since: _Version | None = Field(
-        default=None,
-        description="First version it holds for (default: all).",
-        examples=["3.5.0"],
-    )
-    until: _Version | None = Field(
-        default=None,
-        description="First version it no longer holds for.",
-        examples=["3.9.0"],
-    )
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        if (
-            self.since is not None
-            and self.until is not None
-            and Version(self.since) >= Version(self.until)
-        ):
-            empty = (
-                f'no version is in the range since "{self.since}" until "{self.until}"'
-            )
-            raise AtKey(
-                "until",
-                (
-                    f"{empty}; until is the first version without it, so it must be "
-                    "later than since."
-                ),
-            )
-        return self
-
-
-class TargetFormat(MappingFormat):
-    """What is compiled for."""
-
-    backend: Annotated[Text, _known("backend")] = Field(
-        description="Code generator. Each version gets its own spelling of the flag.",
-        examples=["cuda"],
-    )
-    chip: Word | None = Field(
-        default=None,
-        description="Chip, architecture or CPU.",
-        examples=["sm_86", "gfx942", "znver4"],
-    )
-    devices: Annotated[int, Field(ge=1, le=1024), WithJsonSchema(_DEVICES)] | None = (
-        Field(
-            default=None,
-            description="How many devices the program is compiled for (default: 1).",
-            examples=[2],
+def _in_order(item: Bounded) -> Bounded:
+    """Raise AtKey if no version is in [since, until)."""
+    if item.since and item.until and Version(item.since) >= Version(item.until):
+        raise AtKey(
+            "until",
+            f'until is the first version without it, so "{item.until}" must be later '
+            f'than since, "{item.since}".',
         )
-    )
+    return item
 
 
-class FlagFormat(BoundedFormat):
-    """A compiler flag for some versions only."""
+def _names_something(item: Expectation) -> Expectation:
+    if item.failure is None and item.stage is None:
+        raise ValueError(
+            "an entry needs a failure class or a stage: write `failure: timeout` or "
+            "`stage: compile`."
+        )
+    return item
 
-    flag: Flag = Field(description="The flag as one argument.", examples=["-O3"])
+
+Entries = list[
+    Annotated[Expectation, AfterValidator(_in_order), AfterValidator(_names_something)]
+]
+"""Known failures."""
 
 
 class LimitsFormat(MappingFormat):
@@ -352,59 +290,17 @@ class LimitsFormat(MappingFormat):
 
     def value(self, default: Limits) -> Limits:
         """Return the limits, with defaults for those that are not given."""
-        seconds, without_waiting = self.timeout or (
-            default.timeout,
-            default.without_waiting,
-        )
-        return Limits(
-            seconds,
-            self.memory or default.memory,
-            self.output or default.output,
-            default.kept,
-            without_waiting,
-        )
-
-
-class ExpectFormat(BoundedFormat):
-    """A known failure: `triage run` reports it as xfail, and a case that passes instead
-    as xpass.
-    """
-
-    failure: Annotated[Text, _known("failure class")] | None = Field(
-        default=None,
-        description="Failure class or family (default: every failure of the stage).",
-        examples=["timeout"],
-    )
-    stage: Stage | None = Field(
-        default=None, description="Stage that fails.", examples=["run"]
-    )
-    issue: (
-        Annotated[Scalar, Matching(r"[\w.-]+/[\w.-]+#\d+|https?://\S+", _ISSUE_ADVICE)]
-        | None
-    ) = Field(
-        default=None,
-        description="The issue that tracks it.",
-        examples=["OWNER/NAME#19575"],
-    )
-
-    @model_validator(mode="after")
-    def _names_something(self) -> Self:
-        if self.failure is None and self.stage is None:
-            raise ValueError(
-                "an entry needs a failure class or a stage: write `failure: timeout` "
-                "or `stage: compile`."
-            )
-        return self
-
-    def value(self) -> Expectation:
-        """Return the known failure."""
-        return Expectation(self.failure, self.since, self.until, self.issue, self.stage)
+        given: dict[str, Any] = {"memory": self.memory, "output": self.output}
+        if self.timeout:
+            given["timeout"], given["without_waiting"] = self.timeout
+        known = {name: value for name, value in given.items() if value is not None}
+        return replace(default, **known)
 
 
 class RecipeFormat(MappingFormat):
     """One recipe: what is compiled, for which target, and what is known about it."""
 
-    name: Annotated[Text, Matching("[a-z0-9-]{1,100}", _NAME_ADVICE)] = Field(
+    name: Annotated[Text, fits("[a-z0-9-]{1,100}", _NAME_ADVICE)] = Field(
         description="Unique among all recipes: lowercase letters, digits and hyphens.",
         examples=["cuda-matmul-f32"],
     )
@@ -425,22 +321,23 @@ class RecipeFormat(MappingFormat):
         description="Arguments of a generator, each handed over as --key value.",
         examples=[{"size": 4096}],
     )
-    target: TargetFormat = Field(
+    target: Target = Field(
         description="What to compile for.",
         examples=[{"backend": "cuda", "chip": "sm_86"}],
     )
     flags: list[
         Annotated[
-            Annotated[Flag, Tag("text")] | Annotated[FlagFormat, Tag("other")],
-            Discriminator(_form),
+            Flag,
+            AfterValidator(_in_order),
+            BeforeValidator(_as_flag, json_schema_input_type=FlagText | Flag),
         ]
     ] = Field(
         [],
         description="Compiler flags, each a text or {flag, since, until}.",
         examples=[["-O3"]],
     )
-    phase: Annotated[Text, _known("phase")] | None = Field(
-        default=None,
+    phase: Annotated[Text, known("phase")] | None = Field(
+        None,
         description="Stop after this phase of the compiler.",
         examples=["executable-targets"],
     )
@@ -476,8 +373,8 @@ class RecipeFormat(MappingFormat):
         examples=[{"timeout": "120s", "memory": "8GiB"}],
     )
     expect: Annotated[
-        Annotated[File, Matching(EXPECT_FILE, _EXPECT_ADVICE), Tag("text")]
-        | Annotated[list[ExpectFormat], Tag("other")],
+        Annotated[File, fits(EXPECT_FILE, _EXPECT_ADVICE), Tag("text")]
+        | Annotated[Entries, Tag("list")],
         Discriminator(_form),
     ] = Field(
         [],
@@ -494,18 +391,14 @@ class RecipeFormat(MappingFormat):
         if self.args and kind is not InputKind.GENERATOR:
             raise AtKey(
                 "args",
-                (
-                    f'only a generator takes args, and the input "{self.input}" is '
-                    "not one; remove them."
-                ),
+                f'only a generator takes args, and the input "{self.input}" is '
+                "not one; remove them.",
             )
         if FILE in self.matrix and is_pattern(self.input):
             raise AtKey(
                 "matrix",
-                (
-                    f'"{FILE}" names the files of the input\'s pattern; give the '
-                    "matrix key another name."
-                ),
+                f'"{FILE}" names the files of the input\'s pattern; give the '
+                "matrix key another name.",
             )
         return self
 
@@ -534,20 +427,14 @@ def recipe_schema(families: RecipeFamilies) -> dict[str, Any]:
     """
     models = {name: keys_of(family) for name, family in families.items()}
     wanted = [(model, "validation") for model in models.values()]
-    references, schema = models_json_schema(wanted, schema_generator=_RecipeSchema)  # type: ignore[arg-type]
+    references, schema = models_json_schema(wanted)  # type: ignore[arg-type]
     default = next(iter(families))
     rules = []
-    for name, family in families.items():
-        words: dict[str, Any] = {}
-        if family.phases:
-            words["phase"] = {"enum": list(family.phases)}
-        if family.backends:
-            backend = {"anyOf": [{"enum": list(family.backends)}, PLACEHOLDER]}
-            words["target"] = {"properties": {"backend": backend}}
+    for name in families:
         condition: dict[str, Any] = {"properties": {"compiler": {"const": name}}}
         if name != default:
             condition["required"] = ["compiler"]
-        then = {**references[(models[name], "validation")], "properties": words}
+        then = references[(models[name], "validation")]
         rules.append({"if": condition, "then": then})
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -557,20 +444,3 @@ def recipe_schema(families: RecipeFamilies) -> dict[str, Any]:
         "allOf": rules,
         **schema,
     }
-
-
-class _RecipeSchema(GenerateJsonSchema):
-    """Leaves out titles, which would repeat the keys, and null, because a key without a
-    value is left out of a recipe.
-    """
-
-    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - of the base class
-        return False
-
-    def nullable_schema(self, schema: Any) -> dict[str, Any]:
-        return self.generate_inner(schema["schema"])
-
-    def default_schema(self, schema: Any) -> dict[str, Any]:
-        if schema.get("default") is not None:
-            return super().default_schema(schema)
-        return self.generate_inner(schema["schema"])

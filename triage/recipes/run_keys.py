@@ -19,13 +19,13 @@ from pydantic import (
 )
 
 from triage.model.case import Case, Reference, RunSpec
+from triage.model.checks import FlagText, Text, Word, fits
 from triage.model.errors import BadFiles, Problem
 from triage.model.execution import Limits
 from triage.recipes.document import read_text
-from triage.recipes.mapping import AtKey, MappingFormat, Matching, Text, Word
+from triage.recipes.mapping import AtKey, MappingFormat
 from triage.recipes.recipe import (
     File,
-    Flag,
     LimitsFormat,
     RecipeFormat,
     check_file,
@@ -66,77 +66,47 @@ def _run_flag(text: str) -> str:
 
 
 _Value = Annotated[Text, AfterValidator(_value)]
-_RunFlag = Annotated[Flag, AfterValidator(_run_flag)]
+_RunFlag = Annotated[FlagText, AfterValidator(_run_flag)]
 _TYPES = f'"{{text}}" is not an element type; known: {", ".join(TOLERANCES)}.'
-_Tolerances = dict[
-    Annotated[str, Matching("|".join(TOLERANCES), _TYPES)], NonNegativeFloat
-]
+_Tolerances = dict[Annotated[str, fits("|".join(TOLERANCES), _TYPES)], NonNegativeFloat]
 
 
-class ReferenceFormat(MappingFormat):
-    """Another compile of the same case, whose results are expected."""
-
-    toolchain: Word | None = Field(
-        default=None,
-        description="Its toolchain, a release or a nightly (default: the same one).",
-        examples=["3.12.0"],
-    )
-    flags: list[Flag] | None = Field(
-        default=None,
-        description="Its compiler flags instead of the recipe's.",
-        examples=[["-O0"]],
-    )
-
-    onnxruntime: bool = Field(
-        default=False,
-        description="What onnxruntime computes for an ONNX model is expected.",
-    )
-
-    @model_validator(mode="after")
-    def _differs(self) -> Self:
-        if self.onnxruntime and (self.toolchain is not None or self.flags is not None):
-            raise AtKey(
-                "onnxruntime",
-                (
-                    "onnxruntime compiles nothing; remove `toolchain` and `flags`, or "
-                    "`onnxruntime`."
-                ),
-            )
-        if self.toolchain is None and self.flags is None and not self.onnxruntime:
-            raise ValueError(
-                "a reference needs another toolchain or other flags: write "
-                "`{toolchain: 3.12.0}`."
-            )
-        return self
-
-    def value(self) -> Reference:
-        return Reference(
-            self.toolchain,
-            None if self.flags is None else tuple(self.flags),
-            self.onnxruntime,
+def _differs(reference: Reference) -> Reference:
+    is_same = reference.toolchain is None and reference.flags is None
+    if reference.onnxruntime and not is_same:
+        raise AtKey(
+            "onnxruntime",
+            "onnxruntime compiles nothing; remove `toolchain` and `flags`, or "
+            "`onnxruntime`.",
         )
+    if is_same and not reference.onnxruntime:
+        raise ValueError(
+            "a reference needs another toolchain or other flags: write "
+            "`{toolchain: 3.12.0}`."
+        )
+    return reference
 
 
 class _CallFormat(MappingFormat):
     """A call of a compiled function."""
 
     function: Word | None = Field(
-        default=None,
+        None,
         description="Function to run; the only one when left out.",
         examples=["main"],
     )
     inputs: list[_Value] = Field(
-        default=[],
+        [],
         description="The function's arguments.",
         examples=[["2x3xf32=@inputs/a.bin", "@b.npy", "4xi64=7"]],
     )
     device: Word | None = Field(
-        default=None,
+        None,
         description="Device to run on; the usual one of the backend when left out.",
         examples=["local-task"],
     )
     flags: list[_RunFlag] = Field(
-        default=[],
+        [],
         description="Further options of the program that runs or measures it.",
         examples=[["--parameters=model=weights.irpa"]],
     )
@@ -146,12 +116,12 @@ class RunFormat(_CallFormat):
     """How to run the compiled program."""
 
     expected: list[_Value] = Field(
-        default=[],
+        [],
         description="The results it must compute.",
         examples=[["2x3xf32=@expected.bin"]],
     )
     flagfile: File | None = Field(
-        default=None,
+        None,
         description=(
             "File with `--input=`, `--expected_output=` and other options, one a "
             "line; its paths are relative to it."
@@ -159,19 +129,19 @@ class RunFormat(_CallFormat):
         examples=["run_module_io_flags.txt"],
     )
     data: Text | None = Field(
-        default=None,
+        None,
         description="Folder next to the input with `input_0.pb`, `output_0.pb` and so "
         "on (ONNX tensors, or .npy). Where the input is a pattern, a file without this "
         "folder is compiled only.",
         examples=["test_data_set_0"],
     )
-    reference: ReferenceFormat | None = Field(
-        default=None,
+    reference: Annotated[Reference, AfterValidator(_differs)] | None = Field(
+        None,
         description="Compile whose results are expected.",
         examples=[{"toolchain": "3.12.0"}],
     )
     tolerance: _Tolerances = Field(
-        default={},
+        {},
         description="Largest accepted difference by element type "
         f"({', '.join(TOLERANCES)}).",
         examples=[{"f32": 1e-3}],
@@ -187,18 +157,14 @@ class RunFormat(_CallFormat):
         if self.data is not None and (self.inputs or self.expected or self.flagfile):
             raise AtKey(
                 "data",
-                (
-                    "the values are those of a folder and written here; remove `data` "
-                    "or the others."
-                ),
+                "the values are those of a folder and written here; remove `data` "
+                "or the others.",
             )
         if self.reference is not None and self.expected:
             raise AtKey(
                 "reference",
-                (
-                    "the results are expected from a reference and from files; remove "
-                    "one of them."
-                ),
+                "the results are expected from a reference and from files; remove "
+                "one of them.",
             )
         return self
 
@@ -208,7 +174,7 @@ class BenchmarkFormat(_CallFormat):
 
     function: Word = Field(description="Function to measure.", examples=["prefill"])
     name: Word | None = Field(
-        default=None,
+        None,
         description="What reports call it; the function when left out.",
         examples=["prefill-2048"],
     )
@@ -224,13 +190,13 @@ class RunnableFormat(RecipeFormat):
     """A program that is compiled, and then run or measured."""
 
     run: RunFormat | None = Field(
-        default=None,
+        None,
         description="Run what was compiled and compare its results.",
         examples=[{"inputs": ["4xf32=1"]}],
     )
 
     bench: list[BenchmarkFormat] = Field(
-        default=[],
+        [],
         description="Functions that `triage bench` measures.",
         examples=[[{"function": "prefill"}]],
     )
@@ -247,10 +213,8 @@ class RunnableFormat(RecipeFormat):
         if reference and reference.onnxruntime and not is_onnx:
             raise AtKey(
                 "run",
-                (
-                    "onnxruntime runs only ONNX models; name an .onnx file under "
-                    "`input`, or another reference."
-                ),
+                "onnxruntime runs only ONNX models; name an .onnx file under "
+                "`input`, or another reference.",
             )
         return self
 
@@ -261,10 +225,8 @@ class RunnableFormat(RecipeFormat):
             if names.count(name) > 1:
                 raise AtKey(
                     "bench",
-                    (
-                        f'{names.count(name)} benchmarks are called "{name}": give '
-                        "each a `name` of its own."
-                    ),
+                    f'{names.count(name)} benchmarks are called "{name}": give '
+                    "each a `name` of its own.",
                 )
         return self
 
@@ -301,7 +263,7 @@ class RunnableFormat(RecipeFormat):
             expected=(*data.expected, *flagfile.expected, *expected),
             flags=(*flagfile.flags, *run.flags),
             tolerances=tuple({**dict(flagfile.tolerances), **run.tolerance}.items()),
-            reference=run.reference.value() if run.reference else None,
+            reference=run.reference,
             limits=run.limits.value(Limits(timeout=120.0)),
         )
 
@@ -319,24 +281,23 @@ def read_flagfile(path: Path) -> RunSpec:
         if not line or line.startswith("#"):
             continue
         name, _, text = line.lstrip("-").partition("=")
-        column = raw.index(line) + 1
+        message = ""
         if not line.startswith("-"):
             message = (
-                f'"{line}" is not an option: write one a line, such as '
-                "--input=2x3xf32=@input_0.bin."
+                f'"{line}" is not an option, such as --input=2x3xf32=@input_0.bin.'
             )
-            problems.append(Problem(str(path), number, column, message))
         elif name in values:
             try:
                 values[name].append(located(text, path.parent))
             except ValueError as error:
-                problems.append(
-                    Problem(str(path), number, column + line.find("=") + 1, str(error))
-                )
-        elif name in ("function", "device") and name not in single:
+                message = str(error)
+        elif name in ("function", "device"):
             single[name] = text
         else:
             flags.append(line)
+        if message:
+            column = raw.find(text) + 1
+            problems.append(Problem(str(path), number, column, message))
     if problems:
         raise BadFiles(problems)
     inputs, expected = map(tuple, values.values())
@@ -371,19 +332,14 @@ def read_data_folder(folder: Path) -> RunSpec:
 
 
 def _numbered(folder: Path, role: str) -> tuple[str, ...]:
-    files = [
-        path
+    files = {
+        path.stem: path.absolute()
         for path in folder.glob(f"{role}_[0-9]*")
         if path.suffix in (TENSOR_PROTO, ".npy")
-    ]
-    values = []
-    for number in range(len(files)):
-        found = [path for path in files if path.stem == f"{role}_{number}"]
-        if len(found) != 1:
-            message = (
-                f"{len(files)} files are called {role}_…, and {len(found)} of them "
-                f"{role}_{number}: give each number one file."
-            )
+    }
+    names = [f"{role}_{number}" for number in range(len(files))]
+    for name in names:
+        if len(list(folder.glob(f"{name}.*"))) != 1:
+            message = f"there are {len(files)} files {role}_…, and not one {name}."
             raise BadFiles([Problem(str(folder), None, None, message)])
-        values.append(f"@{found[0].absolute()}")
-    return tuple(values)
+    return tuple(f"@{files[name]}" for name in names)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 _VALUE = re.compile(r"(?:(?P<type>[\w?]+)(?:=|\Z))?(?P<content>.*)\Z", re.DOTALL)
+_F8 = ("E5M2", "E4M3", "E4M3FN", "E5M2FNUZ", "E4M3FNUZ", "E4M3B11FNUZ", "E3M4")
 # Element type -> type of numpy, or of ml_dtypes, which adds types to it.
 _ELEMENTS = {
     "i1": "bool",
@@ -34,14 +35,7 @@ _ELEMENTS = {
     **{f"ui{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
     **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
     "bf16": "bfloat16",
-    "f8E5M2": "float8_e5m2",
-    "f8E4M3": "float8_e4m3",
-    "f8E4M3FN": "float8_e4m3fn",
-    "f8E5M2FNUZ": "float8_e5m2fnuz",
-    "f8E4M3FNUZ": "float8_e4m3fnuz",
-    "f8E4M3B11FNUZ": "float8_e4m3b11fnuz",
-    "f8E3M4": "float8_e3m4",
-    "f8E8M0FNU": "float8_e8m0fnu",
+    **{f"f8{kind}": f"float8_{kind.lower()}" for kind in (*_F8, "E8M0FNU")},
     "cf64": "complex64",
     "cf128": "complex128",
 }

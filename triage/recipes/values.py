@@ -185,7 +185,7 @@ def closest(
     word: str, known: Iterable[str], aliases: Mapping[str, str] | None = None
 ) -> str | None:
     """Return the known word that a mistyped word probably means, if there is one: the
-    word of an alias, a similar word, or the shortest one that begins with it.
+    word of an alias, or a similar one.
     """
     from difflib import get_close_matches
 
@@ -193,13 +193,8 @@ def closest(
     if aliases and lowered in aliases:
         return aliases[lowered]
     by_lower = {each.lower(): each for each in sorted(known, reverse=True)}
-    for name in get_close_matches(lowered, sorted(by_lower), n=1):
-        return by_lower[name]
-    if lowered:
-        for name in sorted(by_lower, key=len):
-            if name.startswith(lowered):
-                return by_lower[name]
-    return None
+    similar = get_close_matches(lowered, sorted(by_lower), n=1)
+    return by_lower[similar[0]] if similar else None
 
 
 def did_you_mean(

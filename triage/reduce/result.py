@@ -18,7 +18,6 @@ from triage.model.content import file_sha256
 from triage.model.foreign_file import read_bytes
 from triage.model.json_form import UNPRINTED, in_json, in_json_as, key
 from triage.model.outcome import (
-    UNANSWERED,
     Cause,
     Failure,
     MayLackAnswer,
@@ -72,7 +71,7 @@ class Reduction(MayLackAnswer):
 
     small: Case = field(metadata=UNPRINTED)
     """The case with the smaller program; the original case when nothing was reduced."""
-    unanswered: NoAnswer | None = field(default=None, metadata=UNANSWERED)
+    unanswered: NoAnswer | None = field(default=None, metadata=UNPRINTED)
     """Why nothing was reduced."""
     probes: tuple[Probe, ...] = field(default=(), metadata=UNPRINTED)
     """The smaller program on every version tried; the original when nothing was
@@ -260,7 +259,9 @@ class ReductionFolder:
         path = self.path / f"best-{digest[:12]}.{candidate.program.suffix}"
         with disk_errors("keep the reduction"):
             write_whole(path, candidate.program.content)
-            write_whole(self.path / "settings.json", _SAVED.dump_json(saved))
+            write_whole(
+                self.path / "settings.json", _SAVED.dump_json(saved, by_alias=True)
+            )
             for other in self.path.glob("best-*"):
                 if other != path:
                     other.unlink(missing_ok=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from triage.execution.in_turn import RATIO_METRICS
 from triage.model.json_form import UNPRINTED, UNSTORED, in_json, key
-from triage.model.outcome import UNANSWERED, Cause, Failure, MayLackAnswer, NoAnswer
+from triage.model.outcome import Cause, Failure, MayLackAnswer, NoAnswer
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.remedy.candidates import change_text
@@ -89,7 +89,7 @@ class Remedies(MayLackAnswer):
 
     case: str
     toolchain: Revision
-    unanswered: NoAnswer | None = field(default=None, metadata=UNANSWERED)
+    unanswered: NoAnswer | None = field(default=None, metadata=UNPRINTED)
     """Why there is no remedy."""
     failure: Failure | None = None
     """The failure to remedy, if the case fails."""

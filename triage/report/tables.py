@@ -73,8 +73,8 @@ def _log_blocks(log: ClassifiedLog) -> list[Block]:
 
 
 def update_document(result: ExpectationUpdate) -> Document:
-    """Show what `triage expect update` changes: the diff or each change, then the cases
-    that were left, then a count.
+    """Show what `triage expect update` changes, and the list to paste into a recipe;
+    then the cases that were left, and a count.
     """
     blocks: list[Block] = []
     none = "no entry"
@@ -85,6 +85,8 @@ def update_document(result: ExpectationUpdate) -> Document:
                 for each in file.changes
             ]
             blocks += [Heading(str(file.path)), Bullets(changes)]
+            if file.paste:
+                blocks.append(Code(file.paste))
     blocks += [
         styled(f"left as it is: {one.case}: {one.reason}", "warning")
         for one in result.left

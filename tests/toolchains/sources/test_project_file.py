@@ -37,7 +37,7 @@ distribution: 3.10
 name: again
 """
     expected = [
-        ("1:1", "add `compiler: my-compiler`"),
+        ("1:1", "`compiler: my-compiler`"),
         ("2:1", 'did you mean "nightlies"? Keys: name, compiler, repository, '),
         ("3:25", "https://"),
         ("3:41", "{version}"),

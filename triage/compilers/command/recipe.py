@@ -20,12 +20,13 @@ from triage.compilers.command.adapter import CommandSpec, is_mlir
 from triage.compilers.pasted_flags import names_in
 from triage.compilers.pasted_text import calls_in, read_llvm
 from triage.compilers.recipe_input import PastedText, RecipeStarter, ShellCommand
-from triage.model.case import Case
+from triage.model.case import Case, Target
+from triage.model.checks import Text
 from triage.model.errors import BadInput
 from triage.model.revision import FamilyRef
 from triage.recipes.family import RecipeStart
-from triage.recipes.mapping import AtKey, MappingFormat, OneOrMore, Scalar, Text
-from triage.recipes.recipe import File, RecipeFormat, TargetFormat, locate
+from triage.recipes.mapping import AtKey, MappingFormat, OneOrMore, Scalar
+from triage.recipes.recipe import File, RecipeFormat, locate
 from triage.recipes.values import unknown_word
 
 _PLACEHOLDERS = (
@@ -84,8 +85,8 @@ class VersionFormat(MappingFormat):
 class CommandFormat(RecipeFormat):
     """Any compiler that a command runs."""
 
-    target: TargetFormat = Field(
-        default_factory=lambda: TargetFormat.model_construct(backend="host"),
+    target: Target = Field(
+        Target("host"),
         description="What to compile for; shown in reports.",
     )
     command: _Words = Field(
@@ -98,7 +99,7 @@ class CommandFormat(RecipeFormat):
         OneOrMore,
         Field(min_length=1),
     ] = Field(
-        default=[],
+        [],
         validate_default=False,
         description="The package whose releases are the timeline, then further "
         f"requirements to install; {VERSION} is the version of the first.",
@@ -109,18 +110,18 @@ class CommandFormat(RecipeFormat):
         ],
     )
     version: VersionFormat | None = Field(
-        default=None,
+        None,
         description="How to ask a compiler without a package for its version.",
     )
     parse_errors: Literal["fail", "untestable"] | None = Field(
-        default=None,
+        None,
         description=(
             "What a version that cannot read the input is: a failure (default), or "
             "untestable (default for MLIR)."
         ),
     )
     rules: File | None = Field(
-        default=None,
+        None,
         description=(
             "A file of your own failure rules; they take precedence over the packaged "
             "ones."

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import Field, PositiveFloat
@@ -31,7 +31,7 @@ from triage.recipes.expectations import (
     ExpectationChange,
     ObservedCase,
     UpdatedFile,
-    edited_json_lists,
+    with_json_lists,
 )
 from triage.recipes.mapping import MappingFormat, Text, Texts
 from triage.recipes.run_keys import read_flagfile, without_tolerances
@@ -100,47 +100,46 @@ class IreeSuites(Suites):
             edits.move(entry)
         if prune:
             edits.remove_missing({name for one in folders for name, _ in _tests(one)})
-        text = read_text(path)
-        pairs = {key: (edits.removed[key], edits.added[key]) for key in _EXPECTED}
-        edited = edited_json_lists(path, text, pairs)
-        return UpdatedFile(path, text, edited, tuple(edits.changes))
+        text = with_json_lists(read_text(path), edits.changed())
+        return UpdatedFile(path, edits.changes, text=text)
 
 
-def _no_tests() -> dict[str, set[str]]:
-    return {key: set() for key in _EXPECTED}
-
-
-@dataclass(slots=True)
 class _ListEdits:
-    """Edits of the lists of expected failures in a config: sets of tests by list."""
+    """Edits of the lists of expected failures in a config."""
 
-    config: SuiteConfig
-    removed: dict[str, set[str]] = field(default_factory=_no_tests)
-    added: dict[str, set[str]] = field(default_factory=_no_tests)
-    changes: list[ExpectationChange] = field(default_factory=list)
+    def __init__(self, config: SuiteConfig) -> None:
+        self._old = {key: list(getattr(config, key)) for key in _EXPECTED}
+        self._new = {key: list(tests) for key, tests in self._old.items()}
+        self.changes: list[ExpectationChange] = []
+
+    def changed(self) -> dict[str, list[str]]:
+        """Return the lists that are not as before, in order if they were sorted."""
+        for key, tests in self._old.items():
+            if tests == sorted(tests):
+                self._new[key].sort()
+        return {key: new for key, new in self._new.items() if new != self._old[key]}
 
     def move(self, entry: ObservedCase) -> None:
         """Move a test to the list that it belongs in, and out of the others."""
         test = entry.case.name.partition("[config=")[0]
         expected_list = _list_of(entry)
-        listed = [key for key in _EXPECTED if test in getattr(self.config, key)]
+        listed = [key for key in _EXPECTED if test in self._new[key]]
         if expected_list is None and entry.case.run is None and _RUN in listed:
             listed.remove(_RUN)  # nothing was run
         for key in listed:
             if key != expected_list:
-                self.removed[key].add(test)
+                self._new[key].remove(test)
         if expected_list and expected_list not in listed:
-            self.added[expected_list].add(test)
+            self._new[expected_list].append(test)
         if listed != ([expected_list] if expected_list else []):
             before = listed[0] if listed else None
             self.changes.append(ExpectationChange(test, before, expected_list))
 
     def remove_missing(self, existing: Collection[str]) -> None:
         """Remove the tests that do not exist from all lists."""
-        for key in _EXPECTED:
-            gone = set(getattr(self.config, key)).difference(existing)
-            self.removed[key] |= gone
-            for test in sorted(gone):
+        for key, tests in self._new.items():
+            for test in sorted(set(tests).difference(existing)):
+                tests.remove(test)
                 self.changes.append(ExpectationChange(test, key, None))
 
 

@@ -10,7 +10,8 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from triage.compilers.base import Constant, KernelSpec, read_constant
 from triage.model.case import Case
-from triage.recipes.mapping import SCALAR, AtKey, Matching, OneValue, Text
+from triage.model.checks import SCALAR, Text, fits
+from triage.recipes.mapping import AtKey, OneValue
 from triage.recipes.recipe import RecipeFormat
 
 _TYPE = (
@@ -19,11 +20,11 @@ _TYPE = (
 )
 
 _Name = Annotated[
-    str, Matching(r"[A-Za-z_]\w*", '"{text}" is not a name of an argument or option.')
+    str, fits(r"[A-Za-z_]\w*", '"{text}" is not a name of an argument or option.')
 ]
 _Hint = Annotated[
     str,
-    Matching(
+    fits(
         "divisibility|pointer_range",
         '"{text}" is not a hint: write divisibility or pointer_range.',
     ),
@@ -44,11 +45,11 @@ class TritonFormat(RecipeFormat):
     """A kernel, compiled ahead of time."""
 
     kernel: _Name | None = Field(
-        default=None,
+        None,
         description="The kernel function; optional when the file has only one.",
     )
-    signature: dict[_Name, Annotated[Text, Matching(_TYPE, _ADVICE)]] = Field(
-        default={},
+    signature: dict[_Name, Annotated[Text, fits(_TYPE, _ADVICE)]] = Field(
+        {},
         description=(
             "Type of each argument that is not a constexpr; a trailing `:16` means "
             "divisible by 16."
@@ -56,17 +57,17 @@ class TritonFormat(RecipeFormat):
         examples=[{"x_ptr": "*fp16:16", "n": "i32"}],
     )
     constexprs: dict[_Name, _Constant] = Field(
-        default={},
+        {},
         description="Values of the constexprs; write a type as tl.float16.",
         examples=[{"BLOCK": 64}],
     )
     hints: dict[_Name, dict[_Hint, Annotated[int, Field(ge=0, lt=10**6)]]] = Field(
-        default={},
+        {},
         description="Further facts about arguments.",
         examples=[{"x_ptr": {"divisibility": 16, "pointer_range": 32}}],
     )
     options: dict[_Name, _Constant] = Field(
-        default={},
+        {},
         description="Launch options.",
         examples=[{"num_warps": 8, "num_stages": 3}],
     )

@@ -17,9 +17,10 @@ from triage.compilers.pasted_text import read_jax
 from triage.compilers.recipe_input import PastedText, RecipeRequest, RecipeStarter
 from triage.compilers.xla.jax_source import imports_jax, jitted_functions, parameters_of
 from triage.model.case import Case, InputKind, Target
+from triage.model.checks import Text, Word
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart
-from triage.recipes.mapping import AtKey, MappingFormat, Text, Word
+from triage.recipes.mapping import AtKey, MappingFormat
 from triage.recipes.run_keys import RunnableFormat
 
 _CPU = Target("cpu")
@@ -86,7 +87,7 @@ class XlaFormat(RunnableFormat):
     """A program for XLA."""
 
     lower: LowerFormat | None = Field(
-        default=None,
+        None,
         description="Lower a function in a .py file.",
         examples=[{"function": "step", "arguments": ["4xf32"]}],
     )

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Annotated, Protocol
 
 from triage.git_history.timeline import CommitPosition, Timeline
+from triage.model.checks import fits
 from triage.model.revision import Revision
-from triage.recipes.mapping import Matching, OneOrMore, Text
+from triage.recipes.mapping import OneOrMore, Text
 
 # seconds that a build in an empty folder counts for until there are timings
 UNTIMED_BUILD = 3600.0
@@ -60,14 +61,14 @@ class Source(Protocol):
 
 Url = Annotated[
     Text,
-    Matching(
+    fits(
         "https?://.+",
         "this is not an address: write one that begins with https://.",
     ),
 ]
 Tag = Annotated[
     Text,
-    Matching(
+    fits(
         r"[^{}]*\{version\}[^{}]*",
         'this is not a pattern for tags: write {version} once, such as "v{version}".',
     ),
