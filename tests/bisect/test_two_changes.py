@@ -159,6 +159,8 @@ def test_commits_are_answered_as_by_git_and_for_this_failure(
 )
 @example("GGPPGG", "F", BisectKind.REGRESSION, 1)
 @example("NPFGNUP", "F", BisectKind.FIX, 2)
+@example("GFNFF", "F", BisectKind.REGRESSION, 1)
+@example("GFFFGFNF", "F", BisectKind.FIX, 1)
 def test_both_changes_are_true(
     inside: str, last: str, kind: BisectKind, jobs: int
 ) -> None:

@@ -88,10 +88,7 @@ def find_changes(search: BisectSearch) -> Bisection:
     if broke is None or broke.failure == failure:
         return _about_whole(search, first, broke=broke)
     if isinstance(search.outcome(other), NoAnswer):  # which says nothing
-        known = search.part(0, search.last)
-        known.judge = _is_present
-        known.weigh(failure)
-        found = answer(known)
+        found = _without_refusals(search, failure, judge)
     return _about_whole(
         search,
         found,
@@ -100,6 +97,29 @@ def find_changes(search: BisectSearch) -> Bisection:
         broke=broke,
         changed=found.transition(),
     )
+
+
+def _without_refusals(
+    search: BisectSearch, failure: Failure, judge: Callable[[Outcome, Match], Verdict]
+) -> Bisection:
+    """Return where a failure came as far as that is known without refusals, which say
+    nothing. What passed or failed otherwise may have left a narrower range: search that.
+    """
+    known = search.part(0, search.last)
+    known.judge = _is_present
+    known.weigh(failure)
+    found = answer(known)
+    ends = _indices(search, found)
+    if found.confirmed or ends is None:
+        return found
+    narrower = _search_presence(search.part(*ends), failure, judge)
+    pair = _indices(search, narrower)
+    if pair is None:
+        return found
+    other = pair[search.failing_side is Side.OLD]
+    if isinstance(search.outcome(other), NoAnswer):
+        return found
+    return narrower
 
 
 def _search_of_passing(search: BisectSearch, first: int, last: int) -> BisectSearch:
