@@ -103,7 +103,7 @@ def _without_refusals(
     search: BisectSearch, failure: Failure, judge: Callable[[Outcome, Match], Verdict]
 ) -> Bisection:
     """Return where a failure came as far as that is known without refusals, which say
-    nothing. What passed or failed otherwise may have left a narrower range: search that.
+    nothing. If other probes left a narrower range, search in it.
     """
     known = search.part(0, search.last)
     known.judge = _is_present
