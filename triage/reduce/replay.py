@@ -9,8 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-from annotated_types import MinLen
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from triage.compilers.registry import load_cases
 from triage.execution.engine import Engine
@@ -30,7 +29,7 @@ from triage.toolchains.registry import recorded_rev
 RECORD = "reproducer.json"
 RECIPE = "recipe.yaml"
 _LARGEST_RECORD = 64 << 20  # bytes
-Name = Annotated[str, MinLen(1)]
+Name = Annotated[str, Field(min_length=1)]
 
 
 class RecordedVersion(BaseModel):
