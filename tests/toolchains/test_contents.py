@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from triage.compilers.base import Needs
+from triage.compilers.registry import Families
 from triage.toolchains.contents import Contents, with_targets
 from triage.toolchains.home import Home, Workspace
 
@@ -58,3 +59,19 @@ def test_a_program_that_cannot_be_started_any_more_is_another(tmp_path: Path) ->
     before = identity(folder, home)
     (folder / "compile").chmod(0o644)
     assert identity(folder, home) != before
+
+
+def test_an_iree_compiler_in_an_environment_needs_no_other_package(
+    tmp_path: Path,
+) -> None:
+    packages = tmp_path / "lib" / "python3.11" / "site-packages"
+    program = packages / "iree" / "compiler" / "_mlir_libs" / "iree-compile"
+    program.parent.mkdir(parents=True)
+    program.touch()
+    needs = Families()["iree"].needs(packages, program)
+    assert needs.files == (packages / "iree" / "compiler",)
+    wheel = tmp_path / "iree-base-compiler-3.3.0-0"
+    packages.rename(wheel)
+    assert Families()["iree"].needs(wheel, wheel / program.relative_to(packages)) == (
+        Needs((wheel,))
+    )

@@ -181,8 +181,8 @@ class Iree(Compiler):
         return None
 
     def needs(self, root: Path, program: Path) -> Needs:
-        """Return a wheel or environment as a whole; of a build tree or an install only
-        what the compiler and its Python modules are made of.
+        """Return an unpacked wheel as a whole; of an environment, a build tree or an
+        install only what the compiler and its Python modules are made of.
         """
         if root.is_file() or "_mlir_libs" not in program.parts:
             if root.is_file():
@@ -191,6 +191,8 @@ class Iree(Compiler):
                 first, others = program.parent, _LIBRARY_FOLDERS
             found = ((program.parent / other).resolve() for other in others)
             return Needs((first, *(path for path in found if path.exists())))
+        if root.name == "site-packages":
+            return Needs((program.parents[1],))
         return Needs((root,))
 
     def describe(self, program: Path, seal: Seal) -> Description:
