@@ -94,7 +94,7 @@ class Prepared:
     state: str = ""
     """What changes when it is written, if others may write it."""
     mentioned: tuple[Path, ...] = ()
-    """The files beside it that it mentions."""
+    """The files next to it that it mentions."""
 
 
 @dataclass

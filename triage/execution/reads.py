@@ -1,5 +1,5 @@
 """The files that a program reads although no argument hands them over: those that its
-options name, and those beside its input that the input mentions, such as weights,
+options name, and those next to its input that the input mentions, such as weights,
 headers and modules.
 
 A sealed program can read no others, and all of them are in the key of its result. What
@@ -47,8 +47,8 @@ def files_in(words: Iterable[str]) -> list[Path]:
 
 
 def mentioned_by(source: Path) -> list[Path]:
-    """Return the files beside a program that it mentions, and that these mention. Links
-    do not count. Raises OSError if the program cannot be read.
+    """Return the files next to a program that it mentions, and that these mention.
+    Links do not count. Raises OSError if the program cannot be read.
     """
     siblings = dict(_siblings(source.parent))
     found: dict[Path, None] = {}

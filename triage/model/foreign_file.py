@@ -51,7 +51,7 @@ def is_regular(path: Path) -> bool:
 
 
 def regular_size(path: Path) -> int | None:
-    """Return the size of a file; None where `is_regular` is false."""
+    """Return the size of a regular file; None for anything else."""
     try:
         status = path.lstat()
     except OSError:

@@ -111,7 +111,7 @@ def write_reports(night: Night, folder: Path) -> Night:
 
 def night_screen(night: Night) -> Document:
     """Return what a terminal shows, at most 40 lines: regressions first, the verdict
-    last. Each failure is named as far as they go, then told about.
+    last. Each failure is named as far as they go, then with what is known.
     """
     groups = [
         (change, group)
@@ -119,8 +119,8 @@ def night_screen(night: Night) -> Document:
         for group in _groups(night.cases_with(change))
     ]
     sizes = [min(len(groups), 30), 16, 8, 4, 2, 1, 0]
-    told = [(sizes[0], number) for number in sizes]
-    for named, number in [*told, *((number, 0) for number in sizes)]:
+    detailed = [(sizes[0], number) for number in sizes]
+    for named, number in [*detailed, *((number, 0) for number in sizes)]:
         changes = _changes(night, groups[:named], number)
         if groups[named:]:
             changes.append(styled(_more_text(night, groups[named:]), "dim"))
@@ -144,9 +144,9 @@ def _screen(night: Night, changes: Sequence[Block]) -> Document:
 def _changes(
     night: Night,
     groups: Sequence[tuple[CaseChangeKind, list[CaseResult]]],
-    told: int,
+    detailed: int,
 ) -> list[Block]:
-    """Return failures below headings. told: of how many to say what is known."""
+    """Return failures below headings. detailed: of how many to say what is known."""
     blocks: list[Block] = []
     to_dos, above = _to_dos(night), None
     for number, (change, group) in enumerate(groups):
@@ -157,7 +157,7 @@ def _changes(
         above = change
         name, *facts = _group_blocks(night, group, to_dos)
         blocks.append(name)
-        if number < told:
+        if number < detailed:
             blocks += facts
     return blocks
 
