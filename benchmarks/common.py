@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 TRIAGE = [sys.executable, "-c", "from triage.cli import main; main()", "--quiet"]
+LINES = [sys.executable, "-m", "benchmarks.command_lines"]
 TOOLCHAINS = (
     Path(os.environ.get("TRIAGE_HOME") or Path.home() / ".cache" / "triage")
     / "toolchains"

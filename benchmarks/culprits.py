@@ -368,8 +368,16 @@ def with_triage(folder: Path, small: SmallCompiler) -> Bisected:
         "--format",
         "json",
     ]
+    # the small compiler notes its calls outside of its folder
     done = cost_of(
-        [*TRIAGE, "bisect", str(folder / "attention.yaml"), *ends, *where],
+        [
+            *TRIAGE,
+            "--unsealed",
+            "bisect",
+            str(folder / "attention.yaml"),
+            *ends,
+            *where,
+        ],
         env=env,
         codes=(0, 3),
     )
@@ -385,8 +393,12 @@ def with_git(folder: Path, small: SmallCompiler, missing: int) -> Bisected:
     flags = "--iree-hal-target-backends=rocm --iree-hip-target=gfx942 --compile-to=executable-targets"
     test = folder / "test"
     test.write_text(f"""#!/bin/sh
-tools="$({folder}/toolchain.sh "$(git rev-parse BISECT_HEAD)" 2>/dev/null)/tools/iree-compile" || exit {missing}
-"$tools" {flags} {folder}/m.mlir -o /dev/null 2>/dev/null || exit 1
+export TRIAGE_COMMIT="$(git rev-parse BISECT_HEAD)" TRIAGE_SOURCE={folder}/source TRIAGE_OUT={folder}/out
+rm -rf "$TRIAGE_SOURCE" "$TRIAGE_OUT"
+mkdir "$TRIAGE_SOURCE" "$TRIAGE_OUT"
+git archive BISECT_HEAD | tar -x -C "$TRIAGE_SOURCE"
+{folder}/toolchain.sh >/dev/null 2>&1 || exit {missing}
+"$TRIAGE_OUT/tools/iree-compile" {flags} {folder}/m.mlir -o /dev/null 2>/dev/null || exit 1
 """)
     test.chmod(0o755)
     clone = folder / "clone"

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.common import TRIAGE, Ratio, cost_of, new_home
+from benchmarks.common import LINES, TRIAGE, Ratio, cost_of, new_home
 
 ERROR = b"model.mlir:%d:8: error: function 'd' uses 229376 bytes of shared memory; exceeded the limit of 166912 bytes\n"
 NOTE = b"model.mlir:%d:8: note: see current operation: "
@@ -55,9 +55,7 @@ def compile_ratios(cases: int, rounds: int = 3) -> Iterator[Ratio]:
                 ours = cost_of(
                     [*TRIAGE, "run", str(folder), "--fresh", "--jobs", jobs], env=env
                 )
-                lines = cost_of(
-                    [*TRIAGE, "run", str(folder), "--dry-run"], env=env
-                ).stdout
+                lines = cost_of([*LINES, str(folder), "installed"], env=env).stdout
                 script = Path(place, "lines")
                 script.write_text(lines.replace(os.devnull, str(Path(place, "out"))))
                 words = [

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.common import TRIAGE, Ratio, cost_of, new_home
+from benchmarks.common import LINES, TRIAGE, Ratio, cost_of, new_home
 from tests.reduce.large_models import PATTERNS, model, recipe
 
 WORKERS = 2
@@ -171,9 +171,7 @@ def oracle(name: str, folder: Path, source: Path, env: dict[str, str]) -> Path:
     (folder / "calls").touch()
 
     def words(version: str) -> str:
-        line = cost_of(
-            [*TRIAGE, "run", str(source), "-t", version, "--dry-run"], env=env
-        ).stdout.strip()
+        line = cost_of([*LINES, str(source), version], env=env).stdout.strip()
         return shlex.quote(line.replace(str(source.with_name("model.mlir")), '"$1"'))
 
     text = TEXTS.get(name)
