@@ -68,7 +68,7 @@ def find_changes(search: BisectSearch) -> Bisection:
     judge = _is_present
     if search.range.is_of_commits:
         judge = _is_present_in_commit
-    found = _search_presence(search.part(0, search.last), failure, judge)
+    found = _search_first(search, failure, judge)
     pair = _indices(search, found)
     if pair is None:
         return _about_whole(search, found)
@@ -97,6 +97,44 @@ def find_changes(search: BisectSearch) -> Bisection:
         broke=broke,
         changed=found.transition(),
     )
+
+
+def _search_first(
+    search: BisectSearch, failure: Failure, judge: Callable[[Outcome, Match], Verdict]
+) -> Bisection:
+    """Return where a failure came. If another one only hid it for a few revisions,
+    search on before these.
+    """
+    found = _search_presence(search.part(0, search.last), failure, judge)
+    while True:
+        hidden = _hidden_failure(search, _indices(search, found))
+        if hidden is None:
+            return found
+        ends = (0, hidden)
+        if search.failing_side is Side.OLD:
+            ends = (hidden, search.last)
+        earlier = _search_presence(search.part(*ends), failure, judge)
+        if _indices(search, earlier) is None:
+            return found
+        found = earlier
+
+
+def _hidden_failure(search: BisectSearch, pair: tuple[int, int] | None) -> int | None:
+    """Return the nearest revision with this failure, within three of a change from
+    another failure to this one, on the other failure's side.
+    """
+    if pair is None:
+        return None
+    step = -1 if search.failing_side is Side.NEW else 1
+    other = pair[search.failing_side is Side.OLD]
+    if not isinstance(search.outcome(other), Failed):
+        return None
+    for index in range(other + step, other + 4 * step, step):
+        if not 0 < index < search.last or _passes(search, index):
+            return None
+        if search.verdict(search.outcome(index)) is Verdict.BAD:
+            return index
+    return None
 
 
 def _without_refusals(
