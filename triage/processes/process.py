@@ -185,7 +185,6 @@ def run(
     stop: StopSignal | None = None,
     on_stdout: Sink | None = None,
     on_stderr: Sink | None = None,
-    on_tick: Callable[[], None] | None = None,
 ) -> Execution:
     """Run a program under limits, and wait until all its processes have ended.
 
@@ -202,7 +201,6 @@ def run(
         stop: Ends the run.
         on_stdout: Receives its standard output, instead of `log`.
         on_stderr: Receives its standard error, instead of `log`.
-        on_tick: Called about 20 times a second.
 
     Returns:
         The execution, with `NOT_STARTED` if the program cannot be started.
@@ -243,7 +241,7 @@ def run(
             )
         except OSError as error:
             return _not_started(tuple(argv), error)
-        watched = _Run(contained, limits, cwd, stop, on_tick, most_used, started)
+        watched = _Run(contained, limits, cwd, stop, most_used, started)
         selector = stack.enter_context(selectors.DefaultSelector())
         for pipe, kept, to in (
             (contained.process.stdout, stdout, on_stdout or sink),
@@ -316,7 +314,6 @@ class _Run:
     limits: Limits
     cwd: Path
     stop: StopSignal | None
-    on_tick: Callable[[], None] | None
     most_used: int
     """The bytes that its folder may have."""
     started: float
@@ -370,8 +367,6 @@ class _Run:
         if self.interruptions != _interruptions or (self.stop and self.stop.is_set()):
             self.contained.end(_STOP_GRACE)
             raise Interrupted("stopped")
-        if self.on_tick:
-            self.on_tick()
         if self.ending:
             return
         is_measured = self.limits.memory != UNLIMITED
