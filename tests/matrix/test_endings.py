@@ -117,6 +117,8 @@ def lab(folder: tuple[Path, Any], triage: Triage) -> Lab:
         for number in (1, 2):
             part = (f"--shard={number}/2", "--out", f"shard-{number}")
             assert lab.answer(*night, *part).returncode == 1
+        # a worker may get the tests of what is stored without those that store it
+        assert lab.answer(*night).returncode == 1
     for number in (1, 2):
         document = json.loads((place / f"shard-{number}" / "nightly.json").read_text())
         lab.results |= {case["case"]: case["change"] for case in document["cases"]}
