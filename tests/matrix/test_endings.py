@@ -58,7 +58,7 @@ ENDINGS = {
 LOOSE = {"flaky": "flips {flag}", "no-output": "silent-1"}
 FORMATS = ("text", "verbose", "markdown", "html", "json", "junit")
 PAGES = FORMATS[:-1]
-# Each command with the formats that it has. `{case}` is a case, `{cases}` their folder.
+# Each command with the formats that it has. `{cases}` is the folder of all cases.
 COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "run": (("run", "{cases}", "-t", "1.1.0"), FORMATS),
     "run two": (("run", "{cases}", "-t", "1.0.0", "-t", "1.1.0"), FORMATS),
@@ -67,7 +67,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "merge": (("nightly", "merge", "shard-1", "shard-2"), FORMATS),
     "merge one": (("nightly", "merge", "shard-1", "--allow-missing"), FORMATS),
     "list": (("nights", "list"), PAGES),
-    "night": (("nights", "show"), FORMATS),
+    "night": (("nights", "show", "1"), FORMATS),
     "site": (("site", "--out", "public"), PAGES),
 }
 

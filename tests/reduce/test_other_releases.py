@@ -98,7 +98,8 @@ def test_an_original_that_ends_alike_needs_no_note(
 def test_a_newer_good_release_is_named_after_the_bad_one(
     triage: Triage, with_releases: None, tmp_path: Path
 ) -> None:
-    path = recipe(tmp_path, "case", "breaks-1\n// fixed-4")
+    # what other tests know of the original would be compared too
+    path = recipe(tmp_path, "case", "breaks-1\n// fixed-4 newer")
     answer, readme = reduced(triage, path, "-t", "1.2.0", "--good", "1.5.0")
     assert answer["lines"]["after"] == 2
     assert "Fails with IREE 1.2.0" in readme
