@@ -113,9 +113,7 @@ class Cluster(Protocol):
         """Return how many tasks they make at once."""
         ...
 
-    def make(
-        self, task: Task, needed_mb: float, stop: StopSignal
-    ) -> list[Record] | NoAnswer | None:
+    def make(self, task: Task, stop: StopSignal) -> list[Record] | NoAnswer | None:
         """Return the records of a task, or why there are none. None if only this
         machine can make it.
         """
@@ -386,8 +384,7 @@ class Engine:
             raise EnvironmentFailure("a dry run compiles nothing")
         records: list[Record] | NoAnswer | None = None
         if self.cluster and not (here or on_output):
-            needed_mb = self._reservation(task.case)
-            records = self.cluster.make(task, needed_mb, AnyOf(self.stop, stop))
+            records = self.cluster.make(task, AnyOf(self.stop, stop))
         if records is None:
             records = self.make(task, stop, on_output)
         if isinstance(records, NoAnswer):
