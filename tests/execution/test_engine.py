@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +17,6 @@ from triage.compilers.base import Compiler, Description
 from triage.compilers.invocation import Invocation
 from triage.compilers.parts import Measures, PassTrace, Runner
 from triage.execution.cache import ResultCache
-from triage.execution.capacity import Capacity
 from triage.execution.engine import Engine, EngineOptions
 from triage.execution.files import Scratch
 from triage.execution.references import reference_results
@@ -234,26 +232,3 @@ def test_results_that_depend_on_unwritten_memory_are_remembered(
         assert isinstance(results, NoAnswer)
         assert "memory" in results.reason
     assert len(lab.runs) == 1
-
-
-@pytest.mark.parametrize(
-    ("slots", "memory_mb", "together"), [(2, 1000.0, 2), (6, 250.0, 2), (6, 50.0, 1)]
-)
-def test_jobs_run_together_only_within_cores_and_memory(
-    slots: int, memory_mb: float, together: int
-) -> None:
-    capacity, running, most = Capacity(slots), list[int](), list[int]()
-    capacity.memory_mb = memory_mb
-    all_of_them = threading.Barrier(together, timeout=20.0)
-
-    def job(number: int) -> None:
-        with capacity.reserve(100.0):
-            running.append(number)
-            all_of_them.wait()
-            most.append(len(running))
-            all_of_them.wait()
-            running.remove(number)
-
-    with ThreadPoolExecutor(6) as pool:
-        list(pool.map(job, range(6)))
-    assert most == [together] * 6

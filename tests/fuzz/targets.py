@@ -129,7 +129,6 @@ def evidence(data: bytes, folder: Path) -> None:
                 read = parse_record(line)
                 store.add(read)
                 assert store.find(read.key) or read.origin
-                store.last_peak_mb(read.case_name)
 
 
 def journal(data: bytes, folder: Path) -> None:

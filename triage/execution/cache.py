@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from filelock import FileLock
 
 from triage.model.errors import EnvironmentFailure
-from triage.model.execution import Execution, is_number, utf8
+from triage.model.execution import Execution, utf8
 from triage.model.pass_name import PassName
 from triage.toolchains.home import disk_errors
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_VERSION = 1  # of the tables
+_VERSION = 2  # of the tables
 _SECONDS_TO_WRITE = 60.0  # that another process may take
 
 _SCHEMA = """
@@ -44,15 +44,14 @@ CREATE TABLE IF NOT EXISTS probes (
   case_name TEXT NOT NULL,
   toolchain TEXT NOT NULL,
   at TEXT NOT NULL,
-  peak_rss_mb REAL NOT NULL,
   facts BLOB NOT NULL
 );
 CREATE INDEX IF NOT EXISTS probes_key ON probes (key, id);
 CREATE INDEX IF NOT EXISTS probes_case ON probes (case_name, id);
 """
 _INSERT = (
-    "INSERT OR REPLACE INTO probes (digest, key, case_name, toolchain, at, "
-    "peak_rss_mb, facts) VALUES (?, ?, ?, ?, ?, ?, ?)"
+    "INSERT OR REPLACE INTO probes (digest, key, case_name, toolchain, at, facts) "
+    "VALUES (?, ?, ?, ?, ?, ?)"
 )
 _NEWEST = (
     "case_name = ? AND id IN (SELECT max(id) FROM probes WHERE case_name = ? GROUP BY "
@@ -68,17 +67,6 @@ _CORRUPT = (
     sqlite3.SQLITE_FORMAT,
 )
 _LARGEST_RECORD = 256 << 20  # bytes of JSON
-_LARGEST_NUMBER = 1 << 53  # of a record; floats and ints up to it are exact
-_AMOUNTS = (
-    "exit_code",
-    "signal",
-    "seconds",
-    "cpu_seconds",
-    "peak_rss_mb",
-    "output_bytes",
-    "disk_free",
-    "waited",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,32 +123,18 @@ def parse_record(text: str | bytes) -> Record:
     ignored.
 
     Raises:
-        ValueError: the text is not JSON, or a field is missing, has another type, or is
-            a number that cannot be stored.
+        ValueError: the text is not JSON, or a field is missing or has another type.
     """
     from pydantic import ValidationError  # slow to import
 
     try:
-        record = _reader().validate_json(text, strict=True)
+        return _reader().validate_json(text, strict=True)
     except ValidationError as error:
         # the input may be hostile
         first = error.errors(include_url=False, include_input=False)[0]
         raise ValueError(
             f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
         ) from None
-    execution = record.execution
-    amounts = [getattr(execution, name) for name in _AMOUNTS]
-    amounts += [
-        record.disagreements,
-        execution.stdout.dropped,
-        execution.stderr.dropped,
-    ]
-    are_amounts = all(
-        amount is None or 0 <= amount < _LARGEST_NUMBER for amount in amounts
-    )
-    if not (are_amounts and all(map(is_number, execution.metrics.values()))):
-        raise ValueError("a number of it cannot be stored")
-    return record
 
 
 @cache
@@ -245,7 +219,6 @@ class ResultCache:
                     utf8(record.case_name),
                     utf8(record.toolchain),
                     record.at,
-                    record.execution.peak_rss_mb,
                     zlib.compress(data, 6),
                 )
             )
@@ -256,19 +229,6 @@ class ResultCache:
                 db.executemany(_INSERT, rows)
 
         self._run(insert)
-
-    def last_peak_mb(self, case_name: str) -> float | None:
-        """Return the memory that a case used when it last ran, on any toolchain, in
-        MiB; None if it never ran.
-        """
-        query = (
-            "SELECT peak_rss_mb FROM probes WHERE case_name = ? "
-            "ORDER BY id DESC LIMIT 1"
-        )
-        for (peak,) in self._rows(query, utf8(case_name)):
-            if isinstance(peak, float) and peak >= 0:
-                return peak
-        return None
 
     def count(self) -> int:
         [(count,)] = self._rows("SELECT count(*) FROM probes")

@@ -36,7 +36,6 @@ from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation, reported_facts
 from triage.compilers.registry import Families
 from triage.execution.cache import Record, ResultCache
-from triage.execution.capacity import AnyOf, Capacity
 from triage.execution.files import KeptFiles, Scratch
 from triage.execution.inputs import Inputs, NoInput
 from triage.execution.judge import judge, needs_pass, rules_of
@@ -44,6 +43,7 @@ from triage.execution.metric import DISPATCHES
 from triage.execution.plan import Planner
 from triage.execution.reads import what_was_refused
 from triage.execution.run_task import RunTask, agreeing_runs
+from triage.execution.stop import AnyOf
 from triage.execution.task import Naming, ProbeJob, Task, probe_not_made
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, TriageError, Unobtainable
@@ -79,8 +79,6 @@ _QUEUED = 256  # jobs that wait for a cluster at once, in a thread each
 _FRAMES = 30  # of a traceback: the last ones, since endless recursion has a thousand
 # Endings that one run does not prove.
 _REPEATED = (Ending.SIGNALLED, Ending.TIMED_OUT, Ending.OVER_MEMORY, Ending.OVER_OUTPUT)
-_HEADROOM = 1.25  # the peak of a compile varies between runs and releases
-_LEAST_MB = 256.0
 
 OnOutput = Callable[[Path], object]
 """Receives the path of what a compile wrote, before it is removed."""
@@ -163,7 +161,7 @@ class Engine:
         """Made so far, cached answers not counted."""
         self.kept = KeptFiles()
         self.scratch = Scratch(registry.home.scratch, options.warn)
-        self.capacity = Capacity(self.local_jobs)
+        self._slots = threading.Semaphore(self.local_jobs)
         inputs = Inputs(registry, compilers, cache, stop, fresh=options.fresh)
         self.planner = Planner(registry, compilers, inputs, self)
         self.most_jobs, self._is_dry = options.jobs, options.is_dry
@@ -419,7 +417,7 @@ class Engine:
             if on_output:
                 on_output(module)
 
-        with self.capacity.reserve(self._reservation(task.case)):
+        with self._slots:
             compiled = self._compile_task(task, either, use)
             execution = self._with_refusal(
                 task,
@@ -428,16 +426,6 @@ class Engine:
                 lambda: self._compile(task, either, reads_all=True),
             )
         return [replace(compiled, execution=execution), *ran]
-
-    def _reservation(self, case: Case) -> float:
-        """Return the MiB to set aside: what the case used last time with some headroom,
-        else its whole limit.
-        """
-        limit = case.limits.memory / (1 << 20)
-        last = self.cache.last_peak_mb(case.name)
-        if last:
-            return min(limit, max(_LEAST_MB, last * _HEADROOM))
-        return limit
 
     def _run_program(
         self, task: Task, run: RunTask, module: Path, stop: StopSignal

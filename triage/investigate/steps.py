@@ -14,9 +14,9 @@ from typing import TypeVar
 from triage.attribute.divergence import AttributionRequest, attribute
 from triage.attribute.result import Attribution
 from triage.bisect.result import Answer, Bisection
-from triage.execution.capacity import time_limit
 from triage.execution.engine import Engine
 from triage.execution.match import same_signature
+from triage.execution.stop import time_limit
 from triage.execution.task import ProbeJob
 from triage.git_history.repository import Repository
 from triage.investigate.origin import OriginFinder, ToolchainPair
