@@ -235,7 +235,12 @@ def test_each_ending_has_its_status_its_change_and_its_exit_codes(
     assert (case["change"], done.returncode) == (ending.change, ending.night)
     strict = lab.answer(*night, "--strict", "--format", "junit")
     tags = check_junit(strict.stdout)
-    is_red = is_new(ending.change) or ending.change == "unexpected-pass"
+    passes_unexpectedly = ending.change == "unexpected-pass"
+    is_red = is_new(ending.change) or passes_unexpectedly
+    assert (strict.returncode == 1, tags["failure"]) == (is_red, int(is_red))
+    strict = lab.answer("run", path, "-t", "1.1.0", "--strict", "--format", "junit")
+    is_red = ending.run == 1 or passes_unexpectedly
+    tags = check_junit(strict.stdout)
     assert (strict.returncode == 1, tags["failure"]) == (is_red, int(is_red))
 
 
@@ -288,6 +293,17 @@ def test_a_wrong_result_is_told_as_other_failures_are(lab: Lab, output: str) -> 
     if output == "json":
         stages = strict_json(done.stdout)["stages"]
         assert stages["compile"]["passed"] > 0
+
+
+@pytest.mark.parametrize("name", ["fail", "*fails", "fails*", "fa*ls"])
+def test_a_night_takes_the_cases_that_a_text_or_a_pattern_names(
+    lab: Lab, name: str
+) -> None:
+    night = ("nightly", "{cases}", "-t", "1.1.0", "-b", "1.0.0", "--case", name)
+    cases = strict_json(lab.answer(*night, "--format", "json").stdout)["cases"]
+    right = {"fail": "fail", "*fails": "fails$", "fails*": "^fails", "fa*ls": "^fails$"}
+    wanted = [one for one in [*ENDINGS, *LOOSE] if re.search(right[name], one)]
+    assert sorted(case["case"] for case in cases) == sorted(wanted)
 
 
 def test_each_log_of_a_night_is_classified_as_the_night_says(lab: Lab) -> None:

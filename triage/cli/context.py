@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -94,13 +95,16 @@ def cases_in(
 
 
 def cases_named(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
-    """Return the cases whose name contains `text`, or all. Raises BadInput when there
-    is none.
+    """Return the cases whose name contains `text` or, with `*` in it, is matched by it;
+    all without a text. Raises BadInput when there is none.
     """
-    chosen = tuple(case for case in cases if text is None or text in case.name)
+    pattern = (text or "*").replace("[", "[[]")
+    if "*" not in pattern:
+        pattern = f"*{pattern}*"
+    chosen = tuple(case for case in cases if fnmatchcase(case.name, pattern))
     if not chosen:
         raise BadInput(
-            f"no case has {text!r} in its name; choose from "
+            f"{text!r} names no case; choose from "
             f"{', '.join(case.name for case in cases)}"
         )
     return chosen

@@ -179,13 +179,13 @@ def exit_without_answer(causes: Iterable[Cause | None]) -> Exit:
     return Exit.INCONCLUSIVE
 
 
-def exit_for_results(results: Iterable[ProbeResult]) -> Exit:
+def exit_for_results(results: Iterable[ProbeResult], *, strict: bool = False) -> Exit:
     """Return FOUND for an unexpected failure, else the reason why some could not be
-    tested, else OK.
+    tested, else OK. `strict`: an unexpected pass counts as a failure.
     """
     results = list(results)
     statuses = {result.status for result in results}
-    if Status.FAILED in statuses:
+    if Status.FAILED in statuses or (strict and Status.XPASS in statuses):
         return Exit.FOUND
     causes = [result.cause for result in results if result.cause is not None]
     code = exit_without_answer(causes)

@@ -12,11 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from triage.cli.context import cases_in, select_one_family
+from triage.cli.context import cases_in, cases_named, select_one_family
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.nights import earlier_nights, store_night
 from triage.cli.options import (
     SECONDS,
+    CasesOption,
     Compiling,
     DryRunOption,
     FreshOption,
@@ -55,6 +56,7 @@ from triage.toolchains.sources.project import OwnerRule
 def nightly(
     paths: RecipePaths,
     compiling: Compiling,
+    case: CasesOption = None,
     suite_config: SuiteOption = None,
     toolchain: Annotated[
         list[str] | None,
@@ -141,7 +143,8 @@ def nightly(
         _single("--toolchain", toolchain, "latest"),
         _single("--baseline", baseline, "previous"),
     )
-    selection = select_one_family(cases_in(paths, suite_config), revs, "nightly")
+    chosen = cases_named(cases_in(paths, suite_config), case)
+    selection = select_one_family(chosen, revs, "nightly")
     cases = shard(selection.cases, part)
     wanted = _WantedSteps(
         bisect, bisect and repo is not None, reduce, investigate, budget

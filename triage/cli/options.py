@@ -155,7 +155,11 @@ OneCaseOption = Annotated[
 ]
 CasesOption = Annotated[
     str | None,
-    option("Use only cases whose name contains this text (default: all).", "--case"),
+    option(
+        "Use only cases whose name contains this text or matches it, as `*_f16_*` "
+        "(default: all).",
+        "--case",
+    ),
 ]
 ToolchainsOption = Annotated[
     list[str] | None,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from packaging.version import Version
@@ -58,6 +59,9 @@ def run_cases(
     compiling: Compiling,
     toolchain: ToolchainsOption = None,
     fresh: FreshOption = False,
+    strict: Annotated[
+        bool, flag("Exit 1 also when a known failure passes.", "--strict")
+    ] = False,
     output: JUnitFormatOption = "text",
 ) -> Exit:
     """Compile every case on every toolchain and report failures.
@@ -102,9 +106,9 @@ def run_cases(
         for word, recipe in started.items()
     )
     unseen = [failure for failure in failures if failure]
-    result = RunResults.of(ordered, unseen)
+    result = replace(RunResults.of(ordered, unseen), strict=strict)
     write_report(output, result, run_document, junit=run_junit)
-    code = exit_for_results(result.results)
+    code = exit_for_results(result.results, strict=strict)
     return Exit.INCONCLUSIVE if unseen and code is Exit.OK else code
 
 

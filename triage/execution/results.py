@@ -40,6 +40,8 @@ class RunResults:
     cases: Mapping[str, Case] = field(metadata=UNPRINTED)
     """By name."""
     unseen: Sequence[UnseenFailure] = ()
+    strict: bool = field(default=False, metadata=UNPRINTED)
+    """Whether an unexpected pass counts as a failure."""
 
     @classmethod
     def of(

@@ -72,6 +72,13 @@ def write_answer(
     write_report(name, value, lambda _: Document(title, blocks))
 
 
+UNEXPECTED_PASS = (
+    "it passes although its recipe expects a failure",
+    "unexpected-pass",
+    "`triage expect update` removes the known failure",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class SuiteCase:
     """One case of a JUnit report."""

@@ -38,7 +38,13 @@ from triage.report.elements import (
     names_text,
     plural,
 )
-from triage.report.formats import SuiteCase, junit_text, rendered, write_report
+from triage.report.formats import (
+    UNEXPECTED_PASS,
+    SuiteCase,
+    junit_text,
+    rendered,
+    write_report,
+)
 from triage.report.issue import issue_markdown
 from triage.report.night_text import (
     backend_sentence,
@@ -66,7 +72,6 @@ _BACKENDS = 5  # that a terminal names
 _NAMES = 5  # cases of a failure on a terminal
 _NAMES_ON_PAGE = 20
 _ON_PAGES = ("suspected commit", "tried", "not needed to fail")
-_UNEXPECTED = "it passes although its recipe expects a failure"
 _CHANGED: Mapping[CaseChangeKind, tuple[str, Style]] = {
     CaseChangeKind.REGRESSED: ("Regressed", "bad"),
     CaseChangeKind.CHANGED: ("Different failure", "bad"),
@@ -448,13 +453,9 @@ def _suite_case(
             "\n".join(filter(None, lines)),
         )
     elif case.status == Status.XPASS and night.strict:
-        failed = (
-            _UNEXPECTED,
-            "unexpected-pass",
-            "`triage expect update` removes the known failure",
-        )
+        failed = UNEXPECTED_PASS
     elif case.status == Status.XPASS:
-        output = _UNEXPECTED
+        output = UNEXPECTED_PASS[0]
     elif case.change == CaseChangeKind.UNTESTABLE:
         skipped = reason_text(case, night)
     elif case.status in FAILING and failure:

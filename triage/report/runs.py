@@ -34,7 +34,7 @@ from triage.report.elements import (
     plural,
     unseen_text,
 )
-from triage.report.formats import SuiteCase, junit_text
+from triage.report.formats import UNEXPECTED_PASS, SuiteCase, junit_text
 
 if TYPE_CHECKING:  # `triage run` measures nothing
     from triage.execution.benchmark import Benchmark, Series
@@ -164,6 +164,8 @@ def run_junit(result: RunResults) -> str:
             failed = (failure.headline, failure.failure_class, failure.signature)
         elif failure and skipped is None:
             skipped = f"expected failure: {failure_text(failure)}"
+        elif one.status is Status.XPASS and result.strict:
+            failed = UNEXPECTED_PASS
         cases.append(
             SuiteCase(name, one.recipe, one.seconds, failed=failed, skipped=skipped)
         )
