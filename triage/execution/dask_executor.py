@@ -68,8 +68,8 @@ class Order:
     """How the worker names the toolchain."""
     variant: str
     naming: Naming | None
-    key: str
-    """The cache key. The task that the worker makes must have the same."""
+    keys: tuple[str, str | None]
+    """Of the compile and the run. The task that the worker makes must have the same."""
     program: str
     """The version of this program and of Python."""
 
@@ -159,8 +159,9 @@ class DaskCluster:
         case = replace(task.case, input=Input(path, InputKind.MLIR), artifacts=())
         try:
             content = path.read_bytes()
+            keys = (task.key, task.run_key)
             order = Order(
-                case, content, rev, task.variant, task.naming, task.key, _program()
+                case, content, rev, task.variant, task.naming, keys, _program()
             )
             needs = self._devices(task)
             if isinstance(needs, NoAnswer):
@@ -262,7 +263,7 @@ def _records(order: Order) -> list[str]:
         if isinstance(task, Probe):
             raise EnvironmentFailure(str(task.outcome.reason))
         task = replace(task, variant=order.variant, naming=order.naming)
-        if task.key != order.key:
+        if (task.key, task.run_key) != order.keys:
             raise EnvironmentFailure(
                 f"its {order.rev} has other bytes, or the files that the case names, "
                 "its environment or its seal differ"
