@@ -142,11 +142,8 @@ def test_a_command_that_runs_keeps_its_files(
     ) as process:
         with pipe.open("rb"):  # the compiler runs
             done = triage("toolchains", "prune", "--keep", "0", "--format", "json")
-        assert (
-            done.returncode,
-            json.loads(done.stdout)["sizes"]["inputs"]["removed"],
-        ) == (0, 0)
-        assert done.stderr, "it says why"
+        assert done.returncode == 4
+        assert "another command uses it" in done.stderr
         assert list((home / "inputs").glob("*.mlir"))
         process.terminate()
         process.communicate(timeout=30)

@@ -12,7 +12,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from email.parser import BytesHeaderParser
 from functools import cache
 from pathlib import Path
@@ -42,7 +41,6 @@ from triage.reduce.frontends.onnx import ONNX, OnnxProgram, cut_model
 from triage.reduce.program import ReducedCase
 from triage.toolchains.home import Home, Workspace
 from triage.toolchains.index import Index
-from triage.toolchains.sources.artifact import ArtifactsSection, CommitArtifacts
 from triage.toolchains.sources.project import load_project
 
 ROOT = Path(__file__).parents[2]
@@ -155,46 +153,13 @@ def _response(data: bytes, url: str) -> requests.Response:
 
 
 def http(data: bytes, folder: Path) -> None:
-    """Pages of an index, of nightlies and of the runs and artifacts of a workflow."""
-    workspace = Workspace(Home(folder))
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    settings = ArtifactsSection(artifact="linux")
-    actions = CommitArtifacts(
-        workspace,
-        "owner/name",
-        "iree-base-compiler",
-        settings,
-        Address("https://api.example"),
-    )
-    asked: tuple[Callable[[], object], ...] = (
-        lambda: Index(workspace, Address("https://index.example/simple/")).releases(
-            "iree-base-compiler"
-        ),
-        lambda: list(actions.listed(now)),
-    )
-    failure: Exception | None = None
+    """Pages of an index."""
+    index = Index(Workspace(Home(folder)), Address("https://index.example/simple/"))
     with (
         mock.patch("requests.Session.get", lambda _, url, **__: _response(data, url)),
         mock.patch("triage.toolchains.web._TRANSIENT", ()),  # nothing is waited for
     ):
-        for request in asked:
-            try:
-                request()
-            # all requests are made; the error that is no error of the program is raised
-            except Exception as error:
-                failure = (
-                    failure
-                    if failure and not isinstance(failure, _allowed())
-                    else error
-                )
-    if failure:
-        raise failure
-
-
-def _allowed() -> tuple[type[Exception], ...]:
-    from triage.model.errors import TriageError
-
-    return (TriageError,)
+        index.releases("iree-base-compiler")
 
 
 def _logs() -> list[bytes]:
@@ -266,20 +231,6 @@ def _journals() -> list[bytes]:
 
 
 def _answers() -> list[bytes]:
-    run = {
-        "head_sha": "a" * 40,
-        "head_branch": "main",
-        "repository_id": 7,
-        "head_repository_id": 7,
-    }
-    times = {"created_at": "2026-06-01T00:00:00Z", "expires_at": "2026-09-01T00:00:00Z"}
-    artifact = {
-        "id": 8,
-        "name": "linux",
-        "expired": False,
-        **times,
-        "workflow_run": run,
-    }
     wheel = "iree_base_compiler-3.2.0-cp311-cp311-manylinux_2_28_x86_64.whl"
     page = f'<html><body><a href="../../{wheel}#sha256={"0" * 64}" data-requires-python="&gt;=3.9">{wheel}</a></body></html>'
     files = [
@@ -296,8 +247,6 @@ def _answers() -> list[bytes]:
         "files": files,
     }
     return [
-        b"200\nContent-Type: application/json\n\n"
-        + json.dumps({"total_count": 1, "artifacts": [artifact]}).encode(),
         b"200\nContent-Type: text/html; charset=utf-8\n\n" + page.encode(),
         b"200\nContent-Type: application/vnd.pypi.simple.v1+json\n\n"
         + json.dumps(simple).encode(),

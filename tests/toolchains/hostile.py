@@ -197,28 +197,6 @@ ENDLESS_PAGES: Mapping[str, Answer] = {
 }
 
 
-def artifacts(*entries: object, total: object = 1) -> bytes:
-    return http(json.dumps({"total_count": total, "artifacts": entries}).encode())
-
-
-ARTIFACT = {
-    "id": 1,
-    "name": "packages",
-    "expired": False,
-    "created_at": "2026-01-01T00:00:00Z",
-}
-
-#: Answers that are not a list of artifacts.
-BROKEN_ARTIFACTS: Mapping[str, Answer] = {
-    "no JSON": http(b"<html>"),
-    "deep nesting": http(b'{"total_count": 1, "artifacts": ' + NESTED + b"}"),
-    "the id is negative": artifacts(ARTIFACT | {"id": -1}),
-    "a thousand million artifacts": artifacts(
-        *[ARTIFACT | {"id": number} for number in range(1, 101)], total=10**9
-    ),
-}
-
-
 def wheel(
     files: Mapping[str, bytes],
     *,

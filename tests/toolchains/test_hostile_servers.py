@@ -12,9 +12,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from tests.conftest import Triage
-from tests.git_history.history import ENV, History
 from tests.toolchains.hostile import (
-    BROKEN_ARTIFACTS,
     BROKEN_HTTP,
     BROKEN_PAGES,
     BROKEN_WHEELS,
@@ -22,7 +20,6 @@ from tests.toolchains.hostile import (
     MALICIOUS_WHEELS,
     HostileServer,
     http,
-    redirect,
     serve_hostile,
     wheel,
 )
@@ -30,9 +27,8 @@ from triage.cli.app import app
 from triage.execution.engine import open_engine
 from triage.model.address import Address
 from triage.model.case import Artifact
-from triage.toolchains.home import Home, Workspace
+from triage.toolchains.home import Home
 from triage.toolchains.pruning import stored_toolchains
-from triage.toolchains.web import Web
 
 
 @pytest.fixture
@@ -40,7 +36,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostileServer]:
     """The index that the program asks."""
     with serve_hostile() as server:
         monkeypatch.setenv("TRIAGE_INDEX_URL", f"{server.url}/simple/")
-        monkeypatch.setenv("GITHUB_API_URL", server.url)
         monkeypatch.setattr("triage.toolchains.web._BACKOFF", 0)
         yield server
 
@@ -77,42 +72,6 @@ def test_no_page_keeps_its_reader_busy(
     done = triage_process("toolchains", "list", "iree", timeout=60)
     assert done.returncode == 4, done.stderr
     assert "Traceback" not in done.stderr
-
-
-@pytest.fixture(scope="module")
-def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a repository of three commits, a project whose compilers are
-    artifacts, and a recipe.
-    """
-    folder = tmp_path_factory.mktemp("clone")
-    with pytest.MonkeyPatch.context() as environment:
-        for variable, value in ENV.items():
-            environment.setenv(variable, value)
-        history = History.begin(folder / "repo")
-        for number in range(3):
-            history.commit(f"c{number}")
-    (folder / "project.yaml").write_text(
-        "name: iree\ncompiler: iree\nrepository: https://github.com/iree-org/iree\ndistribution: iree-base-compiler\n"
-        "artifacts: {artifact: packages}\n"
-    )
-    (folder / "case.mlir").write_text("module {}\n")
-    (folder / "case.yaml").write_text(
-        "name: a\ncompiler: iree\ninput: case.mlir\ntarget: {backend: llvm-cpu}\n"
-    )
-    return folder
-
-
-@pytest.mark.parametrize("name", BROKEN_ARTIFACTS)
-def test_a_broken_list_of_artifacts_ends_with_exit_4(
-    home: Path, server: HostileServer, clone: Path, name: str
-) -> None:
-    server.answers = {"/": BROKEN_ARTIFACTS[name]}
-    ends = ["--good", "commit:HEAD~2", "--bad", "commit:HEAD", "--repo", clone / "repo"]
-    check_failure(
-        call("bisect", clone / "case.yaml", "--project", clone / "project.yaml", *ends),
-        server,
-    )
-    assert len(server.paths) <= 500  # pages without end are not read
 
 
 @pytest.mark.parametrize("name", BROKEN_WHEELS)
@@ -191,19 +150,3 @@ def test_a_download_that_is_announced_as_too_long_is_not_begun(
     assert server.host in refused.reason
     assert "MiB" in refused.reason
     assert not list(tmp_path.glob("weights*"))
-
-
-def test_no_other_host_gets_the_token(tmp_path: Path) -> None:
-    with serve_hostile() as github, serve_hostile() as other:
-        github.answers = {
-            "/repos": redirect("/moved"),
-            "/moved": redirect(f"{other.url}/zip"),
-        }
-        other.answers = {"/zip": redirect("/file"), "/file": http(b"data")}
-        Web(Workspace(Home(tmp_path)), "secret").download(
-            Address(f"{github.url}/repos/a"), tmp_path / "archive.zip", "an artifact"
-        )
-        assert (tmp_path / "archive.zip").read_bytes() == b"data"
-        assert github.tokens == ["Bearer secret"] * 2
-        assert other.paths == ["/zip", "/file"]
-        assert other.tokens == []

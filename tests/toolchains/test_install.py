@@ -188,11 +188,10 @@ def test_prune_removes_the_least_recently_used_first(
         for version in ("1.0.0", "1.1.0", "1.10.0")
     }
     for age, version in ((300, "1.10.0"), (200, "1.0.0"), (100, "1.1.0")):
-        mark = folders[version] / "toolchain.json"
-        os.utime(mark, (time.time() - age, time.time() - age))
+        os.utime(folders[version], (time.time() - age, time.time() - age))
     one = stored_toolchains(Home(tmp_path / "home"))[0]
     assert one.folder == folders["1.10.0"]
-    removed = prune_home(Home(tmp_path / "home"), keep=one.bytes * 2).removed
+    removed = prune_home(Home(tmp_path / "home"), keep=one.bytes * 2)[1]
     assert [each.folder for each in removed] == [folders["1.10.0"]]
     assert {each.folder for each in stored_toolchains(Home(tmp_path / "home"))} == {
         folders["1.0.0"],

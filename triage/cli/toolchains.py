@@ -210,39 +210,35 @@ def prune_toolchains(
 
     The folders in which compilers of commits are built, with their private clones, are
     removed likewise. So are files that are made again when they are needed, such as
-    downloads, inputs and results: first those that were not used for 90 days. They stay
-    while another command runs.
+    downloads, inputs and results: first those that were not used for 90 days. While
+    another command runs, nothing is removed.
     """
     try:
         limit = parse_size(keep, least=0) if keep.strip("0") else 0
     except ValueError as error:
         raise BadInput(f"--keep: {error}") from error
     home = open_home()
-    pruned = prune_home(home, limit)
-    if pruned.is_in_use:
-        print_stderr(
-            f"another command uses {home.path}; its downloads, inputs and other files "
-            "stay"
-        )
-    removed = {
-        _name(entry.folder, home): entry
-        for entry in pruned.removed
-        if entry.kind == TOOLCHAINS
-    }
+    before, removed = prune_home(home, limit)
+    names: list[str] = []
     lines: list[Block] = []
-    for name, toolchain in removed.items():
-        used = datetime.fromtimestamp(toolchain.used, UTC).date().isoformat()
-        lines.append(Paragraph(f"removed {name}, last used {used}"))
-    sizes = {kind: pruned.sizes(kind) for kind in (TOOLCHAINS, *map(str, KeptKind))}
+    sizes = {
+        kind: {"bytes": 0, "removed": 0} for kind in (TOOLCHAINS, *map(str, KeptKind))
+    }
+    for entry in before:
+        sizes[entry.kind]["bytes"] += entry.bytes
+    for entry in removed:
+        sizes[entry.kind]["removed"] += entry.bytes
+        if entry.kind == TOOLCHAINS:
+            used = datetime.fromtimestamp(entry.used, UTC).date().isoformat()
+            names.append(_name(entry.folder, home))
+            lines.append(Paragraph(f"removed {names[-1]}, last used {used}"))
     rows = [
         (kind, f"{size['bytes'] / _MIB:.0f} MiB", f"{size['removed'] / _MIB:.0f} MiB")
         for kind, size in sizes.items()
     ]
     lines.append(Table(["", "size", "removed"], rows))
     left = sizes[TOOLCHAINS]["bytes"] - sizes[TOOLCHAINS]["removed"]
-    write_answer(
-        output, {"removed": list(removed), "bytes_left": left, "sizes": sizes}, lines
-    )
+    write_answer(output, {"removed": names, "bytes_left": left, "sizes": sizes}, lines)
     return Exit.OK
 
 

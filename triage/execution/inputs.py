@@ -365,7 +365,7 @@ def download(workspace: Workspace, url: Address, target: Path) -> None:
     from triage.toolchains.web import Web  # slow to import
 
     workspace.refuse_if_dry(f"download {url}")
-    Web(workspace, tries=2).download(url, target, target.name, _LARGEST_DOWNLOAD)
+    Web(workspace).download(url, target, target.name, _LARGEST_DOWNLOAD)
 
 
 def named_toolchain(registry: ToolchainRegistry, rev: str, case: Case) -> Toolchain:

@@ -1,14 +1,13 @@
 """Digests of what a compile may read, so that the key of its result names all of it.
 
-A file counts by its bytes, a folder by all files below it. A digest is kept with the
-state of its file (size, times, mode, inode), and the file is read again only if that
-changes. What this program installed counts by its manifest, an interpreter by its
-version and the records of its packages.
+A file counts by its bytes, a folder by all files below it. The digest of a large folder
+is stored with the state of its files (size, times, mode, inode), and they are read
+again if that changed. What this program installed counts by its manifest, an
+interpreter by its program and the records of its packages.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 import time
@@ -17,8 +16,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from threading import Lock
-from typing import Any
 
 from triage.compilers.base import Needs
 from triage.compilers.interpreters import packages_of, prefixes_of
@@ -26,13 +23,14 @@ from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure
 from triage.processes.sealing import SYSTEM
 from triage.toolchains.home import Workspace
-from triage.toolchains.install import MANIFEST
+from triage.toolchains.install import manifest_of
 
 # Programs write these where they are installed.
-_NOT_CONTENT = {"__pycache__", ".git", ".used", ".lock"}
+_NOT_CONTENT = {"__pycache__", ".git", ".lock"}
 # A file that was changed less than so many nanoseconds ago may change again without
 # another time.
 _COARSEST_TIME = 2_000_000_000
+_LARGE = 1 << 20  # bytes, which take longer to read than a stored digest
 _State = tuple[int, ...]
 
 
@@ -41,64 +39,50 @@ class Contents:
     """Digests of the files of this machine. Safe for several threads."""
 
     workspace: Workspace
-    _digests: dict[str, str] = field(default_factory=dict)
-    """What was installed or belongs to an interpreter, which stays the same."""
-    _lock: Lock = field(default_factory=Lock)
+    _installed: dict[Path, str] = field(default_factory=dict)
 
     def identity(self, needs: Needs) -> str:
         """Return a digest of all that a compiler needs. Raises EnvironmentFailure if a
         file is missing or cannot be read.
         """
-        whole = sha256()
         try:
-            for path in needs.files:
-                whole.update(self.digest(path).encode())
+            digests = [self.digest(path) for path in needs.files]
             if needs.python is not None:
-                whole.update(self._of_interpreter(needs.python).encode())
+                records = sorted(packages_of(needs.python))
+                digests.append(self.digest(needs.python.resolve(), *records))
         except OSError as error:
             raise EnvironmentFailure(
                 f"{error.filename} of the compiler cannot be read: {error.strerror}; "
                 "install it again"
             ) from error
-        return whole.hexdigest()[:40]
+        return sha256("".join(digests).encode()).hexdigest()[:40]
 
-    def digest(self, path: Path) -> str:
-        """Return the digest of a file, or of all files below a folder. Raises OSError
-        if there is none, or it cannot be read.
+    def digest(self, *paths: Path) -> str:
+        """Return the digest of files and of all files below folders. Raises OSError if
+        one is missing or cannot be read.
         """
-        if path.parent == self.workspace.home.toolchains:
-            with self._lock, suppress(OSError, ValueError, LookupError, TypeError):
-                if str(path) not in self._digests:
-                    self._digests[str(path)] = _installed_digest(path)
-                return self._digests[str(path)]
         home = self.workspace.home
-        known = json.loads(home.stored("contents", str(path)) or b"{}")
-        whole, now = sha256(), time.time_ns()
-        files: dict[str, Any] = {}
-        for name, state in states(path):
-            entry = known.get(name)
-            if isinstance(entry, list) and entry[:-1] == [*state]:
-                digest = str(entry[-1])
-            else:
-                digest = file_sha256(path / name if name else path)
-            if now - max(state[1:3]) > _COARSEST_TIME:
-                files[name] = [*state, digest]
-            whole.update(f"{name}\0{digest}\0{state[3] & 0o111}\0".encode())
-        if files != known:
+        if paths[0].parent == home.toolchains:
+            with suppress(OSError, ValueError, LookupError, TypeError):
+                if paths[0] not in self._installed:
+                    self._installed[paths[0]] = _installed_digest(paths[0])
+                return self._installed[paths[0]]
+        files = [(path / name, state) for path in paths for name, state in states(path)]
+        key = repr(files)
+        stored = home.stored("contents", key)
+        if stored:
+            return stored.decode()
+        now, whole = time.time_ns(), sha256()
+        for path in paths:
+            for name, state in states(path):
+                digest = file_sha256(path / name)
+                whole.update(f"{name}\0{digest}\0{state[3] & 0o111}\0".encode())
+        is_large = sum(state[0] for _, state in files) > _LARGE
+        is_settled = all(now - max(state[1:3]) > _COARSEST_TIME for _, state in files)
+        if is_large and is_settled:
             with suppress(EnvironmentFailure):  # the home cannot be written
-                home.store("contents", str(path), json.dumps(files).encode())
+                home.store("contents", key, whole.hexdigest().encode())
         return whole.hexdigest()
-
-    def _of_interpreter(self, python: Path) -> str:
-        with self._lock:
-            if str(python) not in self._digests:
-                whole = sha256(file_sha256(python.resolve()).encode())
-                for record in sorted(packages_of(python)):
-                    whole.update(record.parent.name.encode() + b"\0")
-                    with suppress(OSError):  # of a package without one
-                        whole.update(record.read_bytes())
-                self._digests[str(python)] = whole.hexdigest()
-            return self._digests[str(python)]
 
 
 def with_targets(needs: Needs, installs: Path) -> Needs:
@@ -154,14 +138,9 @@ def states(path: Path) -> Iterator[tuple[str, _State]]:
                     yield file[len(str(path)) + 1 :], _state(found)
 
 
-def _state(found: os.stat_result) -> _State:
-    return (
-        found.st_size,
-        found.st_mtime_ns,
-        found.st_ctime_ns,
-        found.st_mode,
-        found.st_ino,
-    )
+def _state(status: os.stat_result) -> _State:
+    times = status.st_mtime_ns, status.st_ctime_ns
+    return status.st_size, *times, status.st_mode, status.st_ino
 
 
 def file_state(paths: Iterable[Path]) -> str:
@@ -181,7 +160,7 @@ def _installed_digest(folder: Path) -> str:
     """Return a digest of a release that this program installed: of its wheel and of the
     names and sizes of its files. Scripts in `bin` have the folder's path in them.
     """
-    manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
+    manifest = manifest_of(folder)
     release = manifest["release"]
     names = [release["distribution"], release["version"], release["sha256"] or ""]
     for name, size in sorted(manifest["files"].items()):

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import threading
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from enum import StrEnum
 from hashlib import blake2b
 from pathlib import Path
 from tempfile import mkdtemp, mkstemp
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from triage.model.errors import EnvironmentFailure, Interrupted
 from triage.model.progress import Progress
@@ -59,24 +58,20 @@ class Home:
         return self.path / "scratch"
 
     def stored(self, kind: str, key: str) -> bytes | None:
-        """Return the text of a key in a small cache; None if there is none, or if its
-        file is damaged or of another key.
-        """
+        """Return the text of a key in a small cache, if there is one."""
         with suppress(OSError):
-            mark, _, text = self._state(kind, key).read_bytes().partition(b"\n")
-            if mark == _mark(key, text):
-                return text
+            return self._state(kind, key).read_bytes()
         return None
 
     def store(self, kind: str, key: str, text: bytes) -> None:
         """Store the text of a key in a small cache. Raises EnvironmentFailure if the
         home cannot be written.
         """
-        content = _mark(key, text) + b"\n" + text
-        save_file(self._state(kind, key), content, f"store {kind}")
+        save_file(self._state(kind, key), text, f"store {kind}")
 
     def _state(self, kind: str, key: str) -> Path:
-        return self.path / "state" / kind / _mark(key, b"").decode()
+        name = blake2b(key.encode("utf-8", "replace"), digest_size=12).hexdigest()
+        return self.path / "state" / kind / name
 
     @property
     def use_lock(self) -> Path:
@@ -216,6 +211,12 @@ def remove_tree(root: Path) -> bool:
     return True
 
 
+def note_use(folder: Path) -> None:
+    """Note that a toolchain is used now: the least recently used is pruned first."""
+    with suppress(OSError):  # the home cannot be written
+        os.utime(folder)
+
+
 def below_here(path: Path) -> Path:
     """Return a path below the current folder as a relative path, and another one as an
     absolute path.
@@ -255,42 +256,21 @@ def lock_file(path: Path, kind: int, stop: threading.Event) -> IO[bytes]:
         OSError: The file system has no locks.
     """
     file = path.open("ab")
-    try:
-        while not _is_locked(file, kind):
+    while True:
+        try:
+            fcntl.flock(file, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if kind & fcntl.LOCK_NB:
+                raise
             pause(stop, _LOCK_TICK)
-    except BaseException:
-        file.close()
-        raise
-    return file
-
-
-def _is_locked(file: IO[bytes], kind: int) -> bool:
-    try:
-        fcntl.flock(file, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        if kind & fcntl.LOCK_NB:
-            raise
-        return False
-    return True
+        else:
+            return file
 
 
 def pause(stop: threading.Event, seconds: float) -> None:
     """Wait. Raises Interrupted if `stop` is set before."""
     if stop.wait(seconds):
         raise Interrupted("stopped")
-
-
-def _mark(key: str, text: bytes) -> bytes:
-    """Return what a text has that is stored under a key, and no other one."""
-    whole = blake2b(key.encode("utf-8", "replace") + b"\0" + text, digest_size=12)
-    return whole.hexdigest().encode()
-
-
-def read_json(path: Path) -> Any:
-    """Return the value in a small cache's file; None if it is missing or damaged."""
-    with suppress(OSError, ValueError, RecursionError):
-        return json.loads(path.read_bytes())
-    return None
 
 
 @dataclass(frozen=True)

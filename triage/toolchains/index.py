@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.version import Version
@@ -37,6 +38,17 @@ _OTHER_PYTHONS = [(3, minor) for minor in range(20, 5, -1)]
 _SECONDS = 30.0  # to read a page
 _PART = 1 << 12  # characters that are parsed between two looks at the clock
 _PUBLIC_INDEX = "https://pypi.org/simple/"
+_VARIABLES = ("TRIAGE_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
+_PIP_SETTING = "^global.index-url='(.*)'$"
+# Where pip may have settings. Asking it takes longer than a small compile.
+_PIP_FILES = (
+    "~/.pip/pip.conf",
+    "~/.config/pip/pip.conf",
+    "~/Library/Application Support/pip/pip.conf",
+    "/etc/pip.conf",
+    "/etc/xdg/pip/pip.conf",
+    f"{sys.prefix}/pip.conf",
+)
 _ADVICE = (
     "Installed releases and `path:DIR` work without it; set TRIAGE_INDEX_URL to "
     "another index"
@@ -75,17 +87,17 @@ def index_url() -> Address:
     """Return the index that the user's settings name: a variable, then pip's. If they
     name none, return the public index.
     """
-    names = ("TRIAGE_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
-    named = next(filter(None, map(os.environ.get, names)), None)
-    return Address(named or _index_of_pip() or _PUBLIC_INDEX)
-
-
-def _index_of_pip() -> str:
-    """Return the index that pip's settings files name; nothing without pip."""
-    asking = [sys.executable, "-m", "pip", "config", "list"]
-    answer = capture(asking, _SECONDS, seal=None, purpose=Purpose.INSTALL)
-    named = re.search("^global.index-url='(.*)'$", answer.stdout.text, re.MULTILINE)
-    return named[1] if named else ""
+    for name in _VARIABLES:
+        if os.environ.get(name):
+            return Address(os.environ[name])
+    files = (os.environ.get("PIP_CONFIG_FILE", ""), *_PIP_FILES)
+    if any(Path(file).expanduser().is_file() for file in files):
+        asking = [sys.executable, "-m", "pip", "config", "list"]
+        answer = capture(asking, _SECONDS, seal=None, purpose=Purpose.INSTALL)
+        named = re.search(_PIP_SETTING, answer.stdout.text, re.MULTILINE)
+        if named:
+            return Address(named[1])
+    return Address(_PUBLIC_INDEX)
 
 
 @dataclass(frozen=True)
@@ -113,36 +125,28 @@ class Index:
         """Return all versions with a wheel for this platform, the oldest first. Yanked
         versions and pre-releases are included.
 
-        Args:
-            distribution: The name of the package.
-            pythons: The Python versions whose wheels are preferred, the best first
-                (default: this program's).
+        `pythons` are the Python versions whose wheels are preferred, the best first
+        (default: this program's).
 
         Raises EnvironmentFailure if the index does not have the package, or cannot be
         read.
         """
-        key = (distribution, tuple(pythons))
-        if key not in self._answers:
-            self._answers[key] = tuple(self._listed(distribution, pythons))
-        return self._answers[key]
-
-    def _listed(
-        self, distribution: str, pythons: Sequence[PythonVersion]
-    ) -> list[Release]:
         from packaging.utils import canonicalize_name
         from pypi_simple import ACCEPT_JSON_PREFERRED
 
-        page, shown, advice = self.url, str(self.url), ""
+        key = (distribution, tuple(pythons))
+        if key in self._answers:
+            return self._answers[key]
+        address, shown, advice = self.url, str(self.url), ""
         if not self.is_page:
             index = self.url.full.rstrip("/")
-            page = Address(f"{index}/{canonicalize_name(distribution)}/")
+            address = Address(f"{index}/{canonicalize_name(distribution)}/")
             shown, advice = f"the package index {self.url}", f". {_ADVICE}"
         try:
-            web = Web(self.workspace, tries=2)
-            answer = web.get(page, accept=ACCEPT_JSON_PREFERRED)
+            answer = Web(self.workspace).page(address, ACCEPT_JSON_PREFERRED)
             kind = answer.headers.get("Content-Type", "html")
             wheels = _wheels(answer.url, kind, answer.content, distribution)
-            return _one_of_each(wheels, distribution, pythons, nightly=self.nightly)
+            self._answers[key] = self._best_of_each(wheels, distribution, pythons)
         except (Interrupted, BadInput):
             raise
         except Exception as error:  # the parsers of HTML raise more than they document
@@ -150,6 +154,67 @@ class Index:
             raise EnvironmentFailure(
                 f"cannot read {shown}: {reason[:300]}{advice}"
             ) from error
+        return self._answers[key]
+
+    def _best_of_each(
+        self,
+        packages: Iterable[DistributionPackage],
+        distribution: str,
+        pythons: Sequence[PythonVersion],
+    ) -> tuple[Release, ...]:
+        """Return one wheel of each version for this platform, the oldest version first.
+
+        By default, the wheel for this program's Python is preferred: a native compiler
+        is the same in all wheels, but an importer written in Python runs only there.
+        """
+        from packaging.utils import canonicalize_name, parse_wheel_filename
+
+        ranked = (*(pythons or [sys.version_info[:2]]), *_OTHER_PYTHONS)
+        best: dict[Version, tuple[int, Release]] = {}
+        for package in packages:
+            try:
+                name, version, _, tags = parse_wheel_filename(package.filename)
+                rank = _rank(package, tags, ranked)
+            except ValueError:  # the name or the bounds cannot be read
+                continue
+            wanted = name == canonicalize_name(distribution)
+            if not wanted or rank is None or not _ADDRESS.fullmatch(package.url):
+                continue
+            if version not in best or rank < best[version][0]:
+                python = "{}.{}".format(*ranked[rank])
+                release = self._release(package, distribution, version, python)
+                best[version] = (rank, release)
+        return tuple(best[version][1] for version in sorted(best))
+
+    def _release(
+        self,
+        package: DistributionPackage,
+        distribution: str,
+        version: Version,
+        python: str,
+    ) -> Release:
+        """Raises ValueError if the announced SHA-256 is not one, because it becomes a
+        part of a folder's name.
+        """
+        from triage.git_history.repository import day_in
+
+        digest = (package.digests or {}).get("sha256", "").lower() or None
+        if digest and not _SHA256.fullmatch(digest):
+            raise ValueError(f"the sha256 of {package.filename} is {digest[:80]!r}")
+        day = day_in(str(version)) if self.nightly else None
+        if day is None and package.upload_time:
+            day = package.upload_time.date().isoformat()
+        return Release(
+            distribution,
+            str(version),
+            package.filename,
+            python,
+            digest,
+            day,
+            package.is_yanked,
+            Address(package.url),
+            self.nightly,
+        )
 
 
 def _wheels(
@@ -184,77 +249,20 @@ def _in_time(text: str) -> Iterator[str]:
         yield text[begin : begin + _PART]
 
 
-def wheels_named(names: Iterable[str], distribution: str) -> list[Release]:
-    """Return the wheels of `distribution` for this platform among file names, the
-    oldest version first.
-    """
-    from pypi_simple import DistributionPackage
-
-    packages = [
-        DistributionPackage.from_json_data(
-            {"filename": name, "url": "https://localhost/", "hashes": {}}
-        )
-        for name in names
-        if _WHEEL.fullmatch(name)
-    ]
-    return _one_of_each(packages, distribution)
-
-
-def _one_of_each(
-    packages: Iterable[DistributionPackage],
-    distribution: str,
-    pythons: Sequence[PythonVersion] = (),
-    *,
-    nightly: bool = False,
-) -> list[Release]:
-    """Return one wheel of each version for this platform, the oldest version first.
-
-    By default, the wheel for this program's Python is preferred: a native compiler is
-    the same in all wheels, but an importer written in Python runs only there.
-    """
+def _rank(
+    package: DistributionPackage,
+    tags: Iterable[Tag],
+    pythons: Sequence[PythonVersion],
+) -> int | None:
+    """Return the index of the first version of Python that a wheel is for, if any."""
     from packaging.specifiers import SpecifierSet
-    from packaging.utils import canonicalize_name, parse_wheel_filename
 
-    from triage.git_history.repository import day_in
-
-    ranked = (*(pythons or [sys.version_info[:2]]), *_OTHER_PYTHONS)
-    best: dict[Version, tuple[int, Release]] = {}
-    for package in packages:
-        try:
-            name, version, _, tags = parse_wheel_filename(package.filename)
-            bounds = SpecifierSet(package.requires_python or "")
-        except ValueError:  # of both parsers
-            continue
-        wanted = name == canonicalize_name(distribution)
-        if not wanted or not _ADDRESS.fullmatch(package.url):
-            continue
-        fitting = (
-            python
-            for python in ranked
-            if bounds.contains("{}.{}.99".format(*python))
-            and not tags.isdisjoint(_tags_of(python))
-        )
-        python = next(fitting, None)
-        if python is None:
-            continue
-        day = day_in(str(version)) if nightly else None
-        if day is None and package.upload_time:
-            day = package.upload_time.date().isoformat()
-        release = Release(
-            distribution,
-            version=str(version),
-            wheel=package.filename,
-            python="{}.{}".format(*python),
-            sha256=_digest_of(package),
-            date=day,
-            yanked=package.is_yanked,
-            url=Address(package.url),
-            nightly=nightly,
-        )
-        rank = ranked.index(python)
-        if version not in best or rank < best[version][0]:
-            best[version] = (rank, release)
-    return [best[version][1] for version in sorted(best)]
+    bounds = SpecifierSet(package.requires_python or "")
+    for rank, python in enumerate(pythons):
+        fits = not _tags_of(python).isdisjoint(tags)
+        if fits and bounds.contains("{}.{}.99".format(*python)):
+            return rank
+    return None
 
 
 @cache
@@ -263,13 +271,3 @@ def _tags_of(python: PythonVersion) -> frozenset[Tag]:
     from packaging.tags import compatible_tags, cpython_tags
 
     return frozenset((*cpython_tags(python), *compatible_tags(python)))
-
-
-def _digest_of(package: DistributionPackage) -> str | None:
-    """Return the announced SHA-256, if there is one. Raises ValueError if it is not
-    one, because it becomes a part of a folder's name.
-    """
-    digest = (package.digests or {}).get("sha256", "").lower()
-    if digest and not _SHA256.fullmatch(digest):
-        raise ValueError(f"the sha256 of {package.filename} is {digest[:80]!r}")
-    return digest or None

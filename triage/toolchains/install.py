@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 from packaging.version import Version
 
@@ -24,7 +25,7 @@ from triage.compilers.interpreters import (
     version_of,
     versions,
 )
-from triage.model.address import Address, without_secrets
+from triage.model.address import without_secrets
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.model.execution import Ending
 from triage.processes.containment import Purpose
@@ -33,7 +34,6 @@ from triage.toolchains.home import (
     Workspace,
     disk_errors,
     lock_file,
-    read_json,
     remove_tree,
     write_whole,
 )
@@ -42,7 +42,6 @@ from triage.toolchains.web import host_of, network_seconds
 
 # Is written last into each install: its release, and the sizes of its files.
 MANIFEST = "toolchain.json"
-USE = ".used"  # is touched when the toolchain is used
 PLAIN_WHEEL = Wheel()
 _TIMEOUT = 3600.0  # seconds of one run of uv; a slow network may need them
 # Packages that are released together are uploaded within this time.
@@ -56,6 +55,86 @@ _PERMANENT = re.compile(
     re.IGNORECASE,
 )
 _CHATTER = re.compile("warning|using|resolved|downloading|creating", re.IGNORECASE)
+
+
+def fill_folder(
+    workspace: Workspace,
+    name: str,
+    action: str,
+    fill: Callable[[Path, Path], Release | None],
+) -> Path:
+    """Return the folder `name` of the installed toolchains. Fill it first if it is
+    missing or damaged. Other processes that need the same folder wait.
+
+    Args:
+        workspace: Has the toolchains.
+        name: The name of the folder.
+        action: What messages call this, such as `install numba 0.61.0`.
+        fill: Called as fill(folder, scratch). It puts files into the folder, and may
+            use `scratch`, which is removed. It returns the release that it installs,
+            if it is one. If it raises, no files are left.
+    """
+    folder = workspace.home.toolchains / name
+    scratch = folder.with_name(f".{name}")
+    if is_intact(folder):
+        return folder
+    workspace.refuse_if_dry(action)
+    with disk_errors(action), workspace.progress.task(action):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock = folder.with_name(f".{name}.lock")
+        with lock_file(lock, fcntl.LOCK_EX, workspace.stop):
+            if is_intact(folder):  # another process did it while this one waited
+                return folder
+            try:
+                for path in (folder, scratch):
+                    remove_tree(path)
+                    path.mkdir()
+                release = fill(folder, scratch)
+                manifest = {
+                    "folder": name,
+                    "release": asdict(release) if release else None,
+                    "files": _sizes(folder),
+                }
+                write_whole(folder / MANIFEST, json.dumps(manifest))
+            except BaseException:
+                remove_tree(folder)
+                raise
+            finally:
+                remove_tree(scratch)
+    return folder
+
+
+def manifest_of(folder: Path) -> dict[str, Any]:
+    """Return the manifest of an install. Raises OSError or ValueError if it is missing
+    or damaged.
+    """
+    manifest = json.loads((folder / MANIFEST).read_bytes())
+    if not isinstance(manifest, dict) or manifest.get("folder") != folder.name:
+        raise ValueError(f"{folder} has not its own manifest")
+    return manifest
+
+
+def is_intact(folder: Path) -> bool:
+    """Return whether an install is complete: it has the manifest of this folder, and
+    every file has the size that it was installed with.
+    """
+    try:
+        sizes = manifest_of(folder)["files"]
+        for name, size in sizes.items():
+            if os.stat(f"{folder}/{name}").st_size != size:  # noqa: PTH116 - is faster
+                return False
+    except (OSError, ValueError, LookupError, AttributeError, RecursionError):
+        return False
+    return bool(sizes)
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    """Return the size of each file, without those that Python writes when it runs."""
+    return {
+        str(path.relative_to(folder)): path.stat().st_size
+        for path in folder.rglob("*")
+        if "__pycache__" not in path.parts and path.is_file()
+    }
 
 
 @dataclass(frozen=True)
@@ -90,13 +169,11 @@ class Package:
         `version`, return only releases of this version.
         """
         releases = []
-        pattern = f"{self._prefix}-[0-9]*/{MANIFEST}"
-        for manifest in self.workspace.home.toolchains.glob(pattern):
-            with suppress(TypeError, LookupError):  # it is damaged
-                release = Release(**read_json(manifest)["release"])
+        for folder in self.workspace.home.toolchains.glob(f"{self._prefix}-[0-9]*"):
+            with suppress(OSError, ValueError, TypeError, LookupError):  # damaged
+                release = Release(**manifest_of(folder)["release"])
                 is_wanted = not version or Version(release.version) == Version(version)
-                is_there = self.folder(release) == manifest.parent
-                if is_wanted and is_there and is_intact(manifest.parent):
+                if is_wanted and self.folder(release) == folder and is_intact(folder):
                     releases.append(release)
         return sorted(releases, key=lambda release: Version(release.version))
 
@@ -122,23 +199,22 @@ class Package:
                 interpreter here runs it, or its dependencies conflict.
         """
         name = f"{release.distribution} {release.version}"
-        wheel = f"{release.distribution} @ {release.url.full}"
-        if release.sha256:
-            wheel += f" --hash=sha256:{release.sha256}"
 
-        def fill(root: Path, scratch: Path) -> Release:
-            host = host_of(release.url)
-            uv = Uv(
-                self.workspace, f"{name} from {host}", root, scratch, self.index.url
-            )
+        def fill(folder: Path, scratch: Path) -> Release:
             python = interpreter(version_of(release.python))
             if python is None and self.packaging != PLAIN_WHEEL:
                 raise Unobtainable(
                     f"{name} needs Python {release.python}, which is not installed here"
                 )
+            wheel = f"{release.distribution} @ {release.url.full}"
+            if release.sha256:
+                wheel += f" --hash=sha256:{release.sha256}"
+            uv = Uv(
+                self, folder, scratch, f"install {name} from {host_of(release.url)}"
+            )
             if python and isinstance(self.packaging, Environment):
                 companions = self.packaging.companions_of(release.version)
-                uv.environment(python, [wheel, *companions], release.date)
+                uv.make_environment(python, [wheel, *companions], release.date)
             else:
                 uv.unpack(wheel, release.python)
             return release
@@ -164,93 +240,13 @@ class Package:
             is_patch = other < wanted and other.release[:2] == wanted.release[:2]
             return other == wanted or (is_patch and not wanted.is_prerelease)
 
-        releases = package.installed(version) or [
-            each for each in package.listed() if not each.yanked and fits(each)
-        ]
+        releases = package.installed(version)
+        if not releases:
+            listed = [each for each in package.listed() if not each.yanked]
+            releases = list(filter(fits, listed))
         if not releases:
             raise Unobtainable(f"there is no {name} {version} at {self.index.url}")
         return package.install(releases[-1])
-
-
-def is_intact(folder: Path) -> bool:
-    """Return whether an install is complete: it has the manifest of this folder, and
-    every file has the size that it was installed with.
-    """
-    with suppress(OSError, TypeError, LookupError, AttributeError):
-        manifest = read_json(folder / MANIFEST)
-        if manifest.get("folder", folder.name) != folder.name:
-            return False
-        for name, size in manifest["files"].items():
-            if os.stat(f"{folder}/{name}").st_size != size:  # noqa: PTH116 - is faster
-                return False
-        return bool(manifest["files"])
-    return False
-
-
-def _sizes(folder: Path) -> dict[str, int]:
-    """Return the size of each file, without those that Python writes when it runs."""
-    return {
-        str(path.relative_to(folder)): path.stat().st_size
-        for path in folder.rglob("*")
-        if "__pycache__" not in path.parts and path.is_file()
-    }
-
-
-def fill_folder(
-    workspace: Workspace,
-    name: str,
-    action: str,
-    fill: Callable[[Path, Path], Release | None],
-) -> Path:
-    """Return the folder `name` of the installed toolchains. Fill it first if it is
-    missing or damaged. Other processes that need the same folder wait.
-
-    Args:
-        workspace: Has the toolchains.
-        name: The name of the folder.
-        action: What messages call this, such as `install numba 0.61.0`.
-        fill: Called as fill(folder, scratch). It puts files into the folder, and may
-            use `scratch`, which is removed. It returns the release that it installs,
-            if it is one. If it raises, no files are left.
-    """
-    toolchains = workspace.home.toolchains
-    folder, scratch = toolchains / name, toolchains / f".{name}"
-    if is_intact(folder):
-        return folder
-    workspace.refuse_if_dry(action)
-    with disk_errors(action), workspace.progress.task(action):
-        toolchains.mkdir(parents=True, exist_ok=True)
-        lock = toolchains / f".{name}.lock"
-        with lock_file(lock, fcntl.LOCK_EX, workspace.stop):
-            if is_intact(folder):  # another process did it while this one waited
-                return folder
-            try:
-                for path in (folder, scratch):
-                    remove_tree(path)
-                    path.mkdir()
-                release = fill(folder, scratch)
-                manifest = {
-                    "folder": name,
-                    "release": asdict(release) if release else None,
-                    "files": _sizes(folder),
-                }
-                write_whole(folder / MANIFEST, json.dumps(manifest))
-            except BaseException:
-                remove_tree(folder)
-                raise
-            finally:
-                remove_tree(scratch)
-    return folder
-
-
-def bytes_below(folder: Path) -> int:
-    """Return the bytes of all files in a folder, which others may change meanwhile."""
-    total = 0
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):  # removed meanwhile
-                total += (Path(parent) / name).lstat().st_size
-    return total
 
 
 @dataclass(frozen=True)
@@ -261,32 +257,28 @@ class Uv:
     EnvironmentFailure if it fails for another one.
     """
 
-    workspace: Workspace
-    what: str
-    """What messages say that it installs."""
-    root: Path
-    """The new folder."""
+    package: Package
+    folder: Path
     scratch: Path
-    """A folder for files that are not needed later."""
-    index: Address | None = None
-    """The default index (None: that of uv's settings)."""
+    action: str
+    """What messages call this."""
 
     def unpack(self, requirement: str, python: str) -> None:
         """Install one wheel without its dependencies. `python` is the version of Python
         that the wheel is for.
         """
-        target = ("--no-deps", "--target", str(self.root), "--python-version", python)
+        target = ("--no-deps", "--target", str(self.folder), "--python-version", python)
         self._pip([requirement], *target)
 
-    def environment(
+    def make_environment(
         self, python: Path, requirements: Sequence[str], day: str | None
     ) -> None:
         """Make the folder a virtual environment with some packages, and with the
         dependencies that were current on a day, if it is known.
         """
         options = ("--relocatable", "--no-project", "--no-config", "--clear")
-        self._run("venv", *options, f"--python={python}", str(self.root))
-        into = ("--python", str(self.root / "bin" / "python"))
+        self._run("venv", *options, f"--python={python}", str(self.folder))
+        into = ("--python", str(self.folder / "bin" / "python"))
         if day is not None:
             until = date.fromisoformat(day) + _UPLOADED_WITHIN
             # uv leaves out files for which an index has no date. Then today's
@@ -298,26 +290,32 @@ class Uv:
         self._pip(requirements, *into)
 
     def _pip(self, requirements: Sequence[str], *target: str) -> None:
-        listed = self.scratch / "requirements.txt"
-        listed.touch(0o600)  # addresses may have a password
-        listed.write_text("".join(f"{line}\n" for line in requirements))
-        # uv links files from its cache. The cache is removed with the scratch folder,
-        # so that damage to an install damages no copy that others are made from, and
-        # pruning frees the space.
+        # Other users can read the words of a process; addresses may have a password.
+        data = "".join(f"{line}\n" for line in requirements)
+        # uv links files from its cache. It goes with the scratch folder, so that damage
+        # to an install damages no other one, and pruning frees the space.
         cache = f"--cache-dir={self.scratch / 'cache'}"
-        words = ("--only-binary=:all:", cache, *target, "-r", str(listed))
-        self._run("pip", "install", *words)
+        words = ("--only-binary=:all:", cache, *target, "-r", "-")
+        self._run("pip", "install", *words, data=data)
 
-    def _run(self, *words: str) -> None:
+    def _run(self, *words: str, data: str = "") -> None:
+        # An index of nightlies does not have their dependencies, which come from the
+        # usual index.
+        usual, index = index_url().full, self.package.index.url.full
+        indexes = {"UV_DEFAULT_INDEX": usual}
+        if index != usual:
+            indexes["UV_INDEX"] = index
         timeout = network_seconds() or _TIMEOUT
+        workspace = self.package.workspace
         execution = run(
             [uv_program(), *words, "--no-progress", "--color=never"],
             unlimited(timeout),
             self.scratch,
             seal=None,
             purpose=Purpose.INSTALL,
-            env=self._indexes(),  # other users cannot see a password in it
-            stop=self.workspace.stop,
+            env=indexes,
+            data=data.encode(),
+            stop=workspace.stop,
         )
         if execution.ok:
             return
@@ -325,18 +323,7 @@ class Uv:
         if execution.ending is Ending.TIMED_OUT:
             reason = f"it takes more than {timeout:.0f} s"
         kind = Unobtainable if _PERMANENT.search(reason) else EnvironmentFailure
-        raise kind(f"cannot install {self.what}: {reason}")
-
-    def _indexes(self) -> dict[str, str]:
-        """Return variables that set uv's indexes. An index of nightlies does not have
-        their dependencies, which come from the usual index.
-        """
-        if not self.index:
-            return {}
-        usual, indexes = index_url(), {"UV_INDEX": self.index.full}
-        if self.index.full == usual.full:
-            indexes = {}
-        return {"UV_DEFAULT_INDEX": usual.full, **indexes}
+        raise kind(f"cannot {self.action}: {reason}")
 
 
 def _reason(log: str) -> str:
@@ -347,3 +334,13 @@ def _reason(log: str) -> str:
         if line.strip() and not _CHATTER.match(line.strip())
     ]
     return "; ".join(lines[-6:])[:600] or "uv gave no reason"
+
+
+def bytes_below(folder: Path) -> int:
+    """Return the bytes of all files in a folder, which others may change meanwhile."""
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):  # removed meanwhile
+                total += (Path(parent) / name).lstat().st_size
+    return total

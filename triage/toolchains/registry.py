@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -13,27 +12,16 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from triage.compilers.base import (
-    Compiler,
-    Description,
-    Needs,
-    Packaging,
-)
+from triage.compilers.base import Compiler, Description, Needs, Packaging
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.model.progress import Progress
 from triage.model.revision import FamilyRef, Revision, Toolchain, ToolchainKind
 from triage.processes.sealing import Seal
 from triage.recipes.values import parse_version
 from triage.toolchains.contents import Contents, file_state, readable, with_targets
-from triage.toolchains.home import Home, Workspace
+from triage.toolchains.home import Home, Workspace, note_use
 from triage.toolchains.index import Index, Release
-from triage.toolchains.install import (
-    MANIFEST,
-    PLAIN_WHEEL,
-    USE,
-    Package,
-    is_intact,
-)
+from triage.toolchains.install import Package, is_intact
 
 _FORMS = (
     "`3.13.0`, `latest`, `previous`, `installed`, `2025-06-04`, "
@@ -54,34 +42,29 @@ def is_day(text: str) -> bool:
 
 
 def parse_rev(text: str) -> tuple[str, str]:
-    """Split a revision (REV) without a family into its kind and its value.
+    """Split a revision (REV) without a family into its kind and its value. Raises
+    BadInput if the text is not a revision.
 
-    >>> parse_rev("nightly:2025-06-04")
-    ('nightly', '2025-06-04')
-
-    Returns:
-        The kind: `version`, `latest`, `previous`, `installed`, `path`, `nightly` or
-            `date`. The value: a version, a path, a day, or "".
-
-    Raises:
-        BadInput: The text is not a revision.
+    >>> parse_rev("nightly:2025-06-04"), parse_rev("latest")
+    (('nightly', '2025-06-04'), ('latest', ''))
+    >>> parse_rev("2025-06-04"), parse_rev("v3.2")
+    (('date', '2025-06-04'), ('version', '3.2'))
     """
+    kind, _, value = text.partition(":")
+    version = parse_version(text) if re.match(r"v?\d", text) else None
     if is_day(text):
         return "date", text
-    kind, _, value = text.partition(":")
-    if kind in ("path", "nightly") and value:
-        return kind, value
+    if version:
+        return "version", str(version)
     if text in ("latest", "previous", "installed"):
         return text, ""
+    if kind in ("path", "nightly") and value:
+        return kind, value
     if kind == "commit":
         raise BadInput(
             f"{text!r}: a commit needs a clone, which `bisect` and `suspects` take "
             f"with --repo; use {_FORMS}"
         )
-    if re.match(r"v?\d", text):
-        version = parse_version(text)
-        if version:
-            return "version", str(version)
     hint = f" (for a folder write `path:{text}`)" if Path(text).exists() else ""
     raise BadInput(f"{text!r} is not a revision: write {_FORMS}{hint}")
 
@@ -177,7 +160,9 @@ class ToolchainRegistry:
         self._compilers = compilers
         self._obtained: dict[tuple[str, str], tuple[ToolchainRef, Toolchain]] = {}
         self._companions: dict[tuple[str, str], Path] = {}
-        self._packages: dict[str, Package] = {}
+        self._nightly_packages: dict[str, Package] = {}
+
+    # What there is
 
     def releases(self, family: str) -> tuple[ToolchainRef, ...]:
         """Return the family's stable releases, oldest first. Without a network, return
@@ -198,13 +183,12 @@ class ToolchainRegistry:
         """Return all stable releases in the index, oldest first. Raises
         EnvironmentFailure if it cannot be read.
         """
-        releases = self._releases(family).listed()
-        return tuple(_ref(family, release) for release in releases if release.is_stable)
+        refs = _refs(family, self._releases(family).listed())
+        return tuple(ref for ref in refs if ref.is_stable)
 
     def installed_releases(self, family: str) -> tuple[ToolchainRef, ...]:
         """Return the family's installed releases, oldest first, without a network."""
-        releases = self._releases(family).installed()
-        return tuple(_ref(family, release) for release in releases)
+        return _refs(family, self._releases(family).installed())
 
     def nightlies(self, family: str) -> tuple[ToolchainRef, ...]:
         """Return the family's nightlies, oldest first.
@@ -213,7 +197,7 @@ class ToolchainRegistry:
             BadInput: the family has none.
             EnvironmentFailure: their page cannot be read.
         """
-        return tuple(_ref(family, each) for each in self._nightlies(family).listed())
+        return _refs(family, self._nightlies(family).listed())
 
     def neighbours(self, ref: ToolchainRef) -> list[ToolchainRef]:
         """Return the release before a toolchain and the one after it, if there are
@@ -230,12 +214,10 @@ class ToolchainRegistry:
         """
         named: list[ToolchainRef] = []
         for text in texts:
-            for rev in dict.fromkeys((text, text.removeprefix("nightly:"))):
-                try:
-                    named.append(self.resolve(recorded_rev(rev), family))
-                    break
-                except (BadInput, EnvironmentFailure) as error:
-                    self.workspace.progress.note(f"{rev} is reported: {error}")
+            try:
+                named.append(self.resolve(recorded_rev(text), family))
+            except (BadInput, EnvironmentFailure) as error:
+                self.workspace.progress.note(f"{text} is reported: {error}")
         around = [near for ref in named for near in self.neighbours(ref)]
         return list({ref.revision.name: ref for ref in (*named, *around)}.values())
 
@@ -244,10 +226,8 @@ class ToolchainRegistry:
     ) -> tuple[ToolchainRef, ...]:
         """Return the releases from one to another, both included."""
         releases = self.releases(family)
-        first, last = (
-            self.resolve(text, family) if text else end
-            for text, end in ((since, releases[0]), (until, releases[-1]))
-        )
+        first = self.resolve(since, family) if since else releases[0]
+        last = self.resolve(until, family) if until else releases[-1]
         if not (first.release and last.release):
             raise BadInput("both ends of a range of releases must be releases")
         chosen = [
@@ -256,6 +236,14 @@ class ToolchainRegistry:
         if not chosen:
             raise BadInput(f"there is no release of {family} from {since} to {until}")
         return tuple(chosen)
+
+    def is_installed(self, ref: ToolchainRef) -> bool:
+        """Return whether obtaining the toolchain needs no download and no build."""
+        if ref.release is None:
+            return ref.bring is None
+        return is_intact(self._package(ref).folder(ref.release))
+
+    # From a text to a reference
 
     def resolve(self, text: str, family: str) -> ToolchainRef:
         """Return the toolchain that a REV such as `3.4.0` or `iree:3.4.0` stands for.
@@ -317,13 +305,11 @@ class ToolchainRegistry:
         return newest
 
     def _at_version(self, family: str, text: str) -> ToolchainRef:
-        releases, wanted = self._releases(family), Version(text)
+        package, wanted = self._releases(family), Version(text)
         # Asking the index takes longer than a small compile, so installs come first.
-        # Nightlies are plain wheels.
-        for package in (releases, replace(releases, packaging=PLAIN_WHEEL)):
-            for release in package.installed(text):
-                return _ref(family, release)
-        refs = [_ref(family, release) for release in releases.listed()]
+        for ref in _refs(family, package.installed(text)):
+            return ref
+        refs = _refs(family, package.listed())
         nightlies: tuple[ToolchainRef, ...] = ()
         if wanted.is_prerelease:  # reports name nightlies by their versions
             with suppress(BadInput, EnvironmentFailure):
@@ -331,37 +317,13 @@ class ToolchainRegistry:
         for ref in (*refs, *nightlies):
             if ref.version == wanted:
                 return ref
-        after = bisect_left(refs, wanted, key=lambda ref: ref.version)
-        near = [ref.revision.name for ref in refs[max(0, after - 1) : after + 1]]
+        older = [ref.revision.name for ref in refs if ref.version < wanted]
+        newer = [ref.revision.name for ref in refs if ref.version > wanted]
+        near = " and ".join([*older[-1:], *newer[:1]]) or "none"
         raise EnvironmentFailure(
-            f"{releases.distribution} has no release {text} for this platform; the "
-            f"nearest are {' and '.join(near) or 'none'}"
+            f"{package.distribution} has no release {text} for this platform; the "
+            f"nearest are {near}"
         )
-
-    def _releases(self, family: str) -> Package:
-        compiler = self._compiler(family)
-        return Package(
-            self.workspace, compiler.distribution, self.index, compiler.packaging
-        )
-
-    def _nightlies(self, family: str) -> Package:
-        """Return the nightlies that the project file in the current folder names, or
-        else the project file that comes with triage.
-        """
-        if family not in self._packages:
-            # slow to import
-            from triage.toolchains.sources.project import FILE, find_project
-
-            project = find_project(family, Path())
-            if project.nightlies is None:
-                raise BadInput(f"{project.name} has no nightlies: add them to {FILE}")
-            self._packages[family] = project.nightlies.package(
-                self.workspace, project.distribution, self.packaging(family)
-            )
-        return self._packages[family]
-
-    def _package(self, ref: ToolchainRef) -> Package:
-        return (self._nightlies if ref.is_nightly else self._releases)(ref.family)
 
     def _next_to_program(self, family: str) -> ToolchainRef:
         """Return the compiler in this program's own Python environment, or else the
@@ -381,6 +343,40 @@ class ToolchainRegistry:
             f"{distribution or family} is not installed; name a toolchain, such as -t "
             f"{family}:latest"
         )
+
+    # From a reference to a compiler
+
+    def obtain(self, ref: ToolchainRef) -> Toolchain:
+        """Return the toolchain. Install it if it is missing. Raises EnvironmentFailure
+        if it cannot be obtained, or does not run.
+        """
+        key = (ref.family, ref.revision.name)
+        if key not in self._obtained:
+            self._obtained.setdefault(key, (ref, self._obtain(ref)))
+        return self._obtained[key][1]
+
+    def ref_of(self, toolchain: Toolchain) -> ToolchainRef | None:
+        """Return the reference by which a toolchain was obtained."""
+        key = (toolchain.family, toolchain.revision.name)
+        return self._obtained[key][0] if key in self._obtained else None
+
+    def revision(self, ref: ToolchainRef) -> Revision:
+        """Return the revision. After its toolchain was obtained, it has the commit and
+        the date that the toolchain reports.
+        """
+        key = (ref.family, ref.revision.name)
+        return (
+            self._obtained[key][1].revision if key in self._obtained else ref.revision
+        )
+
+    def reported_commit(self, family: str, root: Path) -> str | None:
+        """Return the commit that the compiler in a folder reports, if any."""
+        compiler = self._compiler(family)
+        program = compiler.locate(root)
+        if program is None:
+            return None
+        needs = self._needs(compiler, root, program)
+        return self._describe(compiler, program, needs)[1].commit
 
     def runtime(self, toolchain: Toolchain, package: str) -> Path:
         """Return the folder of a package that belongs to an obtained toolchain's
@@ -402,52 +398,15 @@ class ToolchainRegistry:
                 root = self._package(ref).companion(package, ref.release.version)
             elif ref.bring:
                 root = ref.bring(package)
-            _note_use(root)
+            note_use(root)
             self._companions[key] = root
         return self._companions[key]
-
-    def obtain(self, ref: ToolchainRef) -> Toolchain:
-        """Return the toolchain. Install it if it is missing. Raises EnvironmentFailure
-        if it cannot be obtained, or does not run.
-        """
-        key = (ref.family, ref.revision.name)
-        if key not in self._obtained:
-            self._obtained.setdefault(key, (ref, self._obtain(ref)))
-        return self._obtained[key][1]
-
-    def ref_of(self, toolchain: Toolchain) -> ToolchainRef | None:
-        """Return the reference by which a toolchain was obtained."""
-        known = self._obtained.get((toolchain.family, toolchain.revision.name))
-        return known[0] if known else None
-
-    def revision(self, ref: ToolchainRef) -> Revision:
-        """Return the revision. After its toolchain was obtained, it has the commit and
-        the date that the toolchain reports.
-        """
-        known = self._obtained.get((ref.family, ref.revision.name))
-        return known[1].revision if known else ref.revision
-
-    def reported_commit(self, family: str, root: Path) -> str | None:
-        """Return the commit that the compiler in a folder reports, if any."""
-        compiler = self._compiler(family)
-        program = compiler.locate(root)
-        if program is None:
-            return None
-        needs = self._needs(compiler, root, program)
-        return self._describe(compiler, program, needs)[1].commit
-
-    def is_installed(self, ref: ToolchainRef) -> bool:
-        """Return whether obtaining the toolchain needs no download and no build."""
-        if ref.release is None:
-            return ref.bring is None
-        return is_intact(self._package(ref).folder(ref.release))
 
     def _obtain(self, ref: ToolchainRef) -> Toolchain:
         compiler = self._compiler(ref.family)
         root = self._root(ref, compiler)
         if not root.exists():
             raise EnvironmentFailure(f"{root} does not exist")
-        _note_use(root)
         program = compiler.locate(root)
         if program is None:
             raise EnvironmentFailure(
@@ -476,6 +435,19 @@ class ToolchainRegistry:
             state,
         )
 
+    def _root(self, ref: ToolchainRef, compiler: Compiler) -> Path:
+        if ref.release is not None:
+            reason = compiler.unsupported(ref.release.version)
+            if reason is not None:
+                raise Unobtainable(reason)
+            root = self._package(ref).install(ref.release)
+        elif ref.bring:
+            root = ref.bring()
+        else:
+            return ref.path or Path()
+        note_use(root)
+        return root
+
     def _needs(self, compiler: Compiler, root: Path, program: Path) -> Needs:
         return with_targets(compiler.needs(root, program), self.home.toolchains)
 
@@ -487,26 +459,18 @@ class ToolchainRegistry:
         """
         from pydantic import TypeAdapter  # slow to import
 
-        adapter = TypeAdapter(Description)
         identity = self.contents.identity(needs)
+        adapter = TypeAdapter(Description)
         key = f"{compiler.name} {identity}"
-        known = self.home.stored("capabilities", key)
-        with suppress(ValueError):  # of another version of triage
-            if known is not None:
-                return identity, adapter.validate_json(known)
+        stored = self.home.stored("capabilities", key)
+        if stored is not None:
+            with suppress(ValueError):  # of another version of triage
+                return identity, adapter.validate_json(stored)
         description = compiler.describe(program, Seal(readable(needs)))
         self.home.store("capabilities", key, adapter.dump_json(description))
         return identity, description
 
-    def _root(self, ref: ToolchainRef, compiler: Compiler) -> Path:
-        if ref.release is not None:
-            reason = compiler.unsupported(ref.release.version)
-            if reason is not None:
-                raise Unobtainable(reason)
-            return self._package(ref).install(ref.release)
-        if ref.bring:
-            return ref.bring()
-        return ref.path or Path()
+    # How a family is installed
 
     def packaging(self, family: str) -> Packaging:
         """Return how a family's releases are installed."""
@@ -520,12 +484,30 @@ class ToolchainRegistry:
             )
         return self._compilers[family]
 
+    def _releases(self, family: str) -> Package:
+        compiler = self._compiler(family)
+        return Package(
+            self.workspace, compiler.distribution, self.index, compiler.packaging
+        )
 
-def _note_use(root: Path) -> None:
-    """Note that an install is used now: what was not used for long is pruned first."""
-    with suppress(OSError):  # the home cannot be written
-        if (root / MANIFEST).exists():
-            (root / USE).touch()
+    def _nightlies(self, family: str) -> Package:
+        """Return the nightlies that the project file in the current folder names, or
+        else the project file that comes with triage.
+        """
+        if family not in self._nightly_packages:
+            # slow to import
+            from triage.toolchains.sources.project import FILE, find_project
+
+            project = find_project(family, Path())
+            if project.nightlies is None:
+                raise BadInput(f"{project.name} has no nightlies: add them to {FILE}")
+            self._nightly_packages[family] = project.nightlies.package(
+                self.workspace, project.distribution, self.packaging(family)
+            )
+        return self._nightly_packages[family]
+
+    def _package(self, ref: ToolchainRef) -> Package:
+        return (self._nightlies if ref.is_nightly else self._releases)(ref.family)
 
 
 def _newest(refs: Sequence[ToolchainRef], text: str) -> ToolchainRef:
@@ -536,8 +518,12 @@ def _newest(refs: Sequence[ToolchainRef], text: str) -> ToolchainRef:
     return refs[-1]
 
 
-def _ref(family: str, release: Release) -> ToolchainRef:
-    # The day of a release is that of its commit, which is not known before it is
-    # installed.
-    day = release.date if release.nightly else None
-    return ToolchainRef(family, Revision(release.version, date=day), release=release)
+def _refs(family: str, releases: Sequence[Release]) -> tuple[ToolchainRef, ...]:
+    refs = []
+    for release in releases:
+        # The day of a release is that of its commit, which is not known before it is
+        # installed.
+        day = release.date if release.nightly else None
+        revision = Revision(release.version, date=day)
+        refs.append(ToolchainRef(family, revision, release=release))
+    return tuple(refs)

@@ -1,13 +1,14 @@
-"""HTTP requests for pages, answers of an API and files. uv downloads wheels itself."""
+"""Pages and files over HTTP, under limits of time and size. uv downloads wheels."""
 
 from __future__ import annotations
 
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -27,13 +28,11 @@ if TYPE_CHECKING:  # slow to import
 _TIMEOUT = (10, 30)  # seconds to connect; seconds between two bytes
 _SECONDS = 120.0  # for a body, and more for a long one
 _SLOWEST = 16 << 10  # bytes a second, on average after the first two minutes
-_BACKOFF = 0.5  # seconds before another try
-_PATIENCE = 90  # seconds of a rate limit that are waited for
+_BACKOFF = 0.5  # seconds before the second try
 _TRANSIENT = (429, 500, 502, 503, 504)  # a request may succeed later
 _PART = 1 << 16  # bytes
 _MIB = 1 << 20
 _LARGEST_PAGE = 64 << 20  # bytes
-_LARGEST_FILE = 4 << 30  # bytes
 
 
 def host_of(url: str) -> str:
@@ -49,8 +48,8 @@ def host_of(url: str) -> str:
 
 @dataclass(frozen=True)
 class Web:
-    """Makes GET requests. Tries them again after broken connections, server errors and
-    short rate limits.
+    """Makes GET requests, and tries each once more after a broken connection or a
+    server error.
 
     Raises Unobtainable if there is no such page or file, and EnvironmentFailure if the
     server cannot be reached, refuses, is too slow, or its answer is too long or not
@@ -58,35 +57,28 @@ class Web:
     """
 
     workspace: Workspace
-    token: str | None = None
-    """A bearer token. If the server redirects to another host, it is not sent there."""
-    tries: int = 4
 
-    def get(
-        self,
-        url: Address,
-        params: Mapping[str, str | int] | None = None,
-        accept: str = "*/*",
-    ) -> requests.Response:
-        """Return the answer of a page or an API."""
-        with self._answer(url, {"Accept": accept}, params) as response:
+    def page(self, url: Address, accept: str) -> requests.Response:
+        """Return the answer, read whole."""
+        with self._answer(url, {"Accept": accept}) as response:
             # requests itself reads a body without limits of time and size.
             response._content = b"".join(self._parts(response, _LARGEST_PAGE))  # noqa: SLF001
         return response
 
-    def download(
-        self, url: Address, target: Path, name: str, largest: int = _LARGEST_FILE
-    ) -> None:
-        """Download a file. `name` stands for it in messages."""
-        host = host_of(url)
+    def download(self, url: Address, target: Path, name: str, largest: int) -> None:
+        """Download a file of at most so many bytes. `name` stands for it in
+        messages.
+        """
         with self._answer(url, {"Accept-Encoding": "identity"}) as response:
             length = response.headers.get("Content-Length", "")
-            total = int(length) / _MIB if re.fullmatch("[0-9]{1,15}", length) else None
-            if total and total > largest / _MIB:
-                raise EnvironmentFailure(f"{name} at {host} has {total:.0f} MiB")
+            total = int(length) if re.fullmatch("[0-9]{1,15}", length) else 0
+            if total > largest:
+                raise EnvironmentFailure(
+                    f"{name} at {host_of(url)} has {total / _MIB:.0f} MiB"
+                )
             progress = self.workspace.progress
             with (
-                progress.task(f"download {name} (MiB)", total=total) as task,
+                progress.task(f"download {name} (MiB)", total / _MIB or None) as task,
                 disk_errors(f"download {name}"),
                 target.open("wb") as sink,
             ):
@@ -96,10 +88,7 @@ class Web:
 
     @contextmanager
     def _answer(
-        self,
-        url: Address,
-        headers: Mapping[str, str],
-        params: Mapping[str, str | int] | None = None,
+        self, url: Address, headers: dict[str, str]
     ) -> Iterator[requests.Response]:
         """Send a request and yield the answer, whose body is read in the `with` block.
         Errors of the libraries become an EnvironmentFailure, also in the block.
@@ -107,26 +96,25 @@ class Web:
         import requests
         from requests.adapters import HTTPAdapter
 
-        auth = self._sign if self.token else None
         try:
             with requests.Session() as session:
                 for scheme in ("http://", "https://"):
-                    session.mount(scheme, HTTPAdapter(max_retries=self.tries - 1))
-                for left in reversed(range(self.tries)):
-                    with session.get(
-                        url.full,
-                        params=params,
-                        headers=headers,
-                        auth=auth,
-                        timeout=_TIMEOUT,
-                        stream=True,
-                    ) as response:
-                        seconds = _seconds_to_wait(response)
-                        if left == 0 or seconds is None:
-                            _check_status(response)
-                            yield response
-                            return
-                    pause(self.workspace.stop, seconds)
+                    session.mount(scheme, HTTPAdapter(max_retries=1))
+                ask = partial(
+                    session.get,
+                    url.full,
+                    headers=headers,
+                    timeout=_TIMEOUT,
+                    stream=True,
+                )
+                answer = ask()
+                if answer.status_code in _TRANSIENT:
+                    answer.close()
+                    pause(self.workspace.stop, _BACKOFF)
+                    answer = ask()
+                with answer:
+                    _check_status(answer)
+                    yield answer
         except TriageError:
             raise
         # whatever a broken connection, answer or address makes the libraries raise
@@ -158,11 +146,6 @@ class Web:
             pause(self.workspace.stop, 0)
             yield part
 
-    def _sign(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        """Add the token. A .netrc file would override it as a header of the session."""
-        request.headers["Authorization"] = f"Bearer {self.token}"
-        return request
-
 
 def _check_status(response: requests.Response) -> None:
     if response.status_code != 200:
@@ -170,16 +153,6 @@ def _check_status(response: requests.Response) -> None:
         raise (Unobtainable if is_gone else EnvironmentFailure)(
             f"{host_of(response.url)} answers {response.status_code} {response.reason}"
         )
-
-
-def _seconds_to_wait(response: requests.Response) -> float | None:
-    """Return after how many seconds to try again; None if that is of no use."""
-    if response.status_code not in _TRANSIENT:
-        return None
-    wait = response.headers.get("Retry-After", "")
-    if not re.fullmatch("[0-9]{1,9}", wait):
-        return _BACKOFF
-    return None if int(wait) > _PATIENCE else int(wait)
 
 
 def network_seconds() -> float | None:

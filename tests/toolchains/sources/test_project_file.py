@@ -30,7 +30,7 @@ def test_every_mistake_is_reported_at_its_position() -> None:
 name: x
 nightlys: {}
 nightlies: {find-links: ftp://x, tags: [v]}
-artifacts: {artifct: a}
+releases: {tagz: a}
 build: {commands: [], timeout: 5 parsecs, submodules: perhaps}
 paths: {a: b}
 distribution: 3.10
@@ -41,7 +41,7 @@ name: again
         ("2:1", 'did you mean "nightlies"? Keys: name, compiler, repository, '),
         ("3:25", "https://"),
         ("3:41", "{version}"),
-        ("4:13", 'did you mean "artifact"? Keys: artifact, wheel, branch, '),
+        ("4:12", 'did you mean "tags"?'),
         ("5:19", "empty"),
         ("5:32", "120s, 2m or 1h30m"),
         ("5:55", "true"),
@@ -67,7 +67,6 @@ def test_the_shipped_projects_are_sound(history: History, workspace: Workspace) 
     assert [one.name for one in sources_of(iree, repository, workspace)] == [
         "releases",
         "nightlies",
-        "artifacts",
         "builds",
     ]
     assert [one.name for one in sources_of(triton, repository, workspace)] == [

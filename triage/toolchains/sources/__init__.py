@@ -1,3 +1,1 @@
-"""Where the compiler of a commit can come from: releases, nightlies, artifacts of a
-workflow, builds, a script.
-"""
+"""Where the compiler of a commit can come from: releases, nightlies, builds."""

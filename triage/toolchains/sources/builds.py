@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import count
 from pathlib import Path, PurePosixPath
 from typing import Self
 
@@ -41,11 +40,7 @@ from triage.toolchains.home import (
     save_file,
 )
 from triage.toolchains.install import fill_folder, is_intact
-from triage.toolchains.sources.base import (
-    UNTIMED_BUILD,
-    Build,
-    commit_build,
-)
+from triage.toolchains.sources.base import UNTIMED_BUILD, Build, commit_build
 
 _NEXT_SECONDS = 600.0  # of a build in a folder that has files of another commit
 _COPY_SECONDS = 5.0
@@ -103,7 +98,7 @@ class BuildSection(MappingFormat):
 
 @dataclass(frozen=True)
 class SourceBuilds:
-    """Builds any commit.
+    """Builds any commit, one at a time.
 
     The commands run in the checked-out sources, with these variables: TRIAGE_SOURCE
     (the folder of the sources), TRIAGE_BUILD (a folder that is kept for the next
@@ -118,15 +113,17 @@ class SourceBuilds:
     name = "builds"
 
     @property
-    def _builders(self) -> Path:
-        return self.workspace.home.builders / _digest(self.repository.common_dir)
+    def _builder(self) -> Path:
+        """The folder with the private clone and the build folder."""
+        mark = _digest(str(self.repository.common_dir))
+        return self.workspace.home.builders / mark / "0"
 
     def builds(self, timeline: Timeline, indices: range) -> Sequence[Build]:
         """Return one build for each commit. It is untestable if it failed before."""
         usual = UNTIMED_BUILD
         if not self.steps.commands:
             usual = _COPY_SECONDS
-        elif any(self._builders.glob("*/build/*")):
+        elif any(self._builder.glob("build/*")):
             usual = _NEXT_SECONDS
         builds = []
         for index in indices:
@@ -156,7 +153,8 @@ class SourceBuilds:
                 lambda root, _: self._fill(root, sha),
             )
         except Unobtainable as error:
-            save_file(self._failure(sha), error.reason, "write a log")
+            reason = self._log(sha).with_suffix(".failed")
+            save_file(reason, error.reason, "write a log")
             raise
 
     def _folder(self, sha: str) -> str:
@@ -170,23 +168,19 @@ class SourceBuilds:
         logs = self.workspace.home.kept(KeptKind.LOGS)
         return logs / f"{self._folder(sha)}.log"
 
-    def _failure(self, sha: str) -> Path:
-        """Return the file with the reason why a commit does not build."""
-        return self._log(sha).with_suffix(".failed")
-
     def _earlier_failure(self, sha: str) -> Unobtainable | None:
         """Return the error of a build that failed before."""
+        log = self._log(sha)
         try:
-            reason = self._failure(sha).read_text("utf-8")
+            return Unobtainable(log.with_suffix(".failed").read_text("utf-8"), log)
         except OSError:
             return None
-        return Unobtainable(reason, self._log(sha))
 
     def _fill(self, root: Path, sha: str) -> None:
-        log_path = self._log(sha)
+        path = self._log(sha)
         with disk_errors("write a log"):
-            log_path.parent.mkdir(parents=True, exist_ok=True)
-        with Log(log_path) as log, self._builder() as folder:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        with Log(path) as log, self._locked_builder() as folder:
             source, build = folder / "source", folder / "build"
             checkout = Checkout(source, self.repository, log, self.workspace.stop)
             checkout.check_out(sha, submodules=self.steps.submodules)
@@ -214,24 +208,43 @@ class SourceBuilds:
                 reason = self._make(source, root, log, env)
         if reason is None:
             return
-        error = _MACHINE_ERROR.search(log_path.read_text("utf-8", "replace"))
+        error = _MACHINE_ERROR.search(path.read_text("utf-8", "replace"))
         if error:
             raise EnvironmentFailure(
-                f"cannot build {sha[:10]}: {error[0]} (log: {log_path})"
+                f"cannot build {sha[:10]}: {error[0]} (log: {path})"
             )
-        raise Unobtainable(f"{sha[:10]} does not build: {reason}", log_path)
+        raise Unobtainable(f"{sha[:10]} does not build: {reason}", path)
 
     def _make(
         self, source: Path, root: Path, log: Log, env: Mapping[str, str | None]
     ) -> str | None:
-        """Run the commands and copy the files. Return why that failed, if it did."""
+        """Run the commands and copy the files. Return why that failed, if it did.
+        Raises EnvironmentFailure if a command takes too long or is killed, because that
+        may be the machine's fault.
+        """
         deadline = time.monotonic() + self.steps.timeout
         for command in (*self.steps.configure, *self.steps.commands):
             log.write(f"\n$ {command}\n".encode())
-            left = max(deadline - time.monotonic(), 0.0)
-            exit_code = self._shell(command, source, log, env, left)
-            if exit_code != 0:
-                return f"the exit code of `{_first_line(command)}` is {exit_code}"
+            execution = run(
+                ["sh", "-c", command],
+                unlimited(max(deadline - time.monotonic(), 0.0)),
+                source,
+                seal=None,
+                purpose=Purpose.BUILD,
+                env=env,
+                log=log,
+                stop=self.workspace.stop,
+            )
+            if execution.ok:
+                continue
+            first_line = command.strip().splitlines()[0][:80]
+            if execution.ending is Ending.TIMED_OUT:
+                what = f"took more than {self.steps.timeout:.0f} s and was stopped"
+            elif execution.signal is not None or execution.exit_code == 137:
+                what = "was killed by a signal"
+            else:
+                return f"the exit code of `{first_line}` is {execution.exit_code}"
+            raise EnvironmentFailure(f"`{first_line}` {what} (log: {log.path})")
         for name in self.steps.copy_:
             if not (source / name).exists():
                 return f"the checkout has no {name}"
@@ -241,73 +254,26 @@ class SourceBuilds:
             return "the commands put nothing into TRIAGE_OUT"
         return None
 
-    def _shell(
-        self,
-        command: str,
-        folder: Path,
-        log: Log,
-        env: Mapping[str, str | None],
-        timeout: float,
-    ) -> int | None:
-        """Run a shell command, and return its exit code. Raises EnvironmentFailure if
-        it takes too long or is killed, because that may be the machine's fault.
-        """
-        execution = run(
-            ["sh", "-c", command],
-            unlimited(timeout),
-            folder,
-            seal=None,
-            purpose=Purpose.BUILD,
-            env=env,
-            log=log,
-            stop=self.workspace.stop,
-        )
-        what = None
-        if execution.ending is Ending.TIMED_OUT:
-            what = f"took more than {self.steps.timeout:.0f} s and was stopped"
-        elif execution.signal is not None or execution.exit_code == 137:
-            what = "was killed by a signal"
-        if what:
-            raise EnvironmentFailure(
-                f"`{_first_line(command)}` {what} (log: {log.path})"
-            )
-        return execution.exit_code
-
     @contextmanager
-    def _builder(self) -> Iterator[Path]:
-        """Lock a builder, which is a folder with a private clone and a build folder:
-        the first free one, or a new one.
-
-        If the last process that used it was killed, its build folder is emptied.
+    def _locked_builder(self) -> Iterator[Path]:
+        """Lock the builder. If the last process that used it was killed, its build
+        folder is emptied.
         """
-        self._builders.mkdir(parents=True, exist_ok=True)
-        for number in count():
-            folder = self._builders / str(number)
+        folder = self._builder
+        build, temporary = folder / "build", folder / "tmp"
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = folder.with_name(".lock")
+        with lock_file(lock, fcntl.LOCK_EX, self.workspace.stop):
+            if temporary.exists():
+                remove_tree(build)
+                remove_tree(temporary)
+            for path in (build, temporary):
+                path.mkdir(exist_ok=True)
+            os.utime(folder)
             try:
-                lock = lock_file(
-                    self._builders / f".{number}.lock",
-                    fcntl.LOCK_EX | fcntl.LOCK_NB,
-                    self.workspace.stop,
-                )
-            except BlockingIOError:
-                continue
-            build, temporary = folder / "build", folder / "tmp"
-            with lock:
-                if temporary.exists():
-                    remove_tree(build)
-                    remove_tree(temporary)
-                for path in (build, temporary):
-                    path.mkdir(parents=True, exist_ok=True)
-                os.utime(folder)
-                try:
-                    yield folder
-                finally:
-                    remove_tree(temporary)
-            return
-
-
-def _first_line(command: str) -> str:
-    return command.strip().splitlines()[0][:80]
+                yield folder
+            finally:
+                remove_tree(temporary)
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -319,5 +285,5 @@ def _copy(source: Path, target: Path) -> None:
         shutil.copy2(source, target, follow_symlinks=False)
 
 
-def _digest(text: object) -> str:
-    return blake2b(str(text).encode(), digest_size=6).hexdigest()
+def _digest(text: str) -> str:
+    return blake2b(text.encode(), digest_size=6).hexdigest()

@@ -11,7 +11,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from triage.compilers.base import Packaging
-from triage.git_history.repository import Repository, links_of, read_tags, tags_for
+from triage.git_history.repository import Repository, read_tags, tags_for
 from triage.model.errors import BadInput
 from triage.model.revision import FamilyRef
 from triage.recipes.document import parse_document, read_text
@@ -19,7 +19,6 @@ from triage.recipes.mapping import AtKey, MappingFormat, Text, Texts, content_of
 from triage.toolchains.home import Workspace
 from triage.toolchains.index import Index
 from triage.toolchains.install import PLAIN_WHEEL, Package
-from triage.toolchains.sources.artifact import ArtifactsSection, CommitArtifacts
 from triage.toolchains.sources.base import (
     Source,
     Url,
@@ -33,7 +32,7 @@ from triage.toolchains.sources.wheels import (
 )
 
 FILE = "triage.yaml"
-_SOURCES = ("releases", "nightlies", "artifacts", "build")
+_SOURCES = ("releases", "nightlies", "build")
 _EMPTY = "a project has at least a name and a compiler"
 
 
@@ -76,7 +75,6 @@ class Project(MappingFormat):
     # A source has its module, its key here, and a line in `sources_of`.
     releases: ReleasesSection | None = None
     nightlies: NightliesSection | None = None
-    artifacts: ArtifactsSection | None = None
     build: BuildSection | None = None
     llvm: Text | None = Field(
         default=None, description="Submodule, or file with a sha, that pins LLVM."
@@ -103,9 +101,10 @@ class Project(MappingFormat):
 
     @model_validator(mode="after")
     def _wheels_have_a_name(self) -> Self:
-        for key in (name for name in self.sections() if name != "build"):
-            own = getattr(getattr(self, key), "distribution", None)
-            if not (self.distribution or own):
+        for key in ("releases", "nightlies"):
+            section = getattr(self, key)
+            own = getattr(section, "distribution", None)
+            if section and not (own or self.distribution):
                 raise AtKey(
                     key,
                     f"{key} need the name of the wheels: add `distribution: …` to the "
@@ -122,8 +121,7 @@ def sources_of(
 ) -> tuple[Source, ...]:
     """Return the project's sources, usually the cheapest first. Nothing is listed yet.
 
-    `packaging` says how its releases are installed. Raises BadInput if neither the
-    project nor the clone's remote names the repository of artifacts.
+    `packaging` says how its releases are installed.
     """
     sources: list[Source] = []
     wheels = project.distribution or ""
@@ -133,15 +131,6 @@ def sources_of(
     if project.nightlies:
         package = project.nightlies.package(workspace, wheels, packaging)
         sources.append(Wheels(package, project.nightlies.tags))
-    if project.artifacts:
-        links = links_of(project.repository or repository.remote)
-        slug = project.artifacts.repository or (links.slug if links else None)
-        if slug is None:
-            raise BadInput(
-                f"the artifacts of {project.name} need a repository: add `repository: "
-                f"...` to the project, or a remote to the clone {repository.path}"
-            )
-        sources.append(CommitArtifacts(workspace, slug, wheels, project.artifacts))
     if project.build:
         build = SourceBuilds(workspace, repository, project.name, project.build)
         sources.append(build)

@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
-from packaging.version import Version
 from pydantic import Field, model_validator
 
-from triage.compilers.base import Environment, Packaging
+from triage.compilers.base import Packaging
 from triage.git_history.repository import day_in, tags_for
-from triage.git_history.timeline import CommitPosition, Timeline
+from triage.git_history.timeline import Timeline
 from triage.model.address import Address
-from triage.model.errors import BadInput, Unobtainable
-from triage.model.revision import Revision
+from triage.model.errors import Unobtainable
 from triage.recipes.mapping import MappingFormat, Text
 from triage.toolchains.home import Workspace
-from triage.toolchains.index import Index
-from triage.toolchains.install import PLAIN_WHEEL, Package, is_intact
+from triage.toolchains.index import Index, Release
+from triage.toolchains.install import Package, is_intact
 from triage.toolchains.sources.base import (
     Build,
     Tags,
     Url,
+    commit_build,
 )
 
 _SECONDS = 15.0  # of a download and an install
@@ -75,13 +72,10 @@ class NightliesSection(MappingFormat):
         self, workspace: Workspace, distribution: str | None, packaging: Packaging
     ) -> Package:
         """Return the nightlies of a project whose releases have this name and are
-        installed so. They are unpacked, unless the compiler needs a virtual
-        environment.
+        installed so.
         """
         page = Address(self.index or self.find_links or "")
         index = Index(workspace, page, is_page=self.index is None, nightly=True)
-        if not isinstance(packaging, Environment):
-            packaging = PLAIN_WHEEL
         return Package(
             workspace, self.distribution or distribution or "", index, packaging
         )
@@ -100,29 +94,36 @@ class Wheels:
         return "nightlies" if self.package.index.nightly else "releases"
 
     def builds(self, timeline: Timeline, indices: range) -> Sequence[Build]:
-        """Return the wheels whose commit is in the range. A commit of a branch is
-        placed where the branch left the timeline.
+        """Return the wheels whose commit is in the range, by their tags, or by the time
+        of the commit in their versions, unless commits share it.
         """
+        by_sha: dict[str, int] = {}
+        by_time: dict[str, list[int]] = defaultdict(list)
+        for index in indices:
+            commit = timeline.commits[index]
+            by_sha[commit.sha] = index
+            moment = datetime.fromisoformat(commit.date).astimezone(UTC)
+            by_time[f"{moment:%Y%m%d%H%M%S}"].append(index)
         builds = []
         for release in self.package.listed():
             version = release.version
-            position = self._position(version, timeline)
+            shas = set(tags_for(version, self.tags, timeline.tags).values())
+            stamp = _STAMP.search(version)
+            places = [by_sha[sha] for sha in shas if sha in by_sha]
+            if stamp and not shas:
+                places = by_time[stamp[1]]
             is_meant = release.nightly or release.is_stable
-            if not is_meant or position is None or position.index not in indices:
-                continue
-            commit = timeline.commits[position.index]
-            revision = Revision(
-                version,
-                position.sha or None,
-                day_in(version) or release.date or commit.date[:10],
-                commit.subject if position.exact else None,
-            )
-            is_here = is_intact(self.package.folder(release))
-            seconds = 0.0 if is_here else _SECONDS
-            builds.append(Build(self.name, revision, position, seconds, version))
-        return sorted(
-            builds, key=lambda build: (build.position.index, Version(build.item))
-        )
+            if is_meant and len(places) == 1 and len(shas) < 2:
+                builds.append(self._build(release, timeline, places[0]))
+        return sorted(builds, key=lambda build: build.position.index)
+
+    def _build(self, release: Release, timeline: Timeline, index: int) -> Build:
+        is_here = is_intact(self.package.folder(release))
+        seconds = 0.0 if is_here else _SECONDS
+        build = commit_build(self.name, timeline, index, seconds, release.version)
+        day = day_in(release.version) or release.date or build.revision.date
+        revision = replace(build.revision, name=release.version, date=day)
+        return replace(build, revision=revision)
 
     def obtain(self, build: Build, package: str | None = None) -> Path:
         if package is not None:
@@ -134,40 +135,3 @@ class Wheels:
             f"{self.package.index.url} lists no {self.package.distribution} "
             f"{build.item} for this platform"
         )
-
-    def _position(self, version: str, timeline: Timeline) -> CommitPosition | None:
-        """Return the position of a version's commit. It is found by the version's tag,
-        by the time in the version, or roughly by the day in it.
-        """
-        tags = tags_for(version, self.tags, timeline.tags)
-        if len(set(tags.values())) == 1:
-            with suppress(BadInput):  # it shares no history with the timeline
-                return timeline.place(next(iter(tags.values())))
-            return None
-        stamp, day = _STAMP.search(version), day_in(version)
-        if stamp:
-            index = _indices_by_time(timeline).get(stamp.group(1))
-            if index is not None:
-                return CommitPosition(index, timeline.commits[index].sha)
-        if day is not None:
-            # A nightly is built from the newest commit at the beginning of its day, or
-            # from an older one.
-            with suppress(BadInput):
-                index = timeline.newest_at(f"{day}T00:00:00+00:00")
-                return CommitPosition(index, "", exact=False)
-        return None
-
-
-@lru_cache(maxsize=2)
-def _indices_by_time(timeline: Timeline) -> Mapping[str, int]:
-    """Return the index of each commit by its time in UTC, such as 20240716052845, which
-    some versions of nightlies contain.
-
-    Commits that share their second, as those of a merge queue, are left out.
-    """
-    times = [
-        datetime.fromisoformat(commit.date).astimezone(UTC).strftime("%Y%m%d%H%M%S")
-        for commit in timeline.commits
-    ]
-    counts = Counter(times)
-    return {time: index for index, time in enumerate(times) if counts[time] == 1}
