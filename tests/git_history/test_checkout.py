@@ -99,10 +99,9 @@ def clone(history: History, folder: Path, *words: str) -> Path:
     return folder
 
 
-def test_the_users_repository_is_only_read_and_serves_submodules_offline(
-    nested: History, place: Place, tmp_path: Path
+def test_the_users_repository_is_only_read_and_its_objects_are_borrowed(
+    nested: History, place: Place
 ) -> None:
-    (tmp_path / "part").rename(tmp_path / "part-gone")  # nothing can be fetched
     before = snapshot(nested.path)
     for number, sha in reversed(list(enumerate(shas_of(nested)[1:]))):
         assert contents(place(nested.path, sha)) == (str(number), str(number), "inner")
@@ -148,19 +147,6 @@ def test_every_kind_of_clone_serves(
             "inner",
         )
     assert (snapshot(user), snapshot(nested.path)) == before
-
-
-def test_a_checkout_that_was_killed_is_begun_again(
-    nested: History, place: Place
-) -> None:
-    shas = shas_of(nested)
-    source = place(nested.path, shas[2])
-    for left in (".git/index.lock", "third_party/part/.git/HEAD.lock"):
-        (source / left).touch()
-    with pytest.raises(GitRefused, match=r"index\.lock"):
-        place(nested.path, shas[3])
-    (source.parent / ".source-unfinished").touch()
-    assert contents(place(nested.path, shas[3])) == ("2", "2", "inner")
 
 
 def test_a_submodule_that_cannot_be_fetched_is_named(

@@ -356,19 +356,18 @@ def _commits_between(
     )
 
 
-def line_to(repository: Repository, newest: str, since: str | None = None) -> Timeline:
+def line_to(repository: Repository, newest: str) -> Timeline:
     """Return the line with a commit: the checked out one or the main one, else the line
-    that ends with it. since: a commit that all of these contain; older ones are not
-    read.
+    that ends with it.
     """
     for ref in ("HEAD", *main_refs(repository)):
         try:
-            timeline = Timeline(repository, ref, since)
+            timeline = Timeline(repository, ref)
             if timeline.place(newest).exact:
                 return timeline
         except BadInput:  # no such ref, or a line without a common commit
             continue
-    return Timeline(repository, newest, since)
+    return Timeline(repository, newest)
 
 
 def range_end(request: BisectRequest, text: str) -> RangeEnd:

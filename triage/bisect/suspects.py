@@ -16,7 +16,6 @@ from triage.bisect.request import BisectRequest
 from triage.bisect.result import RankedChange, RankedChanges
 from triage.git_history.branches import (
     Branch,
-    common_commit,
     place_of,
     read_branches,
     same_change,
@@ -53,8 +52,7 @@ def rank_changes(
     """
     project = request.project
     old, new = range_end(request, good), range_end(request, bad)
-    since = common_commit(request.repository, [old.commit, new.commit])
-    timeline = line_to(request.repository, new.commit, since)
+    timeline = line_to(request.repository, new.commit)
     ends = [(good, old.commit), (bad, new.commit)]
     branches = read_branches(request.repository, ends)
     span = timeline.between(old.commit, new.commit)

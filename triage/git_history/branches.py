@@ -1,20 +1,17 @@
 """Read the commits that only a release branch has, and find the commits of the main
-line that they are cherry-picks of: that of the pull request which their message names,
-or the only one with the same subject.
+line that they are cherry-picks of: the only one with the same subject, or that of the
+pull request which their subject names.
 """
 
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 
-from triage.git_history.git_program import GitRefused
 from triage.git_history.repository import Repository, pull_request, title
 from triage.git_history.timeline import first_parents
-from triage.model.errors import BadInput
 from triage.model.revision import Commit, Revision
 
 _MAIN_LINES = tuple(
@@ -22,7 +19,6 @@ _MAIN_LINES = tuple(
     for place in ("heads", "remotes/*")
     for name in ("main", "master", "HEAD")
 )
-_LOG_OF_MESSAGES = shlex.split("log -z --no-walk=unsorted --stdin --format=%H%x00%B")
 _PULL = re.compile(r"(?:#|/pull/)(\d+)\b")
 _NAMES_ANOTHER = re.compile(r"cherry[- ]?pick|backport", re.IGNORECASE)
 
@@ -88,10 +84,29 @@ def read_branches(
         own = first_parents(repository, sha, "--not", *mains)
         if own and own[0].parent:
             (start,) = first_parents(repository, "-1", own[0].parent)
-            later = first_parents(repository, *mains, f"^{start.sha}")
-            commits = _with_originals(repository, own, later)
-            branches.append(Branch(name, start.revision, commits))
+            by_name: dict[str | int | None, list[Commit]] = defaultdict(list)
+            for commit in first_parents(repository, *mains, f"^{start.sha}"):
+                by_name[pull_request(commit.subject)].append(commit)
+                by_name[title(commit.subject)].append(commit)
+            commits = []
+            for commit in own:
+                names = _names_of_original(commit.subject)
+                originals = (by_name[name] for name in names if name in by_name)
+                original = next(originals, [])
+                picked_from = original[0].revision if len(original) == 1 else None
+                fields = asdict(commit.revision)
+                commits.append(BranchCommit(**fields, picked_from=picked_from))
+            branches.append(Branch(name, start.revision, tuple(commits)))
     return tuple(branches)
+
+
+def _names_of_original(subject: str) -> Iterator[str | int]:
+    """Yield the pull request and the title that the original of a cherry-pick may
+    have.
+    """
+    if _NAMES_ANOTHER.search(subject):
+        yield from map(int, _PULL.findall(subject))
+    yield title(subject)
 
 
 def main_refs(repository: Repository) -> list[str]:
@@ -102,44 +117,3 @@ def main_refs(repository: Repository) -> list[str]:
         "for-each-ref", "--format=%(objectname) %(refname:lstrip=1)", *_MAIN_LINES
     ).split()
     return list(dict(zip(listed[::2], listed[1::2], strict=True)).values())
-
-
-def common_commit(repository: Repository, shas: Iterable[str]) -> str | None:
-    """Return the newest commit that all these commits, the checked out commit and the
-    main lines contain, if there is one.
-    """
-    tips = []
-    for ref in ("HEAD", *main_refs(repository)):
-        with suppress(BadInput):  # no commit is checked out
-            tips.append(repository.resolve(ref))
-    try:
-        return repository.text("merge-base", "--octopus", *tips, *shas).strip() or None
-    except GitRefused:
-        return None
-
-
-def _with_originals(
-    repository: Repository, own: Sequence[Commit], later: Sequence[Commit]
-) -> tuple[BranchCommit, ...]:
-    """Return the commits of a branch with their originals. `later` are the commits of
-    the main line that may be originals.
-    """
-    by_number = {pull_request(commit.subject): commit for commit in later}
-    by_title: dict[str, list[Commit]] = {}
-    for commit in later:
-        by_title.setdefault(title(commit.subject), []).append(commit)
-    shas = [commit.sha for commit in own]
-    fields = repository.text(*_LOG_OF_MESSAGES, lines=shas).split("\0")
-    messages = dict(zip(fields[::2], fields[1::2], strict=False))
-    commits = []
-    for commit in own:
-        originals: Sequence[Commit] = by_title.get(title(commit.subject), ())
-        if _NAMES_ANOTHER.search(messages[commit.sha]):
-            numbers = map(int, _PULL.findall(messages[commit.sha]))
-            named = [by_number[number] for number in numbers if number in by_number]
-            originals = named[:1] or originals
-        picked_from = None
-        if len(originals) == 1:
-            picked_from = originals[0].revision
-        commits.append(BranchCommit(**asdict(commit.revision), picked_from=picked_from))
-    return tuple(commits)

@@ -98,6 +98,6 @@ def run_git(
     if log:
         log.write(said.encode())
     if not execution.ok:
-        reason = " ".join(said.split())[:400] or execution.ending_text(limits)
+        reason = " ".join(said.split())[-400:] or execution.ending_text(limits)
         raise GitRefused(f"git {words[0]} failed in {folder}: {reason}{place}")
     return bytes(output)

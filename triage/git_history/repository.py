@@ -18,13 +18,14 @@ from urllib.parse import urlsplit
 from triage.git_history.git_program import READ_ONLY, GitRefused, reading, run_git
 from triage.model.address import Address
 from triage.model.errors import BadInput
-from triage.model.foreign_file import check_regular
+from triage.model.foreign_file import check_regular, read_bytes
 from triage.model.revision import Commit
 
 # Seconds for the first command, which reads only the settings, and for another one. A
 # file of a clone may be a pipe that nobody writes to.
 _FIRST_ANSWER, _PATIENCE = 10.0, 300.0
 _LARGEST = 1 << 30  # bytes of a file of references
+_LARGEST_PATH = 1 << 16  # bytes of a file that names a folder
 # Files of a clone that git reads as text. Its errors print their lines.
 _PRINTED = shlex.split(
     "HEAD config config.worktree packed-refs shallow commondir gitdir info/grafts "
@@ -59,24 +60,26 @@ class Repository:
         """The folder of the checked-out files, unless the repository is bare."""
         for folder in (place, *place.parents):
             if os.path.lexists(folder / ".git"):
-                self.git_dir, self.work_tree = folder / ".git", folder
+                self.work_tree, self.git_dir = folder, folder / ".git"
                 break
             if (folder / "HEAD").exists() and (folder / "objects").is_dir():
                 self.git_dir = folder
                 break
         else:
             raise BadInput(f"{path} is not in a git repository")
-        _check_files(self.git_dir)
-        from git import Repo  # slow to import
-        from git.exc import GitError
-
         try:
-            with Repo(self._folder) as repository:
-                self.git_dir = Path(repository.git_dir).resolve()
-                self.common_dir = Path(repository.common_dir).resolve()
-            _check_files(self.common_dir)
+            if self.git_dir.is_file():  # of a worktree or a submodule
+                self.git_dir = _named_in(self.git_dir)
+            self.common_dir = self.git_dir
+            if (self.git_dir / "commondir").exists():
+                self.common_dir = _named_in(self.git_dir / "commondir")
+            for folder in (self.git_dir, self.common_dir):
+                _check_files(folder)
             self.ask("rev-parse", "--git-dir", seconds=_FIRST_ANSWER)
-        except (GitRefused, GitError) as error:
+        except OSError as error:
+            message = f"{error.filename} cannot be used: {error.strerror}"
+            raise BadInput(message) from error
+        except GitRefused as error:
             raise BadInput(f"{path} is not in a git repository: {error}") from error
 
     @property
@@ -110,18 +113,13 @@ class Repository:
 
     def changed_files(self, shas: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """Return the files that each commit changed against its first parent."""
-        words = self.text(*_LOG_OF_CHANGES, lines=shas).split("\0")
-        files: dict[str, tuple[str, ...]] = {}
-        block: list[str] = []
-        # An empty word begins a commit: a file may have a name like a sha, but never an
-        # empty name.
-        for word in (*words, ""):
-            if word:
-                # git prints a line break before the first change of a commit
-                block.append(word.removeprefix("\n"))
-            elif block:
-                files[block[0]] = tuple(block[1:])
-                block = []
+        # A file may have a name like a sha, but never an empty name.
+        listed = self.text(*_LOG_OF_CHANGES, lines=shas).strip("\0")
+        files = {}
+        for block in listed.split("\0\0") if listed else ():
+            # git prints a line break before the first change of a commit
+            sha, *names = block.replace("\0\n", "\0", 1).split("\0")
+            files[sha] = tuple(names)
         return files
 
     def resolve(self, name: str) -> str:
@@ -156,12 +154,12 @@ class Repository:
         """The address of `origin`, else of the first remote, after the user's settings
         such as `insteadOf`.
         """
-        names = sorted(self.text("remote").splitlines(), key=lambda it: it != "origin")
+        names = sorted(self.text("remote").split(), key="origin".__ne__)
         try:
-            found = self.text("remote", "get-url", "--", *names[:1])
+            address = self.text("remote", "get-url", "--", *names[:1])
         except GitRefused:  # there is none, or it has no address
             return None
-        return Address(found.removesuffix("\n"))
+        return Address(address.removesuffix("\n"))
 
     def files_of(self, tree: str) -> Iterator[tuple[str, str, bytes]]:
         """Yield mode, path and content of all files and links in a folder of a commit,
@@ -184,18 +182,22 @@ class Repository:
             start = begin + size + 1  # a line end follows
 
 
+def _named_in(file: Path) -> Path:
+    """Return the folder that a file of a clone names: `gitdir: ../.git/worktrees/a`."""
+    text = os.fsdecode(read_bytes(file, _LARGEST_PATH))
+    name = text.removeprefix("gitdir:").strip()
+    return Path(os.path.realpath(file.parent / name))
+
+
 def _check_files(git_dir: Path) -> None:
-    """Raise BadInput if git would print or wait for a file that does not belong to the
+    """Raise OSError if git would print or wait for a file that does not belong to the
     clone.
     """
     refs = os.walk(git_dir / "refs")
     files = [Path(folder, name) for folder, _, names in refs for name in names]
     files += filter(os.path.lexists, (git_dir / name for name in _PRINTED))
     for path in files:
-        try:
-            check_regular(path, _LARGEST, git_dir)
-        except OSError as error:
-            raise BadInput(f"{path} cannot be used: {error.strerror}") from error
+        check_regular(path, _LARGEST, git_dir)
 
 
 _DAY = re.compile(r"(?<!\d)(20\d\d)[-.]?(\d\d)[-.]?(\d\d)(?!\d)")
@@ -261,10 +263,8 @@ def pin_moved(repository: Repository, commit: Commit, path: str) -> PinMove | No
     """
     if path not in commit.files:
         return None
-    before = None
     with suppress(GitRefused):
-        if commit.parent:
-            before = _pinned(repository, commit.parent, path)
+        before = _pinned(repository, commit.parent, path) if commit.parent else None
         return PinMove(path, before, _pinned(repository, commit.sha, path))
     return None
 
@@ -282,7 +282,7 @@ def _pinned(repository: Repository, sha: str, path: str) -> str | None:
 
 _SQUASHED = re.compile(r"\s*\(#(\d+)\)\s*$")
 _MERGED = re.compile(r"Merge pull request #(\d+) ")
-_SCP_LIKE = re.compile(r"(?:[^@/\s]+@)?([\w.-]+):(?!/)(\S+)")
+_SCP_LIKE = re.compile(r"^(?:[^@/\s]+@)?([\w.-]+):(?!/)(\S+)$")
 
 
 def pull_request(subject: str) -> int | None:
@@ -315,11 +315,6 @@ class Links:
     def pull(self, number: int) -> str:
         return f"{self.web}/pull/{number}"
 
-    @property
-    def slug(self) -> str:
-        """`owner/name`."""
-        return urlsplit(self.web).path.strip("/")
-
 
 def links_of(remote: str | None) -> Links | None:
     """Return the web pages for the address of a remote, without a user name or token in
@@ -331,15 +326,12 @@ def links_of(remote: str | None) -> Links | None:
     Links(web='https://host:8443/a/b')
     >>> links_of("/srv/git/iree.git")
     """
-    scp_like = _SCP_LIKE.fullmatch(remote or "")
-    if scp_like:
-        remote = "ssh://{}/{}".format(*scp_like.groups())
-    parts = urlsplit(remote or "")
+    address = _SCP_LIKE.sub(r"ssh://\1/\2", remote or "")
+    parts = urlsplit(address)
     path = parts.path.strip("/").removesuffix(".git")
-    if not parts.hostname or not path:
-        return None
-    if parts.scheme in ("http", "https"):
-        return Links(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/{path}")
+    host = parts.netloc.rpartition("@")[2]
     if parts.scheme in ("ssh", "git", "git+ssh"):
-        return Links(f"https://{parts.hostname}/{path}")
+        parts, host = parts._replace(scheme="https"), parts.hostname or ""
+    if host and path and parts.scheme in ("http", "https"):
+        return Links(f"{parts.scheme}://{host}/{path}")
     return None

@@ -49,9 +49,7 @@ class Fork:
     """A first-parent history that leaves a timeline."""
 
     index: int
-    """The index of the last common commit on the timeline, which is read whole if that
-    commit is older than what was read.
-    """
+    """The index of the last common commit on the timeline."""
     line: Timeline
     """The history."""
     own: range
@@ -61,19 +59,8 @@ class Fork:
 class Timeline:
     """The first-parent history that ends in one commit. It is read once."""
 
-    def __init__(
-        self,
-        repository: Path | Repository,
-        ref: str = "HEAD",
-        since: str | None = None,
-    ) -> None:
-        """Read the commits up to `ref`.
-
-        Args:
-            repository: The repository, or a folder in it.
-            ref: The commit, branch or tag at the end of the history.
-            since: A commit in that history; older commits are not read. A long history
-                takes seconds to read.
+    def __init__(self, repository: Path | Repository, ref: str = "HEAD") -> None:
+        """Read the commits up to `ref`, a commit, branch or tag.
 
         Raises:
             UnknownCommit: The repository has no `ref`.
@@ -83,21 +70,10 @@ class Timeline:
             repository = Repository(repository)
         self.repository = repository
         self.ref = ref
-        self.head = self.repository.resolve(ref)
-        self.since = since
+        self.head = repository.resolve(ref)
         #: Oldest first, without their files.
-        self.commits: Sequence[Commit] = self._read(since)
+        self.commits: Sequence[Commit] = first_parents(repository, self.head)
         self._at = {commit.sha: index for index, commit in enumerate(self.commits)}
-
-    def _read(self, since: str | None) -> tuple[Commit, ...]:
-        if since is None:
-            return first_parents(self.repository, self.head)
-        later = first_parents(self.repository, self.head, f"^{since}")
-        if not later:
-            return first_parents(self.repository, "-1", self.head)
-        if later[0].parent is None:  # `since` belongs to another history
-            return later
-        return (*first_parents(self.repository, "-1", later[0].parent), *later)
 
     def __len__(self) -> int:
         return len(self.commits)
@@ -134,13 +110,11 @@ class Timeline:
         position = self.place(name)
         if position.exact:
             return Fork(position.index, self, range(0))
-        line = Timeline(self.repository, position.sha, self.since)
+        line = Timeline(self.repository, position.sha)
         for last in reversed(range(len(line))):
-            index = self._at.get(line.commits[last].sha)
-            if index is not None:
+            if line.commits[last].sha in self._at:
+                index = self._at[line.commits[last].sha]
                 return Fork(index, line, range(last + 1, len(line)))
-        if self.since:  # it left before the first commit that was read
-            return Timeline(self.repository, self.head).fork(name)
         raise self._no_common_history(name)
 
     def _no_common_history(self, name: str) -> BadInput:
@@ -188,23 +162,15 @@ class Timeline:
     def newest_at(self, when: str) -> int:
         """Return the index of the newest commit that is not later than a time, or than
         the end of a day in UTC. Raises BadInput if all are later.
-
-        It is the index that the fewest dates contradict, so that a commit with a wrong
-        date does not move it far.
         """
-        moment, best_index = _moment(when), -1
-        contradictions = fewest = 0  # of each index, compared with -1
-        for index, commit in enumerate(self.commits):
-            is_later = datetime.fromisoformat(commit.date) > moment
-            contradictions += 1 if is_later else -1
-            if contradictions <= fewest:
-                fewest, best_index = contradictions, index
-        if best_index < 0:
-            raise BadInput(
-                f"no commit is as old as {when}: the oldest is of "
-                f"{self.commits[0].date[:10]}"
-            )
-        return best_index
+        moment = _moment(when)
+        for index in reversed(range(len(self))):
+            if datetime.fromisoformat(self.commits[index].date) <= moment:
+                return index
+        raise BadInput(
+            f"no commit is as old as {when}: the oldest is of "
+            f"{self.commits[0].date[:10]}"
+        )
 
 
 def _moment(when: str) -> datetime:

@@ -256,19 +256,18 @@ class SourceBuilds:
 
     @contextmanager
     def _locked_builder(self) -> Iterator[Path]:
-        """Lock the builder. If the last process that used it was killed, its build
-        folder is emptied.
+        """Lock the builder. If the last process that used it was killed, it begins
+        anew.
         """
         folder = self._builder
         build, temporary = folder / "build", folder / "tmp"
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
         lock = folder.with_name(".lock")
         with lock_file(lock, fcntl.LOCK_EX, self.workspace.stop):
             if temporary.exists():
-                remove_tree(build)
-                remove_tree(temporary)
+                remove_tree(folder)
             for path in (build, temporary):
-                path.mkdir(exist_ok=True)
+                path.mkdir(parents=True, exist_ok=True)
             os.utime(folder)
             try:
                 yield folder
