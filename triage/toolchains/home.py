@@ -211,12 +211,6 @@ def remove_tree(root: Path) -> bool:
     return True
 
 
-def note_use(folder: Path) -> None:
-    """Note that a toolchain is used now: the least recently used is pruned first."""
-    with suppress(OSError):  # the home cannot be written
-        os.utime(folder)
-
-
 def below_here(path: Path) -> Path:
     """Return a path below the current folder as a relative path, and another one as an
     absolute path.

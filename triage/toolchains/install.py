@@ -290,23 +290,20 @@ class Uv:
         self._pip(requirements, *into)
 
     def _pip(self, requirements: Sequence[str], *target: str) -> None:
-        # Other users can read the words of a process; addresses may have a password.
-        data = "".join(f"{line}\n" for line in requirements)
         # uv links files from its cache. It goes with the scratch folder, so that damage
         # to an install damages no other one, and pruning frees the space.
         cache = f"--cache-dir={self.scratch / 'cache'}"
         words = ("--only-binary=:all:", cache, *target, "-r", "-")
-        self._run("pip", "install", *words, data=data)
+        # Other users can read the words of a process; addresses may have a password.
+        self._run("pip", "install", *words, data="\n".join(requirements))
 
     def _run(self, *words: str, data: str = "") -> None:
-        # An index of nightlies does not have their dependencies, which come from the
-        # usual index.
         usual, index = index_url().full, self.package.index.url.full
         indexes = {"UV_DEFAULT_INDEX": usual}
+        # That of nightlies does not have their dependencies.
         if index != usual:
             indexes["UV_INDEX"] = index
         timeout = network_seconds() or _TIMEOUT
-        workspace = self.package.workspace
         execution = run(
             [uv_program(), *words, "--no-progress", "--color=never"],
             unlimited(timeout),
@@ -315,7 +312,7 @@ class Uv:
             purpose=Purpose.INSTALL,
             env=indexes,
             data=data.encode(),
-            stop=workspace.stop,
+            stop=self.package.workspace.stop,
         )
         if execution.ok:
             return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+import os
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +21,7 @@ from triage.model.revision import FamilyRef, Revision, Toolchain, ToolchainKind
 from triage.processes.sealing import Seal
 from triage.recipes.values import parse_version
 from triage.toolchains.contents import Contents, file_state, readable, with_targets
-from triage.toolchains.home import Home, Workspace, note_use
+from triage.toolchains.home import Home, Workspace
 from triage.toolchains.index import Index, Release
 from triage.toolchains.install import Package, is_intact
 
@@ -29,7 +31,6 @@ _FORMS = (
 )
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
 _NEVER = "9999-12-31"
-_DAY = re.compile(r"(20\d\d)-?(\d\d)-?(\d\d)")
 
 
 def is_day(text: str) -> bool:
@@ -225,17 +226,16 @@ class ToolchainRegistry:
         self, family: str, since: str | None, until: str | None
     ) -> tuple[ToolchainRef, ...]:
         """Return the releases from one to another, both included."""
-        releases = self.releases(family)
-        first = self.resolve(since, family) if since else releases[0]
-        last = self.resolve(until, family) if until else releases[-1]
-        if not (first.release and last.release):
-            raise BadInput("both ends of a range of releases must be releases")
-        chosen = [
-            ref for ref in releases if first.version <= ref.version <= last.version
-        ]
-        if not chosen:
+        refs = self.releases(family)
+        for text, is_inside in ((since, operator.ge), (until, operator.le)):
+            if text:
+                end = self.resolve(text, family)
+                if end.release is None:
+                    raise BadInput(f"{text} is not a release")
+                refs = tuple(ref for ref in refs if is_inside(ref.version, end.version))
+        if not refs:
             raise BadInput(f"there is no release of {family} from {since} to {until}")
-        return tuple(chosen)
+        return refs
 
     def is_installed(self, ref: ToolchainRef) -> bool:
         """Return whether obtaining the toolchain needs no download and no build."""
@@ -283,21 +283,19 @@ class ToolchainRegistry:
         return self._at_version(family, value)
 
     def _nightly(self, family: str, day: str) -> ToolchainRef:
-        """Return the newest nightly of a day, `2025-06-04` or `20250604`; for `latest`,
-        return the newest of all.
+        """Return the newest nightly of a day; for `latest`, return the newest of
+        all.
         """
-        parts = _DAY.fullmatch(day)
-        if not parts and day != "latest":
+        if day == "latest":
+            return _newest(self.nightlies(family), "nightly:latest")
+        if not is_day(day):
             raise BadInput(
                 f"'nightly:{day}' names no day: write nightly:2025-06-04 or "
                 "nightly:latest"
             )
         nightlies = self.nightlies(family)
-        if not parts:
-            return _newest(nightlies, f"nightly:{day}")
-        wanted = "-".join(parts.groups())
-        newest = _newest([ref for ref in nightlies if ref.day <= wanted], day)
-        if newest.day != wanted:
+        newest = _newest([ref for ref in nightlies if ref.day <= day], day)
+        if newest.day != day:
             raise EnvironmentFailure(
                 f"{self._nightlies(family).index.url} has no nightly of {day}; the "
                 f"newest before it is of {newest.day}"
@@ -371,12 +369,10 @@ class ToolchainRegistry:
 
     def reported_commit(self, family: str, root: Path) -> str | None:
         """Return the commit that the compiler in a folder reports, if any."""
-        compiler = self._compiler(family)
-        program = compiler.locate(root)
-        if program is None:
-            return None
-        needs = self._needs(compiler, root, program)
-        return self._describe(compiler, program, needs)[1].commit
+        with suppress(EnvironmentFailure):
+            ref = ToolchainRef(family, Revision(str(root)), path=root)
+            return self.obtain(ref).revision.commit
+        return None
 
     def runtime(self, toolchain: Toolchain, package: str) -> Path:
         """Return the folder of a package that belongs to an obtained toolchain's
@@ -390,21 +386,19 @@ class ToolchainRegistry:
             EnvironmentFailure: It cannot be installed.
         """
         ref = self.ref_of(toolchain)
-        if not package or ref is None or not (ref.release or ref.bring):
-            return toolchain.root
         key = (package, toolchain.revision.name)
         if key not in self._companions:
-            if ref.release:
+            root = toolchain.root
+            if package and ref and ref.release:
                 root = self._package(ref).companion(package, ref.release.version)
-            elif ref.bring:
+            elif package and ref and ref.bring:
                 root = ref.bring(package)
-            note_use(root)
-            self._companions[key] = root
+            self._companions[key] = self._used(root)
         return self._companions[key]
 
     def _obtain(self, ref: ToolchainRef) -> Toolchain:
         compiler = self._compiler(ref.family)
-        root = self._root(ref, compiler)
+        root = self._used(self._root(ref, compiler))
         if not root.exists():
             raise EnvironmentFailure(f"{root} does not exist")
         program = compiler.locate(root)
@@ -412,7 +406,7 @@ class ToolchainRegistry:
             raise EnvironmentFailure(
                 f"there is no {ref.family} compiler in {root}: {compiler.folders}"
             )
-        needs = self._needs(compiler, root, program)
+        needs = with_targets(compiler.needs(root, program), self.home.toolchains)
         watched = () if ref.release else needs.files
         state = file_state(watched)
         identity, description = self._describe(compiler, program, needs)
@@ -440,16 +434,15 @@ class ToolchainRegistry:
             reason = compiler.unsupported(ref.release.version)
             if reason is not None:
                 raise Unobtainable(reason)
-            root = self._package(ref).install(ref.release)
-        elif ref.bring:
-            root = ref.bring()
-        else:
-            return ref.path or Path()
-        note_use(root)
-        return root
+            return self._package(ref).install(ref.release)
+        return ref.bring() if ref.bring else ref.path or Path()
 
-    def _needs(self, compiler: Compiler, root: Path, program: Path) -> Needs:
-        return with_targets(compiler.needs(root, program), self.home.toolchains)
+    def _used(self, root: Path) -> Path:
+        """Note that an install is used: the least recently used is pruned first."""
+        if root.parent == self.home.toolchains:
+            with suppress(OSError):  # the home cannot be written
+                os.utime(root)
+        return root
 
     def _describe(
         self, compiler: Compiler, program: Path, needs: Needs
