@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from concurrent.futures import as_completed
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -25,7 +24,7 @@ from triage.recipes.values import parse_size
 from triage.report.document import Block, Facts, Paragraph, Span, Style, Table
 from triage.report.elements import plural
 from triage.report.formats import write_answer
-from triage.toolchains.home import Home, KeptKind, open_home
+from triage.toolchains.home import KeptKind, open_home
 from triage.toolchains.install import bytes_below
 from triage.toolchains.pruning import TOOLCHAINS, prune_home, stored_toolchains
 from triage.toolchains.registry import ToolchainRef
@@ -230,7 +229,7 @@ def prune_toolchains(
         sizes[entry.kind]["removed"] += entry.bytes
         if entry.kind == TOOLCHAINS:
             used = datetime.fromtimestamp(entry.used, UTC).date().isoformat()
-            names.append(_name(entry.folder, home))
+            names.append(str(entry.folder.relative_to(home.path)))
             lines.append(Paragraph(f"removed {names[-1]}, last used {used}"))
     rows = [
         (kind, f"{size['bytes'] / _MIB:.0f} MiB", f"{size['removed'] / _MIB:.0f} MiB")
@@ -266,12 +265,6 @@ def doctor(output: FormatOption = "text") -> Exit:
 
 def _gib(sizes: Iterable[int]) -> str:
     return f"{sum(sizes) / _GIB:.1f} GiB"
-
-
-def _name(folder: Path, home: Home) -> str:
-    if folder.is_relative_to(home.builders):
-        return str(folder.relative_to(home.path))
-    return folder.name
 
 
 def _summary(toolchain: Toolchain) -> dict[str, Any]:

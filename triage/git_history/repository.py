@@ -116,7 +116,7 @@ class Repository:
         # A file may have a name like a sha, but never an empty name.
         listed = self.text(*_LOG_OF_CHANGES, lines=shas).strip("\0")
         files = {}
-        for block in listed.split("\0\0") if listed else ():
+        for block in filter(None, listed.split("\0\0")):
             # git prints a line break before the first change of a commit
             sha, *names = block.replace("\0\n", "\0", 1).split("\0")
             files[sha] = tuple(names)
@@ -295,7 +295,9 @@ def pull_request(subject: str) -> int | None:
     >>> pull_request("see (#12) for more")
     """
     match = _SQUASHED.search(subject) or _MERGED.match(subject)
-    return int(match[1]) if match else None
+    if match is None:
+        return None
+    return int(match[1])
 
 
 def title(subject: str) -> str:

@@ -85,7 +85,9 @@ class Timeline:
             UnknownCommit: The repository has no such commit.
             BadInput: The commit shares no history with the timeline.
         """
-        sha = name if name in self._at else self.repository.resolve(name)
+        sha = name
+        if name not in self._at:
+            sha = self.repository.resolve(name)
         if sha in self._at:
             return CommitPosition(self._at[sha], sha)
         # The commits of the timeline that a commit contains are its oldest ones, so

@@ -52,7 +52,7 @@ def parse_rev(text: str) -> tuple[str, str]:
     (('date', '2025-06-04'), ('version', '3.2'))
     """
     kind, _, value = text.partition(":")
-    version = parse_version(text) if re.match(r"v?\d", text) else None
+    version = parse_version(text)
     if is_day(text):
         return "date", text
     if version:
@@ -356,16 +356,17 @@ class ToolchainRegistry:
     def ref_of(self, toolchain: Toolchain) -> ToolchainRef | None:
         """Return the reference by which a toolchain was obtained."""
         key = (toolchain.family, toolchain.revision.name)
-        return self._obtained[key][0] if key in self._obtained else None
+        ref, _ = self._obtained.get(key, (None, None))
+        return ref
 
     def revision(self, ref: ToolchainRef) -> Revision:
         """Return the revision. After its toolchain was obtained, it has the commit and
         the date that the toolchain reports.
         """
         key = (ref.family, ref.revision.name)
-        return (
-            self._obtained[key][1].revision if key in self._obtained else ref.revision
-        )
+        if key in self._obtained:
+            return self._obtained[key][1].revision
+        return ref.revision
 
     def reported_commit(self, family: str, root: Path) -> str | None:
         """Return the commit that the compiler in a folder reports, if any."""
@@ -435,7 +436,9 @@ class ToolchainRegistry:
             if reason is not None:
                 raise Unobtainable(reason)
             return self._package(ref).install(ref.release)
-        return ref.bring() if ref.bring else ref.path or Path()
+        if ref.bring:
+            return ref.bring()
+        return ref.path or Path()
 
     def _used(self, root: Path) -> Path:
         """Note that an install is used: the least recently used is pruned first."""
@@ -514,9 +517,10 @@ def _newest(refs: Sequence[ToolchainRef], text: str) -> ToolchainRef:
 def _refs(family: str, releases: Sequence[Release]) -> tuple[ToolchainRef, ...]:
     refs = []
     for release in releases:
+        revision = Revision(release.version)
         # The day of a release is that of its commit, which is not known before it is
         # installed.
-        day = release.date if release.nightly else None
-        revision = Revision(release.version, date=day)
+        if release.nightly:
+            revision = replace(revision, date=release.date)
         refs.append(ToolchainRef(family, revision, release=release))
     return tuple(refs)

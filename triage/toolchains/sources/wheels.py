@@ -118,8 +118,9 @@ class Wheels:
         return sorted(builds, key=lambda build: build.position.index)
 
     def _build(self, release: Release, timeline: Timeline, index: int) -> Build:
-        is_here = is_intact(self.package.folder(release))
-        seconds = 0.0 if is_here else _SECONDS
+        seconds = _SECONDS
+        if is_intact(self.package.folder(release)):
+            seconds = 0.0
         build = commit_build(self.name, timeline, index, seconds, release.version)
         day = day_in(release.version) or release.date or build.revision.date
         revision = replace(build.revision, name=release.version, date=day)
