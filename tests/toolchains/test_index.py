@@ -104,10 +104,18 @@ def test_settings_that_name_the_index(
         "PIP_INDEX_URL",
     ):
         monkeypatch.delenv(name, raising=False)
-    pip = tmp_path / "pip.conf"
-    pip.write_text("[global]\nindex-url = http://pip.example/simple\n")
+    home, pip = Home(tmp_path), tmp_path / "pip.conf"
     monkeypatch.setenv("PIP_CONFIG_FILE", str(pip))
-    assert index_url() == "http://pip.example/simple"
+    for host in ("one.example", "me:secret@two.example"):
+        pip.write_text(f"[global]\nindex-url = http://{host}/simple\n")
+        assert index_url(home).full == f"http://{host}/simple"
+    pip.write_text("[global]\nindex-url = http://three.example/simple\n")
+    with monkeypatch.context() as patch:
+        for _ in range(2):
+            assert index_url(home) == "http://three.example/simple"
+            patch.setattr("triage.toolchains.index.capture", None)  # asked once
+    for path in (tmp_path / "state").rglob("*"):
+        assert path.is_dir() or b"secret" not in path.read_bytes()
     for name in (
         "PIP_INDEX_URL",
         "UV_INDEX_URL",
@@ -115,4 +123,4 @@ def test_settings_that_name_the_index(
         "TRIAGE_INDEX_URL",
     ):
         monkeypatch.setenv(name, f"http://{name.lower()}.example")
-        assert index_url() == f"http://{name.lower()}.example"
+        assert index_url(home) == f"http://{name.lower()}.example"

@@ -19,7 +19,7 @@ from triage.model.address import Address, without_secrets
 from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
 from triage.processes.containment import Purpose
 from triage.processes.process import capture
-from triage.toolchains.home import Workspace
+from triage.toolchains.home import Home, Workspace
 from triage.toolchains.web import Web, network_seconds
 
 # These packages are imported where they are used, because importing them takes long.
@@ -83,21 +83,28 @@ class Release:
         return not (self.nightly or self.yanked or is_prerelease)
 
 
-def index_url() -> Address:
+def index_url(home: Home) -> Address:
     """Return the index that the user's settings name: a variable, then pip's. If they
-    name none, return the public index.
+    name none, return the public index. Pip, which is slow, is asked once.
     """
     for name in _VARIABLES:
         if os.environ.get(name):
             return Address(os.environ[name])
-    files = (os.environ.get("PIP_CONFIG_FILE", ""), *_PIP_FILES)
-    if any(Path(file).expanduser().is_file() for file in files):
-        asking = [sys.executable, "-m", "pip", "config", "list"]
-        answer = capture(asking, _SECONDS, seal=None, purpose=Purpose.INSTALL)
-        named = re.search(_PIP_SETTING, answer.stdout.text, re.MULTILINE)
-        if named:
-            return Address(named[1])
-    return Address(_PUBLIC_INDEX)
+    named = os.environ.get("PIP_CONFIG_FILE", "")
+    files = [Path(file).expanduser() for file in (named, *_PIP_FILES)]
+    times = [(file, file.stat().st_mtime_ns) for file in files if file.is_file()]
+    if not times:
+        return Address(_PUBLIC_INDEX)
+    stored = home.stored("index", repr(times))
+    if stored:
+        return Address(stored.decode())
+    asking = [sys.executable, "-m", "pip", "config", "list"]
+    answer = capture(asking, _SECONDS, seal=None, purpose=Purpose.INSTALL)
+    setting = re.search(_PIP_SETTING, answer.stdout.text, re.MULTILINE)
+    url = Address(setting[1] if setting else _PUBLIC_INDEX)
+    if url == url.full:  # it has no password
+        home.store("index", repr(times), url.encode())
+    return url
 
 
 @dataclass(frozen=True)
@@ -117,7 +124,7 @@ class Index:
 
     @cached_property
     def url(self) -> Address:
-        return self.address or index_url()
+        return self.address or index_url(self.workspace.home)
 
     def releases(
         self, distribution: str, pythons: Sequence[PythonVersion] = ()

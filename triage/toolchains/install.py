@@ -298,7 +298,8 @@ class Uv:
         self._run("pip", "install", *words, data="\n".join(requirements))
 
     def _run(self, *words: str, data: str = "") -> None:
-        usual, index = index_url().full, self.package.index.url.full
+        usual = index_url(self.package.workspace.home).full
+        index = self.package.index.url.full
         indexes = {"UV_DEFAULT_INDEX": usual}
         # That of nightlies does not have their dependencies.
         if index != usual:
