@@ -15,7 +15,7 @@ from triage.model.errors import BadInput
 from triage.recipes.values import did_you_mean, name_from, yaml_lines, yaml_text
 
 if TYPE_CHECKING:  # pydantic models are slow to import
-    from triage.recipes.mapping import MappingFormat
+    from triage.recipes.recipe import Recipe
 
 SECTIONS = ("input", "args", "flags", "target", "env")
 """Where ${key} is replaced for every family; in flags only the text, not the bounds."""
@@ -56,8 +56,8 @@ class RecipeFamily:
     """A matrix key with two values, for a new recipe."""
     flag: str = "-O3"
     """An example, for a new recipe."""
-    keys: Callable[[], type[MappingFormat]] | None = None
-    """Imports the RecipeFormat of its keys, because pydantic models are slow to import
+    keys: Callable[[], type[Recipe]] | None = None
+    """Imports the class of its keys, because pydantic models are slow to import
     (default: the keys that all families have).
     """
 
