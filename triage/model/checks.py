@@ -78,6 +78,15 @@ def file_key(
     return field(default=default, metadata=metadata)
 
 
+def file_keys(value: Any) -> dict[str, Any]:
+    """Return the keys that a file needs for a value: those that are not defaults."""
+    return {
+        key.metadata.get("alias", key.name): getattr(value, key.name)
+        for key in fields(value)
+        if getattr(value, key.name) != key.default
+    }
+
+
 def fits(regex: str, advice: str) -> Check:
     """Return a check that a text matches a pattern. `{text}` in the advice stands for
     another text.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import yaml
@@ -223,10 +223,7 @@ def _updated_list(
 def _list_lines(key: str, entries: Sequence[Expectation]) -> list[str]:
     """Return a key with its entries, one a line; nothing if there are none."""
     lines = [f"{key}:\n"] if entries else []
-    for entry in entries:
-        values = {name: value for name, value in asdict(entry).items() if value}
-        lines.append(f"  - {yaml_text(values)}\n")
-    return lines
+    return [*lines, *(f"  - {yaml_text(entry)}\n" for entry in entries)]
 
 
 def with_json_lists(text: str, lists: Mapping[str, Iterable[str]]) -> str:

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.model.case import Input, InputKind, Target
 from triage.model.errors import BadInput
-from triage.recipes.values import did_you_mean, name_from, yaml_lines, yaml_text
+from triage.recipes.values import did_you_mean, name_from, recipe_lines
 
 if TYPE_CHECKING:  # pydantic models are slow to import
     from triage.recipes.recipe import Recipe
@@ -131,11 +131,9 @@ def new_recipe(
     """Return the YAML text of a new recipe. Its name is made from the title, and
     comments show further keys.
     """
-    name, target, summary = name_from(title) or start.family, None, ""
+    name, summary = name_from(title) or start.family, ""
     if start.target:
         summary = f" on {start.target.chip or start.target.backend}"
-        known = asdict(start.target).items()
-        target = {key: value for key, value in known if value is not None}
     first = {
         "name": name,
         "summary": name + summary,
@@ -143,7 +141,7 @@ def new_recipe(
         "input": input_path,
     }
     more = {
-        "target": target,
+        "target": start.target,
         "flags": start.flags,
         "env": start.env,
         "phase": start.phase,
@@ -153,8 +151,7 @@ def new_recipe(
     comments = "\n".join(filter(None, (*start.notes, start.comment)))
     lines = [
         *(f"# {line}" for line in comments.splitlines()),
-        *yaml_lines({**first, **start.keys}, start.guessed),
-        *(f"{key}: {yaml_text(value)}" for key, value in more.items() if value),
+        *recipe_lines({**first, **start.keys}, more, start.guessed),
         "",
         "# Further keys. since: the first version; until: the first version without "
         "it.",

@@ -8,10 +8,13 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
+from dataclasses import is_dataclass
 from functools import lru_cache
 from typing import Any
 
 from packaging.version import Version
+
+from triage.model.checks import file_keys
 
 _SIZE_UNITS = {"GiB": 1 << 30, "MiB": 1 << 20, "GB": 10**9, "MB": 10**6}
 _NEEDS_NO_QUOTES = re.compile(
@@ -90,6 +93,8 @@ def yaml_text(value: Any) -> str:
     >>> yaml_text({"backend": "cuda", "since": "3.5.0"})
     '{backend: cuda, since: "3.5.0"}'
     """
+    if is_dataclass(value):
+        return yaml_text(file_keys(value))
     if isinstance(value, Mapping):
         pairs = ((yaml_text(key), yaml_text(item)) for key, item in value.items())
         return f"{{{', '.join(map(': '.join, pairs))}}}"
@@ -123,6 +128,16 @@ def yaml_lines(
             comment = f"  # guessed: {reasons[name]}" if name in reasons else ""
             lines.append(f"  {name}: {yaml_text(item)}{comment}")
     return lines
+
+
+def recipe_lines(
+    first: Mapping[str, Any],
+    more: Mapping[str, Any],
+    guessed: Mapping[str, str] | None = None,
+) -> list[str]:
+    """Return the lines of a recipe. Of `more`, keys without a value are left out."""
+    rest = (f"{key}: {yaml_text(value)}" for key, value in more.items() if value)
+    return [*yaml_lines(first, guessed), *rest]
 
 
 def name_from(text: str) -> str:
