@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.recipes.loading import load_recipes
+from triage.model.errors import BadFiles
 from triage.model.execution import Stage
 from triage.model.outcome import Failure
 from triage.recipes.expectations import ObservedCase, UpdatedFile, updated_expectations
@@ -116,3 +117,10 @@ def test_a_file_has_a_list_for_each_case(folder: Path) -> None:
     assert [
         change.after for change in updated(text, {"n[kind=b]": TIMEOUT}).changes
     ] == ["timeout"]
+
+
+def test_a_mistyped_key_in_the_file_is_a_mistake(folder: Path) -> None:
+    Path("r.yaml").write_text(BASE + "expect: expect.yaml\n")
+    Path("expect.yaml").write_text('n: [{failure: timeout, sicne: "3.1.0"}]\n')
+    with pytest.raises(BadFiles, match=r'expect\.yaml:1:24: "sicne" .* "since"'):
+        load_recipes([Path("r.yaml")])

@@ -199,7 +199,9 @@ class RunSpec:
     reference: Reference | None = file_key(
         None, "Compile whose results are expected.", {"toolchain": "3.12.0"}
     )
-    limits: LimitKeys = file_key(Limits(), "Limits of one run.", {"timeout": "60s"})
+    limits: LimitKeys = file_key(
+        Limits(timeout=120.0), "Limits of one run.", {"timeout": "60s"}
+    )
     name: Word | None = file_key(
         None,
         "What reports call a benchmark; the function when left out.",

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_origin
 
 from pydantic import (
     BaseModel,
@@ -108,7 +108,8 @@ def checked(
 
 @cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+    # a class has its own
+    return TypeAdapter(kind, config=STRICT if get_origin(kind) else None)
 
 
 def content_of(document: ConfigDocument, kind: type[Content]) -> Content:
