@@ -117,7 +117,10 @@ class _Parser:
         return self.text[begin : self.at].strip()
 
     def _read_aliases(self) -> None:
-        while self._next("") and (alias := _ALIAS.match(self.text, self.at)):
+        while self._next(""):
+            alias = _ALIAS.match(self.text, self.at)
+            if alias is None:
+                return
             self.aliases[alias[1]] = alias[2]  # of a location, too: none prints it
             self.at = alias.end()
 

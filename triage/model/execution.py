@@ -54,7 +54,9 @@ class WallSeconds(float):
 
 def _timeout(text: str, _: object) -> float:
     seconds = parse_duration(text.removesuffix(" cpu"))
-    return seconds if text.endswith(" cpu") else WallSeconds(seconds)
+    if text.endswith(" cpu"):
+        return seconds
+    return WallSeconds(seconds)
 
 
 _TIME = {"type": ["string", "number"], "pattern": r"^[0-9][0-9.hms]*( cpu)?$"}

@@ -208,10 +208,10 @@ def run(
     Raises:
         Interrupted: `stop` was set.
     """
-    if seal and is_sealing():
-        seal = replace(seal, writes=(*seal.writes, *([] if cwd == _ROOT else [cwd])))
-    else:
+    if not is_sealing():
         seal = None
+    elif seal and cwd != _ROOT:
+        seal = replace(seal, writes=(*seal.writes, cwd))
     most_used = UNLIMITED
     if limits.output != UNLIMITED:  # what is there before does not count
         most_used = _used(cwd, limits.output) + limits.output
@@ -394,7 +394,9 @@ class _Run:
         measurement is made later.
         """
         started = time.monotonic()
-        used = 0 if self.most_used == UNLIMITED else _used(self.cwd, self.most_used)
+        used = 0
+        if self.most_used != UNLIMITED:
+            used = _used(self.cwd, self.most_used)
         now = time.monotonic()
         self.next_measurement = now + _MEASURING_PAUSE * (now - started)
         return used >= self.most_used

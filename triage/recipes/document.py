@@ -123,9 +123,9 @@ def read_document(path: Path, empty: str, *, json: bool = False) -> ConfigDocume
         json: Whether it is JSON, where `null` is a value and `//` begins a comment.
     """
     text = read_text(path)
-    return parse_document(
-        str(path), json_as_yaml(text) if json else text, empty, nulls=json
-    )
+    if json:
+        text = json_as_yaml(text)
+    return parse_document(str(path), text, empty, nulls=json)
 
 
 def parse_document(

@@ -213,7 +213,9 @@ def _updated_list(
             after = f"{name} until {version}"
         changes.append(ExpectationChange(case.name, name, after))
     if failure and expectation_for(case, version, failure) is None:
-        stage = failure.stage if failure.stage is not Stage.COMPILE else None
+        stage = None
+        if failure.stage is not Stage.COMPILE:
+            stage = failure.stage
         since = version and (observed.since or version)
         entries.append(Expectation(failure.failure_class, since, stage=stage))
         changes.append(ExpectationChange(case.name, None, failure.failure_class))

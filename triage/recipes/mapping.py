@@ -108,8 +108,9 @@ def checked(
 
 @cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
-    # a class has its own
-    return TypeAdapter(kind, config=STRICT if get_origin(kind) else None)
+    if get_origin(kind) is None:  # a class has its own configuration
+        return TypeAdapter(kind)
+    return TypeAdapter(kind, config=STRICT)
 
 
 def content_of(document: ConfigDocument, kind: type[Content]) -> Content:

@@ -71,7 +71,9 @@ class Setting:
 
     def value(self, text: str) -> str:
         """Return a value with the absolute path of its file."""
-        return located(text, self.folder) if self.folder else text
+        if self.folder is None:
+            return text
+        return located(text, self.folder)
 
     def file(self, text: str) -> str:
         """Check a file below the recipe: errors print parts of it."""
@@ -326,7 +328,9 @@ class Recipe:
 
 def keys_of(family: RecipeFamily) -> type[Recipe]:
     """Import the keys of a family's recipes."""
-    return family.keys() if family.keys else Recipe
+    if family.keys is None:
+        return Recipe
+    return family.keys()
 
 
 def recipe_schema(families: RecipeFamilies) -> dict[str, Any]:

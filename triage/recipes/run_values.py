@@ -191,8 +191,9 @@ def _array(value: ValueText) -> Array | None:
 
     match = _TYPE.match(value.type)
     if match is None:
-        is_float = not set(".eE").isdisjoint(value.literal)
-        return np.array(float(value.literal) if is_float else int(value.literal))
+        if set(".eE").isdisjoint(value.literal):
+            return np.array(int(value.literal))
+        return np.array(float(value.literal))
     shape = tuple(int(size) for size in match["shape"].split("x")[:-1])
     dtype = array_dtype(match["element"])
     if math.prod(shape) > _MOST_ELEMENTS:
