@@ -31,7 +31,7 @@ from triage.model.execution import Stage
 from triage.model.outcome import Cause, Failed, NoAnswer, Passed, Probe
 from triage.model.revision import Capabilities, Revision, Toolchain
 from triage.processes.sealing import Seal
-from triage.recipes.recipe import RecipeFormat, keys_of
+from triage.recipes.recipe import Recipe, keys_of
 from triage.recipes.values import parse_version
 from triage.reduce.reproducer import _standalone, portable_run
 from triage.report.reproducer import write_reproducer
@@ -128,7 +128,7 @@ class Contract:
             assert self.family.onnx_importer
 
     def refuses_unknown_keys(self) -> None:
-        assert issubclass(keys_of(self.family.recipe), RecipeFormat)
+        assert issubclass(keys_of(self.family.recipe), Recipe)
         with pytest.raises(BadFiles):
             load_cases([self.sample.recipe(self.folder, "no_such_key: 1")])
 

@@ -13,8 +13,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from triage.classify import packaged_rules
 from triage.compilers.interpreters import prefixes_of
@@ -24,7 +22,7 @@ from triage.model.execution import Ending, Limits
 from triage.model.outcome import Cause, Failed, NoAnswer
 from triage.processes.answering import AnsweringProcess
 from triage.processes.containment import Purpose
-from triage.processes.process import Capture, Log, run, unlimited
+from triage.processes.process import Log, run, unlimited
 from triage.processes.sealing import Seal
 
 
@@ -193,26 +191,3 @@ def test_waiting_for_an_answer_ends_with_the_stop() -> None:
         waiting = pool.submit(process.ask, b"x" * (1 << 20), 600.0)
         stop.set()
         assert isinstance(waiting.exception(timeout=30), Interrupted)
-
-
-@given(
-    st.lists(st.binary(max_size=50).map(lambda data: data.hex().encode()), max_size=30),
-    st.integers(2, 200),
-)
-def test_a_stream_split_anywhere_gives_the_same_capture(
-    pieces: list[bytes], limit: int
-) -> None:
-    whole = b"".join(pieces)
-    piecewise, at_once = (
-        Capture(limit // 2, limit // 2),
-        Capture(limit // 2, limit // 2),
-    )
-    for piece in pieces:
-        piecewise.write(piece)
-    at_once.write(whole)
-    assert piecewise.captured() == at_once.captured()
-    captured = at_once.captured()
-    assert len(captured.head) + captured.dropped + len(captured.tail) == len(whole)
-    assert whole.decode().startswith(captured.head)
-    assert whole.decode().endswith(captured.tail)
-    assert len(captured.head) + len(captured.tail) <= limit or not captured.dropped

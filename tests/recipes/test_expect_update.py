@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.recipes.loading import load_recipes
+from triage.model.errors import BadFiles
 from triage.model.execution import Stage
 from triage.model.outcome import Failure
 from triage.recipes.expectations import ObservedCase, UpdatedFile, updated_expectations
@@ -32,7 +33,10 @@ def updated(
         if case.name in failures
     ]
     update = updated_expectations(path.absolute(), cases, observed)
-    if update.paste:
+    if update.paste and cases[0].matrix:
+        Path("expect.yaml").write_text(update.paste)
+        path.write_text(text.partition("expect:")[0] + "expect: expect.yaml\n")
+    elif update.paste:
         path.write_text(text.partition("expect:")[0] + update.paste)
     else:
         update.path.write_text(update.text)
@@ -83,15 +87,15 @@ def test_entries_begin_and_end_at_the_version(
     )
 
 
-def test_a_shared_list_changes_only_when_all_cases_agree(folder: Path) -> None:
-    both = updated(MATRIX, {"n[kind=a]": TIMEOUT, "n[kind=b]": TIMEOUT})
-    assert both.changes[0].after == "timeout"
-    for failures in ({"n[kind=a]": TIMEOUT, "n[kind=b]": None}, {"n[kind=a]": TIMEOUT}):
-        update = updated(MATRIX, failures)
-        assert update.changes == []
-        assert [one.case for one in update.left] == ["n[kind=a]"]
+def test_a_list_for_all_cases_becomes_a_file_with_one_for_each(folder: Path) -> None:
     known = MATRIX + "expect: [{failure: timeout}]\n"
-    assert updated(known, {"n[kind=a]": None}).changes == []
+    update = updated(known, {"n[kind=a]": TIMEOUT, "n[kind=b]": None})
+    assert [(change.case, change.after) for change in update.changes] == [
+        ("n[kind=b]", "timeout until 3.9.0")
+    ]
+    cases = load_recipes([Path("r.yaml")])
+    assert [case.expect[0].until for case in cases] == [None, "3.9.0"]
+    assert updated(known, {"n[kind=a]": TIMEOUT}).changes == []
 
 
 def test_a_file_has_a_list_for_each_case(folder: Path) -> None:
@@ -113,3 +117,10 @@ def test_a_file_has_a_list_for_each_case(folder: Path) -> None:
     assert [
         change.after for change in updated(text, {"n[kind=b]": TIMEOUT}).changes
     ] == ["timeout"]
+
+
+def test_a_mistyped_key_in_the_file_is_a_mistake(folder: Path) -> None:
+    Path("r.yaml").write_text(BASE + "expect: expect.yaml\n")
+    Path("expect.yaml").write_text('n: [{failure: timeout, sicne: "3.1.0"}]\n')
+    with pytest.raises(BadFiles, match=r'expect\.yaml:1:24: "sicne" .* "since"'):
+        load_recipes([Path("r.yaml")])

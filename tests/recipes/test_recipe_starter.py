@@ -69,7 +69,7 @@ def test_the_schema_describes_every_key_and_fits_recipes():
     Draft202012Validator.check_schema(schema)
     validator = Draft202012Validator(schema)
     objects = [found for found in schema["$defs"].values() if found["type"] == "object"]
-    assert len(objects) == 13
+    assert len(objects) == 12
     for found in objects:
         assert found["additionalProperties"] is False
         assert all(

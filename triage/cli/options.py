@@ -69,7 +69,7 @@ def duration_option(text: str) -> Any:
     """Return an option that takes a duration such as 45m or 90d, as seconds."""
 
     def seconds(value: str) -> float:
-        from triage.recipes.values import parse_duration  # slow to import
+        from triage.model.checks import parse_duration  # slow to import
 
         try:
             if re.fullmatch(r"\d{1,5}d", value):

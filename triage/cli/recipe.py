@@ -411,7 +411,6 @@ def update(
     for file in files:
         if file.changes and file.paste is None:
             save_file(file.path, file.text, f"write {file.path}")
-        left += file.left
     found = ExpectationUpdate(revision, files, left)
     write_report(output, found, update_document)
     return Exit.OK

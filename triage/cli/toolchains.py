@@ -17,10 +17,10 @@ from triage.cli.options import FormatOption, argument, option
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.registry import DEFAULT_FAMILY, Families
 from triage.execution.machine import Grade, checkup
+from triage.model.checks import parse_size
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.json_form import as_json
 from triage.model.revision import Toolchain, split_revision
-from triage.recipes.values import parse_size
 from triage.report.document import Block, Facts, Paragraph, Span, Style, Table
 from triage.report.elements import plural
 from triage.report.formats import write_answer

@@ -26,7 +26,7 @@ from triage.recipes.run_values import ValueText, value_ending
 if TYPE_CHECKING:  # it parses MLIR
     from triage.mlir.fingerprint import Vocabulary
     from triage.recipes.expectations import ObservedCase, UpdatedFile
-    from triage.recipes.run_keys import RunnableFormat
+    from triage.recipes.run_keys import RunnableRecipe
 
 _RESULT = re.compile(
     r"^result\[\d+\]: (?:hal\.buffer_view\n)?((?:\d+x)*\w+)=", re.MULTILINE
@@ -206,11 +206,11 @@ class WorkerRunner(Runner):
         return [python, "-I", str(self.worker), "run", *words]
 
 
-def runnable_keys() -> type[RunnableFormat]:
+def runnable_keys() -> type[RunnableRecipe]:
     """Import the recipe keys of a family whose programs are run."""
-    from triage.recipes.run_keys import RunnableFormat
+    from triage.recipes.run_keys import RunnableRecipe
 
-    return RunnableFormat
+    return RunnableRecipe
 
 
 class Measures:

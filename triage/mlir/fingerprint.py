@@ -61,107 +61,85 @@ class Vocabulary:
     """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Fingerprint:
-    """What is compared of a function or a module."""
+    """What is compared of a function or a module. It adds up: names, order and nesting
+    do not count.
+    """
 
     digest: int = 0
     """Equal for the same operations of the same types."""
-    operations: Mapping[str, int] = field(default_factory=dict)
+    operations: Counter[str] = field(default_factory=Counter)
     """Operation -> how often it occurs."""
-    choices: frozenset[tuple[str, str]] = frozenset()
+    choices: set[tuple[str, str]] = field(default_factory=set)
     """Pairs of `attribute.key` and its value, of the attributes that hold choices."""
-    decided: frozenset[tuple[str, str]] = frozenset()
+    decided: set[tuple[str, str]] = field(default_factory=set)
     """The same for each operation: pairs of `operation types attribute.key` and its
     value.
     """
     shared_bytes: int = 0
     """Shared memory of statically sized buffers."""
 
+    def add(self, part: Fingerprint) -> None:
+        self.add_digest(part.digest)
+        self.operations.update(part.operations)
+        self.choices |= part.choices
+        self.decided |= part.decided
+        self.shared_bytes += part.shared_bytes
+
+    def add_digest(self, digest: int) -> None:
+        self.digest = (self.digest + digest) % _MODULUS
+
     def same_as(self, other: Fingerprint) -> bool:
         """Return whether both have the same operations, types and choices."""
-        return self.digest == other.digest and self.same_choices(other)
+        return self.digest == other.digest and not self.choice_differences(other)
 
     def same_operations(self, other: Fingerprint) -> bool:
         """Return whether both have the same operations and choices. Types may
         differ.
         """
-        return self.operations == other.operations and self.same_choices(other)
+        same = self.operations == other.operations
+        return same and not self.choice_differences(other)
 
     def count_differences(self, other: Fingerprint) -> dict[str, tuple[int, int]]:
         """Return the operations that one has more often, with both counts, by name."""
-        counts = {
-            name: (self.operations.get(name, 0), other.operations.get(name, 0))
-            for name in sorted({*self.operations, *other.operations})
+        ours, theirs = self.operations, other.operations
+        return {
+            name: (ours[name], theirs[name])
+            for name in sorted(ours | theirs)
+            if ours[name] != theirs[name]
         }
-        return {name: pair for name, pair in counts.items() if pair[0] != pair[1]}
-
-    def same_choices(self, other: Fingerprint) -> bool:
-        """Return whether the choices with the same key are equal. A key that only one
-        of the two has does not count, because new versions add keys.
-        """
-        return not self.choice_differences(other)
 
     def choice_differences(
         self, other: Fingerprint
     ) -> tuple[tuple[str, str, str], ...]:
         """Return the choices that differ: key, the values that only this fingerprint
-        has, and those that only the other one has. Each has some.
+        has, and those that only the other one has. A key that only one of the two has
+        does not count, because new versions add keys.
         """
         if self.choices == other.choices:
             return ()
         here, there = values_by_key(self.choices), values_by_key(other.choices)
         differing = []
         for key in sorted(here.keys() & there.keys()):
-            only_here, only_there = here[key] - there[key], there[key] - here[key]
+            only_here = " ".join(sorted(here[key] - there[key]))
+            only_there = " ".join(sorted(there[key] - here[key]))
             if only_here and only_there:
-                differing.append(
-                    (key, " ".join(sorted(only_here)), " ".join(sorted(only_there)))
-                )
+                differing.append((key, only_here, only_there))
         return tuple(differing)
 
 
 def values_by_key(choices: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
     """Group choices by their keys."""
-    found: dict[str, set[str]] = {}
+    values: dict[str, set[str]] = {}
     for key, value in choices:
-        found.setdefault(key, set()).add(value)
-    return found
-
-
-@dataclass(slots=True)
-class FingerprintTally:
-    """Adds up what becomes a fingerprint. Names and order do not count."""
-
-    digest: int = 0
-    operations: Counter[str] = field(default_factory=Counter)
-    choices: set[tuple[str, str]] = field(default_factory=set)
-    decided: set[tuple[str, str]] = field(default_factory=set)
-    shared_bytes: int = 0
-
-    def add(self, part: FingerprintTally | Fingerprint) -> None:
-        self.digest += part.digest
-        self.operations.update(part.operations)
-        self.choices |= part.choices
-        self.decided |= part.decided
-        self.shared_bytes += part.shared_bytes
-
-    def fingerprint(self, own_digest: int = 0) -> Fingerprint:
-        """Return the fingerprint of all that was added, inside an operation of this
-        digest.
-        """
-        return Fingerprint(
-            (self.digest + own_digest) % _MODULUS,
-            dict(self.operations),
-            frozenset(self.choices),
-            frozenset(self.decided),
-            self.shared_bytes,
-        )
+        values.setdefault(key, set()).add(value)
+    return values
 
 
 def combined(fingerprints: Iterable[Fingerprint]) -> Fingerprint:
     """Return one fingerprint for several functions."""
-    tally = FingerprintTally()
+    total = Fingerprint()
     for fingerprint in fingerprints:
-        tally.add(fingerprint)
-    return tally.fingerprint()
+        total.add(fingerprint)
+    return total

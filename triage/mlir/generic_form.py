@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
+from functools import cache
 
 from triage.mlir.tree import (
     Block,
@@ -74,11 +75,8 @@ class _Parser:
     def module(self) -> Module:
         self._read_aliases()
         root = self._operation({}, 0)
-        if (
-            root.name != "builtin.module"
-            or len(root.regions) != 1
-            or len(root.regions[0].blocks) > 1
-        ):
+        blocks = [region.blocks for region in root.regions]
+        if root.name != "builtin.module" or list(map(len, blocks)) not in ([0], [1]):
             raise ValueError("expected a module with one block")
         self._read_aliases()
         trailer = self.text[self.at :].strip()
@@ -88,17 +86,10 @@ class _Parser:
             raise ValueError(f"{next(iter(self.undefined))} is not defined")
         # an empty module's block is not printed
         root.regions[0].blocks = root.regions[0].blocks or [Block()]
-        known: dict[str, SourcePosition | None] = {}
+        position = cache(self._position)
         for located, location in self.located:  # their aliases may follow the module
-            if location not in known:
-                known[location] = self._position(location)
-            located.position = known[location]
-        aliases = {
-            name: text
-            for name, text in self.aliases.items()
-            if not text.startswith("loc(")
-        }
-        return Module(root, aliases, trailer)
+            located.position = position(location)
+        return Module(root, self.aliases, trailer)
 
     def _next(self, wanted: str) -> bool:
         """Skip blanks and comments, and return whether the wanted text follows."""
@@ -106,6 +97,12 @@ class _Parser:
         if blank:
             self.at = blank.end()
         return self.text.startswith(wanted, self.at)
+
+    def _skip(self, wanted: str, what: str) -> None:
+        """Skip a text that must follow."""
+        if not self._next(wanted):
+            raise ValueError(f"expected {what}")
+        self.at += len(wanted)
 
     def _inside_brackets(self) -> str:
         """Read from a bracket to the one that closes it, and return the text between
@@ -120,8 +117,11 @@ class _Parser:
         return self.text[begin : self.at].strip()
 
     def _read_aliases(self) -> None:
-        while self._next("") and (alias := _ALIAS.match(self.text, self.at)):
-            self.aliases[alias[1]] = alias[2]
+        while self._next(""):
+            alias = _ALIAS.match(self.text, self.at)
+            if alias is None:
+                return
+            self.aliases[alias[1]] = alias[2]  # of a location, too: none prints it
             self.at = alias.end()
 
     def _operation(self, blocks: dict[str, Block], depth: int) -> Operation:
@@ -155,9 +155,7 @@ class _Parser:
             while self._next("(") or self._next(","):
                 self.at += 1
                 operation.regions.append(self._region(depth + 1))
-            if not self._next(")"):
-                raise ValueError("unclosed region")
-            self.at += 1
+            self._skip(")", "the end of a region")
         if self._next("{"):
             operation.attributes = entries(self._inside_brackets())
         self._read_types(operation, head[1] or "")
@@ -165,9 +163,7 @@ class _Parser:
 
     def _region(self, depth: int) -> Region:
         region, blocks = Region(), dict[str, Block]()
-        if not self._next("{"):
-            raise ValueError("expected a region")
-        self.at += 1
+        self._skip("{", "a region")
         while not self._next("}"):
             if self._next("^"):
                 self._begin_block(region, blocks)
@@ -195,15 +191,12 @@ class _Parser:
             block.arguments.append(self._define(name.strip(), kind))
             if location:
                 self.located += [(block.arguments[-1], location)]
-        if not self._next(":"):
-            raise ValueError("expected a colon after the block label")
-        self.at += 1
+        self._skip(":", "a colon after the block label")
 
     def _read_types(self, operation: Operation, names: str) -> None:
         """Read the types and the location of an operation, and define its results."""
-        if not self._next(": ("):
-            raise ValueError(f"expected the type of {operation.name}")
-        self.at += 2
+        self._skip(": (", f"the type of {operation.name}")
+        self.at -= 1
         operands = split(self._inside_brackets())
         result, _, location = self._rest_of_line().partition(" loc(")
         if not result.startswith("-> ") or len(operands) != len(operation.operands):
@@ -225,12 +218,11 @@ class _Parser:
             raise ValueError(
                 f"{operation.name} has {count} results but {len(types)} result types"
             )
-        result_names: list[str] = []
-        for name, size in groups:
-            if size:
-                result_names += [f"{name}#{index}" for index in range(int(size))]
-            else:
-                result_names.append(name)
+        result_names = [
+            f"{name}#{index}" if size else name
+            for name, size in groups
+            for index in range(int(size or 1))
+        ]
         operation.results = list(map(self._define, result_names, types))
         if location:
             self.located += [(operation, location)]
@@ -317,14 +309,12 @@ class _Printer:
                 self.lines.append(f"{indent}}}, {{")
             for block in region.blocks:
                 if block in self.labels:
-                    arguments = ", ".join(
+                    typed = [
                         f"{self.names[value]}: {value.type}"
                         for value in block.arguments
-                    )
-                    label = self.labels[block]
-                    if arguments:
-                        label += f"({arguments})"
-                    self.lines.append(f"{indent}{label}:")
+                    ]
+                    arguments = f"({', '.join(typed)})" if typed else ""
+                    self.lines.append(f"{indent}{self.labels[block]}{arguments}:")
                 for inner in block.operations:
                     self.operation(inner, indent + "  ")
         self.lines.append(f"{indent}}}){tail}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
 
-from triage.mlir.fingerprint import Fingerprint, FingerprintTally, Spellings, Vocabulary
+from triage.mlir.fingerprint import Fingerprint, Spellings, Vocabulary
 from triage.mlir.generic_form import OPERATION
 from triage.mlir.tree import UnbalancedError, closing, end_of_attribute, entries
 from triage.model.content import LineCutter
@@ -62,8 +62,8 @@ class _OpenOperation:
 
     name: str
     symbol: str | None
-    inside: FingerprintTally = field(default_factory=FingerprintTally)
-    """Of the operations inside: their order and nesting do not count."""
+    inside: Fingerprint = field(default_factory=Fingerprint)
+    """Of the operations inside."""
 
 
 class IrReader:
@@ -103,7 +103,7 @@ class IrReader:
         elif self._open and text.lstrip().startswith("})"):
             self._close(self._open.pop(), text)
 
-    def _add_operation(self, tally: FingerprintTally, name: str, line: str) -> None:
+    def _add_operation(self, tally: Fingerprint, name: str, line: str) -> None:
         """Add an operation without regions to the operation around it."""
         words, types = self._words, self._types(line)
         self._add_choices(tally, name, line, types)
@@ -115,7 +115,7 @@ class IrReader:
         if name in words.inert or is_bookkeeping:
             return
         tally.operations[name] += 1
-        tally.digest += _digest(f"{name}|{types}")
+        tally.add_digest(_digest(f"{name}|{types}"))
         if name in words.allocates and words.shared and words.shared.search(types):
             tally.shared_bytes += _buffer_bytes(types)
 
@@ -127,22 +127,21 @@ class IrReader:
         child.symbol = child.symbol or _symbol(line)
         self._add_choices(child.inside, child.name, line, types)
         own = _digest(f"{child.name}|{types}")
-        fingerprint = child.inside.fingerprint(own)
+        if self._open:
+            parent = self._open[-1].inside
+            parent.add(child.inside)
+            if child.name not in self._words.inert:
+                parent.operations[child.name] += 1
+                parent.add_digest(own)
+        child.inside.add_digest(own)
         if child.name in self._words.functions and child.symbol:
-            self._functions[child.symbol] = fingerprint
+            self._functions[child.symbol] = child.inside
             if any(outer.name in self._words.executables for outer in self._open):
                 self._device.add(child.symbol)
         if not self._open:
             self._done = True
-            self._on_module(
-                PrintedModule(fingerprint, self._functions, frozenset(self._device))
-            )
-            return
-        parent = self._open[-1].inside
-        parent.add(child.inside)
-        if child.name not in self._words.inert:
-            parent.operations[child.name] += 1
-            parent.digest += own
+            device = frozenset(self._device)
+            self._on_module(PrintedModule(child.inside, self._functions, device))
 
     def _types(self, line: str) -> str:
         """Return operand and result types of the operation that ends in a line, in the
@@ -155,7 +154,7 @@ class IrReader:
         return _normalised(types, self._words.spellings)
 
     def _add_choices(
-        self, tally: FingerprintTally, name: str, line: str, types: str
+        self, tally: Fingerprint, name: str, line: str, types: str
     ) -> None:
         """Add the choices that the attributes in a line hold."""
         for attribute in self._words.decisions:

@@ -17,11 +17,9 @@ DYNAMIC = -1
 CANONICALIZE = ("--canonicalize", "--cse")
 _SHAPED = re.compile(r"((?:tensor|vector|memref)<)((?:(?:\d{1,18}|\?)x)+)(?=[a-z!])")
 _VTENSOR = re.compile(r"(!torch\.vtensor<)\[([\d?,\s]+)\]")
-_SPLIT_DIMENSION = re.compile(r"\?x(\d{1,18})(?=x)")
 _CAST = "tensor.cast"
 # tried in order: reshapes and divisibility in the program exclude some
 _SIZES = (64, 128, 256, 1024)
-_MAX_CANDIDATES = 16
 
 
 def dimensions(type_: str) -> list[int] | None:
@@ -50,79 +48,37 @@ def reshaped(type_: str, numbers: list[int]) -> str:
 def static_candidates(text: str) -> Iterator[tuple[Module, str]]:
     """Yield modules with static shapes of arguments, made from a text in generic form,
     and describe the sizes. Not all are valid programs.
-
-    First, all unknown dimensions get the same size. Then one type of arguments gets a
-    multiple of it, because another type may split the same dimension in two.
     """
-    arguments = (
-        value
-        for function in _functions_never_called(parse_module(text))
-        for value in arguments_of(function)
-    )
-    types = list(dict.fromkeys(value.type for value in arguments if _is_open(value)))
-    if not types:
-        return
-    what = "unknown dimensions of the arguments set to"
-    smallest = _SIZES[0]
-    plans: list[tuple[int, dict[str, int], str]] = [
-        (size, {}, f"{what} {size}") for size in _SIZES
-    ]
-    for type_ in types:
-        factors = {
-            int(factor)
-            for other in types
-            if other != type_
-            for factor in _SPLIT_DIMENSION.findall(other)
-        }
-        for factor in sorted(factors):
-            size = smallest * factor
-            description = f"{what} {smallest}, of {type_} {size}"
-            plans.append((smallest, {type_: size}, description))
-    for size, others, description in plans[:_MAX_CANDIDATES]:
+    for size in _SIZES:
         module = parse_module(text)
-        set_static_arguments(module, size, others)
-        yield module, description
+        if set_static_arguments(module, size):
+            yield module, f"unknown dimensions of the arguments set to {size}"
 
 
-def set_static_arguments(module: Module, size: int, others: Mapping[str, int]) -> bool:
+def set_static_arguments(module: Module, size: int) -> bool:
     """Give arguments static shapes, in place, and cast them to the types that the body
-    uses. Return whether any argument changed.
-
-    Args:
-        module: The module.
-        size: What unknown dimensions become.
-        others: Type of an argument -> what its unknown dimensions become instead.
+    uses. Return whether any argument changed. `size` is what unknown dimensions become.
     """
     changed = False
-    for function in _functions_never_called(module):
-        block, casts = function.regions[0].blocks[0], []
+    for function, _, results in _functions_never_called(module):
+        block = function.regions[0].blocks[0]
+        casts: list[Operation] = []
         for index, argument in enumerate(block.arguments):
-            if _is_open(argument):
-                wanted = others.get(argument.type, size)
-                numbers = [
-                    wanted if number == DYNAMIC else number
-                    for number in dimensions(argument.type) or ()
-                ]
-                static = Value(reshaped(argument.type, numbers), argument.origin)
-                block.arguments[index] = static
-                # The old value becomes the result of the cast, so that its users stay
-                # as they are.
-                casts.append(Operation(_CAST, [static], [argument]))
-        types = function_types(function)
-        if casts and types:
+            numbers = dimensions(argument.type) or []
+            if not argument.type.startswith("tensor<") or DYNAMIC not in numbers:
+                continue
+            sizes = [size if number == DYNAMIC else number for number in numbers]
+            static = Value(reshaped(argument.type, sizes), argument.origin)
+            block.arguments[index] = static
+            # The old value becomes the result of the cast, so that its users stay as
+            # they are.
+            casts.append(Operation(_CAST, [static], [argument]))
+        if casts:
             block.operations[:0] = casts
-            set_function_types(
-                function, [value.type for value in block.arguments], types[1]
-            )
+            types = [value.type for value in block.arguments]
+            set_function_types(function, types, results)
             changed = True
     return changed
-
-
-def _is_open(value: Value) -> bool:
-    """Return whether a value is a tensor with an unknown dimension."""
-    return value.type.startswith("tensor<") and DYNAMIC in (
-        dimensions(value.type) or ()
-    )
 
 
 def return_static_values(module: Module) -> None:
@@ -130,30 +86,27 @@ def return_static_values(module: Module) -> None:
     return the value itself.
     """
     casts = {
-        each.results[0]: each.operands[0]
-        for each in module.walk()
-        if each.name == _CAST and "?" not in each.operands[0].type
+        operation.results[0]: operation.operands[0]
+        for operation in module.walk()
+        if operation.name == _CAST and "?" not in operation.operands[0].type
     }
-    for function in _functions_never_called(module):
-        last = [
+    for function, arguments, results in _functions_never_called(module):
+        returns = [
             block.operations[-1]
             for block in function.regions[0].blocks
-            if block.operations
+            if block.operations and block.operations[-1].name.endswith(".return")
         ]
-        returns = [each for each in last if each.name.endswith(".return")]
-        types = function_types(function)
-        if not types or len(returns) != 1:
-            continue
-        arguments, results = types
-        operands = returns[0].operands
-        if len(operands) == len(results):
+        if len(returns) == 1 and len(returns[0].operands) == len(results):
+            operands = returns[0].operands
             operands[:] = [casts.get(value, value) for value in operands]
             set_function_types(function, arguments, [value.type for value in operands])
 
 
-def _functions_never_called(module: Module) -> list[Operation]:
-    """Return the functions that the module does not call, so that their types may
-    change.
+def _functions_never_called(
+    module: Module,
+) -> Iterator[tuple[Operation, list[str], list[str]]]:
+    """Yield the functions that the module does not call, so that their types may
+    change, with these types.
     """
     called = {
         name
@@ -161,16 +114,12 @@ def _functions_never_called(module: Module) -> list[Operation]:
         for text in operation.texts()
         for name in symbols(text)
     }
-    found = []
     for function in module.functions():
         types = function_types(function)
-        if (
-            function.symbol not in called
-            and types
-            and len(types[0]) == len(arguments_of(function))
-        ):
-            found.append(function)
-    return found
+        if types is None or function.symbol in called:
+            continue
+        if len(types[0]) == len(arguments_of(function)):
+            yield function, *types
 
 
 def replace_results(module: Module, replaced: Mapping[Value, Value]) -> None:

@@ -10,16 +10,19 @@ from typing import Annotated, Protocol
 
 from triage.model.address import Address
 from triage.model.checks import (
+    REQUIRED,
+    Check,
     DeviceCount,
     FlagText,
     Issue,
     Release,
     Text,
     Word,
-    about,
-    known,
+    checked_by,
+    file_key,
+    fits,
 )
-from triage.model.execution import Limits, Stage
+from triage.model.execution import LimitKeys, Limits, Stage
 
 
 class InputKind(StrEnum):
@@ -70,18 +73,16 @@ class Input:
 class Target:
     """What is compiled for."""
 
-    backend: Annotated[Text, known("backend")] = field(
-        metadata=about(
-            "Code generator. Each version gets its own spelling of the flag.", "cuda"
-        )
+    backend: Annotated[Text, checked_by("backend")] = file_key(
+        REQUIRED,
+        "Code generator. Each version gets its own spelling of the flag.",
+        "cuda",
     )
-    chip: Word | None = field(
-        default=None,
-        metadata=about("Chip, architecture or CPU.", "sm_86", "gfx942", "znver4"),
+    chip: Word | None = file_key(
+        None, "Chip, architecture or CPU.", "sm_86", "gfx942", "znver4"
     )
-    devices: DeviceCount | None = field(
-        default=None,
-        metadata=about("How many devices the program is compiled for (default: 1).", 2),
+    devices: DeviceCount | None = file_key(
+        None, "How many devices the program is compiled for (default: 1).", 2
     )
 
 
@@ -89,31 +90,32 @@ class Target:
 class Flag:
     """A compiler flag for versions in [since, until)."""
 
-    text: FlagText = field(
-        metadata={**about("The flag as one argument.", "-O3"), "alias": "flag"}
+    text: FlagText = file_key(
+        REQUIRED, "The flag as one argument.", "-O3", alias="flag"
     )
-    since: Release | None = field(default=None, metadata=about(_SINCE, "3.5.0"))
-    until: Release | None = field(default=None, metadata=about(_UNTIL, "3.9.0"))
+    since: Release | None = file_key(None, _SINCE, "3.5.0")
+    until: Release | None = file_key(None, _UNTIL, "3.9.0")
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
     """Another compile of a case, whose results are expected."""
 
-    toolchain: Word | None = field(
-        default=None,
-        metadata=about(
-            "Its toolchain, a release or a nightly (default: the same one).", "3.12.0"
-        ),
+    toolchain: Word | None = file_key(
+        None, "Its toolchain, a release or a nightly (default: the same one).", "3.12.0"
     )
-    flags: tuple[FlagText, ...] | None = field(
-        default=None,
-        metadata=about("Its compiler flags instead of the recipe's.", ["-O0"]),
+    flags: tuple[FlagText, ...] | None = file_key(
+        None, "Its compiler flags instead of the recipe's.", ["-O0"]
     )
-    onnxruntime: bool = field(
-        default=False,
-        metadata=about("What onnxruntime computes for an ONNX model is expected."),
+    onnxruntime: bool = file_key(
+        False, "What onnxruntime computes for an ONNX model is expected."
     )
+
+
+def _not_negative(number: float, _: object) -> float:
+    if number < 0:
+        raise ValueError("a tolerance is zero or more.")
+    return number
 
 
 class Generator(Protocol):
@@ -140,20 +142,84 @@ class Library:
     artifacts: tuple[Artifact, ...] = ()
 
 
+Value = Annotated[Text, checked_by("value")]
+RunFlag = Annotated[
+    FlagText,
+    fits(
+        r"--(?!(input|expected_output|function|expected_\w+_threshold)=).*|-[^-].*",
+        '"{text}" has a key of its own: write `inputs`, `expected`, `function` or '
+        "`tolerance: {f32: 1e-3}`.",
+    ),
+]
+ElementType = Annotated[
+    str,
+    fits(
+        "f16|bf16|f32|f64|relative",
+        '"{text}" is not an element type; known: f16, bf16, f32, f64, relative.',
+    ),
+]
+Tolerances = Annotated[
+    tuple[tuple[str, float], ...],
+    Check(
+        lambda numbers, _: tuple(numbers.items()),
+        reads=dict[ElementType, Annotated[float, Check(_not_negative)]],
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class RunSpec:
     """How to run a compiled case, and what it must compute."""
 
-    device: str | None = None  # default: the backend's usual device
-    function: str | None = None  # default: the only one
-    # in the family's notation, with absolute paths of files
-    inputs: tuple[str, ...] = ()
-    expected: tuple[str, ...] = ()  # results, in the same notation
-    flags: tuple[str, ...] = ()  # further options of the program that runs it
-    # largest accepted difference by element type, or `relative`
-    tolerances: tuple[tuple[str, float], ...] = ()
-    reference: Reference | None = None  # the compile whose results are expected
-    limits: Limits = field(default_factory=Limits)
+    device: Word | None = file_key(
+        None,
+        "Device to run on; the usual one of the backend when left out.",
+        "local-task",
+    )
+    function: Word | None = file_key(
+        None, "Function to run; the only one when left out.", "main"
+    )
+    inputs: tuple[Value, ...] = file_key(
+        (), "The function's arguments.", ["2x3xf32=@inputs/a.bin", "@b.npy", "4xi64=7"]
+    )
+    expected: tuple[Value, ...] = file_key(
+        (), "The results it must compute.", ["2x3xf32=@expected.bin"]
+    )
+    flags: tuple[RunFlag, ...] = file_key(
+        (),
+        "Further options of the program that runs or measures it.",
+        ["--parameters=model=weights.irpa"],
+    )
+    tolerances: Tolerances = file_key(
+        (),
+        "Largest accepted difference by element type (f16, bf16, f32, f64, relative).",
+        {"f32": 1e-3},
+        alias="tolerance",
+    )
+    reference: Reference | None = file_key(
+        None, "Compile whose results are expected.", {"toolchain": "3.12.0"}
+    )
+    limits: LimitKeys = file_key(
+        Limits(timeout=120.0), "Limits of one run.", {"timeout": "60s"}
+    )
+    name: Word | None = file_key(
+        None,
+        "What reports call a benchmark; the function when left out.",
+        "prefill-2048",
+    )
+    flagfile: Annotated[Text, checked_by("file")] | None = file_key(
+        None,
+        "File with `--input=`, `--expected_output=` and other options, one a line; its "
+        "paths are relative to it.",
+        "run_module_io_flags.txt",
+    )
+    data: Text | None = file_key(
+        None,
+        "Folder next to the input with `input_0.pb`, `output_0.pb` and so on (ONNX "
+        "tensors, or .npy). Where the input is a pattern, a file without this folder "
+        "is compiled only.",
+        "test_data_set_0",
+    )
     libraries: tuple[Library, ...] = ()  # loaded after the case's own program
     parameters: tuple[tuple[str, Path], ...] = ()  # files of weights by scope
     artifacts: tuple[Artifact, ...] = ()  # files to obtain before the run
@@ -161,7 +227,6 @@ class RunSpec:
     # If set, triage itself compares results: with this relative and absolute tolerance,
     # and whether NaN equals NaN.
     closeness: tuple[float, float, bool] | None = None
-    name: str | None = None  # of a benchmark (default: the function)
     # makes the inputs, if they depend on the program, which may have to be downloaded
     arguments: Callable[[], tuple[Artifact, ...]] | None = None
 
@@ -204,20 +269,17 @@ class Expectation:
     as xpass.
     """
 
-    failure: Annotated[Text, known("failure class")] | None = field(
-        default=None,
-        metadata=about(
-            "Failure class or family (default: every failure of the stage).", "timeout"
-        ),
+    failure: Annotated[Text, checked_by("failure")] | None = file_key(
+        None,
+        "Failure class or family (default: every failure of the stage).",
+        "timeout",
     )
-    since: Release | None = field(default=None, metadata=about(_SINCE, "3.5.0"))
-    until: Release | None = field(default=None, metadata=about(_UNTIL, "3.9.0"))
-    issue: Issue | None = field(
-        default=None, metadata=about("The issue that tracks it.", "OWNER/NAME#19575")
+    since: Release | None = file_key(None, _SINCE, "3.5.0")
+    until: Release | None = file_key(None, _UNTIL, "3.9.0")
+    issue: Issue | None = file_key(
+        None, "The issue that tracks it.", "OWNER/NAME#19575"
     )
-    stage: Stage | None = field(
-        default=None, metadata=about("Stage that fails.", "run")
-    )
+    stage: Stage | None = file_key(None, "Stage that fails.", "run")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,41 +1,90 @@
-"""Checks of the values of keys in files, for `Annotated`. Pydantic, which is slow to
-import, runs them where a file is read.
+"""Check and read the values of keys in files, for `Annotated`. Pydantic, which is slow
+to import, calls them where a file is read.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, Any
+from dataclasses import MISSING, dataclass, field, fields, make_dataclass
+from typing import Annotated, Any, get_type_hints
 
 SCALAR = {"type": ["string", "number", "boolean"]}
+REQUIRED: Any = MISSING
+LONGEST = 7 * 24 * 3600.0
+
+_NUMBER = r"([0-9]{1,16}(?:\.[0-9]{1,12})?)"
+_DURATION = re.compile(rf"(?=.)(?:{_NUMBER}h)?(?:{_NUMBER}m)?(?:{_NUMBER}s?)?")
+_SIZE = re.compile(rf"{_NUMBER} ?(k|K|[KMGT]i|[MGT])?B")
 
 
 @dataclass(frozen=True, eq=False)
 class Check:
-    """A check of a value."""
+    """Checks a value, or makes it from what the file has."""
 
     run: Callable[[Any, Any], object]
     """Is called with the value and the context of the file, such as the compiler
-    family. It raises ValueError, which says what to write instead.
+    family. Returns the value to keep. Raises ValueError, which says what to write
+    instead.
     """
     schema: Mapping[str, object] = field(default_factory=dict)
     """What a JSON schema says of the value."""
+    reads: Any = None
+    """The type in the file (default: that of the value)."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         """Check what the type in front of it reads."""
         from pydantic_core import core_schema
 
-        def checked(value: Any, info: Any) -> Any:
-            self.run(value, info.context)
-            return value
-
-        return core_schema.with_info_after_validator_function(checked, handler(source))
+        return core_schema.with_info_after_validator_function(
+            lambda value, info: self.run(value, info.context),
+            handler.generate_schema(self.reads) if self.reads else handler(source),
+        )
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> Any:
         """Describe it."""
         return {**handler(schema), **self.schema}
+
+
+class DescribedKeys:
+    """Lets a file set only those fields of a dataclass that have a description."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Read a dataclass that has only these fields."""
+        from pydantic_core import core_schema
+
+        types = get_type_hints(source, include_extras=True)
+        keys: list[tuple[str, Any, Any]] = []
+        for key in fields(source):
+            if "description" in key.metadata:
+                copied = field(default=key.default, metadata=key.metadata)
+                keys.append((key.name, types[key.name], copied))
+        described = make_dataclass(source.__name__, keys)
+        described.__doc__ = source.__doc__
+        return core_schema.no_info_after_validator_function(
+            lambda value: source(**vars(value)), handler.generate_schema(described)
+        )
+
+
+def file_key(
+    default: Any, description: str, *examples: object, alias: str | None = None
+) -> Any:
+    """Return a field that is a key of a file, with a sentence for editors. A message
+    about the key shows the first example.
+    """
+    metadata = {"description": description, "examples": [*examples], "alias": alias}
+    if alias is None:
+        del metadata["alias"]
+    return field(default=default, metadata=metadata)
+
+
+def file_keys(value: Any) -> dict[str, Any]:
+    """Return the keys that a file needs for a value: those that are not defaults."""
+    return {
+        key.metadata.get("alias", key.name): getattr(value, key.name)
+        for key in fields(value)
+        if getattr(value, key.name) != key.default
+    }
 
 
 def fits(regex: str, advice: str) -> Check:
@@ -43,47 +92,101 @@ def fits(regex: str, advice: str) -> Check:
     another text.
     """
 
-    def run(text: str, _: object) -> None:
+    def run(text: str, _: object) -> str:
         if not re.fullmatch(regex, text):
             raise ValueError(advice.replace("{text}", text))
+        return text
 
     # or a placeholder
     return Check(run, {"pattern": rf"^({regex})$|\$\{{"})
 
 
-def known(noun: str) -> Check:
-    """Return a check that a word is a known backend, phase or failure class, where a
-    recipe is read.
+def checked_by(method: str) -> Check:
+    """Return a check by the context of the file, such as `Setting.backend`."""
+
+    def run(text: str, setting: Any) -> Any:
+        return getattr(setting, method)(text) if setting else text
+
+    return Check(run)
+
+
+def parse_duration(text: str) -> float:
+    """Return the seconds of `120s`, `2m`, `1h30m`, or of a plain number. Raises
+    ValueError, which says what to write instead.
     """
-    return Check(lambda word, setting: setting and setting.check_word(noun, word))
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise ValueError(
+            f'"{text}" is not a duration: write hours, minutes and seconds as 120s, '
+            "2m or 1h30m."
+        )
+    hours, minutes, rest = (float(part or 0) for part in match.groups())
+    seconds = round(hours * 3600 + minutes * 60 + rest, 9)
+    if not 0 < seconds <= LONGEST:
+        raise ValueError(
+            f'"{text}" is out of range: write a duration above zero and at most a '
+            "week (168h), such as 120s."
+        )
+    return seconds
 
 
-def _not_empty(text: str, _: object) -> None:
+def parse_size(text: str, least: int = 1 << 20) -> int:
+    """Return the bytes of `8GiB`, `512MiB` or `2GB`; without the i, units are powers of
+    1000. Raises ValueError, which says what to write instead.
+    """
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise ValueError(
+            f'"{text}" is not a size: write a number and a unit, such as 8GiB or '
+            "512MiB."
+        )
+    unit = match[2] or ""
+    base = 1024 if unit.endswith("i") else 1000
+    power = " KMGT".index(unit[:1].upper() or " ")
+    size = float(match[1]) * base**power
+    if not least <= size <= 1 << 50:
+        raise ValueError(
+            f'"{text}" is out of range: write at least 1MiB and at most 1024TiB.'
+        )
+    return int(size)
+
+
+def _filled(text: str, _: object) -> str:
     if not text.strip():
         raise ValueError("the text is empty; give it a value or remove the key.")
+    return text
 
 
-def _some_devices(number: int, _: object) -> None:
+def _device_count(number: int, _: object) -> int:
     if not 1 <= number <= 1024:
         raise ValueError("write at least 1 and at most 1024 devices.")
+    return number
 
 
-def about(description: str, *examples: object) -> Mapping[str, object]:
-    """Return the metadata of a field that is the key of a file: a sentence for editors,
-    and examples. A message about the key shows the first one.
-    """
-    return {"description": description, "examples": [*examples]}
-
-
-Text = Annotated[str, Check(_not_empty, {**SCALAR, "pattern": r"\S"})]
+Text = Annotated[str, Check(_filled, {**SCALAR, "pattern": r"\S"})]
 """A scalar that is not empty, as the text in the file."""
 Word = Annotated[Text, fits(r"\S+", '"{text}" contains white space; write one word.')]
 DeviceCount = Annotated[
     int,
+    # or a placeholder
     Check(
-        _some_devices,
-        # or a placeholder
-        {"type": ["integer", "string"], "minimum": 1, "maximum": 1024},
+        _device_count, {"type": ["integer", "string"], "minimum": 1, "maximum": 1024}
+    ),
+]
+Duration = Annotated[
+    float,
+    Check(
+        lambda text, _: parse_duration(text),
+        {"type": ["string", "number"], "pattern": "^[0-9]"},
+        reads=str,
+    ),
+]
+Size = Annotated[
+    int,
+    Check(
+        lambda text, _: parse_size(text),
+        {"pattern": r"^[0-9.]+ ?([kKMGT]i?)B$"},
+        reads=str,
     ),
 ]
 Release = Annotated[

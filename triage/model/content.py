@@ -98,11 +98,8 @@ class LineCutter:
 
     def feed(self, piece: bytes) -> Iterator[bytes]:
         """Yield the lines that end in the next piece of the stream."""
-        *ended, rest = piece.split(b"\n")
-        for line in ended:
-            yield self._kept(self._begun + line)
-            self._begun = b""
-        self._begun += rest
+        *ended, self._begun = (self._begun + piece).split(b"\n")
+        yield from map(self._kept, ended)
         if len(self._begun) > 2 * (self._first + self._last):
             self._begun = self._kept(self._begun)
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from signal import Signals
+from typing import Annotated
+
+from triage.model.checks import Check, DescribedKeys, Size, file_key, parse_duration
 
 UNLIMITED = sys.maxsize  # as a limit of memory or output
 
@@ -45,14 +48,44 @@ class Stage(StrEnum):
     BENCHMARK = "benchmark"
 
 
+class WallSeconds(float):
+    """A limit of time that a file gives without ` cpu`."""
+
+
+def _timeout(text: str, _: object) -> float:
+    seconds = parse_duration(text.removesuffix(" cpu"))
+    if text.endswith(" cpu"):
+        return seconds
+    return WallSeconds(seconds)
+
+
+_TIME = {"type": ["string", "number"], "pattern": r"^[0-9][0-9.hms]*( cpu)?$"}
+Timeout = Annotated[float, Check(_timeout, {**_TIME, "exclusiveMinimum": 0}, reads=str)]
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What one run may use."""
 
-    timeout: float = 300.0  # seconds
-    memory: int = 8 << 30  # resident bytes of all its processes
-    # bytes written to its folder and to the file of its standard output
-    output: int = 4 << 30
+    timeout: Timeout = file_key(
+        300.0,
+        "Wall time: 120s, 2m, 1h30m, or a number of seconds. With ` cpu` behind it, "
+        "the time in which the program waits for a core does not count; it may then "
+        "take four times as long.",
+        "120s",
+        "1h30m",
+        "300s cpu",
+    )
+    memory: Size = file_key(
+        8 << 30, "Resident memory of all processes together.", "8GiB", "512MiB"
+    )
+    output: Size = file_key(
+        4 << 30,
+        "Bytes in the output file and all other files that it writes to its working "
+        "and temporary folder.",
+        "4GiB",
+        "512MiB",
+    )
     kept: int = 512 << 10  # bytes kept of each stream, half of them from its end
     # the time in which it waits for a core does not count for `timeout`
     without_waiting: bool = True
@@ -62,6 +95,15 @@ class Limits:
         """The time limit as a recipe has it: `120s`, `300s cpu`."""
         seconds = f"{self.timeout:.9f}".rstrip("0").rstrip(".")
         return f"{seconds}s{' cpu' if self.without_waiting else ''}"
+
+
+def _waits(limits: Limits, _: object) -> Limits:
+    counts_waiting = isinstance(limits.timeout, WallSeconds)
+    return replace(limits, without_waiting=not counts_waiting)
+
+
+LimitKeys = Annotated[Limits, DescribedKeys(), Check(_waits)]
+"""The limits that a file gives."""
 
 
 @dataclass(frozen=True, slots=True)

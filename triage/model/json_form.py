@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import PurePath
-from typing import Any, Final, Generic, Self, TypeVar, overload
+from typing import Any, Final, Generic, TypeVar
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -56,14 +56,7 @@ class JsonProperty(Generic[T]):
         self.key = key or get.__name__
         self.__doc__ = get.__doc__
 
-    @overload
-    def __get__(self, instance: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, instance: object, owner: type) -> T: ...
-
-    def __get__(self, instance: object, owner: type) -> T | Self:
-        if instance is None:
-            return self
+    def __get__(self, instance: object, owner: type) -> T:
         return self.get(instance)
 
 

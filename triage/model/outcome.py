@@ -141,11 +141,15 @@ class MayLackAnswer:
 
     @in_json
     def reason(self) -> str | None:
-        return self.unanswered.reason if self.unanswered else None
+        if self.unanswered is None:
+            return None
+        return self.unanswered.reason
 
     @in_json
     def cause(self) -> Cause | None:
-        return self.unanswered.cause if self.unanswered else None
+        if self.unanswered is None:
+            return None
+        return self.unanswered.cause
 
 
 class Verdict(StrEnum):

@@ -143,32 +143,32 @@ class Capture:
         )
 
 
-class Log:
+class Log(Capture):
     """A file that keeps the first MiB and the last 3 MiB of what is written to it. Only
     its owner can read it: what programs print may have a password in it.
     """
 
     def __init__(self, path: Path) -> None:
+        super().__init__(1 << 20, 3 << 20)
         self.path = path
         self._sink = path.open("wb", buffering=0)
         path.chmod(0o600)
-        self._kept = Capture(1 << 20, 3 << 20)
 
     def __enter__(self) -> Log:
         return self
 
     def __exit__(self, *_: object) -> None:
-        tail = self._kept.tail()
-        if self._kept.dropped:
-            self._sink.write(
-                f"\n... {self._kept.dropped} bytes left out ...\n".encode()
-            )
+        tail = self.tail()
+        if self.dropped:
+            self._sink.write(f"\n... {self.dropped} bytes left out ...\n".encode())
         self._sink.write(tail)
         self._sink.close()
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> bytes:
         """Append to the log. If it grows too large, its middle is dropped."""
-        self._sink.write(self._kept.write(data))
+        first = super().write(data)
+        self._sink.write(first)
+        return first
 
 
 def run(
@@ -208,10 +208,10 @@ def run(
     Raises:
         Interrupted: `stop` was set.
     """
-    if seal and is_sealing():
-        seal = replace(seal, writes=(*seal.writes, *([] if cwd == _ROOT else [cwd])))
-    else:
+    if not is_sealing():
         seal = None
+    elif seal and cwd != _ROOT:
+        seal = replace(seal, writes=(*seal.writes, cwd))
     most_used = UNLIMITED
     if limits.output != UNLIMITED:  # what is there before does not count
         most_used = _used(cwd, limits.output) + limits.output
@@ -394,13 +394,12 @@ class _Run:
         measurement is made later.
         """
         started = time.monotonic()
-        is_too_much = (
-            self.most_used != UNLIMITED
-            and _used(self.cwd, self.most_used) >= self.most_used
-        )
+        used = 0
+        if self.most_used != UNLIMITED:
+            used = _used(self.cwd, self.most_used)
         now = time.monotonic()
         self.next_measurement = now + _MEASURING_PAUSE * (now - started)
-        return is_too_much
+        return used >= self.most_used
 
     def _note_free_space(self) -> None:
         """Note the smallest free space of the disk, or 0 if no file can be created."""

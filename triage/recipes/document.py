@@ -56,11 +56,11 @@ class ConfigDocument:
         """Leave out the parts of a location that are not in the file. Pydantic adds
         such parts, for example for the branch of a union.
         """
-        known: Loc = ()
+        place: Loc = ()
         for part in loc:
-            if (*known, part) in self.marks:
-                known = (*known, part)
-        return known
+            if (*place, part) in self.marks:
+                place = (*place, part)
+        return place
 
     def report(self, loc: Loc, message: str, *, at_key: bool = False) -> None:
         """Add a problem."""
@@ -91,36 +91,26 @@ class ConfigDocument:
             return self._mapping(node, loc)
         if node.tag != _NULL:
             if "\0" in node.value:
-                message = "no program accepts a NUL character; remove the \\0."
-                self.report(loc, message)
+                self.report(loc, "no program accepts a NUL character; remove the \\0.")
             return node.value
         if not self.nulls:
-            subject = "this entry"
-            if loc and isinstance(loc[-1], str):
-                subject = f'"{loc[-1]}"'
-            message = (
-                f"{subject} has no value; give it one, in quotes if it is a word or "
-                "begins with #, or remove it."
-            )
+            message = "there is no value; write one, in quotes if it begins with #."
             self.report(loc, message)
         return None
 
     def _mapping(self, node: yaml.MappingNode, loc: Loc) -> dict[str, Any]:
         data: dict[str, Any] = {}
         for key, value in node.value:
-            name, mark = key.value, key.start_mark
+            name, message = key.value, ""
             if not isinstance(name, str):
                 message = "a key must be one word; put quotes around a ${key}."
-                self.problems.append(_problem(self.path, mark, message))
             elif name in data:
-                first = self.marks[*loc, name][0]
-                message = (
-                    f'the key "{name}" is repeated, first at {_place(first)}; keep one '
-                    "of them."
-                )
-                self.problems.append(_problem(self.path, mark, message))
+                first = _place(self.marks[*loc, name][0])
+                message = f'the key "{name}" is repeated, first at {first}; keep one.'
             else:
                 data[name] = self.read(value, (*loc, name), key)
+            if message:
+                self.problems.append(_problem(self.path, key.start_mark, message))
         return data
 
 
@@ -133,9 +123,9 @@ def read_document(path: Path, empty: str, *, json: bool = False) -> ConfigDocume
         json: Whether it is JSON, where `null` is a value and `//` begins a comment.
     """
     text = read_text(path)
-    return parse_document(
-        str(path), json_as_yaml(text) if json else text, empty, nulls=json
-    )
+    if json:
+        text = json_as_yaml(text)
+    return parse_document(str(path), text, empty, nulls=json)
 
 
 def parse_document(
@@ -146,9 +136,9 @@ def parse_document(
     """
     control = _CONTROL.search(text)
     if control:
+        before = text[: control.start()].split("\n")
+        line, column = len(before), len(before[-1]) + 1
         message = f"remove the control character U+{ord(control[0]):04X}."
-        line = text.count("\n", 0, control.start()) + 1
-        column = control.start() - text.rfind("\n", 0, control.start())
         raise BadFiles([Problem(path, line, column, message)])
     try:
         root = yaml.compose(text, Loader=LOADER)

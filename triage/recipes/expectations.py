@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import yaml
@@ -27,10 +27,7 @@ from triage.recipes.document import LOADER, json_as_yaml, read_document
 from triage.recipes.values import parse_version, yaml_text
 
 _TITLE = "# Known failures. `triage expect update` writes this file.\n"
-_DIFFER = (
-    "the cases of the recipe differ; name a file for them, `expect: expect.yaml`, and "
-    "repeat the command"
-)
+_PASTE = "# Save this as expect.yaml, and write `expect: expect.yaml` in the recipe.\n"
 
 
 def expectation_for(
@@ -153,8 +150,6 @@ class UpdatedFile:
     """
     text: str = field(default="", metadata=UNPRINTED)
     """Of a file that is written."""
-    left: Sequence[LeftCase] = field(default=(), metadata=UNPRINTED)
-    """The cases whose known failures are not updated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,81 +173,59 @@ def updated_expectations(
 ) -> UpdatedFile:
     """Update the known failures of a recipe, or the file that it names, to the cases
     that were observed.
-
-    If a known failure is gone, its entry ends at the observed version. A new failure
-    gets an entry that begins with the oldest version that is known to have it.
     """
     named = read_document(recipe, "").data.get("expect")
+    observed_by_name = {item.case.name: item for item in observed}
     changes: list[ExpectationChange] = []
-    left: list[LeftCase] = []
-    if not isinstance(named, str):
-        entries = _updated_list(cases, observed, changes, left)
-        paste = "".join(_list_lines("expect", entries)) or "expect: []\n"
-        return UpdatedFile(recipe, changes, paste, left=left)
-    lines = [_TITLE]
+    lines: list[str] = []
+    is_single = not isinstance(named, str) and not cases[0].matrix
     for case in cases:
-        seen = [entry for entry in observed if entry.case.name == case.name]
-        entries = _updated_list([case], seen, changes, left)
-        lines += _list_lines(yaml_text(label_of(case.name)), entries)
-    return UpdatedFile(recipe.parent / named, changes, text="".join(lines))
+        entries = case.expect
+        if case.name in observed_by_name:
+            entries = _updated_list(observed_by_name[case.name], changes)
+        key = "expect" if is_single else yaml_text(label_of(case.name))
+        lines += _list_lines(key, entries)
+    if isinstance(named, str):
+        text = "".join([_TITLE, *lines])
+        return UpdatedFile(recipe.parent / named, changes, text=text)
+    if is_single:
+        return UpdatedFile(recipe, changes, "".join(lines) or "expect: []\n")
+    return UpdatedFile(recipe, changes, "".join([_PASTE, *lines]))
 
 
 def _updated_list(
-    cases: Sequence[Case],
-    observed: Sequence[ObservedCase],
-    changes: list[ExpectationChange],
-    left: list[LeftCase],
-) -> Sequence[Expectation]:
-    """Return the known failures that all these cases share, after an update. Where the
-    cases differ, or not all were observed, it changes nothing.
+    observed: ObservedCase, changes: list[ExpectationChange]
+) -> tuple[Expectation, ...]:
+    """Return the known failures of a case. If one is gone, its entry ends at the
+    observed version. A new failure gets an entry that begins with the oldest version
+    that is known to have it.
     """
-    entries = cases[0].expect
-    if not observed:
-        return entries
-    version = observed[0].version
-    known = [entry for entry in entries if applies(entry, version)]
-    failures = {seen.case.name: seen.failure for seen in observed if seen.failure}
-    new = {
-        name: failure
-        for name, failure in failures.items()
-        if not any(matches(entry, failure) for entry in known)
-    }
-    added = {_entry_for(failure) for failure in new.values()}
-    if len(observed) < len(cases) or len(new) not in (0, len(cases)) or len(added) > 1:
-        left += [LeftCase(name, _DIFFER) for name in new]
-        return entries
-    names = ", ".join(case.name for case in cases)
-    updated = []
-    for entry in entries:
-        is_seen = any(matches(entry, failure) for failure in failures.values())
-        if entry not in known or is_seen:
-            updated.append(entry)
+    case, version, failure = observed.case, observed.version, observed.failure
+    entries: list[Expectation] = []
+    for entry in case.expect:
+        is_seen = failure is not None and matches(entry, failure)
+        if is_seen or not applies(entry, version):
+            entries.append(entry)
             continue
         name, after = entry.failure or f"stage {entry.stage}", None
         if version and _is_before(Version(entry.since or "0"), Version(version)):
-            updated.append(replace(entry, until=version))
+            entries.append(replace(entry, until=version))
             after = f"{name} until {version}"
-        changes.append(ExpectationChange(names, name, after))
-    for entry in added:
-        oldest = [seen.since or version for seen in observed if version]
-        since = max(filter(None, oldest), key=Version, default=None)
-        updated.append(replace(entry, since=since))
-        changes.append(ExpectationChange(names, None, entry.failure))
-    return updated
-
-
-def _entry_for(failure: Failure) -> Expectation:
-    stage = failure.stage if failure.stage is not Stage.COMPILE else None
-    return Expectation(failure.failure_class, stage=stage)
+        changes.append(ExpectationChange(case.name, name, after))
+    if failure and expectation_for(case, version, failure) is None:
+        stage = None
+        if failure.stage is not Stage.COMPILE:
+            stage = failure.stage
+        since = version and (observed.since or version)
+        entries.append(Expectation(failure.failure_class, since, stage=stage))
+        changes.append(ExpectationChange(case.name, None, failure.failure_class))
+    return tuple(entries)
 
 
 def _list_lines(key: str, entries: Sequence[Expectation]) -> list[str]:
     """Return a key with its entries, one a line; nothing if there are none."""
     lines = [f"{key}:\n"] if entries else []
-    for entry in entries:
-        values = {name: value for name, value in asdict(entry).items() if value}
-        lines.append(f"  - {yaml_text(values)}\n")
-    return lines
+    return [*lines, *(f"  - {yaml_text(entry)}\n" for entry in entries)]
 
 
 def with_json_lists(text: str, lists: Mapping[str, Iterable[str]]) -> str:

@@ -6,16 +6,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.model.case import Input, InputKind, Target
 from triage.model.errors import BadInput
-from triage.recipes.values import did_you_mean, name_from, yaml_lines, yaml_text
+from triage.recipes.values import did_you_mean, name_from, recipe_lines
 
 if TYPE_CHECKING:  # pydantic models are slow to import
-    from triage.recipes.mapping import MappingFormat
+    from triage.recipes.recipe import Recipe
 
 SECTIONS = ("input", "args", "flags", "target", "env")
 """Where ${key} is replaced for every family; in flags only the text, not the bounds."""
@@ -56,8 +56,8 @@ class RecipeFamily:
     """A matrix key with two values, for a new recipe."""
     flag: str = "-O3"
     """An example, for a new recipe."""
-    keys: Callable[[], type[MappingFormat]] | None = None
-    """Imports the RecipeFormat of its keys, because pydantic models are slow to import
+    keys: Callable[[], type[Recipe]] | None = None
+    """Imports the class of its keys, because pydantic models are slow to import
     (default: the keys that all families have).
     """
 
@@ -131,11 +131,9 @@ def new_recipe(
     """Return the YAML text of a new recipe. Its name is made from the title, and
     comments show further keys.
     """
-    name, target, summary = name_from(title) or start.family, None, ""
+    name, summary = name_from(title) or start.family, ""
     if start.target:
         summary = f" on {start.target.chip or start.target.backend}"
-        known = asdict(start.target).items()
-        target = {key: value for key, value in known if value is not None}
     first = {
         "name": name,
         "summary": name + summary,
@@ -143,7 +141,7 @@ def new_recipe(
         "input": input_path,
     }
     more = {
-        "target": target,
+        "target": start.target,
         "flags": start.flags,
         "env": start.env,
         "phase": start.phase,
@@ -153,8 +151,7 @@ def new_recipe(
     comments = "\n".join(filter(None, (*start.notes, start.comment)))
     lines = [
         *(f"# {line}" for line in comments.splitlines()),
-        *yaml_lines({**first, **start.keys}, start.guessed),
-        *(f"{key}: {yaml_text(value)}" for key, value in more.items() if value),
+        *recipe_lines({**first, **start.keys}, more, start.guessed),
         "",
         "# Further keys. since: the first version; until: the first version without "
         "it.",

@@ -6,16 +6,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput, Problem
-from triage.model.execution import Limits
 from triage.recipes.document import (
     ConfigDocument,
     Loc,
@@ -32,7 +31,7 @@ from triage.recipes.recipe import (
     FILE,
     MAX_CASES,
     Entries,
-    RecipeFormat,
+    Recipe,
     Setting,
     is_pattern,
     keys_of,
@@ -43,6 +42,7 @@ from triage.recipes.values import closest, did_you_mean, unknown_word
 
 _START = "`triage recipe new` writes a recipe to start from"
 _PLACEHOLDER = re.compile(r"\$\{([^{}]*)\}")
+_NO_ENTRIES = re.compile(r"(\s*(#.*)?\n?)*")
 
 Choice = dict[str, str]
 """Key of a matrix -> the chosen value."""
@@ -79,24 +79,27 @@ def load_recipes(
                 files.setdefault(os.path.realpath(file), file)
         except BadFiles as error:
             problems += error.problems
+        except OSError as error:
+            name, message = error.filename or path, why_unreadable(path, error)
+            problems.append(Problem(str(name), None, None, message))
     names: dict[str, str] = {}
     for path in files.values():
         try:
             document = read_document(path, _START)
-            own = _cases(document, path, families, path.parent, failure_names)
+            cases_of_file = _cases(document, path, families, path.parent, failure_names)
         except BadFiles as error:
             problems += error.problems
             continue
-        cases += own
-        if own:
+        for case in cases_of_file[:1]:
             here = str(document.problem(("name",), "")).removesuffix(": ")
-            first = names.setdefault(own[0].recipe, here)
+            first = names.setdefault(case.recipe, here)
             if first != here:
                 message = (
-                    f'the name "{own[0].recipe}" is already used at {first}; give '
-                    "each recipe its own name."
+                    f'the name "{case.recipe}" is already used at {first}; give each '
+                    "recipe its own name."
                 )
                 document.report(("name",), message)
+        cases += cases_of_file
         problems += document.in_order()
     if problems:
         raise BadFiles(problems)
@@ -117,30 +120,26 @@ def _recipe_files(path: Path) -> list[Path]:
     """Return the recipe files of a path: itself, or the sorted files below a folder,
     without hidden ones. Raises BadFiles if there are none.
     """
-
-    def refuse(error: OSError) -> None:
-        message = why_unreadable(path, error)
-        raise BadFiles([Problem(error.filename, None, None, message)])
-
-    try:
-        if not path.is_dir():
-            return [path]
-    except OSError as error:
-        refuse(error)
-    found: list[Path] = []
-    for parent, folders, names in os.walk(path, onerror=refuse):
+    if not path.is_dir():
+        return [path]
+    files: list[Path] = []
+    for parent, folders, names in os.walk(path, onerror=_stop):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [
+        files += [
             Path(parent, name)
             for name in names
             if re.fullmatch(r"[^.].*\.ya?ml", name) and not re.match(EXPECT_FILE, name)
         ]
-    if not found:
+    if not files:
         message = (
             "this folder has no recipe: no *.yaml or *.yml file in it or below it."
         )
         raise BadFiles([Problem(str(path), None, None, message)])
-    return sorted(found)
+    return sorted(files)
+
+
+def _stop(error: OSError) -> NoReturn:
+    raise error
 
 
 def _cases(
@@ -155,19 +154,18 @@ def _cases(
     """
     data = document.data
     if not isinstance(data, dict):
-        checked(document, RecipeFormat)
+        checked(document, Recipe)
         return []
     compiler = str(data.get("compiler", next(iter(families))))
     family = families.get(compiler, RecipeFamily(compiler, any_input=True))
     if compiler not in families:
         nicknames = {
-            nickname: each.name
-            for each in families.values()
-            for nickname in each.nicknames
+            nickname: family.name
+            for family in families.values()
+            for nickname in family.nicknames
         }
-        document.report(
-            ("compiler",), unknown_word(compiler, "compiler", families, nicknames)
-        )
+        message = unknown_word(compiler, "compiler", families, nicknames)
+        document.report(("compiler",), message)
     # The recipe's own rules define further classes.
     setting = Setting(family, folder, () if "rules" in data else failure_names)
     _check_placeholders(document, (*SECTIONS, *family.sections))
@@ -181,8 +179,11 @@ def _cases(
             files = matching(folder, recipe.input)
             inputs = [({FILE: name}, path) for name, path in files]
         for label, path in inputs:
-            case = _case(recipe, family, source, path, choice | label)
-            cases.append(recipe.complete(case, source.parent))
+            case = _case(recipe, family, source.absolute(), path, choice | label)
+            for key, message in recipe.mistakes(case.input.kind):
+                document.report((key,), message)
+            if not document.problems:
+                cases.append(recipe.complete(case, source.parent))
     expect = data.get("expect")
     if isinstance(expect, str) and folder is not None and not document.problems:
         return _with_expectations(cases, folder / expect, setting)
@@ -190,26 +191,25 @@ def _cases(
 
 
 def _case(
-    recipe: RecipeFormat, family: RecipeFamily, source: Path, path: Path, choice: Choice
+    recipe: Recipe, family: RecipeFamily, source: Path, path: Path, choice: Choice
 ) -> Case:
     """Return the case of a recipe for one combination, with the input at `path`."""
     brackets = ",".join(f"{key}={value}" for key, value in choice.items())
-    place = source.absolute()
     return Case(
-        recipe=recipe.name,
-        name=f"{recipe.name}[{brackets}]" if choice else recipe.name,
-        summary=recipe.summary,
-        compiler=family.name,
-        source=place,
-        input=family.input_at(path, tuple(recipe.args.items())),
-        target=recipe.target,
-        flags=tuple(recipe.flags),
-        phase=recipe.phase,
-        limits=recipe.limits.value(Limits()),
-        expect=() if isinstance(recipe.expect, str) else tuple(recipe.expect),
-        matrix=tuple(choice.items()),
-        env=tuple(recipe.env.items()),
-        reads=tuple(place.parent / text for text in recipe.reads),
+        recipe.name,
+        f"{recipe.name}[{brackets}]" if choice else recipe.name,
+        recipe.summary,
+        family.name,
+        source,
+        family.input_at(path, tuple((recipe.args or {}).items())),
+        recipe.target,
+        recipe.flags,
+        recipe.phase,
+        recipe.limits,
+        recipe.expect,
+        tuple(choice.items()),
+        env=tuple((recipe.env or {}).items()),
+        reads=tuple(source.parent / text for text in recipe.reads),
     )
 
 
@@ -220,19 +220,18 @@ def _with_expectations(
     `expect` for each case.
     """
     # all entries were removed, or none was written yet
-    if re.fullmatch(r"(\s*(#.*)?\n?)*", read_text(path)):
+    if _NO_ENTRIES.fullmatch(read_text(path)):
         return list(cases)
     document = read_document(path, "write `CASE: [{failure: timeout}]`")
     lists = checked(document, dict[str, Entries], context=setting) or {}
     labels = [label_of(case.name) for case in cases]
-    for label in lists:
-        if label not in labels:
-            message = f'the recipe has no case "{label}"{did_you_mean(label, labels)}'
-            document.report((label,), message, at_key=True)
+    for label in lists.keys() - set(labels):
+        message = f'the recipe has no case "{label}"{did_you_mean(label, labels)}'
+        document.report((label,), message, at_key=True)
     if document.problems:
         raise BadFiles(document.in_order())
     return [
-        replace(case, expect=tuple(lists.get(label, ())))
+        replace(case, expect=lists.get(label, ()))
         for case, label in zip(cases, labels, strict=True)
     ]
 
@@ -241,17 +240,13 @@ def _choices(document: ConfigDocument) -> list[Choice]:
     """Return every combination of the matrix. The last key changes fastest. A recipe
     without a matrix has one empty combination.
     """
-    matrix = document.data.get("matrix")
-    if not isinstance(matrix, dict):
-        return [{}]
     # the check of the recipe reports other values
     valid = {
-        key: values
-        for key, values in matrix.items()
+        key: [value for value in values if isinstance(value, str)]
+        for key, values in _matrix(document).items()
         if isinstance(values, list)
-        and values
-        and all(isinstance(value, str) for value in values)
     }
+    valid = {key: values for key, values in valid.items() if values}
     count = prod(map(len, valid.values()))
     if count > MAX_CASES:
         message = f"the matrix has {count} combinations; the limit is {MAX_CASES}."
@@ -261,54 +256,62 @@ def _choices(document: ConfigDocument) -> list[Choice]:
     return [dict(zip(valid, values, strict=True)) for values in choices]
 
 
-def _changed(data: Any, change: Callable[[Loc, str], str], loc: Loc = ()) -> Any:
-    """Return a copy of the data in which every text is changed."""
-    if isinstance(data, dict):
-        pairs = data.items()
-        return {key: _changed(value, change, (*loc, key)) for key, value in pairs}
-    if isinstance(data, list):
-        entries = enumerate(data)
-        return [_changed(value, change, (*loc, number)) for number, value in entries]
-    return change(loc, data) if isinstance(data, str) else data
+def _matrix(document: ConfigDocument) -> dict[str, Any]:
+    matrix = document.data.get("matrix")
+    return matrix if isinstance(matrix, dict) else {}
 
 
 def _filled(data: Any, choice: Choice) -> Any:
     """Return the data with the values of a choice in place of the placeholders."""
+    if not choice:
+        return data
+    if isinstance(data, dict):
+        return {key: _filled(value, choice) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_filled(value, choice) for value in data]
+    if isinstance(data, str):
+        return _PLACEHOLDER.sub(lambda match: choice.get(match[1], match[0]), data)
+    return data
 
-    def fill(_: Loc, text: str) -> str:
-        return _PLACEHOLDER.sub(lambda found: choice.get(found[1], found[0]), text)
 
-    return _changed(data, fill) if choice else data
+def _texts(data: Any, loc: Loc = ()) -> Iterator[tuple[Loc, str]]:
+    """Yield each text in the data that has a placeholder."""
+    if isinstance(data, str) and "${" in data:
+        yield loc, data
+    elif isinstance(data, dict):
+        for key, value in data.items():
+            yield from _texts(value, (*loc, key))
+    elif isinstance(data, list):
+        for number, value in enumerate(data):
+            yield from _texts(value, (*loc, number))
 
 
 def _check_placeholders(document: ConfigDocument, sections: Sequence[str]) -> None:
     """Report placeholders that stand in a wrong place or name no key of the matrix, and
     keys that no placeholder names.
     """
-    matrix, places = document.data.get("matrix"), ", ".join(sections)
-    keys: dict[str, Any] = matrix if isinstance(matrix, dict) else {}
-    used = set()
-
-    def check(loc: Loc, text: str) -> str:
-        for name in _PLACEHOLDER.findall(text):
-            # a mistyped name uses the key that it means
-            used.add(closest(name, keys))
+    keys, places = _matrix(document), ", ".join(sections)
+    used: set[str | None] = set()
+    for loc, text in _texts(document.data):
+        names = _PLACEHOLDER.findall(text)
+        # a mistyped name uses the key that it means
+        used.update(closest(name, keys) for name in names)
+        for name in names:
             if name not in keys:
                 known = f"{did_you_mean(name, keys)} Keys: {', '.join(keys) or 'none'}."
                 document.report(loc, f'"${{{name}}}" is not a matrix key{known}')
-        if "${" in text and (loc[0] not in sections or loc[-1] in {"since", "until"}):
+        if loc[:1] not in [(name,) for name in sections] or loc[-1] in _BOUNDS:
             message = f'"{text}": placeholders are replaced only in {places}.'
             document.report(loc, message)
         elif "${" in _PLACEHOLDER.sub("", text):
             message = f'"{text}" has a ${{ that is not closed; write ${{key}}.'
             document.report(loc, message)
-        return text
+    for key in keys.keys() - used:
+        message = (
+            f'nothing uses the matrix key "{key}": write ${{{key}}} in {places}, or '
+            "remove the key."
+        )
+        document.report(("matrix", key), message, at_key=True)
 
-    _changed(document.data, check)
-    for key in keys:
-        if key not in used:
-            message = (
-                f'nothing uses the matrix key "{key}": write ${{{key}}} in {places}, '
-                "or remove the key."
-            )
-            document.report(("matrix", key), message, at_key=True)
+
+_BOUNDS = ("since", "until")

@@ -1,13 +1,12 @@
-"""Check mappings of YAML files with pydantic models. Their types also describe the
-values to editors.
+"""Check mappings of YAML files with pydantic. The types also describe the values to
+editors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Annotated, Any, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, TypeVar, get_origin
 
 from pydantic import (
     BaseModel,
@@ -17,35 +16,27 @@ from pydantic import (
     ValidationError,
     WithJsonSchema,
 )
-from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from triage.model.checks import SCALAR, fits
+from triage.model.checks import Duration as Duration
 from triage.model.checks import Text as Text
 from triage.model.errors import BadFiles
 from triage.recipes.document import ConfigDocument, Loc
-from triage.recipes.values import (
-    closest,
-    did_you_mean,
-    parse_duration,
-    parse_size,
-    yaml_text,
-)
+from triage.recipes.values import closest, did_you_mean, yaml_text
 
 Content = TypeVar("Content")
+STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
+"""For the mapping of a file, whose keys are the fields of a class. A message about a
+key shows the first example of its field.
+"""
 
 
 class MappingFormat(BaseModel):
-    """A mapping whose keys are the fields of the model. A message about a key shows the
-    first example of its field.
-    """
+    """A mapping whose keys are the fields of the model."""
 
     model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        populate_by_name=True,
-        defer_build=True,
-        allow_inf_nan=False,
+        **STRICT, frozen=True, populate_by_name=True, defer_build=True
     )
 
 
@@ -55,13 +46,6 @@ class AtKey(ValueError):
     def __init__(self, key: str, message: str) -> None:
         super().__init__(message)
         self.key = key
-
-
-def _one_value(value: Any) -> Any:
-    if isinstance(value, str):
-        return value
-    shape = "a list" if isinstance(value, list) else "a mapping"
-    raise ValueError(f"expected one value here, not {shape}.")
 
 
 def _as_list(value: Any) -> Any:
@@ -80,20 +64,6 @@ Scalar = Annotated[str, WithJsonSchema(SCALAR)]
 OneOrMore = BeforeValidator(_as_list, json_schema_input_type=Text | list[Text])
 """Lets one text stand for a list of one."""
 Texts = Annotated[tuple[Text, ...], OneOrMore]
-OneValue = BeforeValidator(_one_value)
-"""Runs before the validators in front of it."""
-Duration = Annotated[
-    float,
-    BeforeValidator(parse_duration),
-    OneValue,
-    WithJsonSchema({"type": ["string", "number"], "pattern": "^[0-9]"}),
-]
-Size = Annotated[
-    int,
-    BeforeValidator(parse_size),
-    OneValue,
-    WithJsonSchema({"type": "string", "pattern": r"^[0-9.]+ ?([kKMGT]i?)B$"}),
-]
 _NAME_ADVICE = (
     '"{text}" cannot be set: write a name of letters, digits and _, but not TMPDIR.'
 )
@@ -138,7 +108,9 @@ def checked(
 
 @cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+    if get_origin(kind) is None:  # a class has its own configuration
+        return TypeAdapter(kind)
+    return TypeAdapter(kind, config=STRICT)
 
 
 def content_of(document: ConfigDocument, kind: type[Content]) -> Content:
@@ -158,18 +130,18 @@ def _report(error: ValidationError, document: ConfigDocument, kind: Any) -> None
     for details in errors:
         if details["type"] in _UNKNOWN_KEY:
             *place, key = document.resolve(details["loc"])
-            mistyped.add(closest(str(key), _fields_at(tuple(place), kind)))
+            mistyped.add(closest(str(key), _keys_at(tuple(place), kind)))
     for details in errors:
         loc, value = document.resolve(details["loc"]), details["input"]
         cause = details.get("ctx", {}).get("error")
         is_missing = details["type"] == "missing"
         at_key = details["type"] in _UNKNOWN_KEY or details["loc"][-1:] == ("[key]",)
         is_empty = value is None and not document.nulls
-        if is_missing and details["loc"][-1] in mistyped:
-            continue
-        if details["type"] == "too_short" and value:  # its entries have mistakes
-            continue
-        if is_empty or (isinstance(value, str) and "${" in value and not at_key):
+        is_open = isinstance(value, str) and "${" in value and not at_key
+        # its entries have mistakes
+        is_shortened = details["type"] == "too_short" and value
+        is_mistyped = is_missing and details["loc"][-1] in mistyped
+        if is_empty or is_open or is_shortened or is_mistyped:
             continue
         if isinstance(cause, AtKey):
             loc = (*loc, cause.key)
@@ -180,35 +152,33 @@ def _report(error: ValidationError, document: ConfigDocument, kind: Any) -> None
 
 def _message(details: ErrorDetails, loc: Loc, kind: Any) -> str:
     """Return a sentence that says what is wrong, and what to write."""
-    value, context = details["input"], details.get("ctx", {})
+    value = details["input"]
     place = loc
     while place and isinstance(place[-1], int):  # an entry of a list
         place = place[:-1]
     key = str(place[-1]) if place else ""
-    known = _fields_at(place[:-1], kind)
+    keys = _keys_at(place[:-1], kind)
     subject = f'an entry of "{key}"' if place != loc else f'"{key}"'
     shape = f'"{value}"'
     if isinstance(value, list | Mapping):
         shape = "a mapping" if isinstance(value, Mapping) else "a list"
-    shown = key or next(iter(known), "")
-    examples, advice = [], "."
-    if isinstance(value, str):
-        examples = [[value]]  # of a key of the user's own
-    if shown in known:
-        examples = known[shown].examples or []
+    shown, advice = key or next(iter(keys), ""), "."
+    examples = [[value]] if isinstance(value, str) else []  # of the user's own key
+    if shown in keys:
+        examples = keys[shown].get("examples")
     if examples:
         advice = f": write `{shown}: {yaml_text(examples[0])}`."
     sentence = _SENTENCES.get(details["type"], "{subject}: {msg}.")
     return sentence.format(
-        **{"expected": "", **context},
+        **{"expected": "", **details.get("ctx", {})},
         key=key,
         subject=subject if key else "the file",
         value=value,
         shape=shape,
         advice=advice,
         msg=details["msg"],
-        keys=", ".join(known),
-        guess=did_you_mean(key, known),
+        keys=", ".join(keys),
+        guess=did_you_mean(key, keys),
     )
 
 
@@ -246,27 +216,29 @@ _SENTENCES = {
 }
 
 
-def _fields_at(loc: Loc, kind: Any) -> dict[str, FieldInfo]:
-    """Return the fields of the mapping at a location, by their keys. Indices and keys
-    that are not fields are skipped.
+@cache
+def _schema(kind: Any) -> dict[str, Any]:
+    return _adapter(kind).json_schema()
+
+
+def _keys_at(loc: Loc, kind: Any) -> dict[str, Any]:
+    """Return the JSON schemas of the keys of the mapping at a location. Indices and the
+    user's own keys are skipped.
     """
-    known = _fields(kind)
+    schema = _schema(kind)
+    keys = _keys_in(schema, schema)
     for part in loc:
-        if part in known:
-            known = _fields(known[str(part)].annotation) or known
-    return known
+        keys = _keys_in(keys.get(str(part)), schema) or keys
+    return keys
 
 
-def _fields(kind: Any) -> dict[str, FieldInfo]:
-    """Return the fields of all models and dataclasses in a type, by their keys."""
-    infos: dict[str, FieldInfo] = getattr(kind, "model_fields", {})
-    known = {info.alias or name: info for name, info in infos.items()}
-    if isinstance(kind, type) and is_dataclass(kind):
-        hints = get_type_hints(kind, include_extras=True)
-        for each in fields(kind):
-            info = FieldInfo.from_annotation(hints[each.name])
-            info.examples = each.metadata.get("examples")
-            known[each.metadata.get("alias") or info.alias or each.name] = info
-    for part in get_args(kind):
-        known |= _fields(part)
-    return known
+def _keys_in(part: Any, schema: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(part, dict):
+        return {}
+    if "$ref" in part:
+        part = schema["$defs"][part["$ref"].rpartition("/")[2]]
+    keys = dict(part.get("properties", {}))
+    inner = (part.get("items"), part.get("additionalProperties"))
+    for other in (*inner, *part.get("anyOf", ()), *part.get("oneOf", ())):
+        keys |= _keys_in(other, schema)
+    return keys

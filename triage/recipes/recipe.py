@@ -1,45 +1,42 @@
-"""The keys of a recipe as a pydantic model, and as a JSON schema for editors.
+"""The keys of a recipe: a frozen dataclass whose types check the values, after its
+placeholders are replaced, and describe them to editors.
 
-The model checks a recipe after its placeholders are replaced. A compiler family with
-keys of its own subclasses RecipeFormat.
+A compiler family with keys of its own subclasses Recipe.
 """
 
 from __future__ import annotations
 
 import re
 import stat
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from packaging.version import Version
 from pydantic import (
     AfterValidator,
     BeforeValidator,
-    Discriminator,
     Field,
-    Tag,
+    TypeAdapter,
     ValidationInfo,
-    WithJsonSchema,
-    model_validator,
 )
-from pydantic.json_schema import models_json_schema
 
 from triage.model.case import Case, Expectation, Flag, InputKind, Target
-from triage.model.checks import FlagText, Text, fits, known
-from triage.model.execution import Limits
+from triage.model.checks import (
+    REQUIRED,
+    FlagText,
+    Text,
+    checked_by,
+    file_key,
+    fits,
+)
+from triage.model.execution import LimitKeys, Limits
 from triage.recipes.document import why_unreadable
 from triage.recipes.family import RecipeFamilies, RecipeFamily
-from triage.recipes.mapping import (
-    AtKey,
-    MappingFormat,
-    OneValue,
-    Scalar,
-    Size,
-    Variables,
-)
-from triage.recipes.values import did_you_mean, parse_duration, unknown_word
+from triage.recipes.mapping import STRICT, AtKey, Scalar, Variables
+from triage.recipes.run_values import located
+from triage.recipes.values import did_you_mean, unknown_word
 
 MAX_CASES = 4096
 FILE = "file"
@@ -50,7 +47,7 @@ EXPECT_FILE = r"(?:^|.*[./])expect\.ya?ml$"
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What the checks of a recipe's values need to know."""
+    """Checks what depends on where a recipe is and on its compiler family."""
 
     family: RecipeFamily
     folder: Path | None
@@ -58,22 +55,66 @@ class Setting:
     failures: Collection[str]
     """Known failure classes. If there are none, any word is accepted."""
 
-    def check_word(self, noun: str, word: str) -> None:
-        """Raise ValueError if a word is not a known backend, phase or failure class. If
-        none is known, it accepts any word.
-        """
-        words: dict[str, Collection[str]] = {
-            "backend": self.family.backends,
-            "phase": self.family.phases,
-        }
-        known = words.get(noun, self.failures)
+    def backend(self, word: str) -> str:
+        return self._word(word, "backend", self.family.backends)
+
+    def phase(self, word: str) -> str:
+        return self._word(word, "phase", self.family.phases)
+
+    def failure(self, word: str) -> str:
+        return self._word(word, "failure class", self.failures)
+
+    def _word(self, word: str, noun: str, known: Collection[str]) -> str:
         if known and word not in known:
             raise ValueError(unknown_word(word, noun, known, self.family.aliases))
+        return word
 
+    def value(self, text: str) -> str:
+        """Return a value with the absolute path of its file."""
+        if self.folder is None:
+            return text
+        return located(text, self.folder)
 
-def _setting(info: ValidationInfo) -> Setting:
-    assert isinstance(info.context, Setting)
-    return info.context
+    def file(self, text: str) -> str:
+        """Check a file below the recipe: errors print parts of it."""
+        if self.folder is None:
+            return text
+        path = self.folder / text
+        try:
+            is_file = path.is_file()
+        except OSError:  # its name is too long
+            is_file = False
+        if not is_file:
+            raise ValueError(
+                f'there is no file "{text}"; paths are relative to the recipe\'s '
+                "folder."
+            )
+        if not path.resolve().is_relative_to(self.folder.resolve()):
+            raise ValueError(f'"{text}" is not in the recipe\'s folder.')
+        return text
+
+    def input(self, text: str) -> str:
+        """Check that the family takes an input, and that it exists."""
+        suffix, inputs = Path(text).suffix, self.family.inputs
+        if self.family.kind_of(suffix) is None:
+            guess = did_you_mean(suffix, inputs if suffix else ())
+            raise ValueError(
+                f'{self.family.name} does not take the input "{text}" with this '
+                f"suffix{guess} Kinds: {', '.join(inputs)}."
+            )
+        if self.folder is not None:
+            path = self.folder / text
+            try:
+                _check_input(self.folder, text)
+            except OSError as error:
+                reason = (
+                    f"{why_unreadable(path, error)} Paths are relative to the recipe"
+                )
+                raise ValueError(f'the input "{text}": {reason}.') from None
+            except ValueError as error:
+                reason = str(error).rstrip(".")
+                raise ValueError(f'the input "{text}": {reason}.') from None
+        return text
 
 
 def locate(folder: Path, text: str) -> Path:
@@ -109,82 +150,21 @@ def matching(folder: Path, pattern: str) -> list[tuple[str, Path]]:
     return sorted(files.items())
 
 
-def check_file(text: str, info: ValidationInfo) -> str:
-    """Raise ValueError if a file of a recipe does not exist."""
-    folder = _setting(info).folder
-    try:
-        missing = folder is not None and not (folder / text).is_file()
-    except OSError:  # its name is too long
-        missing = True
-    if missing:
-        raise ValueError(
-            f'there is no file "{text}"; paths are relative to the recipe\'s folder.'
-        )
-    return text
-
-
-def _check_inside(text: str, info: ValidationInfo) -> str:
-    """Raise ValueError if a file is not below the recipe: errors print parts of it."""
-    folder = (_setting(info).folder or Path()).resolve()
-    if not (folder / text).resolve().is_relative_to(folder):
-        raise ValueError(f'"{text}" is not in the recipe\'s folder.')
-    return text
-
-
-def _check_input(text: str, info: ValidationInfo) -> str:
-    """Raise ValueError, which says what to write instead, if the family does not take
-    the input, or if it does not exist.
-    """
-    family, folder = _setting(info).family, _setting(info).folder
-    suffix = Path(text).suffix
-    if family.kind_of(suffix) is None:
-        guess = did_you_mean(suffix, family.inputs if suffix else ())
-        kinds = ", ".join(family.inputs)
-        raise ValueError(
-            f'{family.name} does not take the input "{text}" with this suffix{guess} '
-            f"Kinds: {kinds}."
-        )
-    if folder is None:
-        return text
-    if is_pattern(text):
-        _check_matches(folder, text)
-        return text
-    path = folder / text
-    try:
-        is_regular = stat.S_ISREG(path.stat().st_mode)
-    except (OSError, ValueError) as error:
-        reason = why_unreadable(path, error)
-        raise ValueError(
-            f'the input "{text}": {reason} Paths are relative to the recipe\'s folder.'
-        ) from None
-    if not is_regular:
-        raise ValueError(f'the input "{text}" is a folder, or not a regular file.')
-    return text
-
-
-def _check_matches(folder: Path, pattern: str) -> None:
-    """Raise ValueError if no files match a pattern, or if they cannot name cases."""
-    try:
-        files = matching(folder, pattern)
-    except ValueError as error:
-        raise ValueError(f'the input "{pattern}": {error}.') from None
+def _check_input(folder: Path, text: str) -> None:
+    if not is_pattern(text):
+        if not stat.S_ISREG((folder / text).stat().st_mode):
+            raise ValueError("it is a folder, or not a regular file.")
+        return
+    files = matching(folder, text)
     if not 0 < len(files) <= MAX_CASES:
         raise ValueError(
-            f'{len(files)} files fit the pattern "{pattern}", and one to {MAX_CASES} '
-            "may; ** is any folder."
+            f"{len(files)} files fit the pattern, and one to {MAX_CASES} may; ** is "
+            "any folder."
         )
     for name, path in files:
         if re.search(r"[,=\[\]\s]", name):
             advice = "rename it without commas, brackets, = and white space."
             raise ValueError(f'the file "{path}" cannot name a case: {advice}')
-
-
-def _time_limit(text: str) -> tuple[float, bool]:
-    """Return the seconds of a limit such as `120s cpu`, and whether it ends with `cpu`:
-    then, the time in which a program waits for a core does not count.
-    """
-    seconds = text.removesuffix(" cpu")
-    return parse_duration(seconds), seconds != text
 
 
 def _distinct(values: list[str]) -> list[str]:
@@ -198,20 +178,44 @@ def _as_flag(value: Any) -> Any:
     return {"flag": value} if isinstance(value, str) else value
 
 
-def _form(value: Any) -> str:
-    return "text" if isinstance(value, str) else "list"
-
-
-File = Annotated[Text, AfterValidator(check_file), AfterValidator(_check_inside)]
-"""A file, whose path is relative to the recipe."""
 Bounded = TypeVar("Bounded", Flag, Expectation)
+
+
+def _sensible(item: Bounded) -> Bounded:
+    """Refuse bounds with no version between them, and an entry for no failure."""
+    if item.since and item.until and Version(item.since) >= Version(item.until):
+        raise AtKey(
+            "until",
+            f'until is the first version without it, so "{item.until}" must be later '
+            f'than since, "{item.since}".',
+        )
+    if item in (Expectation(), Expectation(since=item.since, until=item.until)):
+        raise ValueError(
+            "an entry needs a failure class or a stage: write `failure: timeout` or "
+            "`stage: compile`."
+        )
+    return item
+
+
+def _listed(value: Any, info: ValidationInfo) -> Any:
+    """Check the name of a file of known failures; its lists are read later."""
+    if not isinstance(value, str):
+        return value
+    if not re.match(EXPECT_FILE, value):
+        raise ValueError(
+            f'"{value}" is not a list of known failures: write `[{{failure: '
+            "timeout}]`, or the name of a file `expect.yaml`."
+        )
+    setting: Any = info.context
+    setting.file(value)
+    return ()
+
+
+File = Annotated[Text, checked_by("file")]
+"""A file, whose path is relative to the recipe."""
 _NAME_ADVICE = (
     '"{text}" cannot be a name: use at most 100 lowercase letters, digits and '
     'hyphens, such as "cuda-matmul-f32".'
-)
-_EXPECT_ADVICE = (
-    '"{text}" is not a list of known failures: write `[{failure: timeout}]`, or the '
-    "name of a file `expect.yaml`."
 )
 _KEY_ADVICE = (
     '"{text}" cannot be a key here: use letters, digits, _ and -, starting with a '
@@ -223,184 +227,97 @@ _CHOICE_ADVICE = (
     "outer spaces."
 )
 _Choice = Annotated[Scalar, fits(r"(?!\s)[^,\[\]\n\r\t]*(?<!\s)", _CHOICE_ADVICE)]
-_TIME = {
-    "type": ["string", "number"],
-    "pattern": r"^[0-9][0-9.hms]*( cpu)?$",
-    "exclusiveMinimum": 0,
-}
-
-
-def _in_order(item: Bounded) -> Bounded:
-    """Raise AtKey if no version is in [since, until)."""
-    if item.since and item.until and Version(item.since) >= Version(item.until):
-        raise AtKey(
-            "until",
-            f'until is the first version without it, so "{item.until}" must be later '
-            f'than since, "{item.since}".',
-        )
-    return item
-
-
-def _names_something(item: Expectation) -> Expectation:
-    if item.failure is None and item.stage is None:
-        raise ValueError(
-            "an entry needs a failure class or a stage: write `failure: timeout` or "
-            "`stage: compile`."
-        )
-    return item
-
-
-Entries = list[
-    Annotated[Expectation, AfterValidator(_in_order), AfterValidator(_names_something)]
+_Choices = Annotated[list[_Choice], Field(min_length=1), AfterValidator(_distinct)]
+_Flag = Annotated[
+    Flag,
+    AfterValidator(_sensible),
+    BeforeValidator(_as_flag, json_schema_input_type=FlagText | Flag),
 ]
+Entries = tuple[Annotated[Expectation, AfterValidator(_sensible)], ...]
 """Known failures."""
+_Expect = BeforeValidator(_listed, json_schema_input_type=Text | Entries)
 
 
-class LimitsFormat(MappingFormat):
-    """What one compilation may use."""
-
-    timeout: (
-        Annotated[
-            tuple[float, bool],
-            BeforeValidator(_time_limit),
-            OneValue,
-            WithJsonSchema(_TIME),
-        ]
-        | None
-    ) = Field(
-        default=None,
-        description="Wall time: 120s, 2m, 1h30m, or a number of seconds. With ` cpu` "
-        "behind it, the time in which the program waits for a core does "
-        "not count; it may then take four times as long.",
-        examples=["120s", "1h30m", "300s cpu"],
-    )
-    memory: Size | None = Field(
-        default=None,
-        description="Resident memory of all processes together.",
-        examples=["8GiB", "512MiB"],
-    )
-    output: Size | None = Field(
-        default=None,
-        description=(
-            "Bytes in the output file and all other files that it writes to its "
-            "working and temporary folder."
-        ),
-        examples=["4GiB", "512MiB"],
-    )
-
-    def value(self, default: Limits) -> Limits:
-        """Return the limits, with defaults for those that are not given."""
-        given: dict[str, Any] = {"memory": self.memory, "output": self.output}
-        if self.timeout:
-            given["timeout"], given["without_waiting"] = self.timeout
-        known = {name: value for name, value in given.items() if value is not None}
-        return replace(default, **known)
-
-
-class RecipeFormat(MappingFormat):
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
     """One recipe: what is compiled, for which target, and what is known about it."""
 
-    name: Annotated[Text, fits("[a-z0-9-]{1,100}", _NAME_ADVICE)] = Field(
-        description="Unique among all recipes: lowercase letters, digits and hyphens.",
-        examples=["cuda-matmul-f32"],
+    __pydantic_config__: ClassVar = STRICT
+
+    name: Annotated[Text, fits("[a-z0-9-]{1,100}", _NAME_ADVICE)] = file_key(
+        REQUIRED,
+        "Unique among all recipes: lowercase letters, digits and hyphens.",
+        "cuda-matmul-f32",
     )
-    summary: Text = Field(
-        "",
-        description="One line that says what the case is about.",
-        examples=["a matmul on sm_86"],
+    summary: Text = file_key(
+        "", "One line that says what the case is about.", "a matmul on sm_86"
     )
-    compiler: Text = Field("", description="Compiler family.", examples=["command"])
-    input: Annotated[Text, AfterValidator(_check_input)] = Field(
-        description="File to compile, relative to the recipe: .mlir, .mlirbc, .onnx "
-        "or a .py generator; or a pattern with `*` or `**` for many "
-        "files, each of which is a case.",
-        examples=["models/matmul_f32.mlir", "models/**/*.onnx"],
+    compiler: Text = file_key("", "Compiler family.", "command")
+    input: Annotated[Text, checked_by("input")] = file_key(
+        REQUIRED,
+        "File to compile, relative to the recipe: .mlir, .mlirbc, .onnx or a .py "
+        "generator; or a pattern with `*` or `**` for many files, each of which is a "
+        "case.",
+        "models/matmul_f32.mlir",
+        "models/**/*.onnx",
     )
-    args: dict[_Key, Scalar] = Field(
-        {},
-        description="Arguments of a generator, each handed over as --key value.",
-        examples=[{"size": 4096}],
+    args: dict[_Key, Scalar] | None = file_key(
+        None, "Arguments of a generator, each handed over as --key value.", {"n": 4096}
     )
-    target: Target = Field(
-        description="What to compile for.",
-        examples=[{"backend": "cuda", "chip": "sm_86"}],
+    target: Target = file_key(
+        REQUIRED, "What to compile for.", {"backend": "cuda", "chip": "sm_86"}
     )
-    flags: list[
-        Annotated[
-            Flag,
-            AfterValidator(_in_order),
-            BeforeValidator(_as_flag, json_schema_input_type=FlagText | Flag),
-        ]
-    ] = Field(
-        [],
-        description="Compiler flags, each a text or {flag, since, until}.",
-        examples=[["-O3"]],
+    flags: tuple[_Flag, ...] = file_key(
+        (), "Compiler flags, each a text or {flag, since, until}.", ["-O3"]
     )
-    phase: Annotated[Text, known("phase")] | None = Field(
+    phase: Annotated[Text, checked_by("phase")] | None = file_key(
+        None, "Stop after this phase of the compiler.", "executable-targets"
+    )
+    matrix: dict[_Key, _Choices] | None = file_key(
         None,
-        description="Stop after this phase of the compiler.",
-        examples=["executable-targets"],
+        "Every combination is a case; ${key} is filled in within input, args, flags, "
+        "target and env.",
+        {"dtype": ["f16", "f32"]},
     )
-    matrix: dict[
-        _Key, Annotated[list[_Choice], Field(min_length=1), AfterValidator(_distinct)]
-    ] = Field(
-        {},
-        description=(
-            "Every combination is a case; ${key} is filled in within input, args, "
-            "flags, target and env."
-        ),
-        examples=[{"dtype": ["f16", "f32"]}],
+    env: Variables | None = file_key(
+        None,
+        "Environment variables besides the few that are passed on: names to pass on "
+        "as well, or names with values.",
+        {"OMP_NUM_THREADS": "1"},
     )
-    env: Variables = Field(
-        {},
-        description=(
-            "Environment variables besides the few that are passed on: names to pass "
-            "on as well, or names with values."
-        ),
-        examples=[{"OMP_NUM_THREADS": "1"}],
+    reads: tuple[Text, ...] = file_key(
+        (),
+        "Files and folders that the compile or the run reads besides its input, "
+        "relative to the recipe. It can read nothing else of yours.",
+        ["include", "../data/weights.bin"],
     )
-    reads: list[Text] = Field(
-        [],
-        description=(
-            "Files and folders that the compile or the run reads besides its input, "
-            "relative to the recipe. It can read nothing else of yours."
-        ),
-        examples=[["include", "../data/weights.bin"]],
+    limits: LimitKeys = file_key(
+        Limits(), "Limits of one compile.", {"timeout": "120s", "memory": "8GiB"}
     )
-    limits: LimitsFormat = Field(
-        default=LimitsFormat(),
-        description="Limits of one compile.",
-        examples=[{"timeout": "120s", "memory": "8GiB"}],
-    )
-    expect: Annotated[
-        Annotated[File, fits(EXPECT_FILE, _EXPECT_ADVICE), Tag("text")]
-        | Annotated[Entries, Tag("list")],
-        Discriminator(_form),
-    ] = Field(
-        [],
-        description=(
-            "Known failures, or the file with a list of them for each case: "
-            "`expect.yaml` or `NAME.expect.yaml`."
-        ),
-        examples=[[{"failure": "shared-memory-overflow"}], "expect.yaml"],
+    expect: Annotated[Entries, _Expect] = file_key(
+        (),
+        "Known failures, or the file with a list of them for each case: `expect.yaml` "
+        "or `NAME.expect.yaml`.",
+        [{"failure": "shared-memory-overflow"}],
+        "expect.yaml",
     )
 
-    @model_validator(mode="after")
-    def _fits_the_input(self, info: ValidationInfo) -> Self:
-        kind = _setting(info).family.kind_of(Path(self.input).suffix)
+    def mistakes(self, kind: InputKind) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with keys together, with the key to change. `kind` is
+        that of the input.
+        """
         if self.args and kind is not InputKind.GENERATOR:
-            raise AtKey(
+            yield (
                 "args",
-                f'only a generator takes args, and the input "{self.input}" is '
-                "not one; remove them.",
+                f'only a generator takes args, and the input "{self.input}" is not '
+                "one; remove them.",
             )
-        if FILE in self.matrix and is_pattern(self.input):
-            raise AtKey(
+        if self.matrix and FILE in self.matrix and is_pattern(self.input):
+            yield (
                 "matrix",
-                f'"{FILE}" names the files of the input\'s pattern; give the '
-                "matrix key another name.",
+                f'"{FILE}" names the files of the input\'s pattern; give the matrix '
+                "key another name.",
             )
-        return self
 
     def complete(self, case: Case, folder: Path) -> Case:  # noqa: ARG002 - families need it
         """Return a case of the recipe with the values of the family's own keys. Raises
@@ -409,13 +326,11 @@ class RecipeFormat(MappingFormat):
         return case
 
 
-def keys_of(family: RecipeFamily) -> type[RecipeFormat]:
-    """Import the model of the keys of a family's recipes."""
+def keys_of(family: RecipeFamily) -> type[Recipe]:
+    """Import the keys of a family's recipes."""
     if family.keys is None:
-        return RecipeFormat
-    keys = family.keys()
-    assert issubclass(keys, RecipeFormat)
-    return keys
+        return Recipe
+    return family.keys()
 
 
 def recipe_schema(families: RecipeFamilies) -> dict[str, Any]:
@@ -425,17 +340,19 @@ def recipe_schema(families: RecipeFamilies) -> dict[str, Any]:
     It describes shapes and words. Relations between keys, such as the order of since
     and until or an unused matrix key, are checked by the loader only.
     """
-    models = {name: keys_of(family) for name, family in families.items()}
-    wanted = [(model, "validation") for model in models.values()]
-    references, schema = models_json_schema(wanted)  # type: ignore[arg-type]
+    references, schema = TypeAdapter.json_schemas(
+        [
+            (name, "validation", TypeAdapter(keys_of(family)))
+            for name, family in families.items()
+        ]
+    )
     default = next(iter(families))
     rules = []
     for name in families:
         condition: dict[str, Any] = {"properties": {"compiler": {"const": name}}}
         if name != default:
             condition["required"] = ["compiler"]
-        then = references[(models[name], "validation")]
-        rules.append({"if": condition, "then": then})
+        rules.append({"if": condition, "then": references[(name, "validation")]})
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "triage recipe",

@@ -5,304 +5,163 @@ that it must compute. Files may say the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import (
-    AfterValidator,
-    Field,
-    NonNegativeFloat,
-    ValidationInfo,
-    model_validator,
-)
-
-from triage.model.case import Case, Reference, RunSpec
-from triage.model.checks import FlagText, Text, Word, fits
+from triage.model.case import Case, InputKind, RunSpec
+from triage.model.checks import DescribedKeys, file_key
 from triage.model.errors import BadFiles, Problem
-from triage.model.execution import Limits
 from triage.recipes.document import read_text
-from triage.recipes.mapping import AtKey, MappingFormat
-from triage.recipes.recipe import (
-    File,
-    LimitsFormat,
-    RecipeFormat,
-    check_file,
-    is_pattern,
-    locate,
-)
-from triage.recipes.run_values import TENSOR_PROTO, TOLERANCES, located, split_value
+from triage.recipes.recipe import Recipe, is_pattern, locate
+from triage.recipes.run_values import TENSOR_PROTO, located
 
 _TOLERANCE = re.compile(
     r"--expected_(f16|f32|f64|bf16)_threshold=([\d.]+(?:e[+-]?\d+)?)f?\Z"
 )
+_Run = Annotated[RunSpec, DescribedKeys()]
 
 
-def _value(text: str, info: ValidationInfo) -> str:
-    parts = split_value(text)
-    if parts.file is not None:
-        check_file(parts.file, info)
-    return text
-
-
-def _run_flag(text: str) -> str:
-    for name, key in (
-        ("--input=", "inputs"),
-        ("--expected_output=", "expected"),
-        ("--function=", "function"),
-    ):
-        if text.startswith(name):
-            raise ValueError(
-                f'write "{text.removeprefix(name)}" under `{key}` instead of '
-                f"{name.rstrip('=')}."
-            )
-    if _TOLERANCE.match(text):
-        raise ValueError(
-            "the results are not compared by that program: write "
-            "`tolerance: {f32: 1e-3}` instead."
-        )
-    return text
-
-
-_Value = Annotated[Text, AfterValidator(_value)]
-_RunFlag = Annotated[FlagText, AfterValidator(_run_flag)]
-_TYPES = f'"{{text}}" is not an element type; known: {", ".join(TOLERANCES)}.'
-_Tolerances = dict[Annotated[str, fits("|".join(TOLERANCES), _TYPES)], NonNegativeFloat]
-
-
-def _differs(reference: Reference) -> Reference:
-    is_same = reference.toolchain is None and reference.flags is None
-    if reference.onnxruntime and not is_same:
-        raise AtKey(
-            "onnxruntime",
-            "onnxruntime compiles nothing; remove `toolchain` and `flags`, or "
-            "`onnxruntime`.",
-        )
-    if is_same and not reference.onnxruntime:
-        raise ValueError(
-            "a reference needs another toolchain or other flags: write "
-            "`{toolchain: 3.12.0}`."
-        )
-    return reference
-
-
-class _CallFormat(MappingFormat):
-    """A call of a compiled function."""
-
-    function: Word | None = Field(
-        None,
-        description="Function to run; the only one when left out.",
-        examples=["main"],
-    )
-    inputs: list[_Value] = Field(
-        [],
-        description="The function's arguments.",
-        examples=[["2x3xf32=@inputs/a.bin", "@b.npy", "4xi64=7"]],
-    )
-    device: Word | None = Field(
-        None,
-        description="Device to run on; the usual one of the backend when left out.",
-        examples=["local-task"],
-    )
-    flags: list[_RunFlag] = Field(
-        [],
-        description="Further options of the program that runs or measures it.",
-        examples=[["--parameters=model=weights.irpa"]],
-    )
-
-
-class RunFormat(_CallFormat):
-    """How to run the compiled program."""
-
-    expected: list[_Value] = Field(
-        [],
-        description="The results it must compute.",
-        examples=[["2x3xf32=@expected.bin"]],
-    )
-    flagfile: File | None = Field(
-        None,
-        description=(
-            "File with `--input=`, `--expected_output=` and other options, one a "
-            "line; its paths are relative to it."
-        ),
-        examples=["run_module_io_flags.txt"],
-    )
-    data: Text | None = Field(
-        None,
-        description="Folder next to the input with `input_0.pb`, `output_0.pb` and so "
-        "on (ONNX tensors, or .npy). Where the input is a pattern, a file without this "
-        "folder is compiled only.",
-        examples=["test_data_set_0"],
-    )
-    reference: Annotated[Reference, AfterValidator(_differs)] | None = Field(
-        None,
-        description="Compile whose results are expected.",
-        examples=[{"toolchain": "3.12.0"}],
-    )
-    tolerance: _Tolerances = Field(
-        {},
-        description="Largest accepted difference by element type "
-        f"({', '.join(TOLERANCES)}).",
-        examples=[{"f32": 1e-3}],
-    )
-    limits: LimitsFormat = Field(
-        default_factory=LimitsFormat,
-        description="Limits of one run.",
-        examples=[{"timeout": "60s"}],
-    )
-
-    @model_validator(mode="after")
-    def _expects_once(self) -> Self:
-        if self.data is not None and (self.inputs or self.expected or self.flagfile):
-            raise AtKey(
-                "data",
-                "the values are those of a folder and written here; remove `data` "
-                "or the others.",
-            )
-        if self.reference is not None and self.expected:
-            raise AtKey(
-                "reference",
-                "the results are expected from a reference and from files; remove "
-                "one of them.",
-            )
-        return self
-
-
-class BenchmarkFormat(_CallFormat):
-    """A function whose run time is measured."""
-
-    function: Word = Field(description="Function to measure.", examples=["prefill"])
-    name: Word | None = Field(
-        None,
-        description="What reports call it; the function when left out.",
-        examples=["prefill-2048"],
-    )
-
-    def spec(self, folder: Path) -> RunSpec:
-        inputs = tuple(located(text, folder) for text in self.inputs)
-        return RunSpec(
-            self.device, self.function, inputs, flags=tuple(self.flags), name=self.name
-        )
-
-
-class RunnableFormat(RecipeFormat):
+@dataclass(frozen=True, kw_only=True)
+class RunnableRecipe(Recipe):
     """A program that is compiled, and then run or measured."""
 
-    run: RunFormat | None = Field(
+    run: _Run | None = file_key(
         None,
-        description="Run what was compiled and compare its results.",
-        examples=[{"inputs": ["4xf32=1"]}],
+        "Run what was compiled and compare its results.",
+        {"inputs": ["4xf32=1"]},
+    )
+    bench: tuple[_Run, ...] = file_key(
+        (), "Functions that `triage bench` measures.", [{"function": "prefill"}]
     )
 
-    bench: list[BenchmarkFormat] = Field(
-        [],
-        description="Functions that `triage bench` measures.",
-        examples=[[{"function": "prefill"}]],
-    )
+    def mistakes(self, kind: InputKind) -> Iterator[tuple[str, str]]:
+        yield from super().mistakes(kind)
+        if self.run is not None:
+            yield from self._mistakes_of(self.run)
+        labels = [entry.label for entry in self.bench]
+        for entry in self.bench:
+            if entry.function is None or entry != RunSpec(
+                entry.device,
+                entry.function,
+                entry.inputs,
+                flags=entry.flags,
+                name=entry.name,
+            ):
+                yield (
+                    "bench",
+                    "a benchmark has a `function`, and no keys but name, inputs, "
+                    "device and flags.",
+                )
+            if labels.count(entry.label) > 1:
+                yield (
+                    "bench",
+                    f'{labels.count(entry.label)} benchmarks are called "'
+                    f'{entry.label}": give each a `name` of its own.',
+                )
 
-    @model_validator(mode="after")
-    def _runs_whole_programs(self) -> Self:
-        if self.run is not None and self.phase not in (None, "end"):
-            raise AtKey(
+    def _mistakes_of(self, run: RunSpec) -> Iterator[tuple[str, str]]:
+        reference = run.reference
+        if self.phase not in (None, "end"):
+            yield (
                 "phase",
                 "a compile that stops early cannot be run; remove `phase` or `run`.",
             )
-        reference = self.run.reference if self.run else None
-        is_onnx = str(self.input).endswith(".onnx")
-        if reference and reference.onnxruntime and not is_onnx:
-            raise AtKey(
+        if run.data is not None and (run.inputs or run.expected or run.flagfile):
+            yield (
                 "run",
-                "onnxruntime runs only ONNX models; name an .onnx file under "
-                "`input`, or another reference.",
+                "the values are those of a folder and written here; remove `data` or "
+                "the others.",
             )
-        return self
-
-    @model_validator(mode="after")
-    def _names_each_benchmark(self) -> Self:
-        names = [entry.name or entry.function for entry in self.bench]
-        for name in names:
-            if names.count(name) > 1:
-                raise AtKey(
-                    "bench",
-                    f'{names.count(name)} benchmarks are called "{name}": give '
-                    "each a `name` of its own.",
-                )
-        return self
+        if reference is None:
+            return
+        if run.expected:
+            yield (
+                "run",
+                "the results are expected from a reference and from files; remove one "
+                "of them.",
+            )
+        is_plain = reference.toolchain is None and reference.flags is None
+        if reference.onnxruntime != is_plain:
+            yield (
+                "run",
+                "a reference needs another toolchain or other flags, or it is "
+                "onnxruntime, which has neither: write `{toolchain: 3.12.0}`.",
+            )
+        if reference.onnxruntime and not self.input.endswith(".onnx"):
+            yield (
+                "run",
+                "onnxruntime runs only ONNX models; name an .onnx file under `input`, "
+                "or another reference.",
+            )
 
     def complete(self, case: Case, folder: Path) -> Case:
         """Return the case with its run and its benchmarks."""
-        return replace(
-            case,
-            run=self._run_spec(case, folder),
-            benchmarks=tuple(entry.spec(folder) for entry in self.bench),
-        )
+        return replace(case, run=self._run_of(case, folder), benchmarks=self.bench)
 
-    def _run_spec(self, case: Case, folder: Path) -> RunSpec | None:
+    def _run_of(self, case: Case, folder: Path) -> RunSpec | None:
         """Return how a case is run, if it is. The values of the data folder, of the
-        flagfile and of the recipe follow each other. A device or a function of the
-        recipe replaces that of the flagfile.
+        flagfile and of the recipe follow each other.
         """
         run = self.run
-        if run is None:
-            return None
-        data = flagfile = RunSpec()
-        if run.data is not None:
+        if run and run.flagfile:
+            run = _joined(read_flagfile(locate(folder, run.flagfile)), run)
+        if run and run.data is not None:
             place = case.input.path.parent / run.data
             if is_pattern(self.input) and not place.is_dir():
                 return None
-            data = read_data_folder(place)
-        if run.flagfile:
-            flagfile = read_flagfile(locate(folder, run.flagfile))
-        inputs = [located(text, folder) for text in run.inputs]
-        expected = [located(text, folder) for text in run.expected]
-        return RunSpec(
-            device=run.device or flagfile.device,
-            function=run.function or flagfile.function,
-            inputs=(*data.inputs, *flagfile.inputs, *inputs),
-            expected=(*data.expected, *flagfile.expected, *expected),
-            flags=(*flagfile.flags, *run.flags),
-            tolerances=tuple({**dict(flagfile.tolerances), **run.tolerance}.items()),
-            reference=run.reference,
-            limits=run.limits.value(Limits(timeout=120.0)),
-        )
+            run = _joined(read_data_folder(place), run)
+        return run
+
+
+def _joined(first: RunSpec, run: RunSpec) -> RunSpec:
+    """Return a run with the values of another in front of its own."""
+    return replace(
+        run,
+        device=run.device or first.device,
+        function=run.function or first.function,
+        inputs=first.inputs + run.inputs,
+        expected=first.expected + run.expected,
+        flags=first.flags + run.flags,
+        tolerances=tuple(dict(first.tolerances + run.tolerances).items()),
+    )
 
 
 def read_flagfile(path: Path) -> RunSpec:
     """Read a file with an option of the runtime's program on each line. Paths in it are
     relative to its folder. Raises BadFiles with every mistake.
     """
-    values: dict[str, list[str]] = {"input": [], "expected_output": []}
+    values: dict[str, list[str]] = defaultdict(list)
     single: dict[str, str] = {}
     flags: list[str] = []
     problems: list[Problem] = []
     for number, raw in enumerate(read_text(path).splitlines(), 1):
         line = raw.strip()
+        name, _, text = line.lstrip("-").partition("=")
         if not line or line.startswith("#"):
             continue
-        name, _, text = line.lstrip("-").partition("=")
-        message = ""
-        if not line.startswith("-"):
-            message = (
-                f'"{line}" is not an option, such as --input=2x3xf32=@input_0.bin.'
-            )
-        elif name in values:
-            try:
+        try:
+            if name in ("input", "expected_output"):
                 values[name].append(located(text, path.parent))
-            except ValueError as error:
-                message = str(error)
-        elif name in ("function", "device"):
-            single[name] = text
-        else:
-            flags.append(line)
-        if message:
-            column = raw.find(text) + 1
-            problems.append(Problem(str(path), number, column, message))
+            elif name in ("function", "device"):
+                single[name] = text
+            else:
+                flags.append(line)
+        except ValueError as error:
+            problems.append(Problem(str(path), number, raw.find(text) + 1, str(error)))
     if problems:
         raise BadFiles(problems)
-    inputs, expected = map(tuple, values.values())
-    device, function = single.get("device"), single.get("function")
-    return RunSpec(device, function, inputs, expected, *without_tolerances(flags))
+    others, tolerances = without_tolerances(flags)
+    return RunSpec(
+        device=single.get("device"),
+        function=single.get("function"),
+        inputs=tuple(values["input"]),
+        expected=tuple(values["expected_output"]),
+        flags=others,
+        tolerances=tolerances,
+    )
 
 
 def without_tolerances(
@@ -311,9 +170,14 @@ def without_tolerances(
     """Return the flags that set no tolerance, and the tolerances of the others by
     element type.
     """
-    matches = [_TOLERANCE.match(flag) for flag in flags]
-    tolerances = {match[1]: float(match[2]) for match in matches if match}
-    others = (flag for flag, match in zip(flags, matches, strict=True) if match is None)
+    others: list[str] = []
+    tolerances: dict[str, float] = {}
+    for flag in flags:
+        match = _TOLERANCE.match(flag)
+        if match:
+            tolerances[match[1]] = float(match[2])
+        else:
+            others.append(flag)
     return tuple(others), tuple(tolerances.items())
 
 
@@ -323,23 +187,20 @@ def read_data_folder(folder: Path) -> RunSpec:
     """
     inputs, expected = _numbered(folder, "input"), _numbered(folder, "output")
     if not expected:
-        message = (
-            f"this is not a folder of test data: it has no output_0{TENSOR_PROTO} to "
-            "compare with."
-        )
+        message = "this is not a folder of test data: it has no output_0.pb."
         raise BadFiles([Problem(str(folder), None, None, message)])
     return RunSpec(inputs=inputs, expected=expected)
 
 
 def _numbered(folder: Path, role: str) -> tuple[str, ...]:
-    files = {
-        path.stem: path.absolute()
+    paths = [
+        path.absolute()
         for path in folder.glob(f"{role}_[0-9]*")
         if path.suffix in (TENSOR_PROTO, ".npy")
-    }
-    names = [f"{role}_{number}" for number in range(len(files))]
-    for name in names:
-        if len(list(folder.glob(f"{name}.*"))) != 1:
-            message = f"there are {len(files)} files {role}_…, and not one {name}."
-            raise BadFiles([Problem(str(folder), None, None, message)])
-    return tuple(f"@{files[name]}" for name in names)
+    ]
+    by_name = {path.stem: path for path in paths}
+    names = [f"{role}_{number}" for number in range(len(paths))]
+    if by_name.keys() != set(names):
+        message = f"the files {role}_… are not numbered from 0, one for each number."
+        raise BadFiles([Problem(str(folder), None, None, message)])
+    return tuple(f"@{by_name[name]}" for name in names)

@@ -155,15 +155,13 @@ def read_tensor_proto(file: Path) -> Array:
         raise ValueError(
             f"{file}: tensors of ONNX need a package: pip install onnx ({error})"
         ) from error
-    tensor = onnx.TensorProto()
     try:
-        tensor.ParseFromString(file.read_bytes())
+        tensor = onnx.TensorProto.FromString(file.read_bytes())
         array: Array = numpy_helper.to_array(tensor, str(file.parent))
     except (DecodeError, TypeError, ValueError) as error:
         raise ValueError(f"{file}: this is not an ONNX tensor: {error}") from error
     if not element_name(array):
-        name = onnx.TensorProto.DataType.Name(tensor.data_type)
-        raise ValueError(f"{file}: values of the ONNX type {name} cannot be converted")
+        raise ValueError(f"{file}: values of {array.dtype.name} cannot be converted")
     return array
 
 
@@ -193,34 +191,25 @@ def _array(value: ValueText) -> Array | None:
 
     match = _TYPE.match(value.type)
     if match is None:
-        is_float = not set(".eE").isdisjoint(value.literal)
-        return np.array(float(value.literal) if is_float else int(value.literal))
+        if set(".eE").isdisjoint(value.literal):
+            return np.array(int(value.literal))
+        return np.array(float(value.literal))
     shape = tuple(int(size) for size in match["shape"].split("x")[:-1])
     dtype = array_dtype(match["element"])
     if math.prod(shape) > _MOST_ELEMENTS:
         return None
     if value.file is not None:
         return np.fromfile(value.file, dtype).reshape(shape)
-    words = list(filter(None, _SEPARATOR.split(value.literal)))
-    elements = np.array([_number(word, dtype) for word in words or ["0"]], dtype)
+    read: type = {"b": int, "c": complex, "i": int, "u": int}.get(dtype.kind, float)
+    words = filter(None, _SEPARATOR.split(value.literal))
+    numbers = [read(_TRUTH.get(word, word)) for word in words] or [0]
+    if dtype.kind == "i":  # as in IREE, 255 and -1 are the same i8
+        limit = 1 << 8 * dtype.itemsize
+        numbers = [n - limit if limit // 2 <= n < limit else n for n in numbers]
+    elements = np.array(numbers, dtype)
     if elements.size == 1:
         return np.full(shape, elements[0], dtype)
     return elements.reshape(shape)
-
-
-def _number(word: str, dtype: np.dtype[Any]) -> complex | bool:
-    """Return the number of a word. As in IREE, 255 and -1 are the same i8."""
-    word = _TRUTH.get(word, word)
-    if dtype.kind == "b":
-        return bool(int(word))
-    if dtype.kind == "c":
-        return complex(word)
-    if dtype.kind not in "iu":
-        return float(word)
-    number, bits = int(word), 8 * dtype.itemsize
-    if dtype.kind == "i" and 1 << (bits - 1) <= number < 1 << bits:
-        return number - (1 << bits)
-    return number
 
 
 def array_dtype(element: str) -> np.dtype[Any]:

@@ -8,14 +8,14 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
+from dataclasses import is_dataclass
 from functools import lru_cache
 from typing import Any
 
 from packaging.version import Version
 
-_NUMBER = r"([0-9]{1,16}(?:\.[0-9]{1,12})?)"
-_DURATION = re.compile(rf"(?=.)(?:{_NUMBER}h)?(?:{_NUMBER}m)?(?:{_NUMBER}s?)?")
-_SIZE = re.compile(rf"{_NUMBER} ?(k|K|[KMGT]i|[MGT])?B")
+from triage.model.checks import file_keys
+
 _SIZE_UNITS = {"GiB": 1 << 30, "MiB": 1 << 20, "GB": 10**9, "MB": 10**6}
 _NEEDS_NO_QUOTES = re.compile(
     r"[A-Za-z][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./][A-Za-z0-9_./-]*)*"
@@ -23,28 +23,7 @@ _NEEDS_NO_QUOTES = re.compile(
 # words that are not texts in YAML 1.1
 _RESERVED = re.compile("y|n|yes|no|on|off|true|false|null", re.IGNORECASE)
 
-LONGEST = 7 * 24 * 3600.0
 _TIME_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
-
-
-def parse_duration(text: str) -> float:
-    """Return the seconds of `120s`, `2m`, `1h30m`, or of a plain number. Raises
-    ValueError, which says what to write instead.
-    """
-    match = _DURATION.fullmatch(text)
-    if match is None:
-        raise ValueError(
-            f'"{text}" is not a duration: write hours, minutes and seconds as 120s, '
-            "2m or 1h30m."
-        )
-    hours, minutes, rest = (float(part or 0) for part in match.groups())
-    seconds = round(hours * 3600 + minutes * 60 + rest, 9)
-    if not 0 < seconds <= LONGEST:
-        raise ValueError(
-            f'"{text}" is out of range: write a duration above zero and at most a '
-            "week (168h), such as 120s."
-        )
-    return seconds
 
 
 def duration_text(seconds: float) -> str:
@@ -100,27 +79,6 @@ def rounded_text(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def parse_size(text: str, least: int = 1 << 20) -> int:
-    """Return the bytes of `8GiB`, `512MiB` or `2GB`; without the i, units are powers of
-    1000. Raises ValueError, which says what to write instead.
-    """
-    match = _SIZE.fullmatch(text)
-    if match is None:
-        raise ValueError(
-            f'"{text}" is not a size: write a number and a unit, such as 8GiB or '
-            "512MiB."
-        )
-    unit = match[2] or ""
-    base = 1024 if unit.endswith("i") else 1000
-    power = "KMGT".index(unit[0].upper()) + 1 if unit else 0
-    size = float(match[1]) * base**power
-    if not least <= size <= 1 << 50:
-        raise ValueError(
-            f'"{text}" is out of range: write at least 1MiB and at most 1024TiB.'
-        )
-    return int(size)
-
-
 def format_size(size: int) -> str:
     """Return a size as `parse_size` reads it, such as `8GiB`."""
     for unit, factor in _SIZE_UNITS.items():
@@ -135,6 +93,8 @@ def yaml_text(value: Any) -> str:
     >>> yaml_text({"backend": "cuda", "since": "3.5.0"})
     '{backend: cuda, since: "3.5.0"}'
     """
+    if is_dataclass(value):
+        return yaml_text(file_keys(value))
     if isinstance(value, Mapping):
         pairs = ((yaml_text(key), yaml_text(item)) for key, item in value.items())
         return f"{{{', '.join(map(': '.join, pairs))}}}"
@@ -168,6 +128,16 @@ def yaml_lines(
             comment = f"  # guessed: {reasons[name]}" if name in reasons else ""
             lines.append(f"  {name}: {yaml_text(item)}{comment}")
     return lines
+
+
+def recipe_lines(
+    first: Mapping[str, Any],
+    more: Mapping[str, Any],
+    guessed: Mapping[str, str] | None = None,
+) -> list[str]:
+    """Return the lines of a recipe. Of `more`, keys without a value are left out."""
+    rest = (f"{key}: {yaml_text(value)}" for key, value in more.items() if value)
+    return [*yaml_lines(first, guessed), *rest]
 
 
 def name_from(text: str) -> str:

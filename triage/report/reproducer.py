@@ -18,12 +18,12 @@ from triage.compilers.repro_script import (
     limits_keys,
 )
 from triage.execution.judge import rules_of
-from triage.model.case import Case
+from triage.model.case import Case, Expectation
 from triage.model.errors import BadInput
 from triage.model.execution import Ending, Stage
 from triage.model.json_form import Json, as_json
 from triage.model.probe_result import ProbeResult
-from triage.recipes.values import yaml_lines, yaml_text
+from triage.recipes.values import recipe_lines
 from triage.reduce.replay import RECIPE, RECORD
 from triage.reduce.reproducer import (
     Reproducer,
@@ -164,10 +164,7 @@ def _recipe(reproducer: Reproducer) -> str:
     case = reproducer.case
     own = dict(family_of(case).script.recipe_keys(case))
     summary = f"Reduced from {case.name}{f': {case.summary}' if case.summary else ''}"
-    flags = [
-        _given(flag=flag.text, since=flag.since, until=flag.until)
-        for flag in case.flags
-    ]
+    flags = [flag if flag.since or flag.until else flag.text for flag in case.flags]
     variables = dict(case.env)
     windows = expectations(reproducer.reduction.probes)
     first = {
@@ -177,22 +174,17 @@ def _recipe(reproducer: Reproducer) -> str:
         "input": reproducer.file,
     }
     more = {
-        "target": _target(case),
-        "flags": [flag["flag"] if len(flag) == 1 else flag for flag in flags],
+        "target": case.target,
+        "flags": flags,
         "phase": case.phase,
         "env": list(variables) if None in variables.values() else variables,
         "limits": limits_keys(case.limits),
         "expect": [
-            _given(failure=window.failure, since=window.since, until=window.until)
+            Expectation(window.failure, window.since, window.until)
             for window in windows
         ],
     }
-    lines = [f"{key}: {yaml_text(value)}" for key, value in more.items() if value]
-    return "\n".join([*yaml_lines({**first, **own}), *lines, ""])
-
-
-def _given(**values: str | int | None) -> dict[str, str | int]:
-    return {name: value for name, value in values.items() if value is not None}
+    return "\n".join([*recipe_lines({**first, **own}, more), ""])
 
 
 def _script(reproducer: Reproducer, call: StandaloneCall) -> str:
@@ -257,12 +249,6 @@ def _exit_meaning(task: StandaloneCompile) -> str:
     return (
         "0 the program compiles, 127 the compiler is missing, any other: it fails to "
         "compile."
-    )
-
-
-def _target(case: Case) -> dict[str, str | int]:
-    return _given(
-        backend=case.target.backend, chip=case.target.chip, devices=case.target.devices
     )
 
 

@@ -159,7 +159,7 @@ def network_seconds() -> float | None:
     """Return the user's time limit for one request, if there is one. Raises BadInput if
     TRIAGE_NETWORK_TIMEOUT is not a duration.
     """
-    from triage.recipes.values import parse_duration
+    from triage.model.checks import parse_duration
 
     text = os.environ.get("TRIAGE_NETWORK_TIMEOUT")
     if not text:

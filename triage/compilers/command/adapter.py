@@ -38,7 +38,7 @@ from triage.recipes.expectations import applied_flags
 from triage.recipes.family import RecipeFamily
 
 if TYPE_CHECKING:
-    from triage.compilers.command.recipe import CommandFormat, LlvmToolRecipes
+    from triage.compilers.command.recipe import CommandRecipe, LlvmToolRecipes
 
 
 VersionRule = tuple[tuple[str, ...], str]
@@ -138,10 +138,10 @@ def _shell_word(word: str, source: str) -> str:
     return "".join(variables.get(part) or shlex.quote(part) for part in parts) or "''"
 
 
-def _keys() -> type[CommandFormat]:
-    from triage.compilers.command.recipe import CommandFormat
+def _keys() -> type[CommandRecipe]:
+    from triage.compilers.command.recipe import CommandRecipe
 
-    return CommandFormat
+    return CommandRecipe
 
 
 class Command(Compiler):

@@ -6,27 +6,27 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 from packaging.requirements import InvalidRequirement, Requirement
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
 from triage.compilers.base import VERSION
 from triage.compilers.command.adapter import CommandSpec, is_mlir
 from triage.compilers.pasted_flags import names_in
 from triage.compilers.pasted_text import calls_in, read_llvm
 from triage.compilers.recipe_input import PastedText, RecipeStarter, ShellCommand
-from triage.model.case import Case, Target
-from triage.model.checks import Text
+from triage.model.case import Case, InputKind, Target
+from triage.model.checks import REQUIRED, Text, file_key
 from triage.model.errors import BadInput
 from triage.model.revision import FamilyRef
 from triage.recipes.family import RecipeStart
-from triage.recipes.mapping import AtKey, MappingFormat, OneOrMore, Scalar
-from triage.recipes.recipe import File, RecipeFormat, locate
+from triage.recipes.mapping import OneOrMore, Scalar
+from triage.recipes.recipe import File, Recipe, locate
 from triage.recipes.values import unknown_word
 
 _PLACEHOLDERS = (
@@ -66,103 +66,94 @@ def _pattern(text: str) -> str:
 
 
 _Word = Annotated[Scalar, AfterValidator(_known_placeholders)]
-_Words = Annotated[list[_Word], Field(min_length=1)]
+_Words = Annotated[tuple[_Word, ...], Field(min_length=1)]
+_Packages = Annotated[
+    tuple[Annotated[Text, AfterValidator(_requirement)], ...],
+    OneOrMore,
+    Field(min_length=1),
+]
 
 
-class VersionFormat(MappingFormat):
+@dataclass(frozen=True)
+class VersionCommand:
     """How to ask a compiler in a folder for its version."""
 
-    run: _Words = Field(
-        description="Prints the version.",
-        examples=[["{toolchain}/bin/mlir-opt", "--version"]],
+    run: _Words = file_key(
+        REQUIRED, "Prints the version.", ["{toolchain}/bin/mlir-opt", "--version"]
     )
-    pattern: Annotated[Text, AfterValidator(_pattern)] = Field(
-        default=r"\d+(?:\.\d+)+",
-        description="A pattern for the version, or with a group for it, in the output.",
+    pattern: Annotated[Text, AfterValidator(_pattern)] = file_key(
+        r"\d+(?:\.\d+)+",
+        "A pattern for the version, or with a group for it, in the output.",
     )
 
 
-class CommandFormat(RecipeFormat):
+@dataclass(frozen=True, kw_only=True)
+class CommandRecipe(Recipe):
     """Any compiler that a command runs."""
 
-    target: Target = Field(
-        Target("host"),
-        description="What to compile for; shown in reports.",
+    target: Target = file_key(Target("host"), "What to compile for; shown in reports.")
+    command: _Words = file_key(
+        REQUIRED,
+        f"Program and arguments, with the placeholders {', '.join(_PLACEHOLDERS)}.",
+        ["{python}", "-m", "cython", "{input}", "-o", "{output}"],
     )
-    command: _Words = Field(
-        description="Program and arguments, with the placeholders "
-        f"{', '.join(_PLACEHOLDERS)}.",
-        examples=[["{python}", "-m", "cython", "{input}", "-o", "{output}"]],
+    package: _Packages = file_key(
+        (),
+        "The package whose releases are the timeline, then further requirements to "
+        f"install; {VERSION} is the version of the first.",
+        "cython",
+        ["numba", "numpy<2"],
+        ["iree-base-compiler", f"iree-base-runtime=={VERSION}"],
     )
-    package: Annotated[
-        list[Annotated[Text, AfterValidator(_requirement)]],
-        OneOrMore,
-        Field(min_length=1),
-    ] = Field(
-        [],
-        validate_default=False,
-        description="The package whose releases are the timeline, then further "
-        f"requirements to install; {VERSION} is the version of the first.",
-        examples=[
-            "cython",
-            ["numba", "numpy<2"],
-            ["iree-base-compiler", f"iree-base-runtime=={VERSION}"],
-        ],
+    version: VersionCommand | None = file_key(
+        None, "How to ask a compiler without a package for its version."
     )
-    version: VersionFormat | None = Field(
+    parse_errors: Literal["fail", "untestable"] | None = file_key(
         None,
-        description="How to ask a compiler without a package for its version.",
+        "What a version that cannot read the input is: a failure (default), or "
+        "untestable (default for MLIR).",
     )
-    parse_errors: Literal["fail", "untestable"] | None = Field(
+    rules: File | None = file_key(
         None,
-        description=(
-            "What a version that cannot read the input is: a failure (default), or "
-            "untestable (default for MLIR)."
-        ),
-    )
-    rules: File | None = Field(
-        None,
-        description=(
-            "A file of your own failure rules; they take precedence over the packaged "
-            "ones."
-        ),
+        "A file of your own failure rules; they take precedence over the packaged "
+        "ones.",
     )
 
-    @model_validator(mode="after")
-    def _one_compiler(self) -> Self:
+    def mistakes(self, kind: InputKind) -> Iterator[tuple[str, str]]:
+        yield from super().mistakes(kind)
         if self.phase is not None:
-            raise AtKey(
-                "phase", 'compiler "command" cannot stop after a phase; remove the key.'
+            yield (
+                "phase",
+                'compiler "command" cannot stop after a phase; remove the key.',
             )
         if self.package and not re.fullmatch(r"[\w.-]+", self.package[0]):
-            text = (
-                f"{self.package[0]} has bounds, but the first package is the one "
-                "whose releases are tried"
+            yield (
+                "package",
+                f"{self.package[0]} has bounds, but the first package is the one whose "
+                "releases are tried: write its name only.",
             )
-            raise AtKey("package", f"{text}: write its name only.")
         if self.package and self.version is not None:
-            raise AtKey("version", "the version of a package is known; remove the key.")
-        return self
+            yield "version", "the version of a package is known; remove the key."
 
     def complete(self, case: Case, folder: Path) -> Case:
         """Return the case with its command and the name of its compiler. Recipes with
         the same packages share a compiler, others have one each.
         """
         if self.version:
-            rule = (tuple(self.version.run), self.version.pattern)
+            rule = (self.version.run, self.version.pattern)
         else:
             rule = None
         if self.parse_errors is None:
             parse_errors_fail = not is_mlir(self.input)
         else:
             parse_errors_fail = self.parse_errors == "fail"
-        packages = tuple(self.package)
+        packages = self.package
         recipe = None if packages else self.name
         return replace(
             case,
             compiler=str(FamilyRef(case.compiler, packages, recipe)),
             rules=locate(folder, self.rules) if self.rules else None,
-            spec=CommandSpec(tuple(self.command), packages, rule, parse_errors_fail),
+            spec=CommandSpec(self.command, packages, rule, parse_errors_fail),
         )
 
 

@@ -259,7 +259,6 @@ def _case(
         values,
         flags=(*flags, *values.flags),
         tolerances=tuple({**dict(tolerances), **dict(values.tolerances)}.items()),
-        limits=Limits(timeout=120.0),
     )
     if (
         run.measured

@@ -37,7 +37,7 @@ from triage.recipes.family import RecipeFamily
 
 if TYPE_CHECKING:
     from triage.compilers.triton.kernel_recipe import TritonRecipes
-    from triage.compilers.triton.recipe_format import TritonFormat
+    from triage.compilers.triton.recipe_format import TritonRecipe
 
 _WORKER = Path(__file__).parent / "worker"
 _FIRST = Version("2.1")
@@ -63,10 +63,10 @@ _VERSION = re.compile(r"^__version__\s*=\s*['\"]([^'\"]+)", re.MULTILINE)
 _COMMIT = re.compile(r"\+git([0-9a-f]{7,40})")
 
 
-def _keys() -> type[TritonFormat]:
-    from triage.compilers.triton.recipe_format import TritonFormat
+def _keys() -> type[TritonRecipe]:
+    from triage.compilers.triton.recipe_format import TritonRecipe
 
-    return TritonFormat
+    return TritonRecipe
 
 
 class Triton(Compiler):

@@ -33,7 +33,7 @@ from triage.recipes.family import RecipeFamily
 
 if TYPE_CHECKING:
     from triage.compilers.xla.passes import XlaIr, XlaRemedies
-    from triage.compilers.xla.recipe_format import XlaFormat, XlaRecipes
+    from triage.compilers.xla.recipe_format import XlaRecipe, XlaRecipes
 
 DISABLE = "xla_disable_hlo_passes"
 WORKER = Path(__file__).with_name("worker.py")
@@ -49,10 +49,10 @@ _INPUTS = {
 _HLO = dict.fromkeys((".hlo", ".txt"), InputKind.OTHER)
 
 
-def _keys() -> type[XlaFormat]:
-    from triage.compilers.xla.recipe_format import XlaFormat
+def _keys() -> type[XlaRecipe]:
+    from triage.compilers.xla.recipe_format import XlaRecipe
 
-    return XlaFormat
+    return XlaRecipe
 
 
 class XlaRunner(WorkerRunner):

@@ -6,22 +6,22 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, WithJsonSchema
 
 from triage.classify.log import decoded
 from triage.compilers.pasted_text import read_jax
 from triage.compilers.recipe_input import PastedText, RecipeRequest, RecipeStarter
 from triage.compilers.xla.jax_source import imports_jax, jitted_functions, parameters_of
 from triage.model.case import Case, InputKind, Target
-from triage.model.checks import Text, Word
+from triage.model.checks import Text, Word, file_key
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart
-from triage.recipes.mapping import AtKey, MappingFormat
-from triage.recipes.run_keys import RunnableFormat
+from triage.recipes.run_keys import RunnableRecipe
 
 _CPU = Target("cpu")
 _BACKEND_NAMES = ("xla", "cpu", "host", "llvm-cpu", "local")
@@ -54,73 +54,65 @@ _Argument = Annotated[
 ]
 
 
-class LowerFormat(MappingFormat):
+@dataclass(frozen=True)
+class Lowering:
     """How a function of JAX becomes StableHLO."""
 
-    function: Word | None = Field(
-        default=None,
-        description="Function under `jax.jit`; optional when the file has only one.",
+    function: Word | None = file_key(
+        None, "Function under `jax.jit`; optional when the file has only one."
     )
-    arguments: list[_Argument] = Field(
-        default=[],
-        description=(
-            "Types of its arguments; a list is a tuple, a mapping a dict (default: "
-            "those of the file's first call)."
-        ),
-        examples=[
-            ["4x8xf32", "i32"],
-            [{"w": "4x8xf32", "b": "8xf32"}, ["f32", "complex<f64>"]],
-        ],
+    arguments: tuple[_Argument, ...] = file_key(
+        (),
+        "Types of its arguments; a list is a tuple, a mapping a dict (default: those "
+        "of the file's first call).",
+        ["4x8xf32", "i32"],
+        [{"w": "4x8xf32", "b": "8xf32"}, ["f32", "complex<f64>"]],
     )
-    with_: Text | None = Field(
-        default=None,
+    maker: Text | None = file_key(
+        None,
+        "The JAX that lowers it: a release, or `own` for each release's (default: the "
+        "newest, for all releases).",
+        "0.8.0",
+        "own",
         alias="with",
-        description=(
-            "The JAX that lowers it: a release, or `own` for each release's "
-            "(default: the newest, for all releases)."
-        ),
-        examples=["0.8.0", "own"],
     )
 
 
-class XlaFormat(RunnableFormat):
+@dataclass(frozen=True, kw_only=True)
+class XlaRecipe(RunnableRecipe):
     """A program for XLA."""
 
-    lower: LowerFormat | None = Field(
+    lower: Lowering | None = file_key(
         None,
-        description="Lower a function in a .py file.",
-        examples=[{"function": "step", "arguments": ["4xf32"]}],
+        "Lower a function in a .py file.",
+        {"function": "step", "arguments": ["4xf32"]},
     )
 
-    @model_validator(mode="after")
-    def _lowers_python(self) -> Self:
-        if self.lower is not None and not str(self.input).endswith(".py"):
-            raise AtKey(
+    def mistakes(self, kind: InputKind) -> Iterator[tuple[str, str]]:
+        yield from super().mistakes(kind)
+        if self.lower is not None and not self.input.endswith(".py"):
+            yield (
                 "lower",
-                (
-                    "only a function in a .py file is lowered; remove `lower`, or "
-                    "name the file under `input`."
-                ),
+                "only a function in a .py file is lowered; remove `lower`, or name the "
+                "file under `input`.",
             )
         if self.phase is not None:
-            raise AtKey("phase", "XLA compiles in one step; remove `phase`.")
-        return self
+            yield "phase", "XLA compiles in one step; remove `phase`."
 
     def complete(self, case: Case, folder: Path) -> Case:
         """Return the case with its run, and what lowers its function."""
         case = super().complete(case, folder)
         if case.input.kind is not InputKind.GENERATOR:
             return case
-        lower = self.lower or LowerFormat()
+        lower = self.lower or Lowering()
         options: list[tuple[str, str]] = []
         if lower.function:
             options.append(("function", lower.function))
         for type_ in lower.arguments:
             text = type_ if isinstance(type_, str) else json.dumps(type_)
             options.append(("argument", text))
-        source = replace(
-            case.input, args=(*options, *case.input.args), maker=lower.with_
-        )
+        args = (*options, *case.input.args)
+        source = replace(case.input, args=args, maker=lower.maker)
         return replace(case, input=source)
 
 

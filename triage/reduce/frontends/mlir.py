@@ -162,7 +162,7 @@ def make_static(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCas
         return sum((dimensions(value.type) or []).count(DYNAMIC) for value in results)
 
     module, _ = copy_module(module_of(candidate))
-    if not set_static_arguments(module, _STATIC, {}):
+    if not set_static_arguments(module, _STATIC):
         return candidate
     static = _fold_module(candidate, module)
     if static is None or unknown(static) >= unknown(candidate):
