@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from triage.bisect.result import CONFIDENCE, BisectKind
+from triage.bisect.result import BisectKind
 from triage.execution.engine import Engine
 from triage.execution.match import Match, same_signature
 from triage.git_history.repository import Repository
@@ -36,7 +36,8 @@ class BisectRequest:
     """
     kind: BisectKind = BisectKind.REGRESSION
     match: Callable[[Failure], Match] = same_signature
-    confidence: float = CONFIDENCE
+    repeats: int = 3
+    """How often a pair is probed again if its failure may come and go."""
     attribute: bool = True
     """Compare the passes of both ends before a search over commits, as evidence about
     the commit.

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 from triage.bisect.candidates import suspect_of
-from triage.bisect.pass_evidence import pass_evidence
+from triage.bisect.pass_evidence import files_that_diverge
 from triage.bisect.plan import line_to, range_end
-from triage.bisect.prior import Clues, PassEvidence, commit_prior, explain, table_of
+from triage.bisect.prior import Clues, commit_prior, explain, table_of
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import RankedChange, RankedChanges
 from triage.git_history.branches import (
@@ -60,40 +60,32 @@ def rank_changes(
     span = timeline.between(old.commit, new.commit)
     lost = _lost_commits(timeline, old.commit, span, branches)
     commits = (*lost, *timeline.with_files(span))
-    evidence = _evidence_of_installed(request, old.ref, new.ref)
     # somebody noticed the failure at a bad end that is a commit or a nightly
-    noticed = not new.is_release
-    backend = request.case.target.backend
-    clues = Clues.of(failures, backend, evidence, noticed=noticed)
+    clues = Clues.of(
+        failures,
+        _suspected_files(request, old.ref, new.ref),
+        noticed=not new.is_release,
+    )
     table = table_of(project)
     chances = commit_prior(commits, clues, table)
     reasons = explain(commits, clues, table)
-    groups = sorted(
-        group_by_change([commit.subject for commit in commits]),
-        key=lambda group: (-chances[group].sum(), group),
-    )
     links = links_of(request.repository.remote) or links_of(project.repository)
     ranked = []
-    for group in groups:
+    for group in group_by_change([commit.subject for commit in commits]):
         index = max(group, key=lambda member: (chances[member], -member))
         places = [place_of(commits[index].sha, branches)]
         if index < len(lost):
             places.append(f"{good} has it, {bad} lacks it")
         change = replace(
             suspect_of(commits[index], links),
-            probability=round(float(chances[group].sum()), 5),
+            probability=round(sum(chances[member] for member in group), 5),
             reasons=reasons[index],
             place="; ".join(filter(None, places)) or None,
         )
         others = tuple(commits[member].sha for member in group if member != index)
         ranked.append(RankedChange(**asdict(change), with_commits=others))
-    return RankedChanges(
-        tuple(ranked),
-        len(commits),
-        next(iter(failures), None),
-        evidence.summary if evidence else None,
-        branches,
-    )
+    ranked.sort(key=lambda change: -change.probability)
+    return RankedChanges(tuple(ranked), len(commits), next(iter(failures), None))
 
 
 def _lost_commits(
@@ -117,18 +109,20 @@ def _lost_commits(
     )
 
 
-def _evidence_of_installed(
+def _suspected_files(
     request: BisectRequest, good: ToolchainRef | None, bad: ToolchainRef | None
-) -> PassEvidence | None:
-    """Compare the passes of two compilers; None unless the request asks for it, both
-    are installed, and they differ.
+) -> frozenset[str]:
+    """Return the files that the passes of both compilers point to, if these are
+    installed.
     """
-    registry = request.engine.registry
+    is_installed = request.engine.registry.is_installed
     if not (request.attribute and good and bad):
-        return None
-    if not (registry.is_installed(good) and registry.is_installed(bad)):
-        return None
-    return pass_evidence(request.engine, request.case, good, bad, request.repository)
+        return frozenset()
+    if not (is_installed(good) and is_installed(bad)):
+        return frozenset()
+    return files_that_diverge(
+        request.engine, request.case, good, bad, request.repository
+    )
 
 
 def group_by_change(subjects: Sequence[str]) -> list[list[int]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -20,17 +20,24 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
 from triage.bisect.candidates import BisectRange, Candidate, suspect_of
-from triage.bisect.plan import bisect_between, compilers_at, line_to, search_versions
+from triage.bisect.changes import answer, find_changes, passing_search
+from triage.bisect.line import Line
+from triage.bisect.plan import (
+    bisect_between,
+    compilers_at,
+    line_to,
+    search_versions,
+    whole_search,
+)
 from triage.bisect.request import BisectRequest
-from triage.bisect.result import Answer, Bisection, Combination, Side
-from triage.bisect.search import BisectSearch
-from triage.bisect.two_changes import find_changes
+from triage.bisect.result import Answer, Bisection, Combination, NoSearch, Side
+from triage.bisect.search import Search
 from triage.execution.judge import result_of
 from triage.git_history.repository import Repository, links_of
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.json_form import in_json
-from triage.model.outcome import Cause, Failed, NoAnswer, Outcome
+from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Revision
 from triage.toolchains.home import Home, KeptKind, disk_errors, remove_tree
 from triage.toolchains.registry import ToolchainRef
@@ -251,39 +258,37 @@ def bisect_two(
     """Name the repository that changed the outcome, and the commit or release in it,
     between two revisions of the compiler.
     """
-    old_model, new_model = models.ends
-    old_case, new_case = models.at(old_model), models.at(new_model)
-    old_compiler, new_compiler = compilers_at(request, before, after)
-    candidates = (
-        _candidate_with(old_compiler, old_model, old_case),
-        _candidate_with(new_compiler, old_model, old_case),
-        _candidate_with(old_compiler, new_model, new_case),
-        _candidate_with(new_compiler, new_model, new_case),
+    cases = [models.at(sha) for sha in models.ends]
+    compilers = compilers_at(request, before, after)
+    old_case, new_case = cases
+    old_compiler, new_compiler = compilers
+    corners = tuple(
+        _candidate_with(compiler, sha, case)
+        for sha, case in zip(models.ends, cases, strict=True)
+        for compiler in compilers
     )
-    changed = _find_changed_side(BisectSearch(request, BisectRange(candidates)))
-    combinations = tuple(map(_combination, filter(_is_probed, candidates)))
-    if isinstance(changed, NoAnswer):
-        undecided = Bisection.inconclusive(new_case, changed, request.kind)
+    search = whole_search(request, BisectRange(corners))
+    changed = _changed_side(search)
+    combinations = tuple(_combinations(search.line))
+    if isinstance(changed, NoSearch):
+        undecided = answer(search, changed)
         return TwoRepositories(None, combinations, undecided=undecided)
     request.engine.progress.note(f"changed: {changed}")
     # While one repository is bisected, the other one must not bring the change by
     # itself.
+    case, compiler = new_case, new_compiler
     if changed is ChangedSide.EITHER:
         case, compiler = old_case, old_compiler
-    else:
-        case, compiler = new_case, new_compiler
     by_compiler = by_model = None
     if changed is not ChangedSide.MODEL:
         own = replace(request, case=case)
-        compilers = (old_compiler, new_compiler)
         if request.repo is not None or all(ref.is_release for ref in compilers):
             by_compiler = bisect_between(own, before, after)
         else:
             by_compiler = find_changes(search_versions(own, compilers))
     if changed is not ChangedSide.COMPILER:
         own = replace(request, case=new_case)
-        commits = models.commits_with(compiler)
-        by_model = find_changes(BisectSearch(own, commits))
+        by_model = find_changes(whole_search(own, models.commits_with(compiler)))
     return TwoRepositories(changed, combinations, by_compiler, by_model)
 
 
@@ -293,44 +298,36 @@ def _candidate_with(compiler: ToolchainRef, model: str, case: Case) -> Candidate
     return Candidate(Revision(name, model), compiler, case_of=lambda: case)
 
 
-def _is_probed(candidate: Candidate) -> bool:
-    return bool(candidate.probes)
+def _combinations(line: Line) -> Iterator[Combination]:
+    """Yield the last results, each with the commit of its model."""
+    for index in range(len(line)):
+        model = line.range.candidates[index].revision.commit
+        for probe in line.probes[index][-1:]:
+            assert model is not None
+            revision = Revision(model[:_SHORT_SHA], model)
+            yield Combination(**vars(result_of(probe)), model=revision)
 
 
-def _combination(candidate: Candidate) -> Combination:
-    """Return the last result of a candidate, with the commit of its model."""
-    model = candidate.revision.commit
-    assert model is not None
-    result = result_of(candidate.probes[-1])
-    return Combination(**vars(result), model=Revision(model[:_SHORT_SHA], model))
-
-
-def _find_changed_side(search: BisectSearch) -> ChangedSide | NoAnswer:
-    """Probe the four combinations. Return which repository brought the change, or why
-    that is undecided.
+def _changed_side(search: Search) -> ChangedSide | NoSearch:
+    """Probe the four combinations, old and new first. Return which repository brought
+    the change, or why that is undecided.
     """
-    if not search.begin():
-        assert search.stopped is not None
-        return search.stopped
+    verified = passing_search(search).verified()
+    if isinstance(verified, NoSearch):
+        return verified
+    assert verified.failure is not None
+    match = search.line.request.match(verified.failure)
+    verified = replace(verified, match=match, judge=search.judge)
     is_new = []
-    for index in (1, 2):  # probed twice
-        search.probe_candidates({index: 2})
-        candidate = search.range.candidates[index]
-        sides = {search.side(outcome) for outcome in candidate.outcomes}
+    for index in (1, 2):
+        search.line.probe({index: 2})
+        outcomes = search.line.outcomes(index)
+        sides = {verified.side(outcome) for outcome in outcomes}
         if len(sides) > 1 or None in sides:
-            last = candidate.outcomes[-1]
-            why = f"{candidate.revision.name} {_why_undecided(last)}"
-            return NoAnswer(last.cause or Cause.NOISE, why)
+            name, last = search.line.name(index), outcomes[-1]
+            why = f"{name} is flaky, or has another failure"
+            if isinstance(last, NoAnswer):
+                why = f"{name} cannot be tested: {last.reason}"
+            return NoSearch(NoAnswer(last.cause or Cause.NOISE, why))
         is_new.append(sides == {Side.NEW})
     return _CHANGED[is_new[0], is_new[1]]
-
-
-def _why_undecided(outcome: Outcome) -> str:
-    if isinstance(outcome, NoAnswer):
-        return f"cannot be tested: {outcome.reason}"
-    if isinstance(outcome, Failed) and not outcome.flaky:
-        return (
-            f"has another failure: {outcome.failure.failure_class}: "
-            f"{outcome.failure.headline}"
-        )
-    return "is flaky: repeated probes disagree"

@@ -13,11 +13,10 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from triage.bisect.belief import confirmations_needed
 from triage.bisect.candidates import CommitCandidates
 from triage.bisect.plan import bisect_between, candidates_of, compilers_at
 from triage.bisect.request import BisectRequest
-from triage.bisect.result import CONFIDENCE, Answer, Bisection, BisectKind
+from triage.bisect.result import Answer, Bisection, BisectKind, Problem
 from triage.bisect.two_repositories import ModelHistory, bisect_two, path_inside
 from triage.classify import classify_log, packaged_rules
 from triage.cli.context import cases_in, named_family, one_case, open_engine_for
@@ -143,12 +142,6 @@ def bisect(
             "--build",
         ),
     ] = False,
-    confidence: Annotated[
-        float,
-        option(
-            "Stop when the culprit is known with this probability.", least=0.5, most=1.0
-        ),
-    ] = CONFIDENCE,
     interactive: Annotated[
         bool,
         flag(
@@ -203,10 +196,9 @@ def bisect(
             project,
             ends.find,
             match_by(match),
-            confidence,
-            metric is None,
-            build,
-            _is_accepted,
+            attribute=metric is None,
+            build=build,
+            go_on=_is_accepted,
         )
         if dry_run:
             write_report(output, _forecast(request, before, after), forecast_document)
@@ -259,12 +251,11 @@ def _would_find_ends(
     if found.cause is not Cause.NOT_FOUND or found.failure is not None:
         return False
     oldest = engine.registry.releases(case.compiler)[0].revision.name
-    is_from_oldest = ends.pair[0] in (None, oldest)
-    if "it fails at both ends" in (found.reason or ""):
-        return not is_from_oldest
+    if found.problem is Problem.BOTH_FAIL:
+        return ends.pair[0] not in (None, oldest)
     # all releases compile it
-    compiles = "it compiles at both ends" in (found.reason or "")
-    return not (compiles and ends.pair == (None, None))
+    passes = found.problem is Problem.BOTH_PASS
+    return not (passes and ends.pair == (None, None))
 
 
 def _command_without_ends(named: OneCaseOrScript, case: Case) -> str:
@@ -347,20 +338,13 @@ def _forecast(
     most.
     """
     found = candidates_of(request, before, after)
-    again = 2 * confirmations_needed(request.confidence)
-    # where the case broke, and where its failure changed
-    pairs, what = 2, "the pairs around up to two changes"
+    again = 2 * (2 * request.repeats + 2 * request.repeats)
     if isinstance(found, CommitCandidates):
-        return Forecast([], pairs * (found.most_builds + again), found.cost)
+        count = len(found.candidates)
+        most = 2 + count.bit_length() + again
+        return Forecast([], most, found.cost)
     jobs = [ProbeJob(request.case, candidate.ref) for candidate in found.candidates]
-    if request.kind is BisectKind.REGRESSION and not (before and after):
-        pairs, what = 3, "the pairs around up to three changes"
-    return forecast(
-        request.engine,
-        jobs,
-        more=again * pairs,
-        remark=f"that includes {again * pairs} to confirm {what}",
-    )
+    return forecast(request.engine, jobs, more=again)
 
 
 @contextmanager
