@@ -40,7 +40,7 @@ from tests.bisect.driving import COMMAND, CULPRIT, MIXED, PROJECT, SCRIPT
 from tests.bisect.small_compiler import CALLS, PROGRAM, RECIPE, SmallCompiler, begin
 from tests.git_history.history import ENV
 from triage.bisect.belief import Belief, Tally
-from triage.bisect.prior import Clues, feature_rows, suspicion
+from triage.bisect.prior import Clues, chances_of, feature_rows
 from triage.bisect.result import Side
 from triage.model.revision import Commit
 from triage.toolchains.sources.project import find_project
@@ -115,7 +115,7 @@ def known_case(
     )
     return Known(
         sha,
-        feature_rows(span, Clues(text, noticed=noticed), "iree"),
+        feature_rows(span, Clues(text, noticed=noticed), find_project("iree")),
         culprit,
         nightlies,
         tuple(span),
@@ -219,7 +219,7 @@ def search_known(known: Sequence[Known]) -> float:
     """
     priors: dict[str, list[Floats]] = {
         "uniform": [np.full(len(case.matrix), 1 / len(case.matrix)) for case in known],
-        "ours": [np.array(suspicion(case.matrix)) for case in known],
+        "ours": [np.array(chances_of(case.matrix)) for case in known],
     }
     reference = mean(plain(len(case.matrix), case.culprit)[0] for case in known)
     downloads, builds = (

@@ -31,7 +31,7 @@ import numpy as np
 from git import Repo
 
 from benchmarks.culprits import Known, known_case, rank, search_known
-from triage.bisect.prior import suspicion
+from triage.bisect.prior import chances_of
 from triage.bisect.suspects import group_by_change
 from triage.model.revision import Commit
 
@@ -260,7 +260,7 @@ def main() -> None:
         ("kept aside", known[1::2]),
     ):
         ranks = [
-            rank(np.array(suspicion(case.matrix)), case.culprit) for case, _ in half
+            rank(np.array(chances_of(case.matrix)), case.culprit) for case, _ in half
         ]
         tops = ", ".join(
             f"top {top} {mean(each <= top for each in ranks):.0%}" for top in (1, 5, 20)

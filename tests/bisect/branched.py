@@ -130,7 +130,7 @@ def bisect(
     project = compilers.home / "triage.yaml"
     project.write_text(PROJECT)
     request = BisectRequest(
-        compilers, case_named("case"), compilers.repo, project, kind, attribute=False
+        compilers, case_named("case"), compilers.repo, project, kind
     )  # type: ignore[arg-type]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(plan, "sources_of", lambda *_: (source or EverySource(),))

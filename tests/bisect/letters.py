@@ -195,7 +195,7 @@ def letter_range(
 def search_along(
     engine: object, line: BisectRange, kind: BisectKind = BisectKind.REGRESSION
 ) -> Search:
-    request = BisectRequest(engine, case_named("case"), kind=kind, attribute=False)  # type: ignore[arg-type]
+    request = BisectRequest(engine, case_named("case"), kind=kind)  # type: ignore[arg-type]
     return whole_search(request, line)
 
 

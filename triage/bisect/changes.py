@@ -234,7 +234,6 @@ def answer(search: Search, found: Found | NoSearch, **more: Any) -> Bisection:
         probes=len(line.log),
         rounds=line.rounds,
         cached=sum(probe.cached for _, probe in line.log),
-        obtained=line.obtained(),
         seconds=round(time.monotonic() - line.started, 1),
         log=tuple(_logged(search)),
         untestable=tuple(untestable),
@@ -252,7 +251,6 @@ def answer(search: Search, found: Found | NoSearch, **more: Any) -> Bisection:
 
 def _logged(search: Search) -> Iterator[LoggedProbe]:
     """Yield the probes of the line, in order, with their verdicts."""
-    candidates = search.line.range.candidates
     match = _match_of_answer(search)
     for index, probe in search.line.log:
         revision, failure = search.line.revision(index), probe.outcome.failure
@@ -264,7 +262,6 @@ def _logged(search: Search) -> Iterator[LoggedProbe]:
             probe.outcome.reason,
             probe.cached,
             round(probe.measured.seconds, 3),
-            candidates[index].source,
         )
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from triage.bisect.candidates import BisectRange
-from triage.bisect.pass_evidence import files_that_diverge
 from triage.bisect.prior import Clues
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import Suspect
@@ -29,12 +27,7 @@ from triage.model.outcome import (
 from triage.model.revision import Revision
 
 _DETAILED = 20  # suspects
-_WORTH_COMPARING = 8  # candidates; fewer need three probes at most
-# factor by which a compile slows down when it prints its IR
-_SLOWER = 6.0
-_SAME_ERRORS = 5  # compilers that cannot be obtained before the search gives up
-# what differs between equal errors of two commits
-_OF_A_COMMIT = re.compile(r"[0-9a-f]{7,40}|/\S+|\d+")
+_MOST_WITHOUT_COMPILER = 5  # candidates in a row, before the search gives up
 
 
 @dataclass
@@ -50,7 +43,6 @@ class Line:
     started: float = field(default_factory=time.monotonic)
     stopped: NoAnswer | None = None
     """Why no more can be probed."""
-    _suspected_files: frozenset[str] | None = None
 
     def __len__(self) -> int:
         return len(self.range.candidates)
@@ -155,59 +147,29 @@ class Line:
         return Probe(self.request.case, revision, None, why, Measured(), cached=False)
 
     def _stop_without_compilers(self) -> None:
-        """Stop if all candidates between the ends have no compiler for one reason."""
+        """Stop if no compiler between the ends could be obtained so far."""
         inside = [
             self.outcomes(index)[-1]
             for index in range(1, len(self) - 1)
             if self.probes[index]
         ]
-        errors = [
-            one.reason
-            for one in inside
-            if isinstance(one, NoAnswer) and one.cause is Cause.TOOLCHAIN
-        ]
-        if len(inside) != len(errors) or len(errors) < _SAME_ERRORS:
-            return
-        if len({_OF_A_COMMIT.sub("", error) for error in errors}) == 1:
+        is_hopeless = all(one.cause is Cause.TOOLCHAIN for one in inside)
+        if is_hopeless and len(inside) >= _MOST_WITHOUT_COMPILER:
             self.stopped = NoAnswer(
                 Cause.ENVIRONMENT,
-                f"no compiler could be obtained between both ends: {errors[-1]}",
+                f"no compiler could be obtained between both ends: {inside[-1].reason}",
             )
 
     # Suspicion
 
-    def clues(self, failure: Failure, good: int, bad: int) -> Clues:
-        """Return what the failure, the case and the passes of both ends say about the
-        culprit.
-        """
+    def clues(self, failure: Failure, bad: int) -> Clues:
+        """Return what the failure and the case say about the culprit."""
         failures = [failure]
         for outcome in self.outcomes(bad)[-1:]:
             if isinstance(outcome, Failed) and outcome.failure == failure:
                 failures += outcome.others
-        if self._suspected_files is None:
-            self._suspected_files = frozenset()
-            if self._is_worth_comparing():
-                self._suspected_files = files_that_diverge(
-                    self.request.engine,
-                    self.request.case,
-                    self.range.candidates[good].ref,
-                    self.range.candidates[bad].ref,
-                    self.request.repository,
-                )
-        noticed = bad > good and not self.range.candidates[bad].ref.is_release
-        return Clues.of(failures, self._suspected_files, noticed=noticed)
-
-    def _is_worth_comparing(self) -> bool:
-        """Return whether comparing passes, two slow compiles, may save more time."""
-        if not (self.request.attribute and self.range.is_of_commits):
-            return False
-        longest = max(probe.measured.seconds for _, probe in self.log)
-        seconds = sorted(
-            one.seconds for one in self.range.candidates if one.untestable is None
-        )
-        probe_seconds = seconds[len(seconds) // 2] + longest
-        is_long = len(self) > _WORTH_COMPARING
-        return is_long and probe_seconds >= _SLOWER * 2 * longest
+        noticed = bad > 0 and not self.range.candidates[bad].ref.is_release
+        return Clues.of(failures, noticed=noticed)
 
     def suspects(
         self, chances: Mapping[int, float], clues: Clues
@@ -223,6 +185,3 @@ class Line:
             )
             for index in ranked
         )
-
-    def obtained(self) -> Counter[str]:
-        return Counter(self.range.obtained.values())

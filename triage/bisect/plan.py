@@ -251,20 +251,6 @@ class VersionRange:
     skipped: str | None = None
     """Why nightlies are left out."""
 
-    @property
-    def contents(self) -> str:
-        """What lies between the ends: `2 releases and 5 nightlies`."""
-        inside = self.refs[1:-1]
-        nightlies = sum(ref.is_nightly for ref in inside)
-        releases = len(inside) - nightlies
-        if releases or not nightlies:
-            parts = [f"{releases} release{'' if releases == 1 else 's'}"]
-        else:
-            parts = []
-        if nightlies:
-            parts += [f"{nightlies} nightl{'y' if nightlies == 1 else 'ies'}"]
-        return " and ".join(parts)
-
 
 def _no_versions(reason: str) -> VersionRange:
     return VersionRange(problem=NoAnswer(Cause.NOT_FOUND, reason))
@@ -334,12 +320,10 @@ def _commits_between(
         registry.workspace,
         registry.packaging(family),
     )
-    unused = sources_of(request.unused_builds, *context)
     compilers = CompilerSources(
         family,
         project,
         sources_of(project, *context),
-        unused=next(iter(unused), None),
         reported=partial(registry.reported_commit, family),
     )
     timeline = line_to(repository, new.commit)
@@ -399,8 +383,7 @@ def _nightly_commit(request: BisectRequest, text: str, day: str) -> str:
     """Return the sha of the newest tagged nightly of a day, or of the newest commit of
     that day if there is no tag.
 
-    Tags that the project file describes come before others with that day in their
-    names. Raises BadInput, which names `text`, if it is not a day.
+    Raises BadInput, which names `text`, if it is not a day.
     """
     timeline = Timeline(request.repository)
     stamp = day.replace("-", "")
@@ -408,17 +391,8 @@ def _nightly_commit(request: BisectRequest, text: str, day: str) -> str:
         raise BadInput(
             f"{text!r}: a nightly is named by its day, such as nightly:2025-06-04"
         )
-    if request.project.nightlies:
-        patterns = request.project.nightlies.tags
-    else:
-        patterns = ()
-    of_project = [
-        name
-        for pattern in patterns
-        for name in fnmatch.filter(timeline.tags, pattern.format(version=f"*{stamp}*"))
-    ]
     placed: dict[int, str] = {}
-    for name in of_project or fnmatch.filter(timeline.tags, f"*{stamp}*"):
+    for name in fnmatch.filter(timeline.tags, f"*{stamp}*"):
         with suppress(BadInput):  # a tag without common history
             placed[timeline.place(timeline.tags[name]).index] = timeline.tags[name]
     if placed:

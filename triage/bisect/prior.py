@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -95,18 +95,28 @@ class Feature:
     reason: str
 
 
-def commit_prior(
-    commits: Sequence[Commit], clues: Clues, table: str | None
-) -> list[float]:
-    """Return for each commit of a range, oldest first, the chance to be the first bad
-    one: positive, sums to 1.
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """How likely a commit is the culprit, and why."""
 
-    table: the name of the project's; see `table_of`.
-    """
-    return suspicion(feature_rows(commits, clues, table))
+    chance: float
+    """Positive; those of a range sum to 1."""
+    reasons: tuple[str, ...]
 
 
-def suspicion(rows: Sequence[Mapping[str, float]]) -> list[float]:
+def suspicions(
+    commits: Sequence[Commit], clues: Clues, project: Project | None
+) -> list[Suspicion]:
+    """Return how suspicious each commit of a range is, oldest first."""
+    rows = feature_rows(commits, clues, project)
+    chances = chances_of(rows)
+    return [
+        Suspicion(chance, _reasons(row))
+        for row, chance in zip(rows, chances, strict=True)
+    ]
+
+
+def chances_of(rows: Sequence[Mapping[str, float]]) -> list[float]:
     """Turn the features of commits into probabilities."""
     bits = [
         sum(feature.weight * row[feature.name] for feature in features())
@@ -117,46 +127,38 @@ def suspicion(rows: Sequence[Mapping[str, float]]) -> list[float]:
     return [(1 - FLOOR) * one / total + FLOOR / len(odds) for one in odds]
 
 
-def explain(
-    commits: Sequence[Commit], clues: Clues, table: str | None
-) -> list[tuple[str, ...]]:
-    """Return for each commit the strongest reasons to suspect it. Less than one unit of
-    a feature is not a reason.
-    """
-    reasons = []
-    for row in feature_rows(commits, clues, table):
-        bits = {
-            feature.reason: row[feature.name] * feature.weight
-            for feature in features()
-            if feature.weight > 0 and row[feature.name] >= 1
-        }
-        ranked = sorted(bits, key=bits.__getitem__, reverse=True)
-        reasons.append(tuple(ranked[:_MOST_REASONS]))
-    return reasons
+def _reasons(row: Mapping[str, float]) -> tuple[str, ...]:
+    """Return the strongest reasons. Less than one unit of a feature is not one."""
+    bits = {
+        feature.reason: row[feature.name] * feature.weight
+        for feature in features()
+        if feature.weight > 0 and row[feature.name] >= 1
+    }
+    ranked = sorted(bits, key=bits.__getitem__, reverse=True)
+    return tuple(ranked[:_MOST_REASONS])
 
 
 def feature_rows(
-    commits: Sequence[Commit], clues: Clues, project: str | None
-) -> Sequence[Mapping[str, float]]:
+    commits: Sequence[Commit], clues: Clues, project: Project | None
+) -> list[dict[str, float]]:
     """Return how strongly each commit shows each feature of `prior.yaml`; 0 where it
     does not.
     """
-    table = project_table(project)
-    kind_of = cache(table.kind)
+    words = Words.of(project)
     relevant = {"compiler", "runtime"} if clues.compiled else {"compiler"}
-    wanted = topics(f"{clues.text} {clues.failing_pass or ''}", table.synonyms)
-    topics_of = [_topics_of(commit, kind_of, table.synonyms) for commit in commits]
-    shared = _shared_bits(topics_of, wanted)
+    wanted = words.topics(f"{clues.text} {clues.failing_pass or ''}")
+    shared = _shared_bits([_topics_of(commit, words) for commit in commits], wanted)
     rows = []
     for index, commit in enumerate(commits):
-        kinds = {kind_of(path) for path in commit.files}
-        sources = [path for path in commit.files if kind_of(path) == "compiler"]
+        kinds = set(map(words.kind, commit.files))
+        sources = [path for path in commit.files if words.kind(path) == "compiler"]
         recency = math.log2(len(commits) / (len(commits) - index))
         rows.append(
             {
                 "irrelevant": bool(kinds) and not kinds & relevant,
-                "quiet": bool(table.quiet.search(commit.subject.lower())),
-                "decides": any(table.decides.search(path.lower()) for path in sources),
+                "quiet": bool(words.quiet.search(commit.subject.lower())),
+                "decides": any(words.decides.search(path.lower()) for path in sources)
+                + bool(words.telling.search(commit.subject.lower())),
                 "overlap": shared[index],
                 "recent": recency if clues.noticed else 0.0,
                 "named": len(sources) <= _MANY_FILES
@@ -172,44 +174,37 @@ def _is_suspected(path: str, clues: Clues) -> bool:
     return bool(of_pass) or path in clues.suspected_files
 
 
-def _topics_of(
-    commit: Commit, kind_of: Callable[[str], str], synonyms: Mapping[str, str]
-) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the topics of a commit's subject, and those of the names of its files."""
-    names = []
+def _topics_of(commit: Commit, words: Words) -> dict[str, float]:
+    """Return the topics of a commit; those that are only in names of files count
+    half.
+    """
+    names: list[str] = []
     if len(commit.files) <= _MANY_FILES:
-        paths = [path for path in commit.files if kind_of(path) != "other"]
+        paths = [path for path in commit.files if words.kind(path) != "other"]
         names = [path.rsplit("/", 1)[-1].split(".")[0] for path in paths]
-    of_subject = topics(_NUMBER.sub("", commit.subject), synonyms)
-    return of_subject, topics(" ".join(names), synonyms)
+    topics = dict.fromkeys(words.topics(" ".join(names)), 0.5)
+    subject = _NUMBER.sub("", commit.subject)
+    return topics | dict.fromkeys(words.topics(subject), 1.0)
 
 
 def _shared_bits(
-    commits: Sequence[tuple[frozenset[str], frozenset[str]]], wanted: frozenset[str]
+    commits: Sequence[Mapping[str, float]], wanted: frozenset[str]
 ) -> list[float]:
     """Return for each commit the bits of the words that it shares with a text: a rare
-    word of the range has more, and one that is only in names of files has half.
+    word of the range has more.
     """
-    spread = Counter(
-        word for subject, names in commits for word in (subject | names) & wanted
-    )
+    spread = Counter(word for topics in commits for word in topics.keys() & wanted)
     bits = {
         word: max(0.0, math.log2((len(commits) + 2) / (count + 1)))
         for word, count in spread.items()
     }
-    shared = []
-    for subject, names in commits:
-        words = (subject | names) & wanted
-        shared.append(
-            min(
-                _MOST_SHARED,
-                sum(
-                    bits[word] * (1 if word in subject else 0.5)
-                    for word in sorted(words)
-                ),
-            )
+    return [
+        min(
+            _MOST_SHARED,
+            sum(topics[word] * bits[word] for word in sorted(topics.keys() & wanted)),
         )
-    return shared
+        for topics in commits
+    ]
 
 
 # The meaning of paths and words
@@ -222,83 +217,74 @@ _WORD = re.compile(r"[A-Za-z][A-Za-z0-9]+")
 def letters(name: str) -> str:
     """Reduce a pass or the path of a file to its letters and digits.
 
-    `GPUPadOperandsPass`, `test/gpu_pad_operands.mlir` and `gpu-pad-operands` become
-    `gpupadoperands`.
+    >>> letters("test/gpu_pad_operands.mlir") == letters("GPUPadOperandsPass")
+    True
     """
     name = re.sub(r"\.[a-z]{1,4}$", "", name.rsplit("/", 1)[-1])
     return re.sub(r"[^a-z0-9]", "", name.lower()).removesuffix("pass")
+
+
+@dataclass(frozen=True)
+class Words:
+    """What the paths and words of a project's commits mean."""
+
+    kinds: Sequence[tuple[str, str]]
+    """Regexes of paths, in order."""
+    decides: re.Pattern[str]
+    """Code that chooses pipelines, configurations, or what is fused."""
+    quiet: re.Pattern[str]
+    """Subjects of commits that change no behaviour."""
+    telling: re.Pattern[str]
+    """Subjects of commits that decide more than others."""
+    common: frozenset[str]
+    synonyms: Mapping[str, str]
+
+    @classmethod
+    def of(cls, project: Project | None) -> Words:
+        """Return those of a project or its compiler family, and what holds for all."""
+        tables = _tables()
+        own: Mapping[str, Any] = {}
+        if project:
+            own = tables.get(project.name) or tables.get(project.compiler) or {}
+        shared = tables["any"]
+        groups = [*shared["synonyms"], *own.get("synonyms", [])]
+        decides = filter(None, [own.get("decides"), shared["decides"]])
+        return cls(
+            (*own.get("kinds", []), *shared["kinds"]),
+            re.compile("|".join(decides)),
+            re.compile(shared["quiet"]),
+            re.compile(shared["telling"]),
+            frozenset(map(stem, shared["common"])),
+            {stem(word): f"~{group[0]}" for group in groups for word in group},
+        )
+
+    def kind(self, path: str) -> str:
+        """Return what a path is for: `compiler` if no pattern names another kind."""
+        for kind, pattern in self.kinds:
+            if re.search(pattern, path.lower()):
+                return kind
+        return "compiler"
+
+    def topics(self, text: str) -> frozenset[str]:
+        """Return the stems in a text, with CamelCase and snake_case split, and the
+        topics that they stand for.
+        """
+        words = _WORD.findall(_CAMEL.sub(" ", text).replace("_", " "))
+        stems = {stem(word.lower()) for word in words}
+        rare = {word for word in stems if len(word) > 2 and word not in self.common}
+        return frozenset(rare | {self.synonyms.get(word, "") for word in stems}) - {""}
 
 
 def stem(word: str) -> str:
     """Remove the ending that inflects a lower case word, so that `distributed` equals
     `distribution`.
     """
-    if len(word) > 4:
-        return _ENDING.sub("", word)
-    return word
-
-
-def topics(text: str, synonyms: Mapping[str, str]) -> frozenset[str]:
-    """Return the stems in a text, with CamelCase and snake_case split, and the topics
-    that they stand for.
-    """
-    stems = {
-        stem(word.lower())
-        for word in _WORD.findall(_CAMEL.sub(" ", text).replace("_", " "))
-    }
-    rare = {word for word in stems if len(word) > 2 and word not in _common_stems()}
-    return frozenset(rare | {synonyms[word] for word in stems if word in synonyms})
-
-
-@dataclass(frozen=True, slots=True)
-class ProjectTable:
-    """What the paths and words of a project's commits mean."""
-
-    kinds: tuple[tuple[str, re.Pattern[str]], ...]
-    decides: re.Pattern[str]
-    """Code that chooses pipelines, configurations, or what is fused."""
-    quiet: re.Pattern[str]
-    """Subjects of commits that change no behaviour."""
-    synonyms: Mapping[str, str]
-
-    def kind(self, path: str) -> str:
-        """Return what a path is for: `compiler` if no pattern names another kind."""
-        return next(
-            (kind for kind, pattern in self.kinds if pattern.search(path.lower())),
-            "compiler",
-        )
-
-
-def table_of(project: Project) -> str | None:
-    """Return the name of the table for a project: its own, or that of its compiler
-    family; None if neither has one.
-    """
-    return next(
-        (name for name in (project.name, project.compiler) if name in _tables()), None
-    )
-
-
-@cache
-def project_table(name: str | None) -> ProjectTable:
-    """Return the table of a project; for a project without one, what holds for all."""
-    shared, own = _tables()["any"], _tables().get(name or "", {})
-    synonyms = [*shared["synonyms"], *own.get("synonyms", [])]
-    return ProjectTable(
-        kinds=tuple(
-            (kind, re.compile(text))
-            for kind, text in [*own.get("kinds", []), *shared["kinds"]]
-        ),
-        decides=re.compile(
-            "|".join(filter(None, [own.get("decides"), shared["decides"]]))
-        ),
-        quiet=re.compile(shared["quiet"]),
-        synonyms={stem(word): f"~{group[0]}" for group in synonyms for word in group},
-    )
+    return _ENDING.sub("", word) if len(word) > 4 else word
 
 
 @cache
 def features() -> tuple[Feature, ...]:
-    """Return the features in the order of their columns."""
+    """Return the features with their weights."""
     return tuple(Feature(**entry) for entry in _tables()["features"])
 
 
@@ -312,8 +298,3 @@ def _tables() -> dict[str, Any]:
         if own.is_file():
             tables |= yaml.safe_load(own.read_text("utf-8"))
     return tables
-
-
-@cache
-def _common_stems() -> frozenset[str]:
-    return frozenset(stem(word) for word in _tables()["any"]["common"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -38,10 +37,6 @@ class BisectRequest:
     match: Callable[[Failure], Match] = same_signature
     repeats: int = 3
     """How often a pair is probed again if its failure may come and go."""
-    attribute: bool = True
-    """Compare the passes of both ends before a search over commits, as evidence about
-    the commit.
-    """
     build: bool = False
     """Build commits from source although the user's own project file does not say how.
     What the clone's says may run then.
@@ -78,15 +73,3 @@ class BisectRequest:
         if is_own:
             return project
         return project.model_copy(update={"build": None})
-
-    @cached_property
-    def unused_builds(self) -> Project:
-        """A project with only the builds that --build would allow, for an estimate."""
-        own = self.project
-        with suppress(BadInput):  # no project is shipped
-            if own.build is None:
-                return own.model_copy(
-                    update=dict.fromkeys(own.sections())
-                    | {"build": find_project(own.compiler).build}
-                )
-        return own.model_copy(update=dict.fromkeys(own.sections()))

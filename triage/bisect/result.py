@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -137,8 +136,6 @@ class LoggedProbe:
     """Why it is skipped."""
     cached: bool
     seconds: float
-    source: str | None
-    """Where the compiler came from."""
 
 
 @dataclass(frozen=True)
@@ -181,8 +178,6 @@ class Bisection(MayLackAnswer):
     probes: int = 0
     rounds: int = 0
     cached: int = 0
-    obtained: Mapping[str, int] = field(default_factory=dict)
-    """Compilers that were downloaded or built, by source."""
     seconds: float = 0.0
     other_failures: tuple[ProbeResult, ...] = ()
     """Revisions with another failure than the one that is searched for."""

@@ -181,7 +181,7 @@ class Search:
     @cached_property
     def clues(self) -> Clues:
         assert self.failure is not None
-        return self.line.clues(self.failure, self.good_end, self.bad_end)
+        return self.line.clues(self.failure, self.bad_end)
 
     def seconds(self) -> list[float]:
         return self.line.seconds()[self.first : self.last + 1]

@@ -9,7 +9,6 @@ candidates, while the other repository stays the same.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -73,74 +72,62 @@ class ModelHistory:
         if inside is None:
             raise BadInput(f"{path} is not in the repository {repository.path}")
         self._path, self._folder = inside, inside.parent
-        try:
-            for sha in ends:
-                self.at(sha)
-        except BadInput:
+        if any(isinstance(self.case_of(sha), NoAnswer) for sha in ends):
             self._folder = PurePosixPath()
 
     def at(self, sha: str) -> Case:
-        """Load the case at a commit. Raises BadInput, which names the commit, if there
-        is none.
-        """
-        try:
-            (tree,) = self.trees([sha])
-            folder = self._extract(tree)
-            return self._load(folder / self._path.relative_to(self._folder))
-        except BadInput as error:
-            cached = rf"{re.escape(str(self._cache))}/[0-9a-f]+/"
-            problems = "; ".join(re.sub(cached, "", str(error)).splitlines())
-            where = f"{self._path} at {sha[:_SHORT_SHA]}"
-            raise BadInput(f"{where}: {problems}") from error
+        """Load the case at a commit. Raises BadInput if there is none."""
+        case = self.case_of(sha)
+        if isinstance(case, NoAnswer):
+            raise BadInput(case.reason)
+        return case
 
     def case_of(self, sha: str) -> Case | NoAnswer:
         """Load the case at a commit, or return why there is none."""
         try:
-            return self.at(sha)
+            folder = self._extracted(*self.trees([sha]))
+            return self._load(folder / self._path.relative_to(self._folder))
         except BadInput as error:
-            return NoAnswer(Cause.RECIPE, str(error))
+            where = f"{self._path} at {sha[:_SHORT_SHA]}"
+            problems = "; ".join(str(error).splitlines())
+            return NoAnswer(Cause.RECIPE, f"{where}: {problems}")
 
-    def trees(self, shas: Sequence[str]) -> list[str | None]:
+    def trees(self, shas: Sequence[str]) -> list[str]:
         """Return for each commit the sha of the folder with all that the case is made
-        of; None if the commit has no such folder.
+        of; empty if the commit has no such folder.
         """
-        if self._folder == PurePosixPath():
-            path = ""
-        else:
-            path = str(self._folder)
-        output = self.repository.ask(
-            "cat-file", "--batch-check", lines=[f"{sha}:{path}" for sha in shas]
-        )
-        lines = output.decode("utf-8", "replace").splitlines()
-        return [
-            line.split()[0] if line.split()[1] == "tree" else None for line in lines
-        ]
+        path = "" if self._folder == PurePosixPath() else str(self._folder)
+        lines = [f"{sha}:{path}" for sha in shas]
+        output = self.repository.ask("cat-file", "--batch-check", lines=lines)
+        text = output.decode("utf-8", "replace")
+        words = [line.split() for line in text.splitlines()]
+        return [sha if kind == "tree" else "" for sha, kind, *_ in words]
 
-    def _extract(self, tree: str | None) -> Path:
-        """Return the folder of an extracted tree. Raises BadInput if there is none."""
-        if tree is None:
+    def _extracted(self, tree: str) -> Path:
+        """Return the folder of a tree. Raises BadInput if there is none."""
+        if not tree:
             raise BadInput("the commit has no such folder")
         # a compiler may read the name of the folder, such as that of a package
         name = self._folder.name or self.repository.path.name
         place = self._cache / tree[:16]
-        folder, mark = place / name, place / f"{tree}.tree"
-        if folder.is_dir() and mark.is_file():
-            with suppress(OSError):  # the home cannot be written
-                # `triage toolchains prune` removes what nobody uses
-                os.utime(place)
-            return folder
+        mark = place / f"{tree}.tree"
         with disk_errors("extract a model from its repository"):
+            if mark.is_file() and (place / name).is_dir():
+                with suppress(OSError):  # the home cannot be written
+                    # `triage toolchains prune` removes what nobody uses
+                    os.utime(place)
+                return place / name
             self._cache.mkdir(parents=True, exist_ok=True)
             with TemporaryDirectory(dir=self._cache, prefix=".taking-") as scratch:
-                target = Path(scratch, "new", name)
-                target.mkdir(parents=True)
+                new = Path(scratch, "new")
+                (new / name).mkdir(parents=True)
                 for mode, path, content in self.repository.files_of(tree):
-                    _write(target, path, mode, content)
-                Path(scratch, "new", mark.name).touch()
+                    _write(new / name, path, mode, content)
+                (new / mark.name).touch()
                 if not mark.is_file():  # no other process was faster
                     remove_tree(place)  # of another tree, if there is one
-                    Path(scratch, "new").rename(place)
-        return folder
+                    new.rename(place)
+        return place / name
 
     def commits_with(self, compiler: ToolchainRef) -> BisectRange:
         """Return the old end and the commits that changed anything the case is made of,
@@ -152,12 +139,8 @@ class ModelHistory:
         span = timeline.between(*self.ends)
         places = range(span.start - 1, span.stop)
         trees = self.trees([timeline.commits[index].sha for index in places])
-        changed = [
-            index
-            for index, (old, new) in zip(places[1:], pairwise(trees), strict=True)
-            if old != new
-        ]
-        commits = timeline.with_files([places[0], *changed])
+        pairs = zip(places[1:], pairwise(trees), strict=True)
+        changed = [index for index, (old, new) in pairs if old != new]
         links = links_of(self.repository.remote)
         return BisectRange(
             tuple(
@@ -168,7 +151,7 @@ class ModelHistory:
                     shas=(commit.sha,),
                     case_of=partial(self.case_of, commit.sha),
                 )
-                for commit in commits
+                for commit in timeline.with_files([places[0], *changed])
             )
         )
 
@@ -179,8 +162,8 @@ def _write(folder: Path, path: str, mode: str, content: bytes) -> None:
     """
     file, root = folder / path, folder.resolve()
     is_link = mode == "120000"
-    place = file.parent / os.fsdecode(content) if is_link else file
-    if not all(each.resolve().is_relative_to(root) for each in (file.parent, place)):
+    target = file.parent / os.fsdecode(content) if is_link else file
+    if not all(one.resolve().is_relative_to(root) for one in (file.parent, target)):
         raise BadInput(f"cannot be extracted: {path} leads out of the folder")
     file.parent.mkdir(parents=True, exist_ok=True)
     if is_link:
@@ -212,16 +195,6 @@ class ChangedSide(StrEnum):
     MODEL = "model"
     EITHER = "either"
     BOTH = "both"
-
-
-# The key says whether the new state shows with the new compiler and the old model, and
-# whether it shows with the old compiler and the new model.
-_CHANGED = {
-    (True, True): ChangedSide.EITHER,
-    (True, False): ChangedSide.COMPILER,
-    (False, True): ChangedSide.MODEL,
-    (False, False): ChangedSide.BOTH,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,4 +303,9 @@ def _changed_side(search: Search) -> ChangedSide | NoSearch:
                 why = f"{name} cannot be tested: {last.reason}"
             return NoSearch(NoAnswer(last.cause or Cause.NOISE, why))
         is_new.append(sides == {Side.NEW})
-    return _CHANGED[is_new[0], is_new[1]]
+    by_compiler, by_model = is_new
+    if by_compiler and by_model:
+        return ChangedSide.EITHER
+    if by_compiler:
+        return ChangedSide.COMPILER
+    return ChangedSide.MODEL if by_model else ChangedSide.BOTH

@@ -196,7 +196,6 @@ def bisect(
             project,
             ends.find,
             match_by(match),
-            attribute=metric is None,
             build=build,
             go_on=_is_accepted,
         )
@@ -414,10 +413,11 @@ def suspects(
         if has_program:
             failures = (*_last_failures(engine, chosen), *failures)
         ranked = rank_changes(
-            BisectRequest(engine, chosen, repo, project, attribute=has_program),
+            BisectRequest(engine, chosen, repo, project),
             good,
             bad,
             failures,
+            compare=has_program,
         )
     write_report(output, ranked, suspects_document)
     return Exit.OK

@@ -56,8 +56,6 @@ class OriginFinder:
     """A clone whose commits are searched between two releases, or instead of releases.
     """
     project_file: Path | None = None
-    compare_passes: bool = True
-    """Before a search along commits, to rank them."""
     _without_nightlies: str | None = None
     """Why there is no list of nightlies; asking for it again may take long."""
 
@@ -115,7 +113,7 @@ class OriginFinder:
             return Bisection.inconclusive(case, self.between.problem)
         try:
             with engine_with_judge(self.engine, case, self.pair, choice) as judging:
-                finder = replace(self, engine=judging, compare_passes=False)
+                finder = replace(self, engine=judging)
                 return finder.bisect_and_narrow(case).bisection
         except BadInput as error:  # the two toolchains do not differ any more
             why = NoAnswer(Cause.NOT_FOUND, str(error))
@@ -203,7 +201,6 @@ class OriginFinder:
             case,
             self.repo,
             self.project_file,
-            attribute=self.compare_passes,
         )
 
     def describe(self, case: Case) -> str:
@@ -223,7 +220,9 @@ class OriginFinder:
             why = self.between.problem.reason
             parts = [f"nothing between {ends} can be bisected: {why}"]
         elif len(self.between.refs) > len(self.pair):
-            parts = [f"bisects search {self.between.contents} between {ends}"]
+            count = len(self.between.refs) - len(self.pair)
+            what = f"{count} toolchain{'' if count == 1 else 's'}"
+            parts = [f"bisects search {what} between {ends}"]
         else:
             parts = [f"{ends} are neighbours"]
         if problem is not None:

@@ -19,7 +19,7 @@ from triage.bisect.result import (
     Transition,
 )
 from triage.model.probe_result import ProbeResult
-from triage.recipes.values import duration_text, share_text
+from triage.recipes.values import share_text
 from triage.report.document import (
     Block,
     Bullets,
@@ -88,11 +88,10 @@ def _log_details(log: Sequence[LoggedProbe]) -> list[Block]:
             one.verdict.value,
             one.failure or one.reason or "",
             "cached" if one.cached else f"{one.seconds:.1f} s",
-            one.source or "",
         )
         for one in log
     ]
-    columns = ("revision", "verdict", "failure", "time", "compiler")
+    columns = ("revision", "verdict", "failure", "time")
     return [Details(plural(len(log), "probe"), [Table(columns, rows)])]
 
 
@@ -174,10 +173,6 @@ def _facts(bisection: Bisection, compiler: str | None) -> Iterator[Fact]:
         names = [one.toolchain.name for one in untestable]
         yield "untestable", f"{names_text(names, _NAMES_SHOWN)}: {reason}"
     yield "certainty", _certainty(bisection)
-    if bisection.obtained:
-        sources = sorted(bisection.obtained.items())
-        counts = ", ".join(f"{count} from {source}" for source, count in sources)
-        yield "compilers", f"{counts}, in {duration_text(bisection.seconds)}"
 
 
 def _certainty(bisection: Bisection) -> str:
