@@ -243,12 +243,9 @@ class Belief:
         missing = {index: self.missing(index) for index in self.pair}
         if self.is_doubtful:
             return {index: 1 for index, count in missing.items() if count > 0}
-        if self.bad_end not in missing:
+        if self.bad_end not in missing or self._repeats > 1:
             more = 2 * self._repeats + 1 - self.tally(self.bad_end).tested
-            missing[self.bad_end] = more
-        elif self._repeats > 1:
-            more = 2 * self._repeats + 1 - self.tally(self.bad_end).tested
-            missing[self.bad_end] = max(more, missing[self.bad_end])
+            missing[self.bad_end] = max(more, missing.get(self.bad_end, 0))
         return {
             index: count
             for index, count in missing.items()

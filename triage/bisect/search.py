@@ -38,7 +38,18 @@ from triage.model.outcome import (
 )
 
 _MOST_PROBES = 400  # of a line whose probes contradict themselves
-_SURE = 0.995
+_UNLIKELY = 1e-4  # of all chances: not a suspect any more
+_SENTENCES = {
+    Problem.FLAKY: "{name} is flaky: repeated probes disagree",
+    Problem.BOTH_PASS: "it compiles at both ends, {names}; pass --bad with a revision "
+    "that fails",
+    Problem.BOTH_FAIL: "it fails at both ends, {names}: {headline}; pass --good with a "
+    "revision that compiles",
+    Problem.GOOD_FAILS: "expected {name} to compile, but it fails: {headline}; pass "
+    "--good with {age} revision",
+    Problem.BAD_PASSES: "expected {name} to fail, but it compiles; pass --bad with a "
+    "revision that fails",
+}
 _COME_AND_GO = ("crash", "out-of-memory", "timeout", "runaway-output", "metric")
 """Families of failures that may."""
 
@@ -139,37 +150,29 @@ class Search:
     def problem_of(self, index: int, side: Side) -> NoSearch:
         """Return why a candidate cannot be this end of the search."""
         line, outcome = self.line, self.line.outcome(index)
-        name = line.name(index)
-        before, after = line.outcomes(self.first), line.outcomes(self.last)
-        ends = [*before, *after]
-        is_complete = bool(before and after)
+        name, outcomes = line.name(index), line.outcomes(index)
         names = f"{line.name(self.first)} and {line.name(self.last)}"
+        ends = [line.outcomes(self.first), line.outcomes(self.last)]
+        kinds = {type(one) for end in ends for one in end} if all(ends) else set()
+        headline = outcome.failure.headline if outcome.failure else ""
+        age = "an older" if side is Side.OLD else "a newer"
         if isinstance(outcome, NoAnswer):
             return NoSearch(cannot_test(name, outcome), Problem.UNTESTABLE)
-        if is_complete and all(isinstance(one, Passed) for one in ends):
+        if outcome.flaky or len(set(map(type, outcomes))) > 1:
+            problem = Problem.FLAKY
+        elif kinds == {Passed}:
             problem = Problem.BOTH_PASS
-            text = f"it compiles at both ends, {names}; pass --bad with a revision "
-            text += "that fails"
-        elif is_complete and all(map(_fails_each_time, ends)):
-            headlines = dict.fromkeys(one.failure.headline for one in ends)  # type: ignore[union-attr]
+        elif kinds == {Failed}:
             problem = Problem.BOTH_FAIL
-            text = f"it fails at both ends, {names}: {' and '.join(headlines)}; pass "
-            text += "--good with a revision that compiles"
-        elif outcome.flaky or len({*map(type, line.outcomes(index))}) > 1:
-            return NoSearch(
-                NoAnswer(Cause.NOISE, f"{name} is flaky: repeated probes disagree"),
-                Problem.FLAKY,
-            )
-        elif outcome.failure:
-            age = "an older" if side is Side.OLD else "a newer"
+        elif headline:
             problem = Problem.GOOD_FAILS
-            text = f"expected {name} to compile, but it fails: "
-            text += f"{outcome.failure.headline}; pass --good with {age} revision"
         else:
             problem = Problem.BAD_PASSES
-            text = f"expected {name} to fail, but it compiles; pass --bad with a "
-            text += "revision that fails"
-        return NoSearch(NoAnswer(Cause.NOT_FOUND, text), problem)
+        cause = Cause.NOISE if problem is Problem.FLAKY else Cause.NOT_FOUND
+        text = _SENTENCES[problem].format(
+            name=name, names=names, headline=headline, age=age
+        )
+        return NoSearch(NoAnswer(cause, text), problem)
 
     # What the probes say
 
@@ -238,9 +241,12 @@ class Search:
                 text += f"{changed} only changed how often it occurs."
                 low, high = (0, older) if older <= low else (older, belief.last)
                 chances = belief.weights
+        inside = range(low + 1, high + 1)
+        least = _UNLIKELY * sum(chances[index] for index in inside)
         suspects = {
             self.first + index: chances[index]
-            for index in _likeliest(range(low + 1, high + 1), chances)
+            for index in inside
+            if chances[index] > least
         }
         before, after = self.first + low, self.first + high
         is_told = bool(self.told.keys() & {before, after})
@@ -250,32 +256,14 @@ class Search:
 
     def progress_text(self, belief: Belief) -> str:
         """Say how many suspects are left, and which is the likeliest."""
-        low, high = belief.bounds
-        chances = dict(enumerate(belief.chances[low + 1 : high + 1], low + 1))
-        best = max(chances, key=lambda index: (chances[index], -index))
+        chances = belief.chances
+        best = max(range(len(chances)), key=chances.__getitem__)
         likeliest = self.line.range.change(self.first + best)
         name = f"{likeliest.name} {likeliest.subject or ''}".rstrip()
-        if len(chances) == 1:
+        count = sum(chance > 0 for chance in chances)
+        if count == 1:
             return f"1 suspect left: {name}"
-        text = f"{len(chances)} suspects left"
-        if chances[best] > min(chances.values()):
-            text += f"; most likely ({chances[best]:.0%}): {name}"
-        return text
-
-
-def _likeliest(indices: range, chances: Sequence[float]) -> list[int]:
-    """Return the fewest suspects among which the culprit is, all but surely."""
-    total = sum(chances[index] for index in indices)
-    chosen, held = [], 0.0
-    for index in sorted(indices, key=lambda index: (-chances[index], index)):
-        if held < _SURE * total or chances[index] / total > 1e-6:
-            chosen.append(index)
-        held += chances[index]
-    return sorted(chosen)
-
-
-def _fails_each_time(outcome: Outcome) -> bool:
-    return isinstance(outcome, Failed) and not outcome.flaky
+        return f"{count} suspects left; most likely ({chances[best]:.0%}): {name}"
 
 
 def cannot_test(name: str, outcome: NoAnswer) -> NoAnswer:

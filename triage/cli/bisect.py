@@ -117,11 +117,11 @@ def bisect(
             metavar="NAME[:FUNCTION]",
         ),
     ] = None,
-    threshold: Annotated[
+    above: Annotated[
         float | None,
         option(
             "Call a revision bad beyond this value (default: halfway between "
-            "--good and --bad); for run_seconds, a ratio to --good.",
+            "--good and --bad); not for run_seconds, which is a ratio to --good.",
             least=0.0,
         ),
     ] = None,
@@ -179,8 +179,8 @@ def bisect(
     """
     if model and (metric or interactive or dry_run):
         raise BadInput("--model does not work with --metric, --interactive, --dry-run")
-    if metric is None and threshold is not None:
-        raise BadInput("--threshold needs --metric")
+    if metric is None and above is not None:
+        raise BadInput("--above needs --metric")
     compiling.app.is_dry = dry_run
     (before, after), models = ends.pair, None
     if model:
@@ -207,7 +207,7 @@ def bisect(
         with ExitStack() as opened:
             if metric:
                 request = opened.enter_context(
-                    _measuring(request, before, after, metric, threshold)
+                    _measuring(request, before, after, metric, above)
                 )
             if interactive:
                 found = prompt(request, before, after, resume=resume)
@@ -352,10 +352,10 @@ def _measuring(
     before: str | None,
     after: str | None,
     text: str,
-    threshold: float | None,
+    above: float | None,
 ) -> Iterator[BisectRequest]:
-    """Yield the request with an engine that calls a number beyond the threshold a
-    failure. text: NAME[:FUNCTION].
+    """Yield the request with an engine that calls a number beyond the limit a failure.
+    text: NAME[:FUNCTION].
     """
     if before is None or after is None:
         raise BadInput(
@@ -363,7 +363,9 @@ def _measuring(
             "which are bad"
         )
     ends = _in_order(request.kind, *compilers_at(request, before, after))
-    choice = MetricChoice.parse(text, SECONDS, threshold)
+    choice = MetricChoice.parse(text, SECONDS, above)
+    if above is not None and choice.metric.is_of_run:
+        raise BadInput("--above does not work with run_seconds: its limit is a ratio")
     with engine_with_judge(request.engine, request.case, ends, choice) as judging:
         yield replace(request, engine=judging)
 
