@@ -181,21 +181,6 @@ def test_an_answer_is_always_true(history: str, jobs: int, kind: BisectKind) -> 
     assert found.confirmed
 
 
-def test_a_deterministic_bisect_of_sixteen_releases_needs_few_probes() -> None:
-    probes = rounds = 0
-    for culprit in range(1, 16):
-        found, _ = bisect(
-            "P" * culprit + "F" * (16 - culprit), jobs=2, before=0, after=15
-        )
-        assert pair(found) == (culprit - 1, culprit)
-        probes += found.probes
-        rounds += found.rounds
-    # both ends, four or five between, the pair three times again and the failing end
-    # six times
-    assert probes <= 15 * 19
-    assert rounds <= 15 * 6
-
-
 def changes(history: str) -> list[tuple[int, str, str]]:
     word = {"P": "passed", "F": "failed", "G": "failed", "U": "untestable"}
     pairs = [

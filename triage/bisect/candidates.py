@@ -64,13 +64,6 @@ class BisectRange:
         """The candidate that stands for a whole branch, if there is one."""
         return None
 
-    def change(self, index: int) -> Suspect:
-        """Return what may have brought the change if it is between the candidate before
-        this one and this one.
-        """
-        candidate = self.candidates[index]
-        return candidate.change or Suspect.of(candidate.revision)
-
     def weights(self, clues: Clues) -> list[float]:  # noqa: ARG002 - commits use it
         """Return how suspicious each candidate is; the first one counts for nothing."""
         return [1.0] * len(self.candidates)
@@ -132,12 +125,13 @@ class CommitCandidates(BisectRange):
         branches = read_branches(repository, [(newest.revision.name, newest.shas[-1])])
         details = {}
         for index in indices:
-            commit = self.commits[index]
+            commit, change = self.commits[index], self.candidates[index].change
+            assert change is not None
             place = place_of(commit.sha, branches)
             if index == 1 and self.branch:
                 place = self.branch
             details[index] = replace(
-                self.change(index),
+                change,
                 pin_moved=pin_moved(repository, commit, pin or ""),
                 reasons=ranked[index - 1].reasons,
                 place=place,

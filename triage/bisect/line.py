@@ -57,6 +57,13 @@ class Line:
             return self.probes[index][-1].revision
         return revision
 
+    def change(self, index: int) -> Suspect:
+        """Return what may have brought the change if it is between the candidate before
+        this one and this one.
+        """
+        change = self.range.candidates[index].change
+        return change or Suspect.of(self.revision(index))
+
     def outcomes(self, index: int) -> list[Outcome]:
         return [probe.outcome for probe in self.probes[index]]
 
@@ -180,7 +187,7 @@ class Line:
         details = self.range.details(ranked[:_DETAILED], clues)
         return tuple(
             replace(
-                details.get(index) or self.range.change(index),
+                details.get(index) or self.change(index),
                 probability=round(chances[index] / total, 4),
             )
             for index in ranked

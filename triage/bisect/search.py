@@ -242,7 +242,9 @@ class Search:
                 low, high = (0, older) if older <= low else (older, belief.last)
                 chances = belief.weights
         inside = range(low + 1, high + 1)
-        least = _UNLIKELY * sum(chances[index] for index in inside)
+        least = 0.0
+        if belief.is_doubtful and not belief.is_resolved:
+            least = _UNLIKELY
         suspects = {
             self.first + index: chances[index]
             for index in inside
@@ -258,7 +260,7 @@ class Search:
         """Say how many suspects are left, and which is the likeliest."""
         chances = belief.chances
         best = max(range(len(chances)), key=chances.__getitem__)
-        likeliest = self.line.range.change(self.first + best)
+        likeliest = self.line.change(self.first + best)
         name = f"{likeliest.name} {likeliest.subject or ''}".rstrip()
         count = sum(chance > 0 for chance in chances)
         if count == 1:

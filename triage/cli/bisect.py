@@ -337,7 +337,11 @@ def _forecast(
     most.
     """
     found = candidates_of(request, before, after)
-    again = 2 * (2 * request.repeats + 2 * request.repeats)
+    # where the case broke, where its failure changed, and where it was fixed
+    pairs = 2
+    if request.kind is BisectKind.REGRESSION and not (before and after):
+        pairs = 3
+    again = pairs * 4 * request.repeats
     if isinstance(found, CommitCandidates):
         count = len(found.candidates)
         most = 2 + count.bit_length() + again

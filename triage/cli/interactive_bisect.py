@@ -183,7 +183,7 @@ class Session:
         self.out.print(Text(title, style="bold"))
         table = Table.grid(padding=(0, 1))
         for chance, index in ranked[:_SHOWN]:
-            change, full = self.line.range.change(index), round(chance * _BAR)
+            change, full = self.line.change(index), round(chance * _BAR)
             bar = Text("█" * full, style="cyan")
             bar.append("░" * (_BAR - full), style="dim")
             name = Text(change.name, style="bold")
