@@ -24,7 +24,7 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -33,17 +33,19 @@ from statistics import mean
 from tempfile import TemporaryDirectory
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.common import TRIAGE, Ratio, cost_of
 from tests.bisect.driving import COMMAND, CULPRIT, MIXED, PROJECT, SCRIPT
 from tests.bisect.small_compiler import CALLS, PROGRAM, RECIPE, SmallCompiler, begin
 from tests.git_history.history import ENV
-from triage.bisect.belief import Belief, Floats, next_probes
-from triage.bisect.prior import Clues, feature_matrix, suspicion
+from triage.bisect.belief import Belief, Tally
+from triage.bisect.prior import Clues, chances_of, feature_rows
 from triage.bisect.result import Side
 from triage.model.revision import Commit
 from triage.toolchains.sources.project import find_project
 
+Floats = NDArray[np.float64]
 BUILD, DOWNLOAD = 1800.0, 60.0  # seconds
 SKIPPED = 0.3  # share of untestable candidates, in the part about them
 # of the probability that the shares of culprits are compared in
@@ -54,13 +56,13 @@ BINS = (0.0, 0.002, 0.005, 0.02, 0.1, 0.3, 1.01)
 class Known:
     """A regression whose culprit is known.
 
-    matrix: the features of the commits of its range, shape (C, F). culprit: a row.
+    matrix: the features of each commit of its range. culprit: a row.
     nightlies: rows of the last commit of each day (UTC), for which there would be a
     package.
     """
 
     name: str
-    matrix: Floats
+    matrix: Sequence[Mapping[str, float]]
     culprit: int
     nightlies: tuple[int, ...]
     commits: tuple[Commit, ...]
@@ -87,7 +89,6 @@ def read_cases(cases: Path, commits: Path) -> list[Known]:
             known_case(
                 case["culprit"],
                 tuple(reversed(found)),
-                case["backend"],
                 case["diagnostics"],
             )
         )
@@ -95,14 +96,13 @@ def read_cases(cases: Path, commits: Path) -> list[Known]:
 
 
 def known_case(
-    sha: str, span: Sequence[Commit], backend: str, text: str, *, noticed: bool = True
+    sha: str, span: Sequence[Commit], text: str, *, noticed: bool = True
 ) -> Known:
     """Return a case of the commits of a range, oldest first.
 
     Args:
         sha: Of the culprit.
         span: The range.
-        backend: Of the failing case.
         text: What the failure prints.
         noticed: Whether the range ends where the failure was noticed, not at a release.
     """
@@ -115,7 +115,7 @@ def known_case(
     )
     return Known(
         sha,
-        feature_matrix(span, Clues(text, backend, noticed=noticed), "iree"),
+        feature_rows(span, Clues(text, noticed=noticed), find_project("iree")),
         culprit,
         nightlies,
         tuple(span),
@@ -138,7 +138,10 @@ def merged(prior: Floats, case: Known) -> tuple[Floats, Known]:
     )
     chances = prior[kept] / prior[kept].sum()
     return chances, replace(
-        case, matrix=case.matrix[kept], culprit=int(before[-1]), nightlies=nightlies
+        case,
+        matrix=[case.matrix[row] for row in kept],
+        culprit=int(before[-1]),
+        nightlies=nightlies,
     )
 
 
@@ -175,36 +178,38 @@ def ours(
     """Return the tests with a result, the rounds, and the suspects left (0 is the first
     commit after the good end).
     """
-    belief = Belief.from_weights(np.concatenate([[1.0], prior]))
-    tests = rounds = 0
-    while chosen := next_probes(belief, np.ones(belief.size), jobs):
+    tallies: dict[int, Tally] = {}
+    rounds = 0
+    while True:
+        belief = Belief([1.0, *prior], tallies, Side.NEW)
+        chosen = belief.dividing(jobs, [1.0] * len(belief.weights))
+        if not chosen:
+            break
         rounds += 1
         for index in chosen:
-            side = (
-                None
-                if index - 1 in skipped
-                else Side.NEW
-                if index - 1 >= culprit
-                else Side.OLD
-            )
-            belief = belief.observe((index, side))
-            tests += side is not None
-    block = belief.leading_block
-    return tests, rounds, range(block.first - 1, block.last)
+            if index - 1 in skipped:
+                tallies[index] = Tally(skipped=1)
+            else:
+                tallies[index] = _truth(index, culprit)
+    low, high = belief.pair
+    return sum(tally.tested for tally in tallies.values()), rounds, range(low, high)
+
+
+def _truth(index: int, culprit: int) -> Tally:
+    return Tally(new=1) if index - 1 >= culprit else Tally(old=1)
 
 
 def ours_with_nightlies(prior: Floats, case: Known) -> tuple[int, int]:
     """Return the nightlies that are downloaded and the commits that are built."""
     prior, case = merged(prior, case)
-    belief = Belief.from_weights(np.concatenate([[1.0], prior]))
-    seconds = np.full(belief.size, BUILD)
+    seconds = np.full(len(prior) + 1, BUILD)
     seconds[[row + 1 for row in case.nightlies]] = DOWNLOAD
     probes = [0, 0]
-    while chosen := next_probes(belief, seconds):
-        probes[int(seconds[chosen[0]] == BUILD)] += 1
-        belief = belief.observe(
-            (chosen[0], Side.NEW if chosen[0] - 1 >= case.culprit else Side.OLD)
-        )
+    tallies: dict[int, Tally] = {}
+    while chosen := Belief([1.0, *prior], tallies, Side.NEW).dividing(1, list(seconds)):
+        [index] = chosen
+        probes[int(seconds[index] == BUILD)] += 1
+        tallies[index] = _truth(index, case.culprit)
     return probes[0], probes[1]
 
 
@@ -214,7 +219,7 @@ def search_known(known: Sequence[Known]) -> float:
     """
     priors: dict[str, list[Floats]] = {
         "uniform": [np.full(len(case.matrix), 1 / len(case.matrix)) for case in known],
-        "ours": [suspicion(case.matrix) for case in known],
+        "ours": [np.array(chances_of(case.matrix)) for case in known],
     }
     reference = mean(plain(len(case.matrix), case.culprit)[0] for case in known)
     downloads, builds = (

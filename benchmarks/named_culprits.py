@@ -27,10 +27,11 @@ from pathlib import Path
 from random import Random
 from statistics import mean, median
 
+import numpy as np
 from git import Repo
 
 from benchmarks.culprits import Known, known_case, rank, search_known
-from triage.bisect.prior import suspicion
+from triage.bisect.prior import chances_of
 from triage.bisect.suspects import group_by_change
 from triage.model.revision import Commit
 
@@ -86,12 +87,6 @@ NOISE = re.compile(
     r"(?:Signed-off-by|Co-authored-by):.*|https?://\S+|\(?(?:\w+/\w+)?#\d+\)?|\b[0-9a-f]{8,40}\b|^.*\bci-extra.*",
     re.IGNORECASE | re.MULTILINE,
 )
-BACKENDS = {
-    "rocm": r"rocm|gfx|\bmi\d{3}|sdxl",
-    "cuda": "cuda",
-    "vulkan-spirv": "vulkan|spirv",
-    "llvm-cpu": r"llvm-?cpu|arm64|\bsve\b|\bcpu\b",
-}
 
 
 @dataclass(frozen=True)
@@ -230,14 +225,6 @@ def cases(clone: Path, seen: set[str]) -> Iterator[tuple[Known, Known]]:
         if good is None or BUILD.search(f"{fix.subject}\n{line.bodies[index]}"):
             continue
         text = diagnostics(line, index, culprit)
-        backend = next(
-            (
-                name
-                for name, words in BACKENDS.items()
-                if re.search(words, text, re.IGNORECASE)
-            ),
-            "unknown",
-        )
         bad = max((mark for mark in marks if mark <= culprit), default=0)
         rows = range(good - 1, bad - 1, -1)
         again = next(
@@ -249,8 +236,8 @@ def cases(clone: Path, seen: set[str]) -> Iterator[tuple[Known, Known]]:
         released = tuple(line.commits[row] for row in rows if row not in later)
         noticed = tuple(line.commits[row] for row in range(good - 1, index, -1))
         yield (
-            known_case(sha, released, backend, text, noticed=False),
-            known_case(sha, noticed, backend, text),
+            known_case(sha, released, text, noticed=False),
+            known_case(sha, noticed, text),
         )
 
 
@@ -272,7 +259,9 @@ def main() -> None:
         ("for choosing features", known[::2]),
         ("kept aside", known[1::2]),
     ):
-        ranks = [rank(suspicion(case.matrix), case.culprit) for case, _ in half]
+        ranks = [
+            rank(np.array(chances_of(case.matrix)), case.culprit) for case, _ in half
+        ]
         tops = ", ".join(
             f"top {top} {mean(each <= top for each in ranks):.0%}" for top in (1, 5, 20)
         )

@@ -13,9 +13,9 @@ import pytest
 
 from tests.bisect.letters import case_named, outcome
 from triage.bisect import plan
+from triage.bisect.changes import find_changes
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import Bisection, BisectKind
-from triage.bisect.search import run_search
 from triage.compilers.base import Packaging
 from triage.execution.task import ProbeJob
 from triage.git_history.timeline import CommitPosition, Timeline
@@ -130,11 +130,11 @@ def bisect(
     project = compilers.home / "triage.yaml"
     project.write_text(PROJECT)
     request = BisectRequest(
-        compilers, case_named("case"), compilers.repo, project, kind, attribute=False
+        compilers, case_named("case"), compilers.repo, project, kind
     )  # type: ignore[arg-type]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(plan, "sources_of", lambda *_: (source or EverySource(),))
-        return run_search(plan.plan_commits(request, old, new))
+        return find_changes(plan.plan_commits(request, old, new))
 
 
 def is_true(

@@ -14,11 +14,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
-
-from triage.bisect.belief import Floats
 from triage.bisect.candidates import BisectRange, Candidate
+from triage.bisect.changes import answer, passing_search
+from triage.bisect.plan import whole_search
 from triage.bisect.prior import Clues
+from triage.bisect.request import BisectRequest
+from triage.bisect.result import Bisection, BisectKind, NoSearch
+from triage.bisect.search import Search
+from triage.execution.match import verdict_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case, Expectation, Input, InputKind, Target
 from triage.model.errors import EnvironmentFailure
@@ -61,10 +64,8 @@ def release_refs(count: int) -> tuple[ToolchainRef, ...]:
     return tuple(ToolchainRef("iree", Revision(one.version), one) for one in releases)
 
 
-def failure(letter: str) -> Failure:
-    return Failure(
-        f"class-{letter}", "family", f"class-{letter}:same text", "it failed"
-    )
+def failure(letter: str, family: str = "crash") -> Failure:
+    return Failure(f"class-{letter}", family, f"class-{letter}:same text", "it failed")
 
 
 def outcome(letter: str) -> Outcome:
@@ -165,12 +166,8 @@ class LetterRange(BisectRange):
 
     suspicion: Sequence[float]
 
-    def part(self, first: int, last: int) -> LetterRange:
-        suspicion = self.suspicion[first : last + 1]
-        return replace(super().part(first, last), suspicion=suspicion)
-
-    def weights(self, clues: Clues) -> Floats:
-        return np.array(self.suspicion)
+    def weights(self, clues: Clues) -> list[float]:
+        return list(self.suspicion)
 
 
 def letter_range(
@@ -193,6 +190,23 @@ def letter_range(
             )
         )
     return LetterRange(tuple(candidates), suspicion=suspicion)
+
+
+def search_along(
+    engine: object, line: BisectRange, kind: BisectKind = BisectKind.REGRESSION
+) -> Search:
+    request = BisectRequest(engine, case_named("case"), kind=kind)  # type: ignore[arg-type]
+    return whole_search(request, line)
+
+
+def run_alone(search: Search) -> Bisection:
+    """Search the change from passing to failing only."""
+    passing = passing_search(search).verified()
+    if isinstance(passing, NoSearch):
+        return answer(search, passing)
+    match = search.line.request.match(passing.failure)
+    passing = replace(passing, match=match, judge=verdict_of)
+    return answer(passing, passing.run())
 
 
 def plain_range(size: int) -> LetterRange:

@@ -4,24 +4,20 @@ string of letters.
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.bisect.branched import Compilers, EverySource
-from tests.bisect.letters import case_named
+from tests.bisect.letters import search_along
 from tests.git_history.history import History
 from triage.bisect.candidates import CommitCandidates, CompilerSources, commit_range
-from triage.bisect.prior import PassEvidence
-from triage.bisect.request import BisectRequest
+from triage.bisect.changes import find_changes
 from triage.bisect.result import Answer, Bisection, BisectKind, Suspect
-from triage.bisect.search import BisectSearch, run_search
 from triage.git_history.timeline import Timeline
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.revision import Revision
-from triage.report.bisection import bisect_document, verdict_text
-from triage.report.formats import rendered
+from triage.report.bisection import verdict_text
 from triage.toolchains.sources.base import Build
 from triage.toolchains.sources.project import Project
 
@@ -57,16 +53,11 @@ def range_of(
     return commit_range(CompilerSources("iree", project, [source]), timeline, ends)
 
 
-def bisect(
-    timeline: Timeline, letters: str, **more: object
-) -> tuple[Bisection, Compilers]:
+def bisect(timeline: Timeline, letters: str) -> tuple[Bisection, Compilers]:
     engine = compilers_of(timeline, letters)
     last = len(letters) - 1
     source = EverySource(seconds=30.0)
-    request = BisectRequest(engine, case_named("case"), attribute=False)
-    return run_search(
-        BisectSearch(request, range_of(timeline, last, source), **more)
-    ), engine
+    return find_changes(search_along(engine, range_of(timeline, last, source))), engine
 
 
 def names(timeline: Timeline, found: Bisection) -> list[int]:
@@ -101,9 +92,7 @@ def test_commits_that_cannot_change_the_compiler_are_no_candidates(
 ) -> None:
     engine = compilers_of(timeline, "P" * 17 + "F" * 23)
     line = range_of(timeline, 39, EverySource([17]), ("!notes.txt",))
-    found = run_search(
-        BisectSearch(BisectRequest(engine, case_named("case"), attribute=False), line)
-    )
+    found = find_changes(search_along(engine, line))
     # the package of 18, which is the same, is taken
     assert (found.status, names(timeline, found)) == (Answer.CULPRIT, [17])
     inert = {timeline.commits[index].sha[:10] for index in range(3, COUNT, 3)}
@@ -147,10 +136,6 @@ def test_a_source_that_fails_does_not_end_a_bisect_that_another_serves(
     bring = found.candidates[4].ref.bring
     assert bring is not None
     assert bring() == Path("/compilers/4")
-    assert (found.candidates[4].obtained_from, found.obtained) == (
-        ["working"],
-        {Path("/compilers/4"): "working"},
-    )
     with pytest.raises(EnvironmentFailure, match="does not answer"):
         commit_range(CompilerSources("iree", project, [down]), timeline, ends)
     sources = [down, expired]
@@ -159,19 +144,6 @@ def test_a_source_that_fails_does_not_end_a_bisect_that_another_serves(
     assert bring is not None
     with pytest.raises(Unobtainable, match="expired: it was removed"):
         bring()
-
-
-def test_passes_that_point_elsewhere_lead_to_the_same_culprit_and_are_in_the_answer(
-    timeline: Timeline,
-) -> None:
-    wrong = PassEvidence(
-        ("TilePass",), ("compiler/part2.cpp",), "both ends diverge after TilePass"
-    )
-    found, _ = bisect(timeline, "P" * 17 + "F" * 23, evidence=wrong)
-    assert (found.confirmed, names(timeline, found)) == (True, [17])
-    assert wrong.summary in rendered(
-        "text", found, partial(bisect_document, compiler=None)
-    )
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.bisect.prior import FLOOR, Clues, PassEvidence, commit_prior, explain
+from triage.bisect.prior import FLOOR, Clues, suspicions
 from triage.bisect.suspects import group_by_change
 from triage.model.revision import Commit
+from triage.toolchains.sources.project import find_project
 
 CODEGEN = "compiler/src/iree/compiler/Codegen"
 GPU = f"{CODEGEN}/LLVMGPU/KernelConfig.cpp"
@@ -29,12 +30,10 @@ def commit(subject: str, *files: str) -> Commit:
     )
 
 
-def odds(
-    subjects: list[Commit], clues: Clues = NOTHING, project: str | None = "iree"
-) -> list[float]:
+def odds(subjects: list[Commit], clues: Clues = NOTHING) -> list[float]:
     """Each in relation to the first."""
-    prior = commit_prior(subjects, clues, project)
-    return [float(one / prior[0]) for one in prior]
+    prior = [one.chance for one in suspicions(subjects, clues, find_project("iree"))]
+    return [one / prior[0] for one in prior]
 
 
 def test_unlikely_culprits_are_demoted_and_never_excluded() -> None:
@@ -51,32 +50,16 @@ def test_unlikely_culprits_are_demoted_and_never_excluded() -> None:
     assert all(0 < one < 0.4 for one in (docs, tests, nfc))
 
 
-def test_the_pass_after_which_compilers_differ_outweighs_passes_that_ran_with_one_only() -> (
-    None
-):
-    folder = "compiler/src/iree/compiler"
-    collapse = f"{folder}/DispatchCreation/CollapseDimensions.cpp"
-    commits = [
-        commit("Collapse dynamic dims", collapse),
-        commit(
-            "Use buffer fat pointers where possible",
-            f"{folder}/Codegen/LLVMGPU/Passes.cpp",
-        ),
-        commit("Tune it", GPU),
-    ]
-    clues = Clues(
-        place=PassEvidence(
-            ("CollapseDimensionsPass",),
-            (collapse,),
-            scheduling_commits=(commits[1].sha,),
-        )
-    )
-    first, one_sided, other = commit_prior(commits, clues, "iree")
-    assert first > one_sided > other
-    assert (
-        "changes the pass that the failure or the IR points to"
-        in explain(commits, clues, "iree")[0]
-    )
+def test_the_file_after_whose_pass_compilers_differ_is_most_suspicious() -> None:
+    collapse = "compiler/src/iree/compiler/DispatchCreation/CollapseDimensions.cpp"
+    commits = [commit("Collapse dynamic dims", collapse), commit("Tune it", GPU)]
+    for clues in (
+        Clues(suspected_files=frozenset({collapse})),
+        Clues(failing_pass="CollapseDimensionsPass"),
+    ):
+        first, other = suspicions(commits, clues, find_project("iree"))
+        assert first.chance > 2 * other.chance
+        assert "changes the pass that the failure or the IR points to" in first.reasons
 
 
 def test_the_runtime_is_a_suspect_of_what_a_compiled_program_does() -> None:
@@ -113,11 +96,8 @@ def test_any_history_gets_a_prior_with_its_floor(
     subjects: list[tuple[str, str]], text: str
 ) -> None:
     commits = [commit(subject, path) for subject, path in subjects]
-    for project in (None, "iree", "triton", "llvm", "no such project"):
-        prior = commit_prior(
-            commits,
-            Clues(text, "rocm", text, PassEvidence((text,)), noticed=True),
-            project,
-        )
-        assert prior.sum() == pytest.approx(1)
-        assert (prior >= FLOOR / len(commits) - 1e-12).all()
+    for project in (None, find_project("iree"), find_project("triton")):
+        clues = Clues(text, text, frozenset({text}), noticed=True)
+        prior = [one.chance for one in suspicions(commits, clues, project)]
+        assert sum(prior) == pytest.approx(1)
+        assert min(prior) >= FLOOR / len(commits) - 1e-12

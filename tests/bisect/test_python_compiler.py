@@ -96,12 +96,7 @@ def test_releases_between_commits_are_installed_as_the_recipe_wants_them(
     assert found["after"]["subject"] == f"change {CULPRIT}"
     assert found["confirmed"]
     assert found["untestable"] == []
-    assert found["obtained"]["releases"] >= 2
-    assert (
-        len((tmp_path / "calls").read_text().splitlines())
-        == found["obtained"]["builds"]
-        <= 5
-    )
+    assert len((tmp_path / "calls").read_text().splitlines()) <= 5
     reasons = json.dumps(found["suspects"])
     assert "fusion" not in reasons
 
@@ -129,14 +124,13 @@ def test_a_checkout_that_needs_no_build_is_the_toolchain(
     found = answered(done)
     assert found["after"]["subject"] == f"change {CULPRIT}"
     assert found["confirmed"]
-    assert found["obtained"] == {"builds": found["obtained"]["builds"]}
     # one job builds one commit at a time, the ends too
     assert len(list((home / "builders").glob("*/*/source"))) == 1
     made = (home / "toolchains").glob("build-tinyc-*/")
     files = {file.name for folder in made for file in folder.iterdir()}
     assert "tinyc.py" in files
     assert "n.txt" not in files
-    assert "about 1 min" in done.stderr  # not hours, as of a build
+    assert "about 20 s" in done.stderr  # not hours, as of a build
     assert "passes" not in done.stderr  # this compiler prints none
     # the last commits of two days: 5 is good, and 15 is bad
     days = ["--good", "2025-06-03", "--bad", "2025-06-08", "--repo", clone.path]

@@ -10,9 +10,10 @@ from rich.console import Console
 
 from tests.bisect.letters import HistoryEngine, case_named
 from tests.execution.damage import DAMAGE, each_damage
+from triage.bisect.changes import passing_search
 from triage.bisect.plan import plan
 from triage.bisect.request import BisectRequest
-from triage.bisect.result import Answer, Bisection, BisectKind
+from triage.bisect.result import Answer, Bisection, BisectKind, NoSearch
 from triage.cli.interactive_bisect import Session, read_journal
 from triage.model.outcome import Verdict
 from triage.toolchains.home import Home
@@ -28,13 +29,14 @@ def session_on(
     engine = HistoryEngine({"case": letters})
     if home:
         engine.registry.home = Home(home)
-    search = plan(
+    planned = plan(
         BisectRequest(engine, case_named("case"), kind=kind),
         "1.0.0",
         f"1.{len(letters) - 1}.0",
     )
-    assert not isinstance(search, Bisection)
-    assert search.begin()
+    assert not isinstance(planned, Bisection)
+    search = passing_search(planned).verified()
+    assert not isinstance(search, NoSearch)
     return Session(search, engine.registry.home, Console(file=io.StringIO(), width=120))
 
 
@@ -56,11 +58,11 @@ def test_enter_compiles_what_is_proposed_until_the_culprit_is_confirmed() -> Non
 
 def test_a_persons_verdict_counts_but_does_not_confirm() -> None:
     session = session_on()
-    asked = len(session.search.request.engine.asked)
+    asked = len(session.line.request.engine.asked)
     found, _ = typed(session, "good 1.16.0", "bad 1.17.0")
     assert (found.status, found.confirmed) == (Answer.SUSPECTS, False)
     assert [one.name for one in found.suspects] == ["1.17.0"]
-    assert len(session.search.request.engine.asked) == asked
+    assert len(session.line.request.engine.asked) == asked
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,7 @@ def test_quitting_keeps_everything_and_resume_repeats_no_probe(tmp_path: Path) -
     assert "resumed: 2 verdicts" in said
     assert found.after.name == "1.17.0"
     known = {int(entry.name.split(".")[1]) for entry in first.entries}
-    probed = [index for _, index, _ in again.search.request.engine.asked]
+    probed = [index for _, index, _ in again.line.request.engine.asked]
     assert not known - {16, 17} & set(probed)
 
 

@@ -14,14 +14,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.bisect.driving import answered
-from tests.bisect.letters import LetterEngine, case_named, plain_range
+from tests.bisect.letters import LetterEngine, plain_range, search_along
 from tests.bisect.test_python_compiler import COPIED
 from tests.conftest import Triage
 from tests.git_history.history import ENV, History
-from triage.bisect.request import BisectRequest
+from triage.bisect.changes import find_changes
 from triage.bisect.result import Answer, BisectKind
-from triage.bisect.search import BisectSearch
-from triage.bisect.two_changes import find_changes
 
 PROGRAMS = {
     "P": "print(open(sys.argv[1]).read())",
@@ -166,10 +164,7 @@ def test_both_changes_are_true(
 ) -> None:
     letters = f"P{inside}{last}"
     line = letters if kind is BisectKind.REGRESSION else letters[::-1]
-    search = BisectSearch(
-        BisectRequest(LetterEngine(line, jobs), case_named("case"), kind=kind),
-        plain_range(len(line)),
-    )
+    search = search_along(LetterEngine(line, jobs), plain_range(len(line)), kind)
     found = find_changes(search)
     assert found.status is not Answer.INCONCLUSIVE
     assert found.broke
@@ -215,10 +210,7 @@ def test_another_failure_for_a_while_hides_no_culprit(
         line = "P" * 5 + "F" * (hidden - 5) + "G" * width + "F" * 15
         if kind is BisectKind.FIX:
             line = line[::-1]
-        search = BisectSearch(
-            BisectRequest(LetterEngine(line, 1), case_named("case"), kind=kind),
-            plain_range(len(line)),
-        )
+        search = search_along(LetterEngine(line, 1), plain_range(len(line)), kind)
         found = find_changes(search)
         first = 4 if kind is BisectKind.REGRESSION else len(line) - 6
         assert (found.status, found.confirmed) == (Answer.CULPRIT, True)

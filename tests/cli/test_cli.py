@@ -102,7 +102,7 @@ def test_all_mistakes_are_printed_and_nothing_is_run(
                 "3.1.0",
                 "--bad",
                 "3.2.0",
-                "--threshold",
+                "--above",
                 "3",
             ],
             2,

@@ -115,4 +115,3 @@ def test_a_script_finds_the_compiler_of_a_release_in_its_path(
     options = ["--backend", "llvm-cpu"]
     found = json_answer(triage, "bisect", program, *options, *words, code=0)
     assert (found["before"]["name"], found["after"]["name"]) == ("3.1.0", "3.2.0")
-    assert {one["source"] for one in found["log"]} == {"releases"}

@@ -5,28 +5,22 @@ had for them.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Self
 
-import numpy as np
-
-from triage.bisect.belief import Floats
-from triage.bisect.prior import Clues, commit_prior, explain, table_of
+from triage.bisect.prior import Clues, suspicions
 from triage.bisect.result import Suspect
-from triage.git_history.branches import Branch, place_of, read_branches, same_change
+from triage.git_history.branches import place_of, read_branches
 from triage.git_history.repository import Links, links_of, pin_moved, pull_request
 from triage.git_history.timeline import Timeline
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, Unobtainable
-from triage.model.outcome import NoAnswer, Outcome, Probe
-from triage.model.probe_result import ProbeResult
+from triage.model.outcome import NoAnswer
 from triage.model.revision import Commit, Revision
+from triage.recipes.values import duration_text
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
-from triage.toolchains.sources.base import UNTIMED_BUILD, Build, Source
+from triage.toolchains.sources.base import Build, Source
 from triage.toolchains.sources.project import Project
 
 _SHORT_SHA = 10  # digits of a sha that name a commit
@@ -34,12 +28,11 @@ _NO_COMPILER = "no source has a compiler of this commit (--build builds it from 
 _DOWNLOAD_SECONDS = 10.0  # for a release that is not installed
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True)
 class Candidate:
-    """A revision that a search may probe, and what probes of it showed."""
+    """A revision that a search may probe."""
 
     revision: Revision
-    """Replaced by what its toolchain reports."""
     ref: ToolchainRef
     """Its toolchain, not yet obtained."""
     seconds: float = 0.0
@@ -48,94 +41,36 @@ class Candidate:
     """Why it cannot be obtained, if that is known beforehand."""
     change: Suspect | None = None
     """What the candidate before it lacks, unless that is the revision."""
-    is_undone: bool = False
-    """The candidate before it has the change, and this one lacks it."""
     shas: tuple[str, ...] = ()
     """The commits that it stands for: its own, and those after it that cannot change
     what the compiler does.
     """
     case_of: Callable[[], Case | NoAnswer] | None = None
     """Reads the case to compile, if it is not that of the bisect."""
-    probes: list[Probe] = field(default_factory=list)
-    obtained_from: list[str] = field(default_factory=list)
-    """The source of a commit's compiler; empty until that is obtained."""
-
-    @property
-    def source(self) -> str | None:
-        """Where its compiler came from; None before a commit's is obtained."""
-        if self.ref.is_release:
-            return "releases"
-        if self.ref.is_nightly:
-            return "nightlies"
-        if self.ref.path is not None:
-            return "path"
-        return next(iter(self.obtained_from), None)
-
-    @property
-    def seconds_again(self) -> float:
-        """The time to probe it again, and to obtain it if it is not here."""
-        probed = self.probes[-1].measured.seconds if self.probes else 0.0
-        if self.source:
-            return probed
-        return self.seconds + probed
-
-    @property
-    def outcomes(self) -> list[Outcome]:
-        return [probe.outcome for probe in self.probes]
 
 
 @dataclass(frozen=True)
 class BisectRange:
-    """Candidates 0 .. N-1, oldest first: 0 is the old end, N-1 the new end."""
+    """Candidates 0 .. N-1, oldest first."""
 
     candidates: tuple[Candidate, ...]
-    left_out: tuple[ProbeResult, ...] = ()
-    """Revisions that were never candidates, with the reason."""
-    obtained: dict[Path, str] = field(default_factory=dict)
-    """The folders of compilers that a search downloaded or built, with their sources.
-    """
-
-    @property
-    def closed(self) -> list[int]:
-        return [
-            index
-            for index, candidate in enumerate(self.candidates)
-            if candidate.untestable is not None
-        ]
 
     @property
     def is_of_commits(self) -> bool:
         return bool(self.candidates[0].shas)
 
-    def change(self, index: int) -> Suspect:
-        """Return what may have brought the change if it is between the candidate before
-        this one and this one.
-        """
-        return self.candidates[index].change or Suspect.of(
-            self.candidates[index].revision
-        )
+    @property
+    def fork(self) -> int | None:
+        """The candidate that stands for a whole branch, if there is one."""
+        return None
 
-    @cached_property
-    def branches(self) -> tuple[Branch, ...]:
-        """The branches that the ends lie on, unless they are on the main line."""
-        return ()
-
-    def part(self, first: int, last: int) -> Self:
-        return replace(self, candidates=self.candidates[first : last + 1])
-
-    def weights(self, clues: Clues) -> Floats:  # noqa: ARG002 - commits use it
+    def weights(self, clues: Clues) -> list[float]:  # noqa: ARG002 - commits use it
         """Return how suspicious each candidate is; the first one counts for nothing."""
-        return np.ones(len(self.candidates))
+        return [1.0] * len(self.candidates)
 
     def details(self, indices: Sequence[int], clues: Clues) -> Mapping[int, Suspect]:  # noqa: ARG002 - commits use it
         """Return what more is known of the changes of some candidates."""
         return {}
-
-    def original(self, index: int) -> int | None:  # noqa: ARG002 - commits use it
-        """Return the last candidate that brings the change which this one undoes; None
-        if none does, or this one undoes nothing.
-        """
-        return None
 
 
 def release_range(
@@ -160,10 +95,8 @@ def release_range(
 class CommitCandidates(BisectRange):
     """The commits of a span with its old end.
 
-    An old end on a branch that the new end does not contain is reached over the commits
-    of that branch: first come those, the newest first, then the commit where it leaves
-    the timeline and the commits after that. Each candidate thus differs from the one
-    before by one commit, which it has in addition or, on that branch, lacks.
+    The old end may be on a branch that the new end does not contain. Then the commit
+    where it leaves the timeline follows it, and stands for all that the branch has.
     """
 
     timeline: Timeline
@@ -172,70 +105,38 @@ class CommitCandidates(BisectRange):
     """The change of each candidate, with its files; of the first one too, which is
     ignored.
     """
-    most_builds: int
-    """Compilers to download or build, at most."""
+    branch: str | None = None
+    """What the new end lacks of the old one, if that is on a branch."""
     cost: str
     """About what a search takes, without the compiles of the case."""
 
-    def part(self, first: int, last: int) -> Self:
-        return replace(
-            super().part(first, last), commits=self.commits[first : last + 1]
-        )
+    @property
+    def fork(self) -> int | None:
+        return 1 if self.branch else None
 
-    def weights(self, clues: Clues) -> Floats:
-        return np.concatenate(
-            [[1.0], commit_prior(self.commits[1:], clues, table_of(self.project))]
-        )
+    def weights(self, clues: Clues) -> list[float]:
+        ranked = suspicions(self.commits[1:], clues, self.project)
+        return [1.0, *(one.chance for one in ranked)]
 
     def details(self, indices: Sequence[int], clues: Clues) -> Mapping[int, Suspect]:
-        reasons = explain(self.commits[1:], clues, table_of(self.project))
+        ranked = suspicions(self.commits[1:], clues, self.project)
         repository, pin = self.timeline.repository, self.project.llvm
+        newest = self.candidates[-1]
+        branches = read_branches(repository, [(newest.revision.name, newest.shas[-1])])
         details = {}
         for index in indices:
-            change = self.candidates[index].change
+            commit, change = self.commits[index], self.candidates[index].change
             assert change is not None
+            place = place_of(commit.sha, branches)
+            if index == 1 and self.branch:
+                place = self.branch
             details[index] = replace(
                 change,
-                pin_moved=pin_moved(repository, self.commits[index], pin or ""),
-                reasons=reasons[index - 1],
-                place=self._branch_text(index),
+                pin_moved=pin_moved(repository, commit, pin or ""),
+                reasons=ranked[index - 1].reasons,
+                place=place,
             )
         return details
-
-    @cached_property
-    def branches(self) -> tuple[Branch, ...]:
-        ends = [
-            (end.revision.name, end.shas[-1])
-            for end in (self.candidates[0], self.candidates[-1])
-        ]
-        return read_branches(self.timeline.repository, ends)
-
-    def original(self, index: int) -> int | None:
-        if not self.candidates[index].is_undone:
-            return None
-        change = same_change(self.commits[index].sha, self.branches)
-        for later in range(len(self.candidates) - 1, index, -1):
-            candidate = self.candidates[later]
-            if not candidate.is_undone and any(
-                change & same_change(sha, self.branches) for sha in candidate.shas
-            ):
-                return later
-        return None
-
-    def _branch_text(self, index: int) -> str | None:
-        """Describe where the change of a candidate is on the branches of the ends; None
-        if it is on the main line.
-        """
-        text = place_of(self.commits[index].sha, self.branches)
-        if not self.candidates[index].is_undone:
-            return text
-        old, new = (self.candidates[end].revision.name for end in (0, -1))
-        kept = self.original(index)
-        if kept is None:
-            has = "lacks it"
-        else:
-            has = f"has {self.candidates[kept].shas[0][:_SHORT_SHA]}"
-        return "; ".join(filter(None, [text, f"{old} has it, {new} {has}"]))
 
 
 @dataclass(frozen=True)
@@ -245,8 +146,6 @@ class CompilerSources:
     family: str
     project: Project
     sources: Sequence[Source]
-    unused: Source | None = None
-    """It builds commits, but was not allowed to."""
     reported: Callable[[Path], str | None] = lambda _: None
     """Reads the commit that the compiler in a folder reports."""
 
@@ -272,154 +171,64 @@ def commit_range(
     span, fork = timeline.between(old, new), timeline.fork(old)
     inside = range(fork.index, span.stop)
     groups = _groups(timeline, inside, sources, project)
-    undone: list[_Group] = []
+    branch = None
     if fork.own:
-        undone = _groups(fork.line, fork.own, sources, project)
-        undone.reverse()
-    both = [*undone, *groups]
+        own = fork.line.with_files(fork.own)
+        groups.insert(0, *_groups(fork.line, fork.own[-1:], sources, project))
+        name = old_ref.revision.name if old_ref else old[:_SHORT_SHA]
+        branch = f"where the branch of {name} begins, whose "
+        branch += f"{_count_text(len(own), 'commit')} the new end lacks"
     links = links_of(timeline.repository.remote) or links_of(project.repository)
-    obtained: dict[Path, str] = {}
-    candidates, commits = [], []
-    refs_of_ends = {0: old_ref, len(both) - 1: new_ref}
-    for index, group in enumerate(both):
-        is_undone = 0 < index <= len(undone)
-        if is_undone:
-            changed = both[index - 1].commits[0]
-        else:
-            changed = group.commits[0]
-        candidate = _candidate(group, compilers, refs_of_ends.get(index), obtained)
-        candidate.change, candidate.is_undone = suspect_of(changed, links), is_undone
-        candidates.append(candidate)
-        commits.append(changed)
-    unused_builds: Sequence[Build] = ()
-    if compilers.unused:
-        unused_builds = compilers.unused.builds(timeline, inside)
-    seconds = max((build.seconds for build in unused_builds), default=None)
-    steps, cost = _cost(both[1:-1], len(both) - 1, seconds)
+    candidates = []
+    refs_of_ends = {0: old_ref, len(groups) - 1: new_ref}
+    for index, group in enumerate(groups):
+        candidate = _candidate(group, compilers, refs_of_ends.get(index))
+        change = suspect_of(group.commits[0], links)
+        candidates.append(replace(candidate, change=change))
     return CommitCandidates(
-        tuple(candidates),
-        obtained=obtained,
+        candidates=tuple(candidates),
         timeline=timeline,
         project=project,
-        commits=tuple(commits),
-        most_builds=steps,
-        cost=cost,
+        commits=tuple(group.commits[0] for group in groups),
+        branch=branch,
+        cost=_cost(groups),
     )
 
 
 def _candidate(
-    group: _Group,
-    compilers: CompilerSources,
-    end: ToolchainRef | None,
-    obtained: dict[Path, str],
+    group: _Group, compilers: CompilerSources, end: ToolchainRef | None
 ) -> Candidate:
     """Return the candidate of commits with the same compiler.
 
-    `end` is the toolchain of an end of the range, if it is not the commit's own. The
-    source of a compiler is added to `obtained` when it is downloaded or built.
+    `end` is the toolchain of an end of the range, if it is not the commit's own.
     """
-    revision, untestable = group.commits[0].revision, None
-    own_source: list[str] = []
-
-    def note_source(root: Path, build: Build) -> None:
-        own_source.append(build.source)
-        if build.seconds:
-            obtained[root] = build.source
-
+    revision, shas = group.commits[0].revision, tuple(one.sha for one in group.commits)
     if end:
-        ref = end
-        revision = replace(revision, name=end.revision.name)
-    else:
-        bring = _obtainer(group, compilers.sources, compilers.reported, note_source)
-        ref = ToolchainRef(compilers.family, revision, bring=bring)
-        if not group.builds:
-            untestable = group.untestable
-    return Candidate(
-        revision,
-        ref,
-        group.builds[0].seconds if group.builds else 0.0,
-        untestable,
-        shas=tuple(commit.sha for commit in group.commits),
-        obtained_from=own_source,
-    )
+        return Candidate(replace(revision, name=end.revision.name), end, shas=shas)
+    bring = _obtainer(group, compilers.sources, compilers.reported)
+    ref = ToolchainRef(compilers.family, revision, bring=bring)
+    if not group.builds:
+        return Candidate(revision, ref, untestable=group.untestable, shas=shas)
+    return Candidate(revision, ref, group.builds[0].seconds, shas=shas)
 
 
-def _cost(
-    groups: Sequence[_Group], commits: int, unused_seconds: float | None
-) -> tuple[int, str]:
-    """Return how many compilers a search obtains at most, and a text on where they come
-    from and what that takes.
-
-    Downloads come first, then builds between two of them. unused_seconds: what a build
-    takes that the user did not allow.
-    """
-    cheapest = [group.builds[0] for group in groups if group.builds]
-    builds = [
-        build.seconds
-        for build in cheapest
-        if build.seconds and _is_made_on_request(build)
-    ]
-    downloads = [
-        build.seconds
-        for build in cheapest
-        if build.seconds and not _is_made_on_request(build)
-    ]
-    ready = len(cheapest) - len(builds) - len(downloads)
-    steps = [
-        (_probes_among(len(builds), ready + len(downloads)), builds, "build"),
-        (_probes_among(len(downloads), ready), downloads, "download"),
-    ]
-    seconds = sum(count * max(costs, default=0.0) for count, costs, _ in steps)
-    nouns = [_count_text(count, noun) for count, _, noun in steps if count]
-    sources = Counter(build.source for build in cheapest if build.seconds)
-    found = [f"{number} from {source}" for source, number in sources.items()]
-    if ready:
-        found.append(f"{ready} here")
-    text = (
-        f"{_count_text(commits, 'commit')}; {_share_text(len(cheapest), len(groups))}"
-    )
-    if found:
-        text += f" ({', '.join(found)})"
-    if nouns:
-        text += f": about {' and '.join(nouns)}, about {_duration_text(seconds)}"
-    lacking = len(groups) - len(cheapest)
-    if lacking and unused_seconds is not None:
-        count = _probes_among(lacking, len(cheapest))
-        text += (
-            f"; --build adds the others: about {_count_text(count, 'build')}, about "
-            f"{_duration_text(count * unused_seconds)}"
-        )
-    if UNTIMED_BUILD in (*builds, unused_seconds):
-        text += f" if a build takes {_duration_text(UNTIMED_BUILD)}"
-    return sum(count for count, *_ in steps), text
-
-
-def _share_text(having: int, groups: int) -> str:
-    if groups == 0:
-        return "none between the ends"
-    if having == 0:
-        return f"none of the {groups} between the ends has a compiler"
-    if having == groups:
-        return f"all {groups} between the ends have a compiler"
-    return f"of the {groups} between the ends {having} have a compiler"
-
-
-def _probes_among(costly: int, cheap: int) -> int:
-    """Return how many of the costly candidates a search probes, if the cheap ones
-    divide them evenly.
-    """
-    return math.ceil(math.log2(1 + costly / (cheap + 1)))
+def _cost(groups: Sequence[_Group]) -> str:
+    """Say how many compilers a search obtains at most, and what that takes."""
+    text = f"{_count_text(len(groups) - 1, 'commit')}, "
+    seconds = [group.builds[0].seconds for group in groups[1:-1] if group.builds]
+    costly = [one for one in seconds if one]
+    text += f"{len(seconds)} between the ends with a compiler"
+    if costly:
+        count = math.ceil(math.log2(1 + len(costly)))
+        duration = duration_text(count * max(costly))
+        text += f": about {count} to obtain, about {duration}"
+    if len(seconds) < len(groups) - 2:
+        text += "; --build builds the others"
+    return text
 
 
 def _count_text(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def _duration_text(seconds: float) -> str:
-    minutes = math.ceil(seconds / 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    return f"{seconds / 3600:.1f}".removesuffix(".0") + " h"
 
 
 def suspect_of(commit: Commit, links: Links | None) -> Suspect:
@@ -506,11 +315,9 @@ def _obtainer(
     group: _Group,
     sources: Iterable[Source],
     reported: Callable[[Path], str | None],
-    note_source: Callable[[Path, Build], None],
 ) -> Callable[..., Path]:
     """Return a function that obtains the compiler of a commit for `ToolchainRef.bring`:
-    the cheapest build that works. It calls `note_source` with its folder and
-    that build.
+    the cheapest build that works.
     """
     by_name = {source.name: source for source in sources}
     used: list[Build] = []
@@ -541,7 +348,6 @@ def _obtainer(
                 continue
             if not package:
                 used.append(build)
-                note_source(root, build)
             return root
         raise Unobtainable("; ".join(reasons) or group.untestable)
 

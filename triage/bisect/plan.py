@@ -19,11 +19,12 @@ from triage.bisect.candidates import (
     commit_range,
     release_range,
 )
+from triage.bisect.changes import find_changes
+from triage.bisect.line import Line
 from triage.bisect.releases import search_from_open_ends
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import Bisection
-from triage.bisect.search import BisectSearch
-from triage.bisect.two_changes import find_changes
+from triage.bisect.search import Search
 from triage.execution.judge import result_of
 from triage.execution.own_program import case_with_own_program
 from triage.git_history.branches import main_refs
@@ -56,19 +57,13 @@ def bisect_between(
     """Find the release or commit that changed the case between two revisions, the old
     one first; see `plan`.
     """
-    return _answer(plan(request, before, after))
-
-
-def _answer(search: BisectSearch | Bisection) -> Bisection:
-    """Run a planned search."""
-    if isinstance(search, Bisection):
-        return search
-    return find_changes(search)
+    search = plan(request, before, after)
+    return search if isinstance(search, Bisection) else find_changes(search)
 
 
 def plan(
     request: BisectRequest, before: str | None, after: str | None
-) -> BisectSearch | Bisection:
+) -> Search | Bisection:
     """Plan the search between two revisions, the old one first; either may be missing.
 
     Without a clone, releases are searched. With one, commits are searched between two
@@ -90,54 +85,50 @@ def plan(
                 f"{text} has no other end: name both --good and --bad where one of "
                 "them is not a release"
             )
-    among_releases = _plan_releases(replace(request, repo=None), before, after)
-    releases = _answer(among_releases)
-    # the program may be one that a release makes itself
-    if isinstance(among_releases, BisectSearch):
-        request = replace(request, case=among_releases.request.case)
+    search = _plan_releases(replace(request, repo=None), before, after)
+    if isinstance(search, Bisection):
+        return search
+    releases = find_changes(search)
     pair = releases.broke
     if pair is None or releases.kind is not request.kind:
         return releases
-    search = plan_commits(request, pair.before.name, pair.after.name)
-    search.fixed = releases.fixed
-    return search
+    # the program may be one that a release makes itself
+    request = replace(request, case=search.line.request.case)
+    commits = plan_commits(request, pair.before.name, pair.after.name)
+    return replace(commits, fixed=releases.fixed)
 
 
 def _plan_releases(
     request: BisectRequest, before: str | None, after: str | None
-) -> BisectSearch | Bisection:
+) -> Search | Bisection:
     refs, first, last = _releases(request, before, after)
     search = search_versions(request, refs)
     if first is not None and last is not None:
-        return search.part(first, last)
+        return replace(search, first=first, last=last)
     found = search_from_open_ends(search, first, last)
     if isinstance(found, Bisection):  # it passes everywhere, or the search failed
         own = _search_of_own_program(search)
-        if own is None:
-            return found
-        found = search_from_open_ends(own, first, last)
+        if own is not None:
+            return search_from_open_ends(own, first, last)
     return found
 
 
-def _search_of_own_program(search: BisectSearch) -> BisectSearch | None:
+def _search_of_own_program(search: Search) -> Search | None:
     """Return a new search for a case that passes everywhere, with the program that a
     release makes itself and fails on; None if no release does.
     """
-    tried = [one for one in search.range.candidates if one.probes]
-    request = search.request
-    results = [result_of(probe) for one in tried for probe in one.probes]
+    line = search.line
+    refs = [candidate.ref for candidate in line.range.candidates]
+    tried = [index for index in range(len(line)) if line.probes[index]]
+    results = [result_of(probe) for index in tried for probe in line.probes[index]]
+    request = line.request
     case = case_with_own_program(
-        request.engine, request.case, [one.ref for one in tried], results
+        request.engine, request.case, [refs[index] for index in tried], results
     )
-    if case is None:
-        return None
-    return search_versions(
-        replace(request, case=case),
-        [candidate.ref for candidate in search.range.candidates],
-    )
+    return search_versions(replace(request, case=case), refs) if case else None
 
 
-def plan_commits(request: BisectRequest, before: str, after: str) -> BisectSearch:
+def plan_commits(request: BisectRequest, before: str, after: str) -> Search:
     """Plan the search along the commits between two revisions, the old one first;
     errors as of `plan`.
     """
@@ -145,14 +136,18 @@ def plan_commits(request: BisectRequest, before: str, after: str) -> BisectSearc
     request.engine.progress.note(f"{request.case.name}: {commits.cost}")
     if not request.go_on(commits.cost):
         raise Interrupted("stopped before the search over commits")
-    return BisectSearch(request, commits)
+    return whole_search(request, commits)
 
 
-def search_versions(
-    request: BisectRequest, refs: Sequence[ToolchainRef]
-) -> BisectSearch:
+def search_versions(request: BisectRequest, refs: Sequence[ToolchainRef]) -> Search:
     """Make the search along toolchains, oldest first."""
-    return BisectSearch(request, release_range(request.engine.registry, refs))
+    return whole_search(request, release_range(request.engine.registry, refs))
+
+
+def whole_search(request: BisectRequest, candidates: BisectRange) -> Search:
+    """Make the search between the oldest and the newest of some candidates."""
+    last = len(candidates.candidates) - 1
+    return Search(Line(request, candidates), 0, last, request.kind)
 
 
 def candidates_of(
@@ -161,13 +156,10 @@ def candidates_of(
     """Return what a bisect may probe: commits if both ends are named and are not
     releases, else releases. Probes nothing.
     """
-    if (
-        before
-        and after
-        and request.repo
-        and not all(range_end(request, text).is_release for text in (before, after))
-    ):
-        return _commits_between(request, before, after)
+    if before and after and request.repo:
+        ends = [range_end(request, text) for text in (before, after)]
+        if not all(end.is_release for end in ends):
+            return _commits_between(request, before, after)
     refs, first, last = _releases(request, before, after)
     if before and after and request.repo and len(refs[first:last]) == 1:
         return _commits_between(request, before, after)
@@ -259,20 +251,6 @@ class VersionRange:
     skipped: str | None = None
     """Why nightlies are left out."""
 
-    @property
-    def contents(self) -> str:
-        """What lies between the ends: `2 releases and 5 nightlies`."""
-        inside = self.refs[1:-1]
-        nightlies = sum(ref.is_nightly for ref in inside)
-        releases = len(inside) - nightlies
-        if releases or not nightlies:
-            parts = [f"{releases} release{'' if releases == 1 else 's'}"]
-        else:
-            parts = []
-        if nightlies:
-            parts += [f"{nightlies} nightl{'y' if nightlies == 1 else 'ies'}"]
-        return " and ".join(parts)
-
 
 def _no_versions(reason: str) -> VersionRange:
     return VersionRange(problem=NoAnswer(Cause.NOT_FOUND, reason))
@@ -342,12 +320,10 @@ def _commits_between(
         registry.workspace,
         registry.packaging(family),
     )
-    unused = sources_of(request.unused_builds, *context)
     compilers = CompilerSources(
         family,
         project,
         sources_of(project, *context),
-        unused=next(iter(unused), None),
         reported=partial(registry.reported_commit, family),
     )
     timeline = line_to(repository, new.commit)
@@ -406,8 +382,7 @@ def _nightly_commit(request: BisectRequest, text: str, day: str) -> str:
     """Return the sha of the newest tagged nightly of a day, or of the newest commit of
     that day if there is no tag.
 
-    Tags that the project file describes come before others with that day in their
-    names. Raises BadInput, which names `text`, if it is not a day.
+    Raises BadInput, which names `text`, if it is not a day.
     """
     timeline = Timeline(request.repository)
     stamp = day.replace("-", "")
@@ -415,17 +390,8 @@ def _nightly_commit(request: BisectRequest, text: str, day: str) -> str:
         raise BadInput(
             f"{text!r}: a nightly is named by its day, such as nightly:2025-06-04"
         )
-    if request.project.nightlies:
-        patterns = request.project.nightlies.tags
-    else:
-        patterns = ()
-    of_project = [
-        name
-        for pattern in patterns
-        for name in fnmatch.filter(timeline.tags, pattern.format(version=f"*{stamp}*"))
-    ]
     placed: dict[int, str] = {}
-    for name in of_project or fnmatch.filter(timeline.tags, f"*{stamp}*"):
+    for name in fnmatch.filter(timeline.tags, f"*{stamp}*"):
         with suppress(BadInput):  # a tag without common history
             placed[timeline.place(timeline.tags[name]).index] = timeline.tags[name]
     if placed:

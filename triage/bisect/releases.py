@@ -2,245 +2,144 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
-from triage.bisect.answer import answer
-from triage.bisect.history import bounds_of, middles_of_changes, state_of
-from triage.bisect.result import Bisection, BisectKind, Side, hint_if_unexpected
-from triage.bisect.search import BisectSearch, run_search
-from triage.bisect.two_changes import search_change
-from triage.execution.judge import result_of
-from triage.execution.match import any_failure, verdict_of
+from triage.bisect.changes import answer, find_change, passing_search, transition
+from triage.bisect.result import Bisection, BisectKind, NoSearch, Side, Transition
+from triage.bisect.search import Search
+from triage.bisect.walk import bounds_of, looked_at_first
+from triage.execution.match import verdict_of
 from triage.execution.task import ProbeJob
 from triage.model.errors import BadInput
-from triage.model.outcome import (
-    Cause,
-    Failed,
-    NoAnswer,
-    Outcome,
-    Passed,
-    Verdict,
-)
+from triage.model.outcome import Cause, Failed, NoAnswer, Outcome, Passed, Verdict
 
 
 def search_from_open_ends(
-    search: BisectSearch, first: int | None, last: int | None
-) -> BisectSearch | Bisection:
+    search: Search, first: int | None, last: int | None
+) -> Search | Bisection:
     """Find the missing ends among all releases. Return the search between them, or the
     answer if there are none.
 
     Without both ends, a failure that the newest release does not have is searched where
     it was last; the search's `fixed` then has its fix.
     """
-    ends = _find_ends(search, first, last)
-    if isinstance(ends, NoAnswer):
-        changed = _search_other_failure(search)
-        if changed is not None:
-            return changed
-        search.stopped = ends
-        found = answer(search)
-        fixed = found.fixed
-        if fixed is None:
-            return found
-        hint = hint_if_unexpected(search.request.case, fixed.failure)
-        # it was always there until then
-        return found.about(
-            fixed,
-            kind=BisectKind.FIX,
-            failure=fixed.failure,
-            hint=hint,
-            broke=fixed,
-        )
-    part, candidates = search.part(*ends), search.range.candidates
-    outside = (*candidates[: ends[0]], *candidates[ends[1] + 1 :])
-    results = [result_of(one.probes[-1]) for one in outside if one.probes]
-    left_out = tuple(one for one in results if one.untestable)
-    part.range = replace(part.range, left_out=left_out)
-    return part
-
-
-def _find_ends(
-    search: BisectSearch, first: int | None, last: int | None
-) -> tuple[int, int] | NoAnswer:
-    """Return the indices of both ends, or why there are none."""
-    kind = search.request.kind
-    if last is None:
-        newest = range(search.last, -1, -1)
-        last = next(
-            (
-                index
-                for index in newest
-                if not isinstance(search.outcome(index), NoAnswer)
-            ),
-            None,
-        )
-        if last is None:
-            outcome = search.outcome(search.last)
-            return NoAnswer(
-                outcome.cause or Cause.NOT_FOUND, "no release could be tested"
-            )
-        if (
-            first is None
-            and kind is BisectKind.REGRESSION
-            and isinstance(search.outcome(last), Passed)
-        ):
-            fixed = _before_the_fix(search, last)
-            if isinstance(fixed, NoAnswer):
-                return fixed
-            last = fixed
-    problem = search.end_problem(last, Side.NEW)
-    if problem is not None:
-        return problem
+    line, low = search.line, first or 0
+    newest = last
+    if newest is None:
+        newest = _newest_testable(search, low)
+    if newest is None:
+        cause = line.outcome(search.last).cause or Cause.NOT_FOUND
+        return answer(search, NoSearch(NoAnswer(cause, "no release could be tested")))
+    search = replace(search, first=low, last=newest)
+    outcome = line.outcome(newest)
+    is_regression = search.kind is BisectKind.REGRESSION
+    if is_regression and isinstance(outcome, Passed) and first is last is None:
+        fixed = _search_of_fix(search)
+        if isinstance(fixed, NoSearch):
+            return answer(search, fixed)
+        found = fixed.run()
+        fix = transition(fixed, found)
+        if not found.confirmed:
+            return answer(fixed, found, broke=fix)
+        search = replace(search, last=found.before, fixed=fix)
+    elif search.kind.side(search.verdict(outcome)) is not Side.NEW:
+        return answer(search, search.problem_of(newest, Side.NEW))
     if first is None:
-        found = _newest_before(search, last, is_failing=kind is BisectKind.FIX)
-        if isinstance(found, NoAnswer):
-            return found
-        first = found
-    if first >= last:
+        wanted = Passed if is_regression else Failed
+        first = _newest_before(search, wanted)
+    if first is None:
+        return _never_passed(search)
+    if first >= search.last:
         raise BadInput(
-            f"{search.name(first)} is the newest testable release: there is nothing "
-            "to search after it"
+            f"{line.name(first)} is the newest testable release: there is nothing to "
+            "search after it"
         )
-    return first, last
+    return replace(search, first=first)
 
 
-def _search_other_failure(search: BisectSearch) -> Bisection | None:
-    """Search where the newest failure replaced another one, for a case that no release
-    compiles; None if no release showed another one.
+def _newest_testable(search: Search, low: int) -> int | None:
+    for index in range(search.last, low - 1, -1):
+        if not isinstance(search.line.outcome(index), NoAnswer):
+            return index
+    return None
+
+
+def _search_of_fix(search: Search) -> Search | NoSearch:
+    """Return the search for the fix with which the newest release compiles."""
+    failing = _newest_before(search, Failed)
+    if failing is None:
+        return _reason_if_alike(search)
+    fix = replace(search, kind=BisectKind.FIX, first=failing)
+    return passing_search(fix).verified()
+
+
+def _newest_before(search: Search, wanted: type[Outcome]) -> int | None:
+    """Return the newest release before the last one that ended so; None if all that are
+    looked at are alike.
     """
-    outcomes = [one.outcomes[-1:] for one in search.range.candidates]
-    failing = [
-        index for index, last in enumerate(outcomes) if any(map(_is_failing, last))
-    ]
-    if not failing or search.fixed or search.request.kind is BisectKind.FIX:
-        return None
-    failure = search.outcome(failing[-1]).failure
-    assert failure is not None
-    match = search.request.match(failure)
-    others = [
-        index
-        for index in failing
-        if verdict_of(search.outcome(index), match) is Verdict.SKIP
-    ]
-    if not others:
-        return None
-    found = search_change(search.part(others[-1], failing[-1]), failure)
-    changed = found.transition()
-    return replace(found, changed=changed) if changed else None
+    for looked_at in _releases_to_look_at(search):
+        search.line.walk(looked_at)
+        seen = [index for index in search.line.seen(wanted) if index < search.last]
+        if seen:
+            return seen[-1]
+    return None
 
 
-def _before_the_fix(search: BisectSearch, newest: int) -> int | NoAnswer:
-    """Find where the newest release, which compiles, was fixed, and set the search's
-    `fixed`. Return the last release that fails before it, or why there is none.
+def _releases_to_look_at(search: Search) -> Iterator[list[int]]:
+    """Yield releases to look at, those that are likely to differ first.
+
+    At last comes what costs little, because a short window may lie anywhere: releases
+    with a known result, then the installed ones, and all if a fix was asked for.
     """
-    failing = _newest_before(search, newest, is_failing=True)
-    if isinstance(failing, NoAnswer):
-        return failing
-    fix = search.part(failing, newest)
-    fix.request = replace(
-        search.request, kind=BisectKind.FIX, match=lambda _: any_failure
+    request = search.line.request
+    refs = [candidate.ref for candidate in search.line.range.candidates]
+    yield looked_at_first(search.first, search.last, bounds_of(request.case, refs))
+    others = range(search.last - 1, search.first - 1, -1)
+    recall, registry = request.engine.recall, request.engine.registry
+    yield [index for index in others if recall(ProbeJob(request.case, refs[index]))]
+    yield [index for index in others if registry.is_installed(refs[index])]
+    if search.kind is BisectKind.FIX:
+        yield list(others)
+
+
+def _reason_if_alike(search: Search) -> NoSearch:
+    """Return why nothing is before the last release: all that are tested end alike."""
+    line = search.line
+    tested = [*line.seen(Passed), *line.seen(Failed)]
+    oldest = min(index for index in tested if index >= search.first)
+    if oldest < search.last:
+        return replace(search, first=oldest).problem_of(oldest, Side.OLD)
+    why = f"no release before {line.name(search.last)} can be tested"
+    return NoSearch(NoAnswer(Cause.NOT_FOUND, why))
+
+
+def _never_passed(search: Search) -> Bisection:
+    """Answer for a case that no release compiles: where the newest failure replaced
+    another one, or when it was fixed.
+    """
+    line = search.line
+    failing = [index for index in line.seen(Failed) if index < search.last]
+    failure = line.outcome(search.last).failure
+    if failure and search.kind is BisectKind.REGRESSION and not search.fixed:
+        is_same = line.request.match(failure)
+        others = [
+            index
+            for index in failing
+            if verdict_of(line.outcome(index), is_same) is Verdict.SKIP
+        ]
+        if others:
+            found = find_change(replace(search, first=others[-1]), failure)
+            if found.before is None or found.after is None:
+                return found
+            pair = (found.before, found.after)
+            change = Transition(*pair, failure, found.confirmed, found.suspects)
+            return replace(found, changed=change)
+    found = answer(search, _reason_if_alike(search))
+    fixed = search.fixed
+    if fixed is None:
+        return found
+    # it was always there until then
+    return found.about(
+        fixed, kind=BisectKind.FIX, failure=fixed.failure, broke=fixed, problem=None
     )
-    found = run_search(fix)
-    if found.before is None:
-        return found.unanswered or NoAnswer(Cause.NOT_FOUND, "no answer")
-    last = next(
-        index
-        for index in range(failing, newest)
-        if search.name(index) == found.before.name
-    )
-    problem = search.end_problem(last, Side.NEW)
-    if problem is not None:
-        return problem
-    outcome = search.outcome(last)
-    assert isinstance(outcome, Failed)
-    search.fixed = found.transition(outcome.failure)
-    return last
-
-
-def _newest_before(
-    search: BisectSearch, last: int, *, is_failing: bool
-) -> int | NoAnswer:
-    """Probe releases before `last` until one fails, or with `is_failing` false
-    compiles, and return it. If all that are looked at are alike, return the reason.
-    """
-    jobs, candidates = search.request.engine.jobs, search.range.candidates
-    for wanted in _releases_to_look_at(search, last):
-        for start in range(0, len(wanted), jobs):
-            batch = wanted[start : start + jobs]
-            search.probe_unprobed(batch)
-            for index in batch:
-                outcome = search.outcome(index)
-                if is_failing:
-                    is_wanted = _is_failing(outcome)
-                else:
-                    is_wanted = isinstance(outcome, Passed)
-                if is_wanted:
-                    return index
-    tested = [
-        i
-        for i, one in enumerate(candidates)
-        if one.outcomes and not isinstance(one.outcomes[-1], NoAnswer)
-    ]
-    if tested[0] < last:
-        alike = search.reason_if_alike(tested[0], last)
-    else:
-        alike = None
-    why = f"no release before {search.name(last)} can be tested"
-    return alike or NoAnswer(Cause.NOT_FOUND, why)
-
-
-def _releases_to_look_at(search: BisectSearch, last: int) -> Iterator[list[int]]:
-    """Yield releases before `last` to look at, those that are likely to differ first.
-
-    First 1, 2, 4, ... releases back, the oldest, and those around the bounds of the
-    recipe's expectations. Then the middle between two neighbours that differ, until no
-    such middle is left: nothing is installed between two that are alike. Last what
-    costs little, because a short window may lie anywhere: releases with a known result,
-    then the installed ones, and all others if a fix was asked for.
-    """
-    engine = search.request.engine
-    case = search.request.case
-    candidates = search.range.candidates
-    bounds = sorted(
-        bounds_of(case, [candidate.ref for candidate in candidates]), reverse=True
-    )
-    first = [*(last - (1 << power) for power in range(last.bit_length())), 0, *bounds]
-    yield [index for index in dict.fromkeys(first) if 0 <= index < last]
-    while wanted := _middles_of_differing_probes(search, last):
-        yield wanted
-    others = [
-        index for index in range(last - 1, -1, -1) if not candidates[index].outcomes
-    ]
-    cached = [
-        index
-        for index in others
-        if engine.recall(ProbeJob(case, candidates[index].ref))
-    ]
-    yield cached
-    yield [
-        index
-        for index in others
-        if index not in cached and engine.registry.is_installed(candidates[index].ref)
-    ]
-    while wanted := _middles_of_differing_probes(search, last):
-        yield wanted
-    if search.request.kind is BisectKind.FIX:
-        yield [index for index in others if not candidates[index].outcomes]
-
-
-def _middles_of_differing_probes(search: BisectSearch, last: int) -> list[int]:
-    """Return the middle between each two successive probed candidates whose outcomes
-    differ, up to and including `last`, newest first.
-    """
-    probed = [
-        (index, one.outcomes[-1])
-        for index, one in enumerate(search.range.candidates[: last + 1])
-        if one.outcomes
-    ]
-    row: dict[int, Hashable] = {index: state_of(outcome) for index, outcome in probed}
-    return sorted((index for _, index in middles_of_changes({"": row})), reverse=True)
-
-
-def _is_failing(outcome: Outcome) -> bool:
-    return isinstance(outcome, Failed) and not outcome.flaky

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from triage.bisect.result import CONFIDENCE, BisectKind
+from triage.bisect.result import BisectKind
 from triage.execution.engine import Engine
 from triage.execution.match import Match, same_signature
 from triage.git_history.repository import Repository
@@ -36,11 +35,8 @@ class BisectRequest:
     """
     kind: BisectKind = BisectKind.REGRESSION
     match: Callable[[Failure], Match] = same_signature
-    confidence: float = CONFIDENCE
-    attribute: bool = True
-    """Compare the passes of both ends before a search over commits, as evidence about
-    the commit.
-    """
+    repeats: int = 3
+    """How often a pair is probed again if its failure may come and go."""
     build: bool = False
     """Build commits from source although the user's own project file does not say how.
     What the clone's says may run then.
@@ -77,15 +73,3 @@ class BisectRequest:
         if is_own:
             return project
         return project.model_copy(update={"build": None})
-
-    @cached_property
-    def unused_builds(self) -> Project:
-        """A project with only the builds that --build would allow, for an estimate."""
-        own = self.project
-        with suppress(BadInput):  # no project is shipped
-            if own.build is None:
-                return own.model_copy(
-                    update=dict.fromkeys(own.sections())
-                    | {"build": find_project(own.compiler).build}
-                )
-        return own.model_copy(update=dict.fromkeys(own.sections()))

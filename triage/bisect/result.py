@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from triage.git_history.branches import Branch
 from triage.git_history.repository import PinMove
 from triage.model.case import Case
 from triage.model.json_form import key
@@ -16,7 +14,24 @@ from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.recipes.expectations import matches
 
-CONFIDENCE = 0.995  # posterior probability of a culprit
+
+class Problem(StrEnum):
+    """Why two revisions cannot be the ends of a search."""
+
+    BOTH_FAIL = "both-fail"
+    BOTH_PASS = "both-pass"  # noqa: S105
+    GOOD_FAILS = "good-fails"
+    BAD_PASSES = "bad-passes"
+    FLAKY = "flaky"
+    UNTESTABLE = "untestable"
+
+
+@dataclass(frozen=True)
+class NoSearch:
+    """Why there is nothing to search."""
+
+    why: NoAnswer
+    problem: Problem | None = None
 
 
 class Side(StrEnum):
@@ -77,8 +92,8 @@ class Suspect(Revision):
     reasons: tuple[str, ...] = ()
     """Why it is suspicious."""
     place: str | None = field(default=None, metadata=key("branch"))
-    """On which branch of the good or the bad end it is, or which end lacks it, such as
-    `3.2.0 has it, 3.3.0 lacks it`; None for an ordinary commit of the main line.
+    """On which branch of the good or the bad end it is, or which end lacks it; None
+    for an ordinary commit of the main line.
     """
 
     @classmethod
@@ -106,10 +121,6 @@ class RankedChanges:
     commits: int
     """How many commits there are in all."""
     failure: Failure | None = None
-    evidence: str | None = None
-    """What the passes of both compilers show."""
-    branches: tuple[Branch, ...] = ()
-    """Those that the revisions lie on."""
 
 
 @dataclass(frozen=True)
@@ -125,8 +136,6 @@ class LoggedProbe:
     """Why it is skipped."""
     cached: bool
     seconds: float
-    source: str | None
-    """Where the compiler came from."""
 
 
 @dataclass(frozen=True)
@@ -169,18 +178,14 @@ class Bisection(MayLackAnswer):
     probes: int = 0
     rounds: int = 0
     cached: int = 0
-    halving_probes: int = 0
-    """What plain halving needs at worst, without confirmation."""
-    obtained: Mapping[str, int] = field(default_factory=dict)
-    """Compilers that were downloaded or built, by source."""
     seconds: float = 0.0
     other_failures: tuple[ProbeResult, ...] = ()
     """Revisions with another failure than the one that is searched for."""
     untestable: tuple[ProbeResult, ...] = ()
     unanswered: NoAnswer | None = None
-    """Why it is inconclusive."""
-    evidence: str | None = None
-    """What the passes of both ends show, compared before any probe between them."""
+    """Why it is inconclusive, or not confirmed."""
+    problem: Problem | None = None
+    """What is wrong with the ends."""
     hint: str | None = None
     """The recipe expects other failures than the one that was bisected."""
     broke: Transition | None = None
@@ -195,14 +200,8 @@ class Bisection(MayLackAnswer):
     """From failing to compiling, if the newest revision compiles."""
     command: str | None = None
     """A command line that answers, if the named ends do not fit."""
-    branches: tuple[Branch, ...] = ()
-    """Those that the ends lie on."""
     log: tuple[LoggedProbe, ...] = ()
     """All probes, in order; `probes` is how many."""
-    undone: bool = False
-    """The new end lacks the suspects, so that `kind` is the opposite of what was
-    searched: a fix is missing.
-    """
 
     @classmethod
     def inconclusive(
@@ -214,7 +213,7 @@ class Bisection(MayLackAnswer):
     @property
     def brought_failure(self) -> bool:
         """Whether the change is from good to bad."""
-        return (self.kind is BisectKind.REGRESSION) is not self.undone
+        return self.kind is BisectKind.REGRESSION
 
     def about(self, change: Transition, **more: Any) -> Bisection:
         """Return the answer about one of several changes."""
@@ -223,15 +222,6 @@ class Bisection(MayLackAnswer):
             for name in ("before", "after", "suspects", "confirmed")
         }
         return replace(self, **{**own, "status": change.status, **more})
-
-    def transition(self, failure: Failure | None = None) -> Transition | None:
-        """Return the change between `before` and `after`; None if they are not known.
-        failure: instead of the own one.
-        """
-        about = failure or self.failure
-        if self.before is None or self.after is None or about is None:
-            return None
-        return Transition(self.before, self.after, about, self.confirmed, self.suspects)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,513 +1,273 @@
-"""Search a range for the candidate that brought a change.
+"""Search a line for the revision that brought a change: probe both ends, halve what is
+between them, and probe the pair again.
 
-The key insight: the loop holds no logic of its own. What the probes so far prove is a
-value, `Belief`; it also says which candidates to probe next. The loop probes them,
-adds what they showed, and asks again, until nothing is left to ask:
-
-    begin   probe both ends; each must be what the search takes it for
-    next_candidates   those that the belief asks for, several at once
-    probe_candidates  an outcome becomes good, bad or skip for one failure
-    answer  a culprit if the belief proves one, otherwise suspects, or why not
-
-Another failure, a compiler that cannot be obtained and a flag that a version does not
-know are skips: they never say on which side of the change a candidate is. A culprit
-needs the pair around it probed again, fresh and here, as often as the confidence asks.
+A search is a value: what the probes of its line prove is a `Belief`, which says what to
+probe next. Another failure, a compiler that cannot be obtained and a flag that a
+version does not know are skips: they never say on which side of the change a revision
+is.
 """
 
 from __future__ import annotations
 
-import re
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from functools import cached_property
 
-from triage.bisect.answer import answer
-from triage.bisect.belief import Belief, FailureSides, next_probes, next_round
-from triage.bisect.candidates import BisectRange, Candidate, CommitCandidates
-from triage.bisect.pass_evidence import pass_evidence
-from triage.bisect.prior import Clues, PassEvidence
-from triage.bisect.request import BisectRequest
+from triage.bisect.belief import Belief, Tally
+from triage.bisect.line import Line
+from triage.bisect.prior import Clues
 from triage.bisect.result import (
-    Answer,
-    Bisection,
     BisectKind,
+    NoSearch,
+    Problem,
     Side,
     Transition,
     hint_if_unexpected,
 )
 from triage.execution.match import Match, any_failure, verdict_of
-from triage.execution.task import ProbeJob
-from triage.model.case import Case
+from triage.model.execution import Stage
 from triage.model.outcome import (
     Cause,
     Failed,
     Failure,
-    Measured,
     NoAnswer,
     Outcome,
     Passed,
-    Probe,
     Verdict,
 )
 
-_LEAST_SECONDS = 0.05  # of a compile that has not been measured yet
-_MOST_FLAKY_PROBES = 400  # of a range whose probes contradict themselves
-_WORTH_COMPARING = 8  # candidates; fewer need three probes at most
-# factor by which a compile slows down when it prints its IR; comparing two may save one
-# probe
-_SLOWER = 6.0
-_END_REPEATS = 3  # probes that must be right after a first one that was wrong at an end
-# compilers that cannot be obtained for the same reason before the search gives up
-_SAME_ERRORS = 5
-# what differs between equal errors of two commits
-_OF_A_COMMIT = re.compile(r"[0-9a-f]{7,40}|/\S+|\d+")
+_MOST_PROBES = 400  # of a line whose probes contradict themselves
+_UNLIKELY = 1e-4  # of all chances: not a suspect any more
+_SENTENCES = {
+    Problem.FLAKY: "{name} is flaky: repeated probes disagree",
+    Problem.BOTH_PASS: "it compiles at both ends, {names}; pass --bad with a revision "
+    "that fails",
+    Problem.BOTH_FAIL: "it fails at both ends, {names}: {headline}; pass --good with a "
+    "revision that compiles",
+    Problem.GOOD_FAILS: "expected {name} to compile, but it fails: {headline}; pass "
+    "--good with {age} revision",
+    Problem.BAD_PASSES: "expected {name} to fail, but it compiles; pass --bad with a "
+    "revision that fails",
+}
+_COME_AND_GO = ("crash", "out-of-memory", "timeout", "runaway-output", "metric")
+"""Families of failures that may."""
 
 
-@dataclass(slots=True)
-class Effort:
-    """The cost of a search so far, the searches of its parts included."""
+@dataclass(frozen=True)
+class Found:
+    """What a search found on its line."""
 
-    probes: int = 0
-    rounds: int = 0
-    cached: int = 0
-    """Probes that the result cache answered."""
-    log: list[tuple[Candidate, Probe]] = field(default_factory=list)
-    """The probes in order."""
-    started: float = field(default_factory=time.monotonic)
-    longest_compile: float = _LEAST_SECONDS
-    """Seconds of the longest compile, and at least `_LEAST_SECONDS`."""
+    before: int
+    after: int
+    chances: Mapping[int, float]
+    """Of each suspect."""
+    confirmed: bool
+    older: str | None = None
+    """Why the failure may be older than the pair."""
 
 
-@dataclass(slots=True)
-class BisectSearch:
-    """A search in progress: what was probed and what follows from it."""
+@dataclass(frozen=True)
+class Search:
+    """A search for the change between two candidates of a line."""
 
-    request: BisectRequest
-    range: BisectRange
+    line: Line
+    first: int
+    last: int
+    kind: BisectKind
+    match: Match = any_failure
     judge: Callable[[Outcome, Match], Verdict] = verdict_of
-    belief: Belief | None = None
-    """Set when both ends are verified."""
     failure: Failure | None = None
-    evidence: PassEvidence | None = None
+    """Known when both ends are verified."""
     fixed: Transition | None = None
-    stopped: NoAnswer | None = None
-    """Why the search cannot go on."""
-    effort: Effort = field(default_factory=Effort)
-    announced: str = ""
-    """The last line of progress."""
+    """The fix of the failure, if it is already known."""
+    told: Mapping[int, Side | None] = field(default_factory=dict)
+    """What a person says of candidates."""
 
     @property
-    def last(self) -> int:
-        return len(self.range.candidates) - 1
+    def bad_end(self) -> int:
+        return self.last if self.kind is BisectKind.REGRESSION else self.first
 
     @property
-    def failing_side(self) -> Side:
-        """The side of the failure."""
-        return self.request.kind.failing_side
-
-    @property
-    def failing_end(self) -> int:
-        if self.failing_side is Side.NEW:
-            return self.last
-        return 0
-
-    @property
-    def current_belief(self) -> Belief:
-        """The belief of a search that has begun."""
-        assert self.belief is not None
-        return self.belief
-
-    @property
-    def is_resolved(self) -> bool:
-        """Whether the leading suspects are likely enough, with a probe on each side of
-        them.
-        """
-        return self.current_belief.is_resolved(self.request.confidence)
-
-    @property
-    def seconds(self) -> list[float]:
-        """What a probe of each candidate costs."""
-        return [
-            candidate.seconds + self.effort.longest_compile
-            for candidate in self.range.candidates
-        ]
-
-    @property
-    def match(self) -> Match:
-        """Recognises the failure; any failure until it is known."""
-        if self.failure is None:
-            return any_failure
-        return self.request.match(self.failure)
-
-    @property
-    def clues(self) -> Clues:
-        """What the failure, the case and the passes say about the culprit."""
-        assert self.failure is not None
-        noticed = (
-            self.request.kind is BisectKind.REGRESSION
-            and not self.range.candidates[-1].ref.is_release
-        )
-        failures = [self.failure]
-        for outcome in self.range.candidates[self.failing_end].outcomes[-1:]:
-            if isinstance(outcome, Failed) and outcome.failure == self.failure:
-                failures += outcome.others
-        return Clues.of(
-            failures,
-            self.request.case.target.backend,
-            self.evidence,
-            noticed=noticed,
-        )
-
-    def name(self, index: int) -> str:
-        return self.range.candidates[index].revision.name
-
-    def outcome(self, index: int) -> Outcome:
-        """Return the last outcome of a candidate, which is probed first if it never
-        was.
-        """
-        candidate = self.range.candidates[index]
-        if not candidate.outcomes:
-            self.probe_candidates({index: 1})
-        return candidate.outcomes[-1]
+    def good_end(self) -> int:
+        return self.first + self.last - self.bad_end
 
     def verdict(self, outcome: Outcome) -> Verdict:
         return self.judge(outcome, self.match)
 
     def side(self, outcome: Outcome) -> Side | None:
-        """Return the side of the change that an outcome shows; None if it is
-        skipped.
-        """
-        return self.request.kind.side(self.verdict(outcome))
+        return self.kind.side(self.verdict(outcome))
 
-    # Begin
+    def run(self) -> Found:
+        """Probe until the answer is final, or no probe can help."""
+        line, announced = self.line, ""
+        while True:
+            belief = self.belief()
+            text = self.progress_text(belief)
+            if text != announced:
+                line.request.engine.progress.note(text)
+                announced = text
+            chosen = belief.next_probes(line.request.engine.jobs, self.seconds())
+            if not chosen or line.stopped or len(line.log) >= _MOST_PROBES:
+                return self.found(belief)
+            line.probe({self.first + index: chosen[index] for index in chosen})
 
-    def begin(self) -> bool:
-        """Verify both ends and weigh the candidates between them; False if the search
-        cannot begin (see `stopped`).
+    def verified(self) -> Search | NoSearch:
+        """Probe both ends. Return the search for the failure of the bad one, or why
+        there is none.
+
+        An end whose first probe has the wrong state may still be one, if all later
+        probes have the right one.
         """
-        ends = (0, self.last)
-        self.probe_unprobed(ends)
-        for index, side in zip(ends, Side, strict=True):
-            problem = self._verify_end(index, side)
-            if problem is not None:
-                self.stopped = self.reason_if_alike(*ends) or problem
-                return False
-        self.stopped = None  # of a candidate that is not an end
-        failure = self.outcome(self.failing_end).failure
+        line = self.line
+        ends = {self.first: Side.OLD, self.last: Side.NEW}
+        line.probe({index: 1 for index in ends if not line.probes[index]})
+        for index, side in ends.items():
+            if not self._has_side(index, side):
+                return self.problem_of(index, side)
+        failure = line.outcome(self.bad_end).failure
         assert failure is not None
-        request, note = self.request, self.request.engine.progress.note
-        note(
-            f"{request.case.name}: bisecting {failure.failure_class}: "
-            f"{failure.headline}"
-        )
-        hint = hint_if_unexpected(request.case, failure)
+        case, note = line.request.case, line.request.engine.progress.note
+        headline = f"{failure.failure_class}: {failure.headline}"
+        note(f"{case.name}: bisecting {headline}")
+        hint = hint_if_unexpected(case, failure)
         if hint is not None:
             note(hint)
-        if self.evidence is None and self._is_worth_comparing():
-            good, bad = (
-                self.range.candidates[index].ref
-                for index in (self.last - self.failing_end, self.failing_end)
-            )
-            self.evidence = pass_evidence(
-                request.engine, request.case, good, bad, request.repository
-            )
-        self.weigh(failure)
+        return replace(self, failure=failure)
+
+    def _has_side(self, index: int, side: Side) -> bool:
+        if self.side(self.line.outcome(index)) is side:
+            return True
+        if isinstance(self.line.outcome(index), NoAnswer):
+            return False
+        for times in (1, 2):
+            self.line.probe({index: times})
+            sides = {self.side(one) for one in self.line.outcomes(index)[-times:]}
+            if sides != {side}:
+                return False
         return True
 
-    def weigh(self, failure: Failure) -> None:
-        """Start the belief anew from the outcomes of all candidates."""
-        self.failure = failure
-        belief = Belief.from_weights(self.range.weights(self.clues), self.range.closed)
-        for index, candidate in enumerate(self.range.candidates):
-            for outcome in candidate.outcomes:
-                belief = belief.observe((index, self.side(outcome)))
-        self.belief = belief
-
-    def end_problem(self, index: int, side: Side) -> NoAnswer | None:
-        """Return why a candidate cannot be this end of the range, by its last outcome;
-        None if it can.
-        """
-        name = self.name(index)
-        failing = self.request.kind.failing_side
-        match self.outcome(index):
-            case NoAnswer() as outcome:
-                is_bad = self.verdict(outcome) is Verdict.BAD
-                if is_bad and side is failing:
-                    return None
-                return cannot_test(name, outcome)
-            case Failed(flaky=True):
-                return _flaky_end(name)
-            case Failed(failure=failure) if side is not failing:
-                if side is Side.OLD:
-                    older = "an older"
-                else:
-                    older = "a newer"
-                return NoAnswer(
-                    Cause.NOT_FOUND,
-                    f"expected {name} to compile, but it fails: {failure.headline}; "
-                    f"pass --good with {older} revision",
-                )
-            case Passed() if side is failing:
-                return NoAnswer(
-                    Cause.NOT_FOUND,
-                    f"expected {name} to fail, but it compiles; pass --bad with a "
-                    "revision that fails",
-                )
-        return None
-
-    def reason_if_alike(self, old: int, new: int) -> NoAnswer | None:
-        """Return why nothing is between two candidates if both compile or both fail
-        each time, else None.
-        """
-        names = f"{self.name(old)} and {self.name(new)}"
-        before, after = (self.range.candidates[index].outcomes for index in (old, new))
-        if all(isinstance(outcome, Passed) for outcome in (*before, *after)):
-            return NoAnswer(
-                Cause.NOT_FOUND,
-                f"it compiles at both ends, {names}; pass --bad with a revision that "
-                "fails",
-            )
-        if all(
-            isinstance(outcome, Failed) and not outcome.flaky
-            for outcome in (*before, *after)
-        ):
-            headlines = dict.fromkeys(
-                outcomes[-1].failure.headline
-                for outcomes in (before, after)
-                if outcomes[-1].failure
-            )
-            return NoAnswer(
-                Cause.NOT_FOUND,
-                f"it fails at both ends, {names}: {' and '.join(headlines)}; pass "
-                "--good with a revision that compiles",
-            )
-        return None
-
-    def _verify_end(self, index: int, side: Side) -> NoAnswer | None:
-        """Return why a candidate cannot be this end of the range, or None.
-
-        A first probe with the wrong state may itself be wrong: the candidate is probed
-        again, and is an end if `_END_REPEATS` further probes have the right state.
-        """
-        problem = self.end_problem(index, side)
-        if problem is None or isinstance(self.outcome(index), NoAnswer):
-            return problem
-        for repeat in range(_END_REPEATS):
-            self.probe_candidates({index: 1})
-            problem = self.end_problem(index, side)
-            if problem is None:
-                continue
-            was_right = repeat > 0
-            if was_right and not isinstance(self.outcome(index), NoAnswer):
-                return _flaky_end(self.name(index))
-            return problem
-        return None
-
-    def _is_worth_comparing(self) -> bool:
-        """Return whether comparing passes costs less than the probes that it may save:
-        it compiles twice, and slowly.
-        """
-        compile_seconds = self.effort.longest_compile
-        seconds = sorted(
-            one.seconds for one in self.range.candidates if one.untestable is None
-        )
-        probe = seconds[len(seconds) // 2] + compile_seconds
-        return (
-            self.request.attribute
-            and isinstance(self.range, CommitCandidates)
-            and self.last >= _WORTH_COMPARING
-            and probe >= _SLOWER * 2 * compile_seconds
-        )
-
-    # Probe
-
-    def separating_probes(self) -> tuple[int, ...]:
-        return next_probes(self.current_belief, self.seconds, self.request.engine.jobs)
-
-    def stop_if_too_flaky(self) -> None:
-        """Stop if an end comes and goes too often to distinguish both states."""
-        if not self.is_resolved or self.stopped is not None:
-            return
-        end = FailureSides(self.current_belief, self.failing_side).end_too_flaky()
-        if end is not None:
-            self.stopped = _flaky_end(self.name(end))
-
-    def next_candidates(self) -> Mapping[int, int]:
-        """Return the candidates to probe next, and how often; empty if the answer is
-        final, the search stopped, or no probe can help any more.
-        """
-        if self.stopped is not None or self.effort.probes >= _MOST_FLAKY_PROBES:
-            return {}
-        return next_round(
-            self.current_belief,
-            self.seconds,
-            [candidate.seconds_again for candidate in self.range.candidates],
-            self.request.engine.jobs,
-            self.failing_side,
-            self.request.confidence,
-        )
-
-    def probe_unprobed(self, indices: Iterable[int]) -> None:
-        """Probe those candidates once that never were."""
-        candidates = self.range.candidates
-        unprobed = [index for index in indices if not candidates[index].outcomes]
-        self.probe_candidates(dict.fromkeys(unprobed, 1))
-
-    def probe_candidates(self, counts: Mapping[int, int]) -> None:
-        """Probe candidates at once, each `counts[index]` times, and add the outcomes to
-        the belief.
-
-        Only a first probe may come from the result cache. Of candidates that share
-        compiler and input, the first one is probed; the others find its result in the
-        cache when they are asked for again. Sets `stopped` if no compiler can be
-        obtained.
-        """
-        asked: dict[tuple[Path, str], int] = {}
-        jobs: list[ProbeJob] = []
-        for index, times in counts.items():
-            candidate = self.range.candidates[index]
-            case: Case | NoAnswer = self.request.case
-            if candidate.case_of:
-                case = candidate.case_of()
-            if isinstance(case, NoAnswer):
-                self._add_probe(index, self.without_run(candidate, case))
-                continue
-            key = (case.source, candidate.ref.revision.name)
-            if asked.setdefault(key, index) != index:
-                continue
-            for number in range(times):
-                is_repeat = number > 0 or bool(candidate.outcomes)
-                jobs.append(ProbeJob(case, candidate.ref, fresh=is_repeat))
-        if not jobs:
-            return
-        self.effort.rounds += 1
-        what = f"bisect {self.request.case.name}"
-        for probe in self.request.engine.probe_all(jobs, what):
-            self._count_probe(asked[probe.case.source, probe.revision.name], probe)
-        self._stop_without_compilers()
-
-    def _count_probe(self, index: int, probe: Probe) -> None:
-        """Add a probe that was made to the effort and the belief; stop if the
-        environment fails.
-        """
-        outcome, effort = probe.outcome, self.effort
-        effort.probes += 1
-        if probe.cached:
-            effort.cached += 1
-        effort.longest_compile = max(effort.longest_compile, probe.measured.seconds)
-        candidate = self.range.candidates[index]
-        if candidate.revision.commit is None:
-            candidate.revision = probe.revision
-        effort.log.append((candidate, probe))
-        self._add_probe(index, probe)
-        has_failed = isinstance(outcome, NoAnswer) and not probe.measured.seconds
-        if has_failed and outcome.cause is Cause.ENVIRONMENT:
-            why = f"{probe.revision.name}: {outcome.reason}"
-            self.stopped = NoAnswer(Cause.ENVIRONMENT, why)
-
-    def _stop_without_compilers(self) -> None:
-        """Stop if all candidates between the ends have no compiler for one reason."""
-        inside = [
-            candidate.outcomes[-1]
-            for candidate in self.range.candidates[1:-1]
-            if candidate.outcomes
-        ]
-        errors = [
-            one.reason
-            for one in inside
-            if isinstance(one, NoAnswer) and one.cause is Cause.TOOLCHAIN
-        ]
-        if len(inside) != len(errors) or len(errors) < _SAME_ERRORS:
-            return
-        if len({_OF_A_COMMIT.sub("", error) for error in errors}) == 1:
-            self.stopped = NoAnswer(
-                Cause.ENVIRONMENT,
-                f"no compiler could be obtained between both ends: {errors[-1]}",
-            )
-
-    def without_run(self, candidate: Candidate, why: NoAnswer) -> Probe:
-        """Return a probe, not made, of a candidate that has no compiler or no case."""
-        case = self.request.case
-        return Probe(case, candidate.revision, None, why, Measured(), cached=False)
-
-    def _add_probe(self, index: int, probe: Probe) -> None:
-        candidate = self.range.candidates[index]
-        candidate.probes.append(probe)
-        if self.belief is not None:
-            self.belief = self.belief.observe((index, self.side(probe.outcome)))
-
-    def tell(self) -> None:
-        """Print one line of progress if it changed."""
-        (index, chance), *others = self.current_belief.suspects()
-        likeliest = self.range.change(index)
-        name = f"{likeliest.name} {likeliest.subject or ''}".rstrip()
-        if others:
-            steps = self.current_belief.steps
-            line = (
-                f"{1 + len(others)} suspects left, about {steps} "
-                f"step{'' if steps == 1 else 's'}"
-            )
-            if chance > others[0][1]:
-                line += f"; most likely ({chance:.0%}): {name}"
+    def problem_of(self, index: int, side: Side) -> NoSearch:
+        """Return why a candidate cannot be this end of the search."""
+        line, outcome = self.line, self.line.outcome(index)
+        name, outcomes = line.name(index), line.outcomes(index)
+        names = f"{line.name(self.first)} and {line.name(self.last)}"
+        ends = [line.outcomes(self.first), line.outcomes(self.last)]
+        kinds = {type(one) for end in ends for one in end} if all(ends) else set()
+        headline = outcome.failure.headline if outcome.failure else ""
+        age = "an older" if side is Side.OLD else "a newer"
+        if isinstance(outcome, NoAnswer):
+            return NoSearch(cannot_test(name, outcome), Problem.UNTESTABLE)
+        if outcome.flaky or len(set(map(type, outcomes))) > 1:
+            problem = Problem.FLAKY
+        elif kinds == {Passed}:
+            problem = Problem.BOTH_PASS
+        elif kinds == {Failed}:
+            problem = Problem.BOTH_FAIL
+        elif headline:
+            problem = Problem.GOOD_FAILS
         else:
-            line = f"1 suspect left: {name}"
-        if line != self.announced:
-            self.announced = line
-            self.request.engine.progress.note(line)
+            problem = Problem.BAD_PASSES
+        cause = Cause.NOISE if problem is Problem.FLAKY else Cause.NOT_FOUND
+        text = _SENTENCES[problem].format(
+            name=name, names=names, headline=headline, age=age
+        )
+        return NoSearch(NoAnswer(cause, text), problem)
 
-    def part(self, first: int, last: int) -> BisectSearch:
-        """Return a search between two of the candidates, with what is known of them.
-        Probes count for the whole.
+    # What the probes say
+
+    @cached_property
+    def weights(self) -> list[float]:
+        weights = self.line.range.weights(self.clues)
+        return weights[self.first : self.last + 1]
+
+    @cached_property
+    def clues(self) -> Clues:
+        assert self.failure is not None
+        return self.line.clues(self.failure, self.bad_end)
+
+    def seconds(self) -> list[float]:
+        return self.line.seconds()[self.first : self.last + 1]
+
+    def belief(self) -> Belief:
+        tallies = {}
+        for index in range(self.first, self.last + 1):
+            sides = Counter(map(self.side, self.line.outcomes(index)))
+            if index in self.told:
+                sides = Counter([self.told[index]])
+            if sides:
+                tally = Tally(sides[Side.OLD], sides[Side.NEW], sides[None])
+                tallies[index - self.first] = tally
+        closed = {
+            index - self.first
+            for index in range(self.first, self.last + 1)
+            if self.line.range.candidates[index].untestable is not None
+        }
+        again = 1 if self._is_steady() else self.line.request.repeats
+        return Belief(
+            self.weights, tallies, self.kind.failing_side, closed, again=again
+        )
+
+    def _is_steady(self) -> bool:
+        """Whether the failure is of a kind that does not come and go: a message and an
+        exit status, and the same each time.
         """
-        return replace(
-            self, range=self.range.part(first, last), belief=None, failure=None
-        )
+        failure = self.failure
+        if failure is None or failure.family in _COME_AND_GO:
+            return False
+        signatures = {
+            outcome.failure.signature
+            for index in range(self.first, self.last + 1)
+            for outcome in self.line.outcomes(index)
+            if outcome.failure and self.verdict(outcome) is Verdict.BAD
+        }
+        return failure.stage in (Stage.IMPORT, Stage.COMPILE) and len(signatures) == 1
 
+    def found(self, belief: Belief) -> Found:
+        """Return what the probes so far say."""
+        chances: Sequence[float] = belief.chances
+        older = belief.older_failure
+        low, high = belief.pair if belief.is_resolved else belief.bounds
+        text = None
+        if belief.is_resolved and older is not None:
+            tally = belief.tally(older)
+            name = self.line.name(self.first + older)
+            text = f"{name} shows the same failure in {belief.failures(older)} of "
+            text += f"{tally.tested} runs: "
+            if high - low > 1:
+                text += "the failure may be older."
+            else:
+                changed = self.line.name(self.first + high)
+                text += f"{changed} only changed how often it occurs."
+                low, high = (0, older) if older <= low else (older, belief.last)
+                chances = belief.weights
+        inside = range(low + 1, high + 1)
+        least = 0.0
+        if belief.is_doubtful and not belief.is_resolved:
+            least = _UNLIKELY
+        suspects = {
+            self.first + index: chances[index]
+            for index in inside
+            if chances[index] > least
+        }
+        before, after = self.first + low, self.first + high
+        is_told = bool(self.told.keys() & {before, after})
+        has_fork = self.line.range.fork in suspects
+        confirmed = belief.is_confirmed and not (is_told or has_fork)
+        return Found(before, after, suspects, confirmed, text)
 
-def run_search(search: BisectSearch) -> Bisection:
-    """Run a search to its end."""
-    if search.belief is None and not search.begin():
-        return answer(search)
-    search.tell()
-    while True:
-        search.stop_if_too_flaky()
-        chosen = search.next_candidates()
-        if not chosen:
-            break
-        search.probe_candidates(chosen)
-        search.tell()
-    found = answer(search)
-    if found.status is not Answer.CULPRIT:
-        return found
-    # A commit of the old end's branch is the culprit, but the new end has its original,
-    # or merged it. That end has the new state all the same, so that a later commit
-    # brought the change, unless the original does not have the old state.
-    start = search.range.original(search.current_belief.leading_block.last)
-    if start is None or start == search.last:
-        return found
-    names = (search.name(index) for index in (0, start, search.last))
-    search.request.engine.progress.note(
-        "{} has the change of {}, which {} contains: searching from there".format(
-            *names
-        )
-    )
-    further = run_search(search.part(start, search.last))
-    if further.status is not Answer.INCONCLUSIVE:
-        return further
-    return replace(
-        found,
-        probes=further.probes,
-        rounds=further.rounds,
-        cached=further.cached,
-        log=further.log,
-    )
+    def progress_text(self, belief: Belief) -> str:
+        """Say how many suspects are left, and which is the likeliest."""
+        chances = belief.chances
+        best = max(range(len(chances)), key=chances.__getitem__)
+        likeliest = self.line.change(self.first + best)
+        name = f"{likeliest.name} {likeliest.subject or ''}".rstrip()
+        count = sum(chance > 0 for chance in chances)
+        if count == 1:
+            return f"1 suspect left: {name}"
+        return f"{count} suspects left; most likely ({chances[best]:.0%}): {name}"
 
 
 def cannot_test(name: str, outcome: NoAnswer) -> NoAnswer:
     """Return why a search that needs a revision has no answer."""
     return NoAnswer(outcome.cause, f"{name} cannot be tested: {outcome.reason}")
-
-
-def _flaky_end(name: str) -> NoAnswer:
-    return NoAnswer(Cause.NOISE, f"{name} is flaky: repeated probes disagree")

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 from triage.bisect.candidates import suspect_of
-from triage.bisect.pass_evidence import pass_evidence
+from triage.bisect.pass_evidence import files_that_diverge
 from triage.bisect.plan import line_to, range_end
-from triage.bisect.prior import Clues, PassEvidence, commit_prior, explain, table_of
+from triage.bisect.prior import Clues, suspicions
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import RankedChange, RankedChanges
 from triage.git_history.branches import (
@@ -37,15 +37,21 @@ _AGAIN = re.compile(
 
 
 def rank_changes(
-    request: BisectRequest, good: str, bad: str, failures: Sequence[Failure]
+    request: BisectRequest,
+    good: str,
+    bad: str,
+    failures: Sequence[Failure],
+    *,
+    compare: bool,
 ) -> RankedChanges:
     """Rank all changes between two revisions, the most suspicious first. `failures`
     are those of the case or the log, the most important first.
 
     Commits of one pull request are one change, together with its reverts and with
     commits that land it again. Commits of the good end's branch that the bad end lacks,
-    also as cherry-picks, are ranked too. If the request asks for it and both compilers
-    are installed, their passes are compared.
+    also as cherry-picks, are ranked too.
+
+    compare: the passes of both compilers, if these are installed.
 
     Raises:
         BadInput: A revision does not exist, or the good one is not older.
@@ -58,40 +64,29 @@ def rank_changes(
     span = timeline.between(old.commit, new.commit)
     lost = _lost_commits(timeline, old.commit, span, branches)
     commits = (*lost, *timeline.with_files(span))
-    evidence = _evidence_of_installed(request, old.ref, new.ref)
     # somebody noticed the failure at a bad end that is a commit or a nightly
-    noticed = not new.is_release
-    backend = request.case.target.backend
-    clues = Clues.of(failures, backend, evidence, noticed=noticed)
-    table = table_of(project)
-    chances = commit_prior(commits, clues, table)
-    reasons = explain(commits, clues, table)
-    groups = sorted(
-        group_by_change([commit.subject for commit in commits]),
-        key=lambda group: (-chances[group].sum(), group),
-    )
+    suspected: frozenset[str] = frozenset()
+    if compare:
+        suspected = _suspected_files(request, old.ref, new.ref)
+    clues = Clues.of(failures, suspected, noticed=not new.is_release)
+    suspicion = suspicions(commits, clues, project)
     links = links_of(request.repository.remote) or links_of(project.repository)
     ranked = []
-    for group in groups:
-        index = max(group, key=lambda member: (chances[member], -member))
+    for group in group_by_change([commit.subject for commit in commits]):
+        index = max(group, key=lambda member: (suspicion[member].chance, -member))
         places = [place_of(commits[index].sha, branches)]
         if index < len(lost):
             places.append(f"{good} has it, {bad} lacks it")
         change = replace(
             suspect_of(commits[index], links),
-            probability=round(float(chances[group].sum()), 5),
-            reasons=reasons[index],
+            probability=round(sum(suspicion[member].chance for member in group), 5),
+            reasons=suspicion[index].reasons,
             place="; ".join(filter(None, places)) or None,
         )
         others = tuple(commits[member].sha for member in group if member != index)
         ranked.append(RankedChange(**asdict(change), with_commits=others))
-    return RankedChanges(
-        tuple(ranked),
-        len(commits),
-        next(iter(failures), None),
-        evidence.summary if evidence else None,
-        branches,
-    )
+    ranked.sort(key=lambda change: -change.probability)
+    return RankedChanges(tuple(ranked), len(commits), next(iter(failures), None))
 
 
 def _lost_commits(
@@ -115,18 +110,18 @@ def _lost_commits(
     )
 
 
-def _evidence_of_installed(
+def _suspected_files(
     request: BisectRequest, good: ToolchainRef | None, bad: ToolchainRef | None
-) -> PassEvidence | None:
-    """Compare the passes of two compilers; None unless the request asks for it, both
-    are installed, and they differ.
+) -> frozenset[str]:
+    """Return the files that the passes of both compilers point to, if these are
+    installed.
     """
-    registry = request.engine.registry
-    if not (request.attribute and good and bad):
-        return None
-    if not (registry.is_installed(good) and registry.is_installed(bad)):
-        return None
-    return pass_evidence(request.engine, request.case, good, bad, request.repository)
+    is_installed = request.engine.registry.is_installed
+    if not (good and bad and is_installed(good) and is_installed(bad)):
+        return frozenset()
+    return files_that_diverge(
+        request.engine, request.case, good, bad, request.repository
+    )
 
 
 def group_by_change(subjects: Sequence[str]) -> list[list[int]]:

@@ -9,8 +9,7 @@ candidates, while the other repository stays the same.
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -20,17 +19,24 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
 from triage.bisect.candidates import BisectRange, Candidate, suspect_of
-from triage.bisect.plan import bisect_between, compilers_at, line_to, search_versions
+from triage.bisect.changes import answer, find_changes, passing_search
+from triage.bisect.line import Line
+from triage.bisect.plan import (
+    bisect_between,
+    compilers_at,
+    line_to,
+    search_versions,
+    whole_search,
+)
 from triage.bisect.request import BisectRequest
-from triage.bisect.result import Answer, Bisection, Combination, Side
-from triage.bisect.search import BisectSearch
-from triage.bisect.two_changes import find_changes
+from triage.bisect.result import Answer, Bisection, Combination, NoSearch, Side
+from triage.bisect.search import Search
 from triage.execution.judge import result_of
 from triage.git_history.repository import Repository, links_of
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.json_form import in_json
-from triage.model.outcome import Cause, Failed, NoAnswer, Outcome
+from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Revision
 from triage.toolchains.home import Home, KeptKind, disk_errors, remove_tree
 from triage.toolchains.registry import ToolchainRef
@@ -66,74 +72,62 @@ class ModelHistory:
         if inside is None:
             raise BadInput(f"{path} is not in the repository {repository.path}")
         self._path, self._folder = inside, inside.parent
-        try:
-            for sha in ends:
-                self.at(sha)
-        except BadInput:
+        if any(isinstance(self.case_of(sha), NoAnswer) for sha in ends):
             self._folder = PurePosixPath()
 
     def at(self, sha: str) -> Case:
-        """Load the case at a commit. Raises BadInput, which names the commit, if there
-        is none.
-        """
-        try:
-            (tree,) = self.trees([sha])
-            folder = self._extract(tree)
-            return self._load(folder / self._path.relative_to(self._folder))
-        except BadInput as error:
-            cached = rf"{re.escape(str(self._cache))}/[0-9a-f]+/"
-            problems = "; ".join(re.sub(cached, "", str(error)).splitlines())
-            where = f"{self._path} at {sha[:_SHORT_SHA]}"
-            raise BadInput(f"{where}: {problems}") from error
+        """Load the case at a commit. Raises BadInput if there is none."""
+        case = self.case_of(sha)
+        if isinstance(case, NoAnswer):
+            raise BadInput(case.reason)
+        return case
 
     def case_of(self, sha: str) -> Case | NoAnswer:
         """Load the case at a commit, or return why there is none."""
         try:
-            return self.at(sha)
+            folder = self._extracted(*self.trees([sha]))
+            return self._load(folder / self._path.relative_to(self._folder))
         except BadInput as error:
-            return NoAnswer(Cause.RECIPE, str(error))
+            where = f"{self._path} at {sha[:_SHORT_SHA]}"
+            problems = "; ".join(str(error).splitlines())
+            return NoAnswer(Cause.RECIPE, f"{where}: {problems}")
 
-    def trees(self, shas: Sequence[str]) -> list[str | None]:
+    def trees(self, shas: Sequence[str]) -> list[str]:
         """Return for each commit the sha of the folder with all that the case is made
-        of; None if the commit has no such folder.
+        of; empty if the commit has no such folder.
         """
-        if self._folder == PurePosixPath():
-            path = ""
-        else:
-            path = str(self._folder)
-        output = self.repository.ask(
-            "cat-file", "--batch-check", lines=[f"{sha}:{path}" for sha in shas]
-        )
-        lines = output.decode("utf-8", "replace").splitlines()
-        return [
-            line.split()[0] if line.split()[1] == "tree" else None for line in lines
-        ]
+        path = "" if self._folder == PurePosixPath() else str(self._folder)
+        lines = [f"{sha}:{path}" for sha in shas]
+        output = self.repository.ask("cat-file", "--batch-check", lines=lines)
+        text = output.decode("utf-8", "replace")
+        words = [line.split() for line in text.splitlines()]
+        return [sha if kind == "tree" else "" for sha, kind, *_ in words]
 
-    def _extract(self, tree: str | None) -> Path:
-        """Return the folder of an extracted tree. Raises BadInput if there is none."""
-        if tree is None:
+    def _extracted(self, tree: str) -> Path:
+        """Return the folder of a tree. Raises BadInput if there is none."""
+        if not tree:
             raise BadInput("the commit has no such folder")
         # a compiler may read the name of the folder, such as that of a package
         name = self._folder.name or self.repository.path.name
         place = self._cache / tree[:16]
-        folder, mark = place / name, place / f"{tree}.tree"
-        if folder.is_dir() and mark.is_file():
-            with suppress(OSError):  # the home cannot be written
-                # `triage toolchains prune` removes what nobody uses
-                os.utime(place)
-            return folder
+        mark = place / f"{tree}.tree"
         with disk_errors("extract a model from its repository"):
+            if mark.is_file() and (place / name).is_dir():
+                with suppress(OSError):  # the home cannot be written
+                    # `triage toolchains prune` removes what nobody uses
+                    os.utime(place)
+                return place / name
             self._cache.mkdir(parents=True, exist_ok=True)
             with TemporaryDirectory(dir=self._cache, prefix=".taking-") as scratch:
-                target = Path(scratch, "new", name)
-                target.mkdir(parents=True)
+                new = Path(scratch, "new")
+                (new / name).mkdir(parents=True)
                 for mode, path, content in self.repository.files_of(tree):
-                    _write(target, path, mode, content)
-                Path(scratch, "new", mark.name).touch()
+                    _write(new / name, path, mode, content)
+                (new / mark.name).touch()
                 if not mark.is_file():  # no other process was faster
                     remove_tree(place)  # of another tree, if there is one
-                    Path(scratch, "new").rename(place)
-        return folder
+                    new.rename(place)
+        return place / name
 
     def commits_with(self, compiler: ToolchainRef) -> BisectRange:
         """Return the old end and the commits that changed anything the case is made of,
@@ -145,12 +139,8 @@ class ModelHistory:
         span = timeline.between(*self.ends)
         places = range(span.start - 1, span.stop)
         trees = self.trees([timeline.commits[index].sha for index in places])
-        changed = [
-            index
-            for index, (old, new) in zip(places[1:], pairwise(trees), strict=True)
-            if old != new
-        ]
-        commits = timeline.with_files([places[0], *changed])
+        pairs = zip(places[1:], pairwise(trees), strict=True)
+        changed = [index for index, (old, new) in pairs if old != new]
         links = links_of(self.repository.remote)
         return BisectRange(
             tuple(
@@ -161,7 +151,7 @@ class ModelHistory:
                     shas=(commit.sha,),
                     case_of=partial(self.case_of, commit.sha),
                 )
-                for commit in commits
+                for commit in timeline.with_files([places[0], *changed])
             )
         )
 
@@ -172,8 +162,8 @@ def _write(folder: Path, path: str, mode: str, content: bytes) -> None:
     """
     file, root = folder / path, folder.resolve()
     is_link = mode == "120000"
-    place = file.parent / os.fsdecode(content) if is_link else file
-    if not all(each.resolve().is_relative_to(root) for each in (file.parent, place)):
+    target = file.parent / os.fsdecode(content) if is_link else file
+    if not all(one.resolve().is_relative_to(root) for one in (file.parent, target)):
         raise BadInput(f"cannot be extracted: {path} leads out of the folder")
     file.parent.mkdir(parents=True, exist_ok=True)
     if is_link:
@@ -205,16 +195,6 @@ class ChangedSide(StrEnum):
     MODEL = "model"
     EITHER = "either"
     BOTH = "both"
-
-
-# The key says whether the new state shows with the new compiler and the old model, and
-# whether it shows with the old compiler and the new model.
-_CHANGED = {
-    (True, True): ChangedSide.EITHER,
-    (True, False): ChangedSide.COMPILER,
-    (False, True): ChangedSide.MODEL,
-    (False, False): ChangedSide.BOTH,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,39 +231,37 @@ def bisect_two(
     """Name the repository that changed the outcome, and the commit or release in it,
     between two revisions of the compiler.
     """
-    old_model, new_model = models.ends
-    old_case, new_case = models.at(old_model), models.at(new_model)
-    old_compiler, new_compiler = compilers_at(request, before, after)
-    candidates = (
-        _candidate_with(old_compiler, old_model, old_case),
-        _candidate_with(new_compiler, old_model, old_case),
-        _candidate_with(old_compiler, new_model, new_case),
-        _candidate_with(new_compiler, new_model, new_case),
+    cases = [models.at(sha) for sha in models.ends]
+    compilers = compilers_at(request, before, after)
+    old_case, new_case = cases
+    old_compiler, new_compiler = compilers
+    corners = tuple(
+        _candidate_with(compiler, sha, case)
+        for sha, case in zip(models.ends, cases, strict=True)
+        for compiler in compilers
     )
-    changed = _find_changed_side(BisectSearch(request, BisectRange(candidates)))
-    combinations = tuple(map(_combination, filter(_is_probed, candidates)))
-    if isinstance(changed, NoAnswer):
-        undecided = Bisection.inconclusive(new_case, changed, request.kind)
+    search = whole_search(request, BisectRange(corners))
+    changed = _changed_side(search)
+    combinations = tuple(_combinations(search.line))
+    if isinstance(changed, NoSearch):
+        undecided = answer(search, changed)
         return TwoRepositories(None, combinations, undecided=undecided)
     request.engine.progress.note(f"changed: {changed}")
     # While one repository is bisected, the other one must not bring the change by
     # itself.
+    case, compiler = new_case, new_compiler
     if changed is ChangedSide.EITHER:
         case, compiler = old_case, old_compiler
-    else:
-        case, compiler = new_case, new_compiler
     by_compiler = by_model = None
     if changed is not ChangedSide.MODEL:
         own = replace(request, case=case)
-        compilers = (old_compiler, new_compiler)
         if request.repo is not None or all(ref.is_release for ref in compilers):
             by_compiler = bisect_between(own, before, after)
         else:
             by_compiler = find_changes(search_versions(own, compilers))
     if changed is not ChangedSide.COMPILER:
         own = replace(request, case=new_case)
-        commits = models.commits_with(compiler)
-        by_model = find_changes(BisectSearch(own, commits))
+        by_model = find_changes(whole_search(own, models.commits_with(compiler)))
     return TwoRepositories(changed, combinations, by_compiler, by_model)
 
 
@@ -293,44 +271,41 @@ def _candidate_with(compiler: ToolchainRef, model: str, case: Case) -> Candidate
     return Candidate(Revision(name, model), compiler, case_of=lambda: case)
 
 
-def _is_probed(candidate: Candidate) -> bool:
-    return bool(candidate.probes)
+def _combinations(line: Line) -> Iterator[Combination]:
+    """Yield the last results, each with the commit of its model."""
+    for index in range(len(line)):
+        model = line.range.candidates[index].revision.commit
+        for probe in line.probes[index][-1:]:
+            assert model is not None
+            revision = Revision(model[:_SHORT_SHA], model)
+            yield Combination(**vars(result_of(probe)), model=revision)
 
 
-def _combination(candidate: Candidate) -> Combination:
-    """Return the last result of a candidate, with the commit of its model."""
-    model = candidate.revision.commit
-    assert model is not None
-    result = result_of(candidate.probes[-1])
-    return Combination(**vars(result), model=Revision(model[:_SHORT_SHA], model))
-
-
-def _find_changed_side(search: BisectSearch) -> ChangedSide | NoAnswer:
-    """Probe the four combinations. Return which repository brought the change, or why
-    that is undecided.
+def _changed_side(search: Search) -> ChangedSide | NoSearch:
+    """Probe the four combinations, old and new first. Return which repository brought
+    the change, or why that is undecided.
     """
-    if not search.begin():
-        assert search.stopped is not None
-        return search.stopped
+    verified = passing_search(search).verified()
+    if isinstance(verified, NoSearch):
+        return verified
+    assert verified.failure is not None
+    match = search.line.request.match(verified.failure)
+    verified = replace(verified, match=match, judge=search.judge)
     is_new = []
-    for index in (1, 2):  # probed twice
-        search.probe_candidates({index: 2})
-        candidate = search.range.candidates[index]
-        sides = {search.side(outcome) for outcome in candidate.outcomes}
+    for index in (1, 2):
+        search.line.probe({index: 2})
+        outcomes = search.line.outcomes(index)
+        sides = {verified.side(outcome) for outcome in outcomes}
         if len(sides) > 1 or None in sides:
-            last = candidate.outcomes[-1]
-            why = f"{candidate.revision.name} {_why_undecided(last)}"
-            return NoAnswer(last.cause or Cause.NOISE, why)
+            name, last = search.line.name(index), outcomes[-1]
+            why = f"{name} is flaky, or has another failure"
+            if isinstance(last, NoAnswer):
+                why = f"{name} cannot be tested: {last.reason}"
+            return NoSearch(NoAnswer(last.cause or Cause.NOISE, why))
         is_new.append(sides == {Side.NEW})
-    return _CHANGED[is_new[0], is_new[1]]
-
-
-def _why_undecided(outcome: Outcome) -> str:
-    if isinstance(outcome, NoAnswer):
-        return f"cannot be tested: {outcome.reason}"
-    if isinstance(outcome, Failed) and not outcome.flaky:
-        return (
-            f"has another failure: {outcome.failure.failure_class}: "
-            f"{outcome.failure.headline}"
-        )
-    return "is flaky: repeated probes disagree"
+    by_compiler, by_model = is_new
+    if by_compiler and by_model:
+        return ChangedSide.EITHER
+    if by_compiler:
+        return ChangedSide.COMPILER
+    return ChangedSide.MODEL if by_model else ChangedSide.BOTH

@@ -121,7 +121,7 @@ _PANELS = {
         "--toolchain --baseline --good --bad --since --until --repo --project --every "
         "--build --share"
     ),
-    "How sure": "--confidence --fresh --threshold --time --budget --strict",
+    "How sure": "--fresh --above --threshold --time --budget --strict",
     "Output": "--out --format --github --allow-missing",
     "Advanced": "",
 }

@@ -13,11 +13,10 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from triage.bisect.belief import confirmations_needed
 from triage.bisect.candidates import CommitCandidates
 from triage.bisect.plan import bisect_between, candidates_of, compilers_at
 from triage.bisect.request import BisectRequest
-from triage.bisect.result import CONFIDENCE, Answer, Bisection, BisectKind
+from triage.bisect.result import Answer, Bisection, BisectKind, Problem
 from triage.bisect.two_repositories import ModelHistory, bisect_two, path_inside
 from triage.classify import classify_log, packaged_rules
 from triage.cli.context import cases_in, named_family, one_case, open_engine_for
@@ -118,11 +117,11 @@ def bisect(
             metavar="NAME[:FUNCTION]",
         ),
     ] = None,
-    threshold: Annotated[
+    above: Annotated[
         float | None,
         option(
             "Call a revision bad beyond this value (default: halfway between "
-            "--good and --bad); for run_seconds, a ratio to --good.",
+            "--good and --bad); not for run_seconds, which is a ratio to --good.",
             least=0.0,
         ),
     ] = None,
@@ -143,12 +142,6 @@ def bisect(
             "--build",
         ),
     ] = False,
-    confidence: Annotated[
-        float,
-        option(
-            "Stop when the culprit is known with this probability.", least=0.5, most=1.0
-        ),
-    ] = CONFIDENCE,
     interactive: Annotated[
         bool,
         flag(
@@ -186,8 +179,8 @@ def bisect(
     """
     if model and (metric or interactive or dry_run):
         raise BadInput("--model does not work with --metric, --interactive, --dry-run")
-    if metric is None and threshold is not None:
-        raise BadInput("--threshold needs --metric")
+    if metric is None and above is not None:
+        raise BadInput("--above needs --metric")
     compiling.app.is_dry = dry_run
     (before, after), models = ends.pair, None
     if model:
@@ -203,10 +196,8 @@ def bisect(
             project,
             ends.find,
             match_by(match),
-            confidence,
-            metric is None,
-            build,
-            _is_accepted,
+            build=build,
+            go_on=_is_accepted,
         )
         if dry_run:
             write_report(output, _forecast(request, before, after), forecast_document)
@@ -216,7 +207,7 @@ def bisect(
         with ExitStack() as opened:
             if metric:
                 request = opened.enter_context(
-                    _measuring(request, before, after, metric, threshold)
+                    _measuring(request, before, after, metric, above)
                 )
             if interactive:
                 found = prompt(request, before, after, resume=resume)
@@ -259,12 +250,11 @@ def _would_find_ends(
     if found.cause is not Cause.NOT_FOUND or found.failure is not None:
         return False
     oldest = engine.registry.releases(case.compiler)[0].revision.name
-    is_from_oldest = ends.pair[0] in (None, oldest)
-    if "it fails at both ends" in (found.reason or ""):
-        return not is_from_oldest
+    if found.problem is Problem.BOTH_FAIL:
+        return ends.pair[0] not in (None, oldest)
     # all releases compile it
-    compiles = "it compiles at both ends" in (found.reason or "")
-    return not (compiles and ends.pair == (None, None))
+    passes = found.problem is Problem.BOTH_PASS
+    return not (passes and ends.pair == (None, None))
 
 
 def _command_without_ends(named: OneCaseOrScript, case: Case) -> str:
@@ -347,20 +337,17 @@ def _forecast(
     most.
     """
     found = candidates_of(request, before, after)
-    again = 2 * confirmations_needed(request.confidence)
-    # where the case broke, and where its failure changed
-    pairs, what = 2, "the pairs around up to two changes"
-    if isinstance(found, CommitCandidates):
-        return Forecast([], pairs * (found.most_builds + again), found.cost)
-    jobs = [ProbeJob(request.case, candidate.ref) for candidate in found.candidates]
+    # where the case broke, where its failure changed, and where it was fixed
+    pairs = 2
     if request.kind is BisectKind.REGRESSION and not (before and after):
-        pairs, what = 3, "the pairs around up to three changes"
-    return forecast(
-        request.engine,
-        jobs,
-        more=again * pairs,
-        remark=f"that includes {again * pairs} to confirm {what}",
-    )
+        pairs = 3
+    again = pairs * 4 * request.repeats
+    if isinstance(found, CommitCandidates):
+        count = len(found.candidates)
+        most = 2 + count.bit_length() + again
+        return Forecast([], most, found.cost)
+    jobs = [ProbeJob(request.case, candidate.ref) for candidate in found.candidates]
+    return forecast(request.engine, jobs, more=again)
 
 
 @contextmanager
@@ -369,10 +356,10 @@ def _measuring(
     before: str | None,
     after: str | None,
     text: str,
-    threshold: float | None,
+    above: float | None,
 ) -> Iterator[BisectRequest]:
-    """Yield the request with an engine that calls a number beyond the threshold a
-    failure. text: NAME[:FUNCTION].
+    """Yield the request with an engine that calls a number beyond the limit a failure.
+    text: NAME[:FUNCTION].
     """
     if before is None or after is None:
         raise BadInput(
@@ -380,7 +367,9 @@ def _measuring(
             "which are bad"
         )
     ends = _in_order(request.kind, *compilers_at(request, before, after))
-    choice = MetricChoice.parse(text, SECONDS, threshold)
+    choice = MetricChoice.parse(text, SECONDS, above)
+    if above is not None and choice.metric.is_of_run:
+        raise BadInput("--above does not work with run_seconds: its limit is a ratio")
     with engine_with_judge(request.engine, request.case, ends, choice) as judging:
         yield replace(request, engine=judging)
 
@@ -430,10 +419,11 @@ def suspects(
         if has_program:
             failures = (*_last_failures(engine, chosen), *failures)
         ranked = rank_changes(
-            BisectRequest(engine, chosen, repo, project, attribute=has_program),
+            BisectRequest(engine, chosen, repo, project),
             good,
             bad,
             failures,
+            compare=has_program,
         )
     write_report(output, ranked, suspects_document)
     return Exit.OK

@@ -16,12 +16,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from triage.bisect.answer import answer
+from triage.bisect.belief import Belief
+from triage.bisect.changes import answer, passing_search
 from triage.bisect.plan import plan
 from triage.bisect.request import BisectRequest
-from triage.bisect.result import Bisection, BisectKind, Side
-from triage.bisect.search import BisectSearch, run_search
+from triage.bisect.result import Bisection, BisectKind, NoSearch, Side
+from triage.bisect.search import Search
 from triage.cli.exit_codes import command_again
+from triage.execution.match import verdict_of
 from triage.model.errors import BadInput
 from triage.model.foreign_file import read_bytes
 from triage.model.outcome import Verdict
@@ -38,6 +40,7 @@ HELP = """  Enter   compile the case at the proposed revision
   bad     it has the failure that is bisected
   skip    it cannot be judged: another failure, or no compiler
           (good, bad and skip take another revision, too: good 3.1.0)
+  why     say why this revision is proposed
   undo    remove the last verdict
   log     all verdicts so far
   quit    stop; --resume continues"""
@@ -85,13 +88,13 @@ def prompt(
 ) -> Bisection:
     """Run a bisect by what a person types until it is resolved or the person quits."""
     search = plan(request, before, after)
-    if isinstance(search, Bisection) or not search.begin():
-        if isinstance(search, Bisection):
-            return search
-        return answer(search)
-    return Session(search, request.engine.registry.home, console_for(sys.stderr)).run(
-        sys.stdin, resume=resume
-    )
+    if isinstance(search, Bisection):
+        return search
+    verified = passing_search(search).verified()
+    if isinstance(verified, NoSearch):
+        return answer(search, verified)
+    session = Session(verified, request.engine.registry.home, console_for(sys.stderr))
+    return session.run(sys.stdin, resume=resume)
 
 
 class Session:
@@ -101,14 +104,18 @@ class Session:
     at most the last.
     """
 
-    def __init__(self, search: BisectSearch, home: Home, out: Console) -> None:
-        self.search, self.out, self.entries = search, out, list[JournalEntry]()
+    def __init__(self, search: Search, home: Home, out: Console) -> None:
+        assert search.failure is not None
+        match = search.line.request.match(search.failure)
+        self.search = replace(search, match=match, judge=verdict_of)
+        self.out, self.entries = out, list[JournalEntry]()
+        self.line = search.line
         key = (
             _FORMAT,
-            search.request.case.name,
-            search.name(0),
-            search.name(search.last),
-            search.request.kind,
+            self.line.request.case.name,
+            self.line.name(search.first),
+            self.line.name(search.last),
+            search.kind,
         )
         self.key = json.dumps(key)
         digest = blake2b(self.key.encode(), digest_size=10).hexdigest()
@@ -118,10 +125,37 @@ class Session:
         """Read and obey commands until the search is resolved, `quit`, or the end of
         the input.
         """
+        out = self.out
+        self._begin(resume=resume)
+        while not self.line.stopped:
+            belief = self.search.belief()
+            chosen = list(belief.dividing(1, self.search.seconds()))
+            if belief.is_resolved or not chosen:
+                break
+            proposed = self.search.first + chosen[0]
+            self._show_suspects(belief, proposed)
+            out.print("> ", end="")
+            # `input` would drop a Ctrl-C that arrives while it flushes the output
+            line = typed.readline()
+            if line.strip() == "quit" or not line:
+                stopped = answer(self.search, self.search.found(belief))
+                return replace(stopped, command=command_again("--resume"))
+            try:
+                self._obey(proposed, line.split())
+            except BadInput as error:
+                out.print(f"  {error}", style="yellow")
+        found = self.search.found(self.search.belief())
+        # their verdict is not confirmed
+        if self.search.told.keys() & {found.before, found.after}:
+            return answer(self.search, found)
+        out.print("probing the pair again", style="dim")
+        return answer(self.search, self.search.run())
+
+    def _begin(self, *, resume: bool) -> None:
         search, out = self.search, self.out
         known = read_journal(self.journal, self.key)
         if resume:
-            names = {candidate.revision.name for candidate in search.range.candidates}
+            names = {self.line.name(index) for index in range(len(self.line))}
             self._change([entry for entry in known if entry.name in names], save=False)
             out.print(f"resumed: {plural(len(self.entries), 'verdict')} of the journal")
         elif known:
@@ -129,50 +163,34 @@ class Session:
                 "an earlier bisect of this range left "
                 f"{plural(len(known), 'verdict')}; --resume continues it"
             )
-        is_regression = search.request.kind is BisectKind.REGRESSION
+        is_regression = search.kind is BisectKind.REGRESSION
         change = "good to bad" if is_regression else "bad to good"
         out.print(f"Find the first revision after the change from {change}.")
         out.print(HELP, style="dim")
-        while not search.is_resolved and not search.stopped:
-            chosen = search.separating_probes()
-            if not chosen:
-                break
-            proposed = chosen[len(chosen) // 2]
-            self._show_suspects(proposed)
-            out.print("> ", end="")
-            # `input` would drop a Ctrl-C that arrives while it flushes the output
-            line = typed.readline()
-            if line.strip() == "quit" or not line:
-                return replace(answer(search), command=command_again("--resume"))
-            try:
-                self._obey(proposed, line.split())
-            except BadInput as error:
-                out.print(f"  {error}", style="yellow")
-        pair = {search.name(index) for index, _ in search.current_belief.pair}
-        # their verdict is not confirmed
-        if any(entry.by == "person" and entry.name in pair for entry in self.entries):
-            return answer(search)
-        out.print("probing the pair again", style="dim")
-        return run_search(search)
 
-    def _show_suspects(self, proposed: int) -> None:
+    def _show_suspects(self, belief: Belief, proposed: int) -> None:
         """Show the likeliest suspects and the revision to test next."""
-        search, belief = self.search, self.search.current_belief
-        ranked = belief.suspects()
-        each = duration_text(search.seconds[proposed])
-        count = plural(len(ranked), "suspect")
-        title = f"\n{count}, about {plural(belief.steps, 'step')}, {each} each"
+        first = self.search.first
+        ranked = [
+            (chance, first + index)
+            for index, chance in enumerate(belief.chances)
+            if chance
+        ]
+        ranked.sort(key=lambda one: (-one[0], one[1]))
+        each = duration_text(self.search.seconds()[proposed - first])
+        count, steps = plural(len(ranked), "suspect"), (len(ranked) - 1).bit_length()
+        title = f"\n{count}, about {plural(steps, 'step')}, {each} each"
         self.out.print(Text(title, style="bold"))
         table = Table.grid(padding=(0, 1))
-        for index, chance in ranked[:_SHOWN]:
-            change, full = search.range.change(index), round(chance * _BAR)
+        for chance, index in ranked[:_SHOWN]:
+            change, full = self.line.change(index), round(chance * _BAR)
             bar = Text("█" * full, style="cyan")
             bar.append("░" * (_BAR - full), style="dim")
             name = Text(change.name, style="bold")
             date, subject = change.date or "", change.subject or ""
             table.add_row(bar, f"{chance:.1%}", name, date, subject)
         self.out.print(table)
-        revision = search.range.candidates[proposed].revision
+        revision = self.line.revision(proposed)
         line = Text.assemble("next: ", (revision.name, "bold"))
         self.out.print(line.append(f" {revision.subject or ''}"))
 
@@ -187,13 +205,13 @@ class Session:
             case ["undo"] if self.entries:
                 *others, entry = self.entries
                 if entry.by == "probe":
-                    self.search.range.candidates[
-                        self._index_of(entry.name)
-                    ].probes.clear()
+                    self.line.forget(self._index_of(entry.name))
                 self._change(others)
                 self.out.print(f"  removed: {entry.name} {entry.verdict.value}")
             case ["undo"]:
                 self.out.print("  there is no verdict to remove")
+            case ["why"]:
+                self._explain(proposed)
             case ["log"]:
                 for entry in self.entries:
                     self.out.print(
@@ -205,9 +223,21 @@ class Session:
                     self.out.print(f"  unknown: {' '.join(words)}", style="yellow")
                 self.out.print(HELP, style="dim")
 
+    def _explain(self, proposed: int) -> None:
+        """Say why a revision is the next to test, and what makes it suspicious."""
+        belief, place = self.search.belief(), proposed - self.search.first
+        before = sum(belief.chances[: place + 1])
+        self.out.print(
+            f"  the culprit is this one or older with {before:.0%}, newer with "
+            f"{1 - before:.0%}"
+        )
+        suspects = self.line.suspects({proposed: 1.0}, self.search.clues)
+        for reason in suspects[0].reasons:
+            self.out.print(f"  it {reason}")
+
     def _probe(self, index: int) -> None:
-        self.search.probe_candidates({index: 1})
-        outcome = self.search.outcome(index)
+        self.line.probe({index: 1})
+        outcome = self.line.outcome(index)
         failure, why = outcome.failure, outcome.reason
         if why is not None:
             said, style = f"untestable: {why}", "yellow"
@@ -217,7 +247,7 @@ class Session:
         else:
             said, style, why = "good: it compiles", "green", "compiled"
         self.out.print(Text(f"  {said}", style=style))
-        name, verdict = self.search.name(index), self.search.verdict(outcome)
+        name, verdict = self.line.name(index), self.search.verdict(outcome)
         self._change([*self.entries, JournalEntry(name, verdict, "probe", why)])
 
     def record(self, index: int, verdict: Verdict) -> None:
@@ -227,9 +257,12 @@ class Session:
         Raises:
             BadInput: It contradicts an end of the range or an earlier verdict.
         """
-        search, kind = self.search, self.search.request.kind
-        name, side = search.name(index), kind.side(verdict)
-        known = {0: kind.verdict(Side.OLD), search.last: kind.verdict(Side.NEW)}
+        search, kind = self.search, self.search.kind
+        name, side = self.line.name(index), kind.side(verdict)
+        known = {
+            search.first: kind.verdict(Side.OLD),
+            search.last: kind.verdict(Side.NEW),
+        }
         known |= {self._index_of(entry.name): entry.verdict for entry in self.entries}
         for other, said in sorted(known.items()):
             order = (side, kind.side(said))
@@ -239,10 +272,11 @@ class Session:
                 where = f"{name} is {'older' if index < other else 'newer'}"
                 if index == other:
                     where = "the same revision"
-                if other not in (0, search.last):
+                if other not in (search.first, search.last):
                     where += "; `undo` removes the last verdict"
                 raise BadInput(
-                    f"{verdict} {name} contradicts {said} {search.name(other)}: {where}"
+                    f"{verdict} {name} contradicts {said} "
+                    f"{self.line.name(other)}: {where}"
                 )
         others = [
             entry
@@ -252,31 +286,28 @@ class Session:
         self._change([*others, JournalEntry(name, verdict, "person")])
 
     def _change(self, entries: list[JournalEntry], *, save: bool = True) -> None:
-        """Replace the verdicts, and start the belief anew from them and all
-        outcomes.
-        """
-        self.entries, search = entries, self.search
+        """Replace the verdicts."""
+        self.entries = entries
         if save:
             save_file(
                 self.journal,
                 _JOURNAL.dump_json(Journal(self.key, list(entries))),
                 "write the journal of the bisect",
             )
-        assert search.failure is not None
-        search.weigh(search.failure)
+        told = {}
         for entry in entries:
             index = self._index_of(entry.name)
-            if entry.by == "person" or not search.range.candidates[index].outcomes:
-                search.belief = search.current_belief.observe(
-                    (index, search.request.kind.side(entry.verdict)), by_person=True
-                )
+            side = self.search.kind.side(entry.verdict)
+            if entry.by == "person" or not self.line.probes[index]:
+                told[index] = side
+        self.search = replace(self.search, told=told)
 
     def _index_of(self, name: str) -> int:
         """Return the candidate with this name, or a sha that begins with it (4 digits
         or more). BadInput: not exactly one.
         """
         matches = []
-        for index, candidate in enumerate(self.search.range.candidates):
+        for index, candidate in enumerate(self.line.range.candidates):
             is_sha = len(name) >= 4 and any(
                 sha.startswith(name) for sha in candidate.shas
             )
@@ -284,7 +315,6 @@ class Session:
                 matches.append(index)
         if len(matches) != 1:
             raise BadInput(
-                f"{name!r} is not one of the {self.search.last + 1} candidates of "
-                "this bisect"
+                f"{name!r} is not one of the {len(self.line)} candidates of this bisect"
             )
         return matches[0]

@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from triage.cli.program import StartedRecipe
     from triage.execution.benchmark import Configuration
 
-_SHARE = 0.5  # of all compiles, the most that a history spends
-
 
 @command
 def run_cases(
@@ -290,7 +288,6 @@ def history(
     cases = chosen.load()
     families = list(dict.fromkeys(case.compiler for case in cases))
     bounds = [rev for rev in (since, until) if rev]
-    share = 1.0 if every else _SHARE
     found: list[History] = []
     with compiling.open(*cases, fresh=fresh) as engine:
         if bounds:
@@ -298,7 +295,7 @@ def history(
         for family in families:
             refs = engine.registry.between(family, since, until)
             family_cases = [case for case in cases if case.compiler == family]
-            found += _family_histories(engine, family_cases, refs, share)
+            found += _family_histories(engine, family_cases, refs, every)
     write_report(output, Histories(found), history_document)
     code = exit_for_results(one for history in found for one in history.results)
     if code in (Exit.FOUND, Exit.INCONCLUSIVE):
@@ -307,7 +304,7 @@ def history(
 
 
 def _family_histories(
-    engine: Engine, cases: Sequence[Case], refs: Sequence[ToolchainRef], share: float
+    engine: Engine, cases: Sequence[Case], refs: Sequence[ToolchainRef], every: bool
 ) -> list[History]:
     """Find the history of each case of one family.
 
@@ -316,11 +313,11 @@ def _family_histories(
     """
     from triage.bisect.history import histories
 
-    found = histories(engine, cases, refs, share=share)
+    found = histories(engine, cases, refs, every=every)
     regenerated = []
     for history in found:
         tried = [ref for ref in refs if ref.revision.name in history.statuses]
         case = case_with_own_program(engine, history.about, tried, history.results)
         if case is not None:
             regenerated.append(case)
-    return [*found, *histories(engine, regenerated, refs, share=share)]
+    return [*found, *histories(engine, regenerated, refs, every=every)]

@@ -15,11 +15,11 @@ from packaging.version import Version
 
 from triage.attribute.divergence import AttributionRequest
 from triage.attribute.result import Attribution
-from triage.bisect.history import bounds_of
 from triage.bisect.narrowed import narrowed
 from triage.bisect.plan import bisect_between, rev_text
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import Bisection, BisectKind
+from triage.bisect.walk import bounds_of
 from triage.classify import ClassifiedLog
 from triage.execution.engine import Engine
 from triage.execution.files import Prepared
@@ -51,7 +51,6 @@ from triage.remedy.search import RemedyRequest
 from triage.toolchains.registry import ToolchainRef
 
 _REMEDIES_TRIED = 40  # candidates
-_CONFIDENCE = 0.9  # of a bisect, which then probes each pair again once
 _ADVICE = 2  # lines
 T = TypeVar("T")
 _NEARLY_ALL = 0.95  # of the time that is left
@@ -400,7 +399,7 @@ class Explainer:
 
     def _bisect(self, fails_on: Revision | None) -> Bisection:
         registry, family = self.engine.registry, self.case.compiler
-        request = BisectRequest(self.engine, self.case, confidence=_CONFIDENCE)
+        request = BisectRequest(self.engine, self.case, repeats=1)
         if fails_on is None:
             return bisect_between(request)
         ref = registry.resolve(fails_on.name, family)

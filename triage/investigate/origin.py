@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from triage.bisect.candidates import BisectRange, release_range
+from triage.bisect.changes import find_change, find_changes
 from triage.bisect.plan import (
     VersionRange,
     candidates_of,
@@ -16,11 +17,11 @@ from triage.bisect.plan import (
     rev_text,
     search_versions,
     versions_between,
+    whole_search,
 )
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import Bisection, BisectKind
-from triage.bisect.search import BisectSearch, run_search
-from triage.bisect.two_changes import search_change
+from triage.bisect.search import Search
 from triage.execution.engine import Engine
 from triage.execution.metric import Metric
 from triage.execution.number_judge import MetricChoice, engine_with_judge
@@ -55,8 +56,6 @@ class OriginFinder:
     """A clone whose commits are searched between two releases, or instead of releases.
     """
     project_file: Path | None = None
-    compare_passes: bool = True
-    """Before a search along commits, to rank them."""
     _without_nightlies: str | None = None
     """Why there is no list of nightlies; asking for it again may take long."""
 
@@ -95,7 +94,7 @@ class OriginFinder:
             else:
                 candidates.append(replace(candidate, untestable=_ABSENT))
         request = replace(self._request(case), kind=BisectKind.FIX)
-        search = BisectSearch(request, BisectRange(tuple(candidates)))
+        search = whole_search(request, BisectRange(tuple(candidates)))
         fix = _search_origin(search, None).bisection
         if fix.after is None:
             return None
@@ -114,7 +113,7 @@ class OriginFinder:
             return Bisection.inconclusive(case, self.between.problem)
         try:
             with engine_with_judge(self.engine, case, self.pair, choice) as judging:
-                finder = replace(self, engine=judging, compare_passes=False)
+                finder = replace(self, engine=judging)
                 return finder.bisect_and_narrow(case).bisection
         except BadInput as error:  # the two toolchains do not differ any more
             why = NoAnswer(Cause.NOT_FOUND, str(error))
@@ -160,8 +159,8 @@ class OriginFinder:
         if self.repo is not None:
             try:
                 commits = plan_commits(self._request(case), *map(rev_text, pair))
-                testable = len(commits.range.candidates) - len(commits.range.closed)
-                if testable > len(pair):
+                untestable = [one.untestable for one in commits.line.range.candidates]
+                if untestable.count(None) > len(pair):
                     return _search_origin(commits, changed)
                 problems.append(f"no source has a compiler of a commit between {names}")
             except BadInput as error:
@@ -202,7 +201,6 @@ class OriginFinder:
             case,
             self.repo,
             self.project_file,
-            attribute=self.compare_passes,
         )
 
     def describe(self, case: Case) -> str:
@@ -222,7 +220,9 @@ class OriginFinder:
             why = self.between.problem.reason
             parts = [f"nothing between {ends} can be bisected: {why}"]
         elif len(self.between.refs) > len(self.pair):
-            parts = [f"bisects search {self.between.contents} between {ends}"]
+            count = len(self.between.refs) - len(self.pair)
+            what = f"{count} toolchain{'' if count == 1 else 's'}"
+            parts = [f"bisects search {what} between {ends}"]
         else:
             parts = [f"{ends} are neighbours"]
         if problem is not None:
@@ -238,14 +238,15 @@ class OriginFinder:
         return "; ".join(parts)
 
 
-def _search_origin(search: BisectSearch, changed: Failure | None) -> CaseOrigin:
+def _search_origin(search: Search, changed: Failure | None) -> CaseOrigin:
     """Bisect. changed: the last failure of a case that failed in another way before."""
-    bisection = search_change(search, changed) if changed else run_search(search)
-    refs = {
-        candidate.revision.name: candidate.ref for candidate in search.range.candidates
-    }
-    around = [bisection.before, bisection.after]
-    if bisection.undone:
-        around.reverse()
-    old, new = (refs.get(revision.name) if revision else None for revision in around)
+    if changed:
+        bisection = find_change(search, changed)
+    else:
+        bisection = find_changes(search)
+    refs = {one.revision.name: one.ref for one in search.line.range.candidates}
+    old, new = (
+        refs.get(revision.name) if revision else None
+        for revision in (bisection.before, bisection.after)
+    )
     return CaseOrigin(bisection, (old, new) if old and new else None)

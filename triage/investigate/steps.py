@@ -249,8 +249,6 @@ def _confirm(setting: InvestigationSetting, cluster: ClusterInWork) -> NoAnswer 
     if fix and fix.before and fix.after:
         # the failure is on the other side of a fix
         without, having = fix.after, fix.before
-        if fix.undone:
-            without, having = having, without
         refs = {ref.revision.name: ref for ref in setting.finder.newer_releases.refs}
         pair = refs[without.name], refs[having.name]
         confirmed = _cases_that_change(setting, cluster, confirmed, pair)

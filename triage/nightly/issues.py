@@ -269,7 +269,7 @@ def _range_of(case: CaseResult, night: Night) -> FailureRange:
     """Return between which compilers the failure of a case came."""
     for bisection in case.bisections:
         is_regression = bisection.kind is BisectKind.REGRESSION
-        if is_regression and bisection.after and not bisection.undone:
+        if is_regression and bisection.after:
             return FailureRange(bisection.before, bisection.after)
     is_backwards = is_older(night.toolchain, night.baseline)
     is_compared = case.change in (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED)

@@ -4,7 +4,7 @@ history`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -18,9 +18,8 @@ from triage.bisect.result import (
     Suspect,
     Transition,
 )
-from triage.git_history.branches import Branch
 from triage.model.probe_result import ProbeResult
-from triage.recipes.values import duration_text, share_text
+from triage.recipes.values import share_text
 from triage.report.document import (
     Block,
     Bullets,
@@ -57,7 +56,6 @@ if TYPE_CHECKING:  # they import numerics, which the reports do not need
     from triage.bisect.two_repositories import TwoRepositories
 
 _SUSPECTS_SHOWN = 3
-_COMMITS_SHOWN = 2  # of a branch
 _NAMES_SHOWN = 12
 _CHANGES_SHOWN = 20
 
@@ -76,43 +74,8 @@ def bisect_document(result: Bisection, compiler: str | None) -> Document:
         blocks.append(Paragraph(result.hint))
     if result.command:
         blocks.append(Paragraph(f"Run: {result.command}"))
-    blocks += [*_branch_details(result.branches), *_log_details(result.log)]
+    blocks += _log_details(result.log)
     return Document(f"Bisect of {result.case}", blocks)
-
-
-def branch_facts(branches: Iterable[Branch]) -> list[tuple[str, str]]:
-    """Return the branches of releases, each with its first commits and what they are
-    cherry-picks of.
-    """
-    facts = []
-    for branch in branches:
-        picks = sum(own.picked_from is not None for own in branch.commits)
-        lines = [
-            f"{branch.name} left the main line at {branch.start.name} "
-            f"({branch.start.date}): {plural(len(branch.commits), 'commit')} of its "
-            f"own, {plural(picks, 'cherry-pick')}"
-        ]
-        lines += [
-            f"{own.name} {own.subject}: {own.origin}"
-            for own in branch.commits[:_COMMITS_SHOWN]
-        ]
-        hidden = len(branch.commits) - _COMMITS_SHOWN
-        if hidden > 0:
-            lines.append(f"and {hidden} more; --verbose shows them")
-        facts.append(("branch", "\n".join(lines)))
-    return facts
-
-
-def _branch_details(branches: Iterable[Branch]) -> list[Block]:
-    """Return all commits of the branches that have more than those that are shown."""
-    rows = [
-        (branch.name, own.name, f"{own.subject}: {own.origin}")
-        for branch in branches
-        if len(branch.commits) > _COMMITS_SHOWN
-        for own in branch.commits
-    ]
-    table = Table(("branch", "commit", "change"), rows)
-    return [Details("Commits of the branches", [table])] if rows else []
 
 
 def _log_details(log: Sequence[LoggedProbe]) -> list[Block]:
@@ -125,11 +88,10 @@ def _log_details(log: Sequence[LoggedProbe]) -> list[Block]:
             one.verdict.value,
             one.failure or one.reason or "",
             "cached" if one.cached else f"{one.seconds:.1f} s",
-            one.source or "",
         )
         for one in log
     ]
-    columns = ("revision", "verdict", "failure", "time", "compiler")
+    columns = ("revision", "verdict", "failure", "time")
     return [Details(plural(len(log), "probe"), [Table(columns, rows)])]
 
 
@@ -141,10 +103,7 @@ def verdict_text(bisection: Bisection, title: str) -> str:
         return "inconclusive"
     is_regression = bisection.kind is BisectKind.REGRESSION
     changed, fixed = bisection.changed, bisection.fixed
-    if bisection.undone:
-        found = _found_text(bisection, title)
-        verdict = f"the new revision lacks the {bisection.kind}: {found}"
-    elif changed:
+    if changed:
         verdict = _two_changes_text(bisection, changed)
     else:
         verb = "introduced" if is_regression else "fixed"
@@ -206,9 +165,6 @@ def _facts(bisection: Bisection, compiler: str | None) -> Iterator[Fact]:
     if len(commits) > _SUSPECTS_SHOWN:
         more = f"and {len(commits) - _SUSPECTS_SHOWN} more, less likely ones"
         yield "", f"{more}; --format json lists them"
-    yield from branch_facts(bisection.branches)
-    if bisection.evidence:
-        yield "evidence", bisection.evidence
     for text, group in groupby(bisection.other_failures, key=why_text):
         names = [other.toolchain.name for other in group]
         verb = "has" if len(names) == 1 else "have"
@@ -217,12 +173,6 @@ def _facts(bisection: Bisection, compiler: str | None) -> Iterator[Fact]:
         names = [one.toolchain.name for one in untestable]
         yield "untestable", f"{names_text(names, _NAMES_SHOWN)}: {reason}"
     yield "certainty", _certainty(bisection)
-    if bisection.obtained:
-        sources = sorted(bisection.obtained.items())
-        counts = ", ".join(f"{count} from {source}" for source, count in sources)
-        halving = plural(bisection.halving_probes, "commit")
-        cost = f"in {duration_text(bisection.seconds)}; plain halving tests up to"
-        yield "compilers", f"{counts}, {cost} {halving}"
 
 
 def _certainty(bisection: Bisection) -> str:
@@ -329,17 +279,12 @@ def suspects_document(result: RankedChanges) -> Document:
     blocks: list[Block] = []
     if result.failure:
         blocks.append(styled(failure_text(result.failure, 400), "strong"))
-    if result.evidence:
-        blocks.append(Paragraph(result.evidence))
     rows = [_suspect_row(change) for change in result.suspects]
     columns = ("", "commit", "date", "change")
     blocks.append(Table(columns, rows[:_CHANGES_SHOWN]))
     rest = rows[_CHANGES_SHOWN:]
     if rest:
         blocks.append(Details("The less suspicious changes", [Table(columns, rest)]))
-    if result.branches:
-        blocks.append(Facts(branch_facts(result.branches)))
-        blocks += _branch_details(result.branches)
     shown, total = len(rows) - len(rest), plural(len(rows), "change")
     text = f"{shown} of {total}, ranked by what they change; "
     if rest:

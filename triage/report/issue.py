@@ -207,8 +207,6 @@ def _since(cluster: FailureCluster, pair: ComparedPair) -> Phrase:
     untested = "".join(map(untested_text, pair.cases[:1]))
     if culprit and culprit.before and culprit.after:
         before, after, old_is_newer = culprit.before, culprit.after, False
-        if culprit.undone:
-            before, after = after, before
     elif untested:
         return [f"Fails with {title} {revision_text(after)}; {untested}."]
     if before is None:
@@ -216,9 +214,7 @@ def _since(cluster: FailureCluster, pair: ComparedPair) -> Phrase:
     old, new = revision_text(before), revision_text(after)
     fails = "worse" if _is_number(cluster) else "fails"
     verb = _verb(cluster, before, pair.cases)
-    if culprit and culprit.undone:
-        text = f"Fixed in {title} {old}, and {new} lacks the fix"
-    elif old_is_newer:
+    if old_is_newer:
         text = f"{fails.title()} with {title} {new}, {verb.lower()} with {old}"
         before, after = after, before
     else:

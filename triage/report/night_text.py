@@ -140,7 +140,7 @@ def _origin_parts(bisection: Bisection) -> tuple[str, str]:
         unsure = "" if bisection.confirmed else ", not confirmed"
         certainty = f"one of {names}{unsure}"
     where = f"between {revision_text(before)} and {revision_text(after)} ({certainty})"
-    return "lacks the fix" if bisection.undone else verb, where
+    return verb, where
 
 
 def origin_facts(
