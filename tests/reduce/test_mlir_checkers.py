@@ -8,7 +8,7 @@ import pytest
 
 from tests.reduce.test_run_values import PROGRAM
 from triage.execution.mlir_tools import Reader
-from triage.reduce.frontends.mlir import mlir_frontend
+from triage.reduce.frontends.mlir import mlir_form
 from triage.reduce.frontends.mlir_program import Checker
 
 
@@ -34,11 +34,11 @@ def test_a_release_that_refuses_the_original_checks_nothing(
 ) -> None:
     (tmp_path / "input.mlir").write_text(PROGRAM)
     checker = Checker(FakeReader(), FakeReader(refused))
-    frontend = mlir_frontend(checker)
-    [program] = frontend.open(tmp_path / "input.mlir")
-    assert program.content_if_valid() is not None
+    form = mlir_form(checker)
+    [program] = form.open(tmp_path / "input.mlir")
+    assert program.canonical is not None
     assert (checker.newest is not None) == checks
-    assert len(frontend.notes) == notes
+    assert len(form.notes) == notes
 
 
 def test_a_release_that_reads_the_original_checks_smaller_programs(
@@ -47,6 +47,6 @@ def test_a_release_that_reads_the_original_checks_smaller_programs(
     (tmp_path / "input.mlir").write_text(PROGRAM)
     newest = FakeReader()
     checker = Checker(FakeReader(), newest)
-    [program] = mlir_frontend(checker).open(tmp_path / "input.mlir")
+    [program] = mlir_form(checker).open(tmp_path / "input.mlir")
     newest.refused = "arith.mulf"
-    assert program.content_if_valid() is None
+    assert program.canonical is None
