@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from math import prod
 from pathlib import Path
 
-from triage.mlir import Module, UnparsableError, parse_module, print_module
+from triage.mlir import Module, UnparsableError, parse_module
 from triage.mlir.rewrite import (
     DYNAMIC,
     dimensions,
     reshaped,
-    set_static_arguments,
 )
 from triage.mlir.tree import Operation, array_elements
 from triage.reduce.frontends.mlir_operations import (
@@ -35,7 +35,6 @@ from triage.reduce.frontends.mlir_program import (
     Copies,
     MlirProgram,
     changed,
-    copied,
     module_of,
     name_arguments,
     program_of,
@@ -49,7 +48,6 @@ from triage.reduce.settings import drop_flags, fewer_devices
 _ELIDED = "dense_resource<__elided__>"  # parses, but is not a program
 _LARGE = 4 << 20  # bytes of a file from which it is first read without its constants
 _FOLD = ("--canonicalize", "--cse", "--mlir-print-op-generic")
-_STATIC = 64  # replaces an unknown dimension; later passes make it smaller
 _NEEDED = frozenset(
     (
         "function_type",
@@ -86,7 +84,6 @@ def mlir_form(checker: Checker) -> Form:
             thin_bodies,
             fold,
             shorten_constants,
-            make_static,
         ),
         (shrink_dimensions, drop_attributes, fewer_devices, drop_flags),
         find_failing_part,
@@ -122,40 +119,15 @@ def _open(checker: Checker, path: Path) -> Iterator[MlirProgram]:
 
 def fold(problem: Problem) -> None:
     """Let the compiler canonicalize the program, where that makes it smaller."""
-    folded = _folded(problem.current, module_of(problem.current))
-    if folded and folded.program.size < problem.current.program.size:
-        problem.take_first([folded])
-
-
-def make_static(problem: Problem) -> None:
-    """Replace the unknown dimensions of arguments by a number and let the compiler
-    propagate it.
-    """
     start = problem.current
-    module, _ = copied(module_of(start))
-    if set_static_arguments(module, _STATIC, {}):
-        static = _folded(start, module)
-        if static and _unknown_sizes(static) < _unknown_sizes(start):
-            problem.take_first([static])
-
-
-def _unknown_sizes(candidate: Candidate) -> int:
-    values = module_of(candidate).values()
-    return sum((dimensions(value.type) or []).count(DYNAMIC) for value in values)
-
-
-def _folded(candidate: Candidate, module: Module) -> Candidate | None:
-    """Return the candidate with a module that the compiler has canonicalized; None if
-    it cannot.
-    """
-    reader = program_of(candidate).checker.reader
-    text = reader.text_after_passes(print_module(module), _FOLD)
-    try:
-        folded = parse_module(text or "")
-    except UnparsableError:
-        return None
-    name_arguments(folded, module)
-    return with_module(candidate, folded)
+    reader = program_of(start).checker.reader
+    text = reader.text_after_passes(program_of(start).text, _FOLD)
+    with suppress(UnparsableError):
+        module = parse_module(text or "")
+        name_arguments(module, module_of(start))
+        folded = with_module(start, module)
+        if folded.program.size < start.program.size:
+            problem.take_first([folded])
 
 
 def drop_attributes(problem: Problem) -> None:

@@ -4,12 +4,13 @@ arguments and results.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
 
 from triage.mlir import Block, Module, Operation, Value
 from triage.mlir.rewrite import replace_results
-from triage.mlir.tree import array_elements, free_values
+from triage.mlir.tree import free_values
 from triage.reduce.frontends.mlir_program import (
     Copies,
     body_of,
@@ -47,7 +48,8 @@ def _halves(problem: Problem) -> Iterator[Candidate | None]:
     """Yield the halves and the middle of each function with many kinds."""
     for function in module_of(problem.current).functions():
         droppable = pieces(function)
-        if len(set(map(_kind, droppable))) > MOST_KINDS:
+        counts = Counter(map(_kind, droppable)).values()
+        if sum(count > 1 for count in counts) > MOST_KINDS:
             half = len(droppable) // 2
             for first in (0, half, half // 2):
                 part = droppable[first : first + half + 1]
@@ -194,8 +196,7 @@ def bypass_operations(problem: Problem) -> None:
 
 
 def thin_bodies(problem: Problem) -> None:
-    """Drop operations inside of operations such as linalg.generic, and the inputs that
-    the body then does not read.
+    """Drop operations inside of operations such as linalg.generic.
 
     An earlier value of the same type replaces each result. The first run prefers the
     first operand of that type, the second run the last one.
@@ -213,7 +214,6 @@ def thin_bodies(problem: Problem) -> None:
                         links[operation] = {result: match}
                 earlier += operation.results
         _replace(problem, links, whole=True)
-    problem.take_first([changed(problem.current, _drop_unread_inputs)])
 
 
 Links = dict[Operation, dict[Value, Value]]
@@ -259,27 +259,3 @@ def _inner_blocks(operation: Operation, depth: int) -> Iterator[Block]:
                 yield block
             for inner in block.operations:
                 yield from _inner_blocks(inner, depth + 1)
-
-
-def _drop_unread_inputs(module: Module, _: Copies) -> None:
-    """Drop the inputs of linalg.generic that its body does not read."""
-    for operation in module.walk():
-        maps = array_elements(operation.attribute("indexing_maps"))
-        sizes = operation.attribute("operandSegmentSizes")
-        if operation.name != "linalg.generic" or not maps or sizes is None:
-            continue
-        inputs = int(sizes.partition(":")[2].partition(",")[0])
-        body, [block] = operation.regions[0], operation.regions[0].blocks
-        read = {value for inner in body.walk() for value in inner.operands}
-        kept = [
-            index
-            for index, value in enumerate(block.arguments)
-            if index >= inputs or value in read
-        ]
-        outputs = len(block.arguments) - inputs
-        operation.operands = [operation.operands[index] for index in kept]
-        block.arguments = [block.arguments[index] for index in kept]
-        operation.properties |= {
-            "indexing_maps": f"[{', '.join(maps[index] for index in kept)}]",
-            "operandSegmentSizes": f"array<i32: {len(kept) - outputs}, {outputs}>",
-        }
