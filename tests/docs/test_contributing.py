@@ -65,10 +65,10 @@ PASS = '''
 
 from __future__ import annotations
 
-from triage.reduce.problem import Problem
+from triage.reduce.problem import ReductionProblem
 
 
-def drop_last_line(problem: Problem) -> None:
+def drop_last_line(problem: ReductionProblem) -> None:
     """Do nothing."""
 '''
 

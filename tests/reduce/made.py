@@ -23,7 +23,7 @@ from triage.model.outcome import (
     Probe,
 )
 from triage.model.revision import Revision
-from triage.reduce.program import Candidate
+from triage.reduce.program import ReducedCase
 from triage.reduce.reproducer import Reproducer
 from triage.reduce.result import Reduction, SizeChange
 
@@ -161,15 +161,15 @@ class LuckyTest:
     def __init__(self, luck: int, share: int, needed: bytes = b"") -> None:
         self.luck, self.share, self.needed = luck, share, needed
 
-    def ready(self, candidate: Candidate) -> Candidate:
+    def ready(self, candidate: ReducedCase) -> ReducedCase:
         return candidate
 
-    def is_interesting(self, candidate: Candidate, stop: threading.Event) -> bool:
+    def is_interesting(self, candidate: ReducedCase, stop: threading.Event) -> bool:
         content = candidate.program.canonical
         assert content is not None
         words = repr((content, candidate.case.spec, self.luck)).encode()
         is_lucky = sha256(words).digest()[0] < self.share
         return is_lucky and self.needed in candidate.program.content
 
-    def is_confirmed(self, candidate: Candidate) -> bool:
+    def is_confirmed(self, candidate: ReducedCase) -> bool:
         return True

@@ -13,8 +13,8 @@ from triage.execution.mlir_tools import Reader
 from triage.mlir import parse_module
 from triage.reduce.frontends.mlir import mlir_form, shrink_dimensions
 from triage.reduce.frontends.mlir_program import Checker, MlirProgram
-from triage.reduce.problem import Problem
-from triage.reduce.program import Candidate
+from triage.reduce.problem import ReductionProblem
+from triage.reduce.program import ReducedCase
 
 
 class FakeReader(Reader):
@@ -69,7 +69,7 @@ SLICE = """"builtin.module"() ({
 
 def test_offsets_and_sizes_of_slices_shrink_with_the_types() -> None:
     program = MlirProgram(parse_module(SLICE), Checker(FakeReader("array<i64: 1,")))
-    problem = Problem(Candidate(program, CASE), LuckyTest(0, share=256))
+    problem = ReductionProblem(ReducedCase(program, CASE), LuckyTest(0, share=256))
     shrink_dimensions(problem)
     text = problem.current.program.content.decode()
     assert "static_offsets = array<i64: 2, 0>" in text

@@ -16,8 +16,8 @@ from triage.execution.mlir_tools import Reader
 from triage.mlir import parse_module
 from triage.reduce.frontends.mlir import mlir_form
 from triage.reduce.frontends.mlir_program import Checker, MlirProgram
-from triage.reduce.problem import Problem
-from triage.reduce.program import Candidate
+from triage.reduce.problem import ReductionProblem
+from triage.reduce.program import ReducedCase
 
 pytestmark = pytest.mark.real
 OLD = "3.3.0"
@@ -47,8 +47,8 @@ def test_every_pass_returns_a_valid_module_that_is_not_larger(
 ) -> None:
     reader = readers(OLD)
     form = mlir_form(Checker(reader))
-    start = Candidate(document(reader, text), CASE)
-    problem = Problem(start, LuckyTest(luck, share=110))
+    start = ReducedCase(document(reader, text), CASE)
+    problem = ReductionProblem(start, LuckyTest(luck, share=110))
     for step in (form.approach(line), *form.passes, *form.final_passes):
         before = problem.current.program.size
         step(problem)

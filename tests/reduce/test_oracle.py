@@ -18,7 +18,7 @@ from triage.model.revision import Revision, Toolchain
 from triage.reduce.baseline import Baseline
 from triage.reduce.frontends.text import TextProgram
 from triage.reduce.interestingness import CompileTest
-from triage.reduce.program import Candidate
+from triage.reduce.program import ReducedCase
 
 FAILURES = {
     name: Failure(name, name, f"{name}:detail", "detail")
@@ -61,8 +61,8 @@ class LinesProgram(TextProgram):
         return self.lines[line - 1]
 
 
-def draft(lines: list[str]) -> Candidate:
-    return Candidate(LinesProgram(lines, InputKind.OTHER, "other"), CASE)
+def draft(lines: list[str]) -> ReducedCase:
+    return ReducedCase(LinesProgram(lines, InputKind.OTHER, "other"), CASE)
 
 
 def oracle(folder: Path, failure: Failure = WANTED) -> CompileTest:

@@ -30,8 +30,8 @@ from triage.reduce.frontends.python_program import (
     parse_program,
     unbound_names,
 )
-from triage.reduce.problem import Problem
-from triage.reduce.program import Candidate, UnreadableError
+from triage.reduce.problem import ReductionProblem
+from triage.reduce.program import ReducedCase, UnreadableError
 
 KERNELS = [
     case
@@ -41,9 +41,9 @@ KERNELS = [
 ]
 
 
-def run_all(case: Case, document: PythonProgram, luck: int) -> Candidate:
+def run_all(case: Case, document: PythonProgram, luck: int) -> ReducedCase:
     form = python_form(case)
-    problem = Problem(Candidate(document, case), LuckyTest(luck, share=90))
+    problem = ReductionProblem(ReducedCase(document, case), LuckyTest(luck, share=90))
     for step in (*form.passes, *form.final_passes):
         before = problem.current.program.size
         step(problem)
@@ -103,8 +103,8 @@ def test_calls_of_a_helper_are_opened() -> None:
     tree = parse_program(
         b"def add(a, b):\n    c = a + b\n    return c * 2\n\n\ndef f(x):\n    print(add(x, b=1))\n"
     )
-    start = Candidate(PythonProgram(tree), CASE)
-    problem = Problem(start, LuckyTest(0, share=256))
+    start = ReducedCase(PythonProgram(tree), CASE)
+    problem = ReductionProblem(start, LuckyTest(0, share=256))
     open_calls(problem)
     assert (
         problem.current.program.content
@@ -165,6 +165,6 @@ def test_names_of_any_kind_are_reduced_as_python(
     path.write_text(text)
     [program] = python_form(CASE).open(path)
     needed = left.splitlines()[-1].strip().encode()
-    problem = Problem(Candidate(program, CASE), LuckyTest(0, 256, needed))
+    problem = ReductionProblem(ReducedCase(program, CASE), LuckyTest(0, 256, needed))
     drop_statements(problem)
     assert problem.current.program.content.decode() == left

@@ -25,7 +25,7 @@ from triage.reduce.frontends.mlir_program import (
     name_arguments,
     pieces,
 )
-from triage.reduce.program import Candidate, Program
+from triage.reduce.program import ReducedCase, Reducible
 from triage.reduce.runs import ArgumentValues
 from triage.toolchains.registry import ToolchainRef
 
@@ -47,11 +47,11 @@ def test_arguments_keep_their_values_and_others_get_a_pattern(tmp_path: Path) ->
     document = MlirProgram(parse_module(PROGRAM), checker)
     name_arguments(document.module)
     run = RunSpec(inputs=("4x2xf32=1 2 3 4 5 6 7 8", "4x2xf32=9"))
-    draft = values.take_over_values(Candidate(document, replace(CASE, run=run)))
+    draft = values.take_over_values(ReducedCase(document, replace(CASE, run=run)))
 
-    def inputs_of(document: Program) -> tuple[str, ...]:
+    def inputs_of(document: Reducible) -> tuple[str, ...]:
         assert draft
-        bound = values.with_values(Candidate(document, draft.case))
+        bound = values.with_values(ReducedCase(document, draft.case))
         assert bound
         assert bound.case.run
         return bound.case.run.inputs

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import Interrupted
 from triage.reduce.frontends.text import TextProgram
-from triage.reduce.problem import Problem, shrink
-from triage.reduce.program import Candidate
+from triage.reduce.problem import ReductionProblem, shrink
+from triage.reduce.program import ReducedCase
 
 CASE = Case(
     "r",
@@ -33,12 +33,12 @@ CASE = Case(
 Answer = Callable[[set[int], threading.Event], bool]
 
 
-def draft(items: Sequence[object]) -> Candidate:
+def draft(items: Sequence[object]) -> ReducedCase:
     lines = [str(item) for item in items]
-    return Candidate(TextProgram(lines, InputKind.OTHER, "other"), CASE)
+    return ReducedCase(TextProgram(lines, InputKind.OTHER, "other"), CASE)
 
 
-def left_in(candidate: Candidate) -> list[int]:
+def left_in(candidate: ReducedCase) -> list[int]:
     assert isinstance(candidate.program, TextProgram)
     return sorted(map(int, candidate.program.lines))
 
@@ -53,21 +53,21 @@ class NumbersTest:
         self.asked = 0
         self.tests_good = False
 
-    def ready(self, candidate: Candidate) -> Candidate:
+    def ready(self, candidate: ReducedCase) -> ReducedCase:
         return candidate
 
-    def is_interesting(self, candidate: Candidate, stop: threading.Event) -> bool:
+    def is_interesting(self, candidate: ReducedCase, stop: threading.Event) -> bool:
         self.asked += 1
         items = set(left_in(candidate))
         return self.answer(items, stop) and (not self.tests_good or self.good(items))
 
-    def is_confirmed(self, candidate: Candidate) -> bool:
+    def is_confirmed(self, candidate: ReducedCase) -> bool:
         confirmed = self.good(set(left_in(candidate)))
         self.tests_good = self.tests_good or not confirmed
         return confirmed
 
 
-def drop(problem: Problem, kinds: int = 0, *, whole: bool = True) -> None:
+def drop(problem: ReductionProblem, kinds: int = 0, *, whole: bool = True) -> None:
     items = left_in(problem.current)
     problem.delete(
         items,
@@ -89,7 +89,7 @@ def test_exactly_the_needed_items_are_left(
     given_: tuple[int, set[int]], whole: bool
 ) -> None:
     count, wanted = given_
-    problem = Problem(
+    problem = ReductionProblem(
         draft(range(count)), NumbersTest(lambda items, _: wanted <= items)
     )
     drop(problem, whole=whole)
@@ -98,13 +98,13 @@ def test_exactly_the_needed_items_are_left(
 
 def test_a_pass_that_keeps_nothing_ends() -> None:
     asked = NumbersTest(lambda items, _: len(items) == 1000)
-    drop(Problem(draft(range(1000)), asked))
+    drop(ReductionProblem(draft(range(1000)), asked))
     assert asked.asked < 400
 
 
 def first(answer: Answer, count: int, jobs: int = 2) -> int | None:
     """Which of some candidates wins."""
-    problem = Problem(draft([999]), NumbersTest(answer), jobs)
+    problem = ReductionProblem(draft([999]), NumbersTest(answer), jobs)
     return problem.take_first(draft([number]) for number in range(count))
 
 
@@ -172,7 +172,7 @@ def test_the_result_fails_and_the_good_toolchain_compiles_it(
     wanted: set[int], needed: set[int], jobs: int
 ) -> None:
     asked = NumbersTest(lambda items, _: wanted <= items, lambda items: needed <= items)
-    problem = Problem(draft(range(40)), asked, jobs)
+    problem = ReductionProblem(draft(range(40)), asked, jobs)
     shrink(problem, [drop])
     assert set(left_in(problem.current)) == wanted | needed
 
@@ -194,7 +194,7 @@ def test_the_result_does_not_depend_on_the_number_of_jobs(
 
     def steps(jobs: int) -> list[list[int]]:
         taken: list[list[int]] = []
-        problem = Problem(
+        problem = ReductionProblem(
             draft(range(60)),
             NumbersTest(fails),
             jobs,

@@ -177,7 +177,7 @@ def _probe_original(
         return cached or engine.probe_on(case, toolchain, once=Naming.NEVER)
 
     with engine.threads(2) as pool:
-        return tuple(pool.map(probe, [bad, good] if good else [bad]))
+        return tuple(pool.map(probe, filter(None, [bad, good])))
 
 
 def _failure_to_keep(request: ReductionRequest, probes: tuple[Probe, ...]) -> Failure:

@@ -18,8 +18,8 @@ from triage.model.case import Reference
 from triage.recipes.run_values import read_value, value_type
 from triage.reduce.frontends.mlir_operations import cuts_around
 from triage.reduce.frontends.mlir_program import MlirProgram, cut, pieces
-from triage.reduce.problem import Problem
-from triage.reduce.program import Candidate
+from triage.reduce.problem import ReductionProblem
+from triage.reduce.program import ReducedCase
 from triage.reduce.result import WrongValue
 from triage.reduce.runs import RunTest, run_of
 from triage.toolchains.home import temporary_folder
@@ -37,7 +37,7 @@ class FirstWrong:
     value: WrongValue | None = None
     """The first wrong value, once it is found."""
 
-    def find_first_wrong_value(self, problem: Problem) -> None:
+    def find_first_wrong_value(self, problem: ReductionProblem) -> None:
         """Keep as little as possible around the first wrong value."""
         start = problem.current
         function, observable = _observable_operations(start)
@@ -45,11 +45,11 @@ class FirstWrong:
         if function is None or wrong is None or len(observable) < 2:
             return
         until = cut(start, function, observable[: observable.index(wrong) + 1])
-        cuts = [*cuts_around(start, function, [wrong]), *([until] if until else [])]
+        cuts = filter(None, [*cuts_around(start, function, [wrong]), until])
         size = start.program.size
         problem.take_first(each for each in cuts if each.program.size < size)
 
-    def wrong_operation(self, candidate: Candidate) -> Operation | None:
+    def wrong_operation(self, candidate: ReducedCase) -> Operation | None:
         """Return the operation whose result is the first wrong value, and set `value`;
         None if none is found.
         """
@@ -99,12 +99,14 @@ class FirstWrong:
         if line is None or self.source.suffix != ".mlir":
             return None
         lines = self.source.read_text("utf-8", "replace").splitlines()
-        match = _NAME.match(lines[line - 1]) if 0 < line <= len(lines) else None
-        return match[1] if match else None
+        if not 0 < line <= len(lines):
+            return None
+        match = _NAME.match(lines[line - 1])
+        return match and match[1]
 
 
 def _observable_operations(
-    candidate: Candidate,
+    candidate: ReducedCase,
 ) -> tuple[Operation | None, list[Operation]]:
     """Return the function that is run, and its operations whose results it could
     return; None and none if the program is not one in MLIR, or has no such function.

@@ -18,7 +18,7 @@ from triage.model.case import Case
 from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Probe
 from triage.model.revision import Toolchain
 from triage.reduce.baseline import Baseline
-from triage.reduce.program import Candidate
+from triage.reduce.program import ReducedCase
 
 
 @dataclass
@@ -53,13 +53,13 @@ class CompileTest:
         for probe in self.baseline.probes:
             self._count(probe)
 
-    def prepare(self, original: Candidate) -> Candidate | None:
+    def prepare(self, original: ReducedCase) -> ReducedCase | None:
         """Take over what the original brings, and return the candidate to start from;
         None if it cannot be reduced.
         """
         return original
 
-    def begin_with(self, candidate: Candidate) -> None:
+    def begin_with(self, candidate: ReducedCase) -> None:
         """Keep the kind of the operation that fails in the first candidate, if others
         may have the same signature.
         """
@@ -67,13 +67,13 @@ class CompileTest:
         if isinstance(outcome, Failed):
             self._operation = self._failing_operation(candidate, outcome.failure)
 
-    def ready(self, candidate: Candidate) -> Candidate | None:
+    def ready(self, candidate: ReducedCase) -> ReducedCase | None:
         """Return the candidate with the values that it is run with; None if there are
         no values for it.
         """
         return candidate
 
-    def is_interesting(self, candidate: Candidate, stop: threading.Event) -> bool:
+    def is_interesting(self, candidate: ReducedCase, stop: threading.Event) -> bool:
         """Return whether the bad toolchain fails on the candidate as it did on the
         original, and the good one does not if it is asked.
         """
@@ -89,7 +89,7 @@ class CompileTest:
                 return not self.tests_good or self._good_lacks_failure(candidate, stop)
         return False
 
-    def is_confirmed(self, candidate: Candidate) -> bool:
+    def is_confirmed(self, candidate: ReducedCase) -> bool:
         """Return whether the good toolchain lacks the failure. If not, it is asked
         about each candidate from now on.
         """
@@ -99,19 +99,21 @@ class CompileTest:
         self.tests_good = True
         return False
 
-    def _good_lacks_failure(self, candidate: Candidate, stop: threading.Event) -> bool:
+    def _good_lacks_failure(
+        self, candidate: ReducedCase, stop: threading.Event
+    ) -> bool:
         if self.good is None:
             return True
         probe = self._compile(candidate, self.good, stop)
         return self.baseline.lacks_failure(probe.outcome)
 
-    def complete(self, candidate: Candidate) -> Candidate | None:
+    def complete(self, candidate: ReducedCase) -> ReducedCase | None:
         """Return the candidate with all that its case needs to be probed by itself;
         None if that cannot be computed.
         """
         return candidate
 
-    def _failing_operation(self, candidate: Candidate, failure: Failure) -> str:
+    def _failing_operation(self, candidate: ReducedCase, failure: Failure) -> str:
         """Return the kind of operation or dispatch that fails, or nothing if it is not
         known or part of the signature.
         """
@@ -126,7 +128,7 @@ class CompileTest:
 
     def _compile(
         self,
-        candidate: Candidate,
+        candidate: ReducedCase,
         toolchain: Toolchain,
         stop: threading.Event,
         attempt: int = 0,
@@ -147,7 +149,7 @@ class CompileTest:
         return probe
 
     @contextmanager
-    def _case_on_disk(self, candidate: Candidate) -> Iterator[Case]:
+    def _case_on_disk(self, candidate: ReducedCase) -> Iterator[Case]:
         """Yield the case of a candidate, whose file exists meanwhile."""
         content, case = candidate.program.content, candidate.case
         # A folder for each candidate: some compilers derive names from the file name,

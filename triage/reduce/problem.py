@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from triage.model.errors import Interrupted
-from triage.reduce.program import Candidate, Program, settings_of
+from triage.reduce.program import ReducedCase, Reducible, settings_of
 
 T = TypeVar("T")
 MOST_KINDS = 16  # of items to drop kind by kind; among more, halves are faster
@@ -41,17 +41,17 @@ _ROUNDS = 8
 class Test(Protocol):
     """Decides which programs are interesting."""
 
-    def ready(self, candidate: Candidate) -> Candidate | None:
+    def ready(self, candidate: ReducedCase) -> ReducedCase | None:
         """Return the candidate with the values that it is run with; None if there are
         none for it.
         """
 
-    def is_interesting(self, candidate: Candidate, stop: threading.Event) -> bool:
+    def is_interesting(self, candidate: ReducedCase, stop: threading.Event) -> bool:
         """Return whether a candidate fails as the original does. Raises Interrupted
         when `stop` is set.
         """
 
-    def is_confirmed(self, candidate: Candidate) -> bool:
+    def is_confirmed(self, candidate: ReducedCase) -> bool:
         """Check an interesting candidate with all that `is_interesting` leaves out to
         be fast, such as the good toolchain. If that fails, nothing is left out from now
         on.
@@ -62,21 +62,21 @@ class Test(Protocol):
 class _Asked:
     """A candidate that a thread is asked about."""
 
-    candidate: Candidate
+    candidate: ReducedCase
     stop: threading.Event = field(default_factory=threading.Event)
     answer: Future[bool | None] | None = None
 
 
 @dataclass
-class Problem:
+class ReductionProblem:
     """The smallest interesting program so far, and the test that a smaller one must
     pass.
     """
 
-    current: Candidate
+    current: ReducedCase
     test: Test
     jobs: int = 1
-    on_change: Callable[[Problem], None] = lambda _: None
+    on_change: Callable[[ReductionProblem], None] = lambda _: None
     """Called when a pass begins, and when the current program changes."""
     activity: str = ""
     """The pass that runs, in words."""
@@ -96,7 +96,7 @@ class Problem:
         return max(_PATIENCE, self._tested // _SHARE)
 
     def take_first(
-        self, candidates: Iterable[Candidate], patience: int | None = None
+        self, candidates: Iterable[ReducedCase], patience: int | None = None
     ) -> int | None:
         """Make the first interesting candidate the current program, and return its
         position; None if there is none, or none before `patience` others were refused.
@@ -136,7 +136,7 @@ class Problem:
                         with suppress(Interrupted):
                             one.answer.result()
 
-    def is_new(self, candidate: Candidate) -> bool:
+    def is_new(self, candidate: ReducedCase) -> bool:
         """Return whether a candidate is valid and is not the current program. This
         compiles nothing.
         """
@@ -157,7 +157,7 @@ class Problem:
     def delete(
         self,
         items: Sequence[T],
-        without: Callable[[Sequence[T]], Candidate | None],
+        without: Callable[[Sequence[T]], ReducedCase | None],
         *,
         whole: bool = True,
         kind_of: Callable[[T], Hashable] | None = None,
@@ -174,7 +174,7 @@ class Problem:
                 are skipped, because a chain that must be long has hundreds of equal
                 links.
         """
-        kinds = [kind_of(item) if kind_of else None for item in items]
+        kinds = [kind_of and kind_of(item) for item in items]
         left = list(range(len(items)))
 
         def drop(groups: Sequence[Sequence[int]]) -> None:
@@ -184,7 +184,7 @@ class Problem:
             keys = [tuple(kinds[index] for index in group) for group in groups]
             offered: list[int] = []
 
-            def smaller(position: int) -> Iterator[Candidate]:
+            def smaller(position: int) -> Iterator[ReducedCase]:
                 # Several jobs try groups before the answers to those in front of them,
                 # which are taken to be refused.
                 assumed = refused.copy()
@@ -226,7 +226,7 @@ class Problem:
                 break
             size = max(1, min(size // 2, len(left)))
 
-    def change(self, changes: Callable[[Candidate], Iterable[Candidate]]) -> None:
+    def change(self, changes: Callable[[ReducedCase], Iterable[ReducedCase]]) -> None:
         """Make one change after another as long as one is interesting.
 
         `changes` yields the programs that differ by one change, in a stable order.
@@ -241,7 +241,7 @@ class Problem:
                 return
             position += taken
 
-    def _set_current(self, candidate: Candidate) -> None:
+    def _set_current(self, candidate: ReducedCase) -> None:
         self.current = candidate
         # what a pass proposes again changes nothing, or goes back
         self._answers[_key(self.test.ready(candidate))] = False
@@ -266,7 +266,7 @@ class Problem:
             return self._answers[key]
 
 
-def _key(candidate: Candidate | None) -> str:
+def _key(candidate: ReducedCase | None) -> str:
     """Return a key that is equal for programs and settings that compile alike."""
     if candidate is None:
         return ""
@@ -274,14 +274,14 @@ def _key(candidate: Candidate | None) -> str:
     return sha256((candidate.program.canonical or b"") + settings).hexdigest()
 
 
-Pass = Callable[[Problem], None]
+Pass = Callable[[ReductionProblem], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
     """How programs of one form are read, and the passes that make them smaller."""
 
-    open: Callable[[Path], Iterable[Program]]
+    open: Callable[[Path], Iterable[Reducible]]
     """Yields the programs to start from, the cheapest first, each read on demand.
     Raises UnreadableError.
     """
@@ -300,7 +300,7 @@ class Form:
 
 
 def shrink(
-    problem: Problem, passes: Sequence[Pass], final_passes: Sequence[Pass] = ()
+    problem: ReductionProblem, passes: Sequence[Pass], final_passes: Sequence[Pass] = ()
 ) -> None:
     """Run the passes in rounds until a round makes nothing smaller, then the final ones
     once.
@@ -315,6 +315,6 @@ def shrink(
         problem.run(step)
 
 
-def _size(candidate: Candidate) -> tuple[object, ...]:
+def _size(candidate: ReducedCase) -> tuple[object, ...]:
     program, case = candidate.program, candidate.case
     return program.size, len(program.content), len(case.flags), case.spec

@@ -26,7 +26,7 @@ class Entry:
     """
 
 
-class Program(ABC):
+class Reducible(ABC):
     """A program in a form that passes can change. Passes build new programs and never
     change one in place.
     """
@@ -71,19 +71,19 @@ class Program(ABC):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Candidate:
+class ReducedCase:
     """A program with the case that it is compiled under. The case's own input is
     ignored.
     """
 
-    program: Program
+    program: Reducible
     case: Case
 
-    def with_program(self, program: Program) -> Candidate:
-        return Candidate(program, self.case)
+    def with_program(self, program: Reducible) -> ReducedCase:
+        return ReducedCase(program, self.case)
 
-    def with_case(self, **changes: Any) -> Candidate:
-        return Candidate(self.program, replace(self.case, **changes))
+    def with_case(self, **changes: Any) -> ReducedCase:
+        return ReducedCase(self.program, replace(self.case, **changes))
 
 
 def settings_of(case: Case) -> tuple[object, ...]:

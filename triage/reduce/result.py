@@ -91,7 +91,9 @@ class Reduction(MayLackAnswer):
 
     @in_json
     def status(self) -> str:
-        return "not-reproducible" if self.unanswered else "reduced"
+        if self.unanswered is None:
+            return "reduced"
+        return "not-reproducible"
 
     @in_json
     def recipe(self) -> str:
@@ -107,7 +109,9 @@ class Reduction(MayLackAnswer):
 
     @in_json
     def signature(self) -> str | None:
-        return self.failure.signature if self.failure else None
+        if self.failure:
+            return self.failure.signature
+        return None
 
     @in_json_as("evidence")
     def versions(self) -> tuple[ProbeResult, ...]:

@@ -37,8 +37,8 @@ from triage.recipes.run_values import (
     value_type,
 )
 from triage.reduce.interestingness import CompileTest
-from triage.reduce.problem import Problem
-from triage.reduce.program import Candidate
+from triage.reduce.problem import ReductionProblem
+from triage.reduce.program import ReducedCase
 from triage.toolchains.home import disk_errors, temporary_folder, write_whole
 
 Array = np.ndarray[Any, Any]
@@ -50,7 +50,7 @@ class _NoWorkerAnswer(Exception):
     """A persistent worker does not say whether a candidate fails."""
 
 
-def run_of(candidate: Candidate) -> RunSpec:
+def run_of(candidate: ReducedCase) -> RunSpec:
     """Return how the program of a candidate is run."""
     assert candidate.case.run is not None
     return candidate.case.run
@@ -66,7 +66,7 @@ class ArgumentValues:
     """Files of values are written here."""
     _arrays: dict[Hashable, Array] = field(default_factory=dict)
 
-    def take_over_values(self, candidate: Candidate) -> Candidate | None:
+    def take_over_values(self, candidate: ReducedCase) -> ReducedCase | None:
         """Remember the case's values by the origin of the arguments that they are for.
 
         Returns the candidate without them, or None if a value cannot be read or the
@@ -90,7 +90,7 @@ class ArgumentValues:
             self._arrays[origin] = array
         return array is not None
 
-    def with_values(self, candidate: Candidate) -> Candidate | None:
+    def with_values(self, candidate: ReducedCase) -> ReducedCase | None:
         """Return the candidate with values for its arguments; None if one cannot have
         any.
         """
@@ -132,7 +132,7 @@ class ArgumentValues:
             return None
         return self.value_of(array, scalar=wanted.scalar)
 
-    def simplify_values(self, problem: Problem) -> None:
+    def simplify_values(self, problem: ReductionProblem) -> None:
         """Replace values by plainer ones."""
         start = self.with_values(problem.current) or problem.current
         for index in range(len(run_of(start).inputs)):
@@ -140,8 +140,8 @@ class ArgumentValues:
             problem.take_first(self._with_plainer_argument(start, index))
 
     def _with_plainer_argument(
-        self, candidate: Candidate, index: int
-    ) -> Iterator[Candidate]:
+        self, candidate: ReducedCase, index: int
+    ) -> Iterator[ReducedCase]:
         """Yield the candidate with a plainer value for one argument: of a single
         number, of small whole numbers, then rounded. Nothing if it is of a single
         number already.
@@ -179,8 +179,9 @@ def fit_array(array: Array | None, wanted: ValueType) -> Array | None:
     if len(sizes) != len(shape):
         return None
     if array is None or not array.size:
-        is_index = wanted.dtype.kind in "biu"
-        array = np.arange(2) if is_index else np.arange(4) - 1
+        array = np.arange(4) - 1
+        if wanted.dtype.kind in "biu":
+            array = np.arange(2)
     elif array.ndim == len(sizes):
         array = array[tuple(slice(size) for size in sizes)]
     with np.errstate(all="ignore"):
@@ -213,13 +214,13 @@ class RunTest(CompileTest):
     _numbers: Iterator[int] = field(default_factory=count)
     """Of the folders of workers' answers."""
 
-    def prepare(self, original: Candidate) -> Candidate | None:
+    def prepare(self, original: ReducedCase) -> ReducedCase | None:
         """Take over the values of the original, and drop a second reference that
         disagrees. Returns the candidate without values, or None if no reference runs
         it.
         """
         start = self.values.take_over_values(original)
-        complete = self.ready(start) if start else None
+        complete = start and self.ready(start)
         if start is None or complete is None:
             return None
         expected = self._computed(complete, self.references[0])
@@ -236,7 +237,7 @@ class RunTest(CompileTest):
             )
         return start
 
-    def begin_with(self, candidate: Candidate) -> None:
+    def begin_with(self, candidate: ReducedCase) -> None:
         """Ask persistent workers from now on if they agree that this candidate
         fails.
         """
@@ -245,10 +246,10 @@ class RunTest(CompileTest):
             with suppress(_NoWorkerAnswer):
                 self._asks_workers = self._fails(start, None, by_workers=True)
 
-    def ready(self, candidate: Candidate) -> Candidate | None:
+    def ready(self, candidate: ReducedCase) -> ReducedCase | None:
         return self.values.with_values(candidate)
 
-    def is_interesting(self, candidate: Candidate, stop: threading.Event) -> bool:
+    def is_interesting(self, candidate: ReducedCase, stop: threading.Event) -> bool:
         """Return whether the reference runs the candidate, and the bad toolchain fails
         on it as on the original.
         """
@@ -257,7 +258,7 @@ class RunTest(CompileTest):
                 return self._fails(candidate, stop, by_workers=True)
         return self._fails(candidate, stop)
 
-    def is_confirmed(self, candidate: Candidate) -> bool:
+    def is_confirmed(self, candidate: ReducedCase) -> bool:
         """Return whether a candidate fails in new processes, too. If not, persistent
         workers are not asked again.
         """
@@ -267,7 +268,7 @@ class RunTest(CompileTest):
         self._asks_workers = False
         return False
 
-    def complete(self, candidate: Candidate) -> Candidate | None:
+    def complete(self, candidate: ReducedCase) -> ReducedCase | None:
         """Return the candidate with its values and the results that it must compute;
         None if no reference computes them.
         """
@@ -284,7 +285,7 @@ class RunTest(CompileTest):
         return ready.with_case(run=run)
 
     def results_by(
-        self, candidate: Candidate, reference: Reference, folder: Path
+        self, candidate: ReducedCase, reference: Reference, folder: Path
     ) -> Texts | None:
         """Return the results of a candidate by a reference, or None. `folder` may
         receive their files.
@@ -311,7 +312,7 @@ class RunTest(CompileTest):
 
     def _fails(
         self,
-        candidate: Candidate,
+        candidate: ReducedCase,
         stop: threading.Event | None,
         *,
         by_workers: bool = False,
@@ -349,7 +350,7 @@ class RunTest(CompileTest):
 
     def _computed(
         self,
-        candidate: Candidate,
+        candidate: ReducedCase,
         reference: Reference,
         stop: threading.Event | None = None,
     ) -> Texts | None:
@@ -366,10 +367,12 @@ class RunTest(CompileTest):
                 self._count,
                 stop,
             )
-        return None if isinstance(results, NoAnswer) else results
+        if isinstance(results, NoAnswer):
+            return None
+        return results
 
     def _defined_results(
-        self, candidate: Candidate, reference: Reference, folder: Path
+        self, candidate: ReducedCase, reference: Reference, folder: Path
     ) -> Texts | None:
         """Return the results of a reference by a persistent worker, if they do not
         depend on the content of unwritten memory.
@@ -382,7 +385,7 @@ class RunTest(CompileTest):
         return expected
 
     def _answer(
-        self, candidate: Candidate, reference: Reference, folder: Path
+        self, candidate: ReducedCase, reference: Reference, folder: Path
     ) -> WorkerAnswer:
         """Ask a persistent worker for the results of a reference, once for each content
         of unwritten memory.
@@ -391,7 +394,7 @@ class RunTest(CompileTest):
             task = reference_task(self.engine, case, self.bad, reference)
             return self._ask_worker(task, folder, (0, *UNWRITTEN))
 
-    def _outcome_by_worker(self, candidate: Candidate, folder: Path) -> Outcome:
+    def _outcome_by_worker(self, candidate: ReducedCase, folder: Path) -> Outcome:
         with self._case_on_disk(candidate) as case:
             task = self.engine.planner.plan(case, self.bad)
             probe = self._ask_worker(task, folder, (0,)).probe()

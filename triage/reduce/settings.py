@@ -7,23 +7,23 @@ from dataclasses import replace
 
 from triage.compilers.base import KernelSpec, kernel_of
 from triage.model.case import Case
-from triage.reduce.problem import Problem
-from triage.reduce.program import Candidate
+from triage.reduce.problem import ReductionProblem
+from triage.reduce.program import ReducedCase
 
 
-def drop_flags(problem: Problem) -> None:
+def drop_flags(problem: ReductionProblem) -> None:
     """Drop the flags that the failure does not need."""
     start = problem.current
     flags = start.case.flags
 
-    def without(dropped: Sequence[int]) -> Candidate:
+    def without(dropped: Sequence[int]) -> ReducedCase:
         left = [flag for index, flag in enumerate(flags) if index not in dropped]
         return start.with_case(flags=tuple(left))
 
     problem.delete(range(len(flags)), without)
 
 
-def fewer_devices(problem: Problem) -> None:
+def fewer_devices(problem: ReductionProblem) -> None:
     """Compile for one or two devices, or half of them."""
     start = problem.current
     devices = start.case.target.devices or 0
@@ -34,7 +34,7 @@ def fewer_devices(problem: Problem) -> None:
     )
 
 
-def drop_options(problem: Problem) -> None:
+def drop_options(problem: ReductionProblem) -> None:
     """Drop the options of a kernel, and the hints about its arguments, that the failure
     does not need.
     """
@@ -43,10 +43,11 @@ def drop_options(problem: Problem) -> None:
     if kernel is None:
         return
 
-    def without(dropped: Sequence[str]) -> Candidate:
+    def without(dropped: Sequence[str]) -> ReducedCase:
         options, hints = dict(kernel.options), dict(kernel.hints)
         for name in dropped:
-            (options if name in kernel.options else hints).pop(name)
+            options.pop(name, None)
+            hints.pop(name, None)
         return start.with_case(spec=replace(kernel, options=options, hints=hints))
 
     problem.delete([*kernel.options, *kernel.hints], without)

@@ -38,8 +38,8 @@ from triage.reduce.frontends.mlir_program import Checker
 from triage.reduce.frontends.python import python_form
 from triage.reduce.frontends.text import text_form
 from triage.reduce.interestingness import CompileTest, line_of
-from triage.reduce.problem import Form, Pass, Problem, shrink
-from triage.reduce.program import Candidate, UnreadableError, settings_of
+from triage.reduce.problem import Form, Pass, ReductionProblem, shrink
+from triage.reduce.program import ReducedCase, UnreadableError, settings_of
 from triage.reduce.result import Reduction, SizeChange, WrongValue
 from triage.reduce.runs import ArgumentValues, RunTest
 from triage.reduce.settings import setting_changes
@@ -158,8 +158,11 @@ def forms_for(
                 checker.newest = _reader_of(engine, newest, stack)
         forms.append(mlir_form(checker))
     if suffix != InputKind.BYTECODE and case.run is None:
-        kind = InputKind.MLIR if suffix == InputKind.MLIR else InputKind.OTHER
-        why = "" if forms else "no tool of this toolchain reads the input: "
+        kind, why = InputKind.OTHER, ""
+        if suffix == InputKind.MLIR:
+            kind = InputKind.MLIR
+        if not forms:
+            why = "no tool of this toolchain reads the input: "
         forms.append(text_form(kind, suffix or "txt", why))
     return forms
 
@@ -221,8 +224,10 @@ class _Work:
     def reduce(self) -> Reduction:
         """Run all passes, and probe the result on every version."""
         form, start = self.open_first()
-        jobs = self.engine.jobs if self.baseline.is_portable else self.engine.local_jobs
-        problem = Problem(start, self.test, jobs, self._describe)
+        jobs = self.engine.local_jobs
+        if self.baseline.is_portable:
+            jobs = self.engine.jobs
+        problem = ReductionProblem(start, self.test, jobs, self._describe)
         if form.approach:
             problem.run(form.approach(line_of(self.baseline.failure)))
         if self.wrong:
@@ -230,7 +235,9 @@ class _Work:
         shrink(problem, form.passes, (*form.final_passes, *self.last))
         reduction = self._probe_on_versions(start, problem.current)
         value = self.wrong.value if self.wrong else None
-        notes = [value.sentence] if value else []
+        notes = list[str]()
+        if value:
+            notes.append(value.sentence)
         notes += [*self.baseline.notes, *form.notes, *self.test.notes]
         return replace(
             reduction,
@@ -239,25 +246,27 @@ class _Work:
             first_wrong=value,
         )
 
-    def open_first(self) -> tuple[Form, Candidate]:
+    def open_first(self) -> tuple[Form, ReducedCase]:
         """Return the first form of the program that fails, and the program in it.
         Raises NotReducibleError.
         """
-        case, why = _in_less_time(self.request.case, self.baseline), ""
+        case = _in_less_time(self.request.case, self.baseline)
+        why = prefix = ""
         for form in self.forms:
             try:
                 start = self._open(form, case)
             except UnreadableError as error:
                 why = str(error)
+                prefix = f"{why}: "
                 continue
-            notes = [f"{why}: {note}" if why else note for note in form.notes]
+            notes = [f"{prefix}{note}" for note in form.notes]
             return replace(form, notes=notes), start
         answer = NoAnswer(Cause.INPUT, why)
         if self.test.problem:
             answer = NoAnswer(Cause.ENVIRONMENT, self.test.problem)
         raise NotReducibleError(answer, case, self.baseline.probes)
 
-    def _open(self, form: Form, case: Case) -> Candidate:
+    def _open(self, form: Form, case: Case) -> ReducedCase:
         """Return the first program of a form that fails. Raises UnreadableError."""
         cases, phase = [case], self.baseline.failure.phase
         if case.phase is None and phase in self.test.bad.capabilities.phases:
@@ -271,8 +280,8 @@ class _Work:
                 continue
             why = f"{form.name} does not fail in the same way"
             for each in cases:
-                start = self.test.prepare(Candidate(program, each))
-                ready = self.test.ready(start) if start else None
+                start = self.test.prepare(ReducedCase(program, each))
+                ready = start and self.test.ready(start)
                 if start is None or ready is None:
                     why = (
                         "the reference does not run it, its results are not defined, "
@@ -283,14 +292,16 @@ class _Work:
                     return start
         raise UnreadableError(why)
 
-    def _describe(self, problem: Problem) -> None:
+    def _describe(self, problem: ReductionProblem) -> None:
         program = problem.current.program
         self.task.describe(
             f"reduce  {self.request.case.name}: {problem.activity}, {program.size} "
             f"{program.unit}s left after {self.test.calls} compiles"
         )
 
-    def _probe_on_versions(self, original: Candidate, smallest: Candidate) -> Reduction:
+    def _probe_on_versions(
+        self, original: ReducedCase, smallest: ReducedCase
+    ) -> Reduction:
         """Probe the program on every version, in each way in which it can be written,
         and return the reduction.
 
@@ -320,7 +331,7 @@ class _Work:
         return best
 
     def _probe(
-        self, original: Candidate, smallest: Candidate, content: bytes
+        self, original: ReducedCase, smallest: ReducedCase, content: bytes
     ) -> Reduction | NoAnswer:
         """Probe the smallest program, written as `content`, on every version. Return
         the reduction, or why it does not fail as the original on the bad version.
@@ -355,13 +366,15 @@ class _Work:
             return NoAnswer(Cause.NOT_FOUND, _NOT_THE_SAME)
         was = original.program
         lines = [text.rstrip(b"\n").count(b"\n") + 1 for text in (was.content, content)]
-        is_known_good = self.good and not start.good_may_fail
+        good_revision = None
+        if self.good and not start.good_may_fail:
+            good_revision = self.good.revision
         return Reduction(
             small=smallest.case,
             probes=tuple(probes[name] for name in refs),
             failure=outcome.failure,
             bad=self.test.bad.revision,
-            good=self.good.revision if self.good and is_known_good else None,
+            good=good_revision,
             program=content.decode("utf-8", "replace"),
             sizes=SizeChange(was.size, program.size),
             unit=program.unit,

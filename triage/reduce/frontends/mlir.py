@@ -35,14 +35,14 @@ from triage.reduce.frontends.mlir_program import (
     Copies,
     MlirProgram,
     changed,
+    mlir_program_of,
     module_of,
     name_arguments,
-    program_of,
     update_function_type,
     with_module,
 )
-from triage.reduce.problem import Form, Problem
-from triage.reduce.program import Candidate, UnreadableError
+from triage.reduce.problem import Form, ReductionProblem
+from triage.reduce.program import ReducedCase, UnreadableError
 from triage.reduce.settings import drop_flags, fewer_devices
 
 _ELIDED = "dense_resource<__elided__>"  # parses, but is not a program
@@ -94,7 +94,7 @@ def mlir_form(checker: Checker) -> Form:
 
 def _open(checker: Checker, path: Path) -> Iterator[MlirProgram]:
     is_large = path.stat().st_size > _LARGE
-    for elide in (True, False) if is_large else (False,):
+    for elide in dict.fromkeys((is_large, False)):
         text = checker.reader.generic_form(path, elide=elide)
         if text is None:
             error = (checker.reader.parse_error(path) or "").rpartition("error: ")[2]
@@ -117,11 +117,11 @@ def _open(checker: Checker, path: Path) -> Iterator[MlirProgram]:
             yield program
 
 
-def fold(problem: Problem) -> None:
+def fold(problem: ReductionProblem) -> None:
     """Let the compiler canonicalize the program, where that makes it smaller."""
     start = problem.current
-    reader = program_of(start).checker.reader
-    text = reader.text_after_passes(program_of(start).text, _FOLD)
+    reader = mlir_program_of(start).checker.reader
+    text = reader.text_after_passes(mlir_program_of(start).text, _FOLD)
     with suppress(UnparsableError):
         module = parse_module(text or "")
         name_arguments(module, module_of(start))
@@ -130,7 +130,7 @@ def fold(problem: Problem) -> None:
             problem.take_first([folded])
 
 
-def drop_attributes(problem: Problem) -> None:
+def drop_attributes(problem: ReductionProblem) -> None:
     """Drop attributes. A kind of attribute that the program is invalid without costs no
     compile.
     """
@@ -139,7 +139,7 @@ def drop_attributes(problem: Problem) -> None:
     def kind(attribute: Attribute) -> tuple[str, str]:
         return attribute[0].name, attribute[1]
 
-    def without(dropped: Sequence[Attribute]) -> Candidate:
+    def without(dropped: Sequence[Attribute]) -> ReducedCase:
         return _with_attributes(start, dropped, lambda _: None)
 
     attributes = [
@@ -156,7 +156,7 @@ def drop_attributes(problem: Problem) -> None:
     problem.delete(droppable, without, kind_of=kind)
 
 
-def shorten_constants(problem: Problem) -> None:
+def shorten_constants(problem: ReductionProblem) -> None:
     """Replace long constants by ones with a single value."""
     start = problem.current
     long = [
@@ -171,10 +171,10 @@ def shorten_constants(problem: Problem) -> None:
 
 
 def _with_attributes(
-    candidate: Candidate,
+    candidate: ReducedCase,
     attributes: Collection[Attribute],
     new_text: Callable[[str], str | None],
-) -> Candidate:
+) -> ReducedCase:
     """Return the candidate with other texts for some attributes, None to drop them, and
     without unused resources.
     """
@@ -210,29 +210,28 @@ def with_one_value(text: str) -> str:
     return f"dense<{value}>{text[found.end() :]}"
 
 
-def shrink_dimensions(problem: Problem) -> None:
+def shrink_dimensions(problem: ReductionProblem) -> None:
     """Halve all dimensions together as often as the failure stays, then each size
     alone, the largest first.
     """
-    _shrink_sizes(problem, None)
+    _shrink_sizes(problem, _sizes(problem.current))
     for number in sorted(_sizes(problem.current), reverse=True):
         if number > _SMALL and number in _sizes(problem.current):
-            _shrink_sizes(problem, number)
+            _shrink_sizes(problem, [number])
 
 
-def _sizes(candidate: Candidate) -> list[int]:
+def _sizes(candidate: ReducedCase) -> list[int]:
     types = (value.type for value in module_of(candidate).values())
     numbers = [number for type_ in types for number in dimensions(type_) or ()]
     return [number for number in dict.fromkeys(numbers) if number != DYNAMIC]
 
 
-def _shrink_sizes(problem: Problem, number: int | None) -> None:
-    """Bisect how often a size, or all of them, can be halved, which assumes that a
+def _shrink_sizes(problem: ReductionProblem, chosen: Collection[int]) -> None:
+    """Bisect how often some sizes can be halved together, which assumes that a
     program which fails also fails with larger dimensions.
     """
     start = problem.current
     products = list(_products(module_of(start)))
-    chosen = _sizes(start) if number is None else [number]
     halved = [
         _with_sizes(start, _halve_sizes(chosen, shift, products))
         for shift in range(1, max(chosen, default=0).bit_length())
@@ -282,7 +281,7 @@ def _halve_sizes(
     return new
 
 
-def _with_sizes(candidate: Candidate, new_sizes: Mapping[int, int]) -> Candidate:
+def _with_sizes(candidate: ReducedCase, new_sizes: Mapping[int, int]) -> ReducedCase:
     """Return the candidate with other sizes, in its types and in the attributes that
     repeat them.
     """

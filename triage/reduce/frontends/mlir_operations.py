@@ -19,8 +19,8 @@ from triage.reduce.frontends.mlir_program import (
     module_of,
     pieces,
 )
-from triage.reduce.problem import MOST_KINDS, Pass, Problem
-from triage.reduce.program import Candidate
+from triage.reduce.problem import MOST_KINDS, Pass, ReductionProblem
+from triage.reduce.program import ReducedCase
 
 
 def find_failing_part(line: int | None) -> Pass:
@@ -29,7 +29,7 @@ def find_failing_part(line: int | None) -> Pass:
     of operations halves. Where there are few, whole kinds are dropped sooner.
     """
 
-    def find_failing_operation(problem: Problem) -> None:
+    def find_failing_operation(problem: ReductionProblem) -> None:
         start = problem.current
         functions = module_of(start).functions()
         if line and problem.take_first(_cuts_at(start, line)) is not None:
@@ -44,7 +44,7 @@ def find_failing_part(line: int | None) -> Pass:
     return find_failing_operation
 
 
-def _halves(problem: Problem) -> Iterator[Candidate | None]:
+def _halves(problem: ReductionProblem) -> Iterator[ReducedCase | None]:
     """Yield the halves and the middle of each function with many kinds."""
     for function in module_of(problem.current).functions():
         droppable = pieces(function)
@@ -57,14 +57,14 @@ def _halves(problem: Problem) -> Iterator[Candidate | None]:
 
 
 def _smaller(
-    start: Candidate, candidates: Iterable[Candidate | None]
-) -> Iterator[Candidate]:
+    start: ReducedCase, candidates: Iterable[ReducedCase | None]
+) -> Iterator[ReducedCase]:
     for candidate in candidates:
         if candidate and candidate.program.size < start.program.size:
             yield candidate
 
 
-def _cuts_at(candidate: Candidate, line: int) -> Iterator[Candidate]:
+def _cuts_at(candidate: ReducedCase, line: int) -> Iterator[ReducedCase]:
     """Yield cuts around the operations of a line."""
     for function in module_of(candidate).functions():
         edge = [
@@ -76,8 +76,8 @@ def _cuts_at(candidate: Candidate, line: int) -> Iterator[Candidate]:
 
 
 def cuts_around(
-    candidate: Candidate, function: Operation, edge: Sequence[Operation]
-) -> Iterator[Candidate]:
+    candidate: ReducedCase, function: Operation, edge: Sequence[Operation]
+) -> Iterator[ReducedCase]:
     """Yield cuts of a function around the operations in `edge`: these alone, then with
     all operations that are at most 1, 2, 4, ... definitions or uses away.
     """
@@ -105,14 +105,14 @@ def cuts_around(
 
 
 def _each_function(
-    reduce: Callable[[Problem, Operation], None],
-) -> Callable[[Problem], None]:
+    reduce: Callable[[ReductionProblem, Operation], None],
+) -> Callable[[ReductionProblem], None]:
     """Make a pass that reduces one function after another, by position: reducing one
     may drop others that it called.
     """
 
     @wraps(reduce)
-    def run(problem: Problem) -> None:
+    def run(problem: ReductionProblem) -> None:
         index = 0
         while index < len(functions := module_of(problem.current).functions()):
             reduce(problem, functions[index])
@@ -122,20 +122,20 @@ def _each_function(
 
 
 @_each_function
-def drop_operations(problem: Problem, function: Operation) -> None:
+def drop_operations(problem: ReductionProblem, function: Operation) -> None:
     """Drop operations of each function, halves before single ones. Their results become
     arguments.
     """
     start, droppable = problem.current, pieces(function)
 
-    def without(dropped: Sequence[Operation]) -> Candidate | None:
+    def without(dropped: Sequence[Operation]) -> ReducedCase | None:
         return cut(start, function, set(droppable).difference(dropped))
 
     problem.delete(droppable, without, whole=len(droppable) > 1, kind_of=_kind)
 
 
 @_each_function
-def drop_results(problem: Problem, function: Operation) -> None:
+def drop_results(problem: ReductionProblem, function: Operation) -> None:
     """Return fewer values, and drop the operations and the arguments that are then
     unused.
     """
@@ -144,7 +144,7 @@ def drop_results(problem: Problem, function: Operation) -> None:
         return
     results = block.operations[-1].operands
 
-    def without(dropped: Sequence[int]) -> Candidate | None:
+    def without(dropped: Sequence[int]) -> ReducedCase | None:
         returned = [each for at, each in enumerate(results) if at not in dropped]
         needed, kept = set(returned), []
         for operation in reversed(block.operations[:-1]):
@@ -176,7 +176,7 @@ def _kind(operation: Operation) -> tuple[object, ...]:
     return inside, tuple(value.type for value in operation.operands), properties
 
 
-def bypass_operations(problem: Problem) -> None:
+def bypass_operations(problem: ReductionProblem) -> None:
     """Replace an operation's results by its operands. So a link of a chain is dropped
     and the chain stays connected.
     """
@@ -195,7 +195,7 @@ def bypass_operations(problem: Problem) -> None:
     _replace(problem, links, whole=False)
 
 
-def thin_bodies(problem: Problem) -> None:
+def thin_bodies(problem: ReductionProblem) -> None:
     """Drop operations inside of operations such as linalg.generic.
 
     An earlier value of the same type replaces each result. The first run prefers the
@@ -224,11 +224,11 @@ def _first_of_type(values: Iterable[Value], type_: str) -> Value | None:
     return next((value for value in values if value.type == type_), None)
 
 
-def _replace(problem: Problem, links: Links, *, whole: bool) -> None:
+def _replace(problem: ReductionProblem, links: Links, *, whole: bool) -> None:
     """Drop as many of the operations in `links` as possible."""
     start = problem.current
 
-    def without(dropped: Sequence[Operation]) -> Candidate:
+    def without(dropped: Sequence[Operation]) -> ReducedCase:
         def replace(module: Module, new: Copies) -> None:
             pairs = [pair for each in dropped for pair in links[each].items()]
             replace_results(module, {new[value]: new[by] for value, by in pairs})

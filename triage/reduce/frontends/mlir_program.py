@@ -23,7 +23,7 @@ from triage.mlir.tree import (
     symbols,
 )
 from triage.model.case import InputKind
-from triage.reduce.program import Candidate, Entry, Program
+from triage.reduce.program import Entry, ReducedCase, Reducible
 
 Copies = dict[Any, Any]
 # Types that the arguments and results of an exported function can have in every
@@ -63,7 +63,7 @@ class Checker:
         return valid
 
 
-class MlirProgram(Program):
+class MlirProgram(Reducible):
     """A module in its generic form. `module` is shared: passes build new ones and never
     change it.
     """
@@ -163,20 +163,22 @@ def name_arguments(module: Module, before: Module | None = None) -> None:
             value.origin = origins.get(name) if before else name
 
 
-def program_of(candidate: Candidate) -> MlirProgram:
+def mlir_program_of(candidate: ReducedCase) -> MlirProgram:
     """Return the program of a candidate that is MLIR."""
     assert isinstance(candidate.program, MlirProgram)
     return candidate.program
 
 
-def module_of(candidate: Candidate) -> Module:
+def module_of(candidate: ReducedCase) -> Module:
     """Return the module of a candidate that is MLIR."""
-    return program_of(candidate).module
+    return mlir_program_of(candidate).module
 
 
-def with_module(candidate: Candidate, module: Module) -> Candidate:
+def with_module(candidate: ReducedCase, module: Module) -> ReducedCase:
     """Return the candidate with another module."""
-    return candidate.with_program(MlirProgram(module, program_of(candidate).checker))
+    return candidate.with_program(
+        MlirProgram(module, mlir_program_of(candidate).checker)
+    )
 
 
 def copied(module: Module) -> tuple[Module, Copies]:
@@ -217,8 +219,8 @@ def _copy(operation: Operation, new: Copies) -> Operation:
 
 
 def changed(
-    candidate: Candidate, change: Callable[[Module, Copies], None]
-) -> Candidate:
+    candidate: ReducedCase, change: Callable[[Module, Copies], None]
+) -> ReducedCase:
     """Return the candidate with a change of a copy of its module. change: see
     `copied`.
     """
@@ -258,11 +260,11 @@ def _follows_its_users(operation: Operation) -> bool:
 
 
 def cut(
-    candidate: Candidate,
+    candidate: ReducedCase,
     function: Operation,
     kept: Collection[Operation],
     returned: Sequence[Value] | None = None,
-) -> Candidate | None:
+) -> ReducedCase | None:
     """Return the program with only `kept` of `function`, the constants they need and
     the symbols they refer to.
 

@@ -23,14 +23,14 @@ from triage.reduce.frontends.python_program import (
     open_program,
     parameter_names,
     parameters,
-    program_of,
+    python_program_of,
     readers,
     statements,
     unbound_names,
     with_edits,
 )
-from triage.reduce.problem import Form, Pass, Problem
-from triage.reduce.program import Candidate
+from triage.reduce.problem import Form, Pass, ReductionProblem
+from triage.reduce.program import ReducedCase
 from triage.reduce.settings import drop_flags, drop_options
 
 _DEEPEST = 8  # levels of nested statements
@@ -68,20 +68,20 @@ def _open(path: Path) -> Iterator[PythonProgram]:
     yield open_program(path)
 
 
-def drop_statements(problem: Problem) -> None:
+def drop_statements(problem: ReductionProblem) -> None:
     """Drop statements, the outermost first, halves of a level before single ones, with
     the statements that need them.
     """
     for depth in range(_DEEPEST):
         start = problem.current
         kernel = kernel_function(start)
-        level = list(children(program_of(start).tree))
+        level = list(children(python_program_of(start).tree))
         for _ in range(depth):
             level = [inner for statement in level for inner in children(statement)]
 
         def without(
-            dropped: Sequence[ast.stmt], start: Candidate = start
-        ) -> Candidate | None:
+            dropped: Sequence[ast.stmt], start: ReducedCase = start
+        ) -> ReducedCase | None:
             return _without_statements(start, dropped)
 
         items = [statement for statement in level if statement is not kernel]
@@ -89,14 +89,14 @@ def drop_statements(problem: Problem) -> None:
 
 
 def _without_statements(
-    candidate: Candidate, dropped: Sequence[ast.stmt]
-) -> Candidate | None:
+    candidate: ReducedCase, dropped: Sequence[ast.stmt]
+) -> ReducedCase | None:
     """Drop statements and those that need them, unless that drops the kernel."""
     smaller = with_edits(candidate, dict.fromkeys(dropped))
     while True:
-        program = program_of(smaller)
+        program = python_program_of(smaller)
         unbound = unbound_names(program.content) - program.unbound
-        broken = readers(program.tree, unbound) if unbound else set()
+        broken = readers(program.tree, unbound)
         if not broken:
             break
         smaller = with_edits(smaller, dict.fromkeys(broken))
@@ -105,22 +105,22 @@ def _without_statements(
     return smaller
 
 
-def _changing(changes: Callable[[Candidate], Iterator[Edits]]) -> Pass:
+def _changing(changes: Callable[[ReducedCase], Iterator[Edits]]) -> Pass:
     """Make a pass that makes one of several edits after another."""
 
     @wraps(changes)
-    def run(problem: Problem) -> None:
+    def run(problem: ReductionProblem) -> None:
         problem.change(lambda start: (with_edits(start, one) for one in changes(start)))
 
     return run
 
 
 @_changing
-def open_blocks(candidate: Candidate) -> Iterator[Edits]:
+def open_blocks(candidate: ReducedCase) -> Iterator[Edits]:
     """Replace a loop, branch or `with` by its body; a loop's variable gets its first
     value, and `x += y` becomes `x = y`.
     """
-    for statement in statements(program_of(candidate).tree):
+    for statement in statements(python_program_of(candidate).tree):
         match statement:
             case ast.For(target=target, iter=source, body=body):
                 first = ast.Assign([target], _first_value_of(source), lineno=0)
@@ -154,11 +154,11 @@ def _first_value_of(source: ast.expr) -> ast.expr:
 
 
 @_changing
-def inline_names(candidate: Candidate) -> Iterator[Edits]:
+def inline_names(candidate: ReducedCase) -> Iterator[Edits]:
     """Replace a name that is bound once by its constant or name, or by the first result
     of the same function.
     """
-    for function in program_of(candidate).tree.body:
+    for function in python_program_of(candidate).tree.body:
         if not isinstance(function, ast.FunctionDef):
             continue
         bound = Counter(parameter_names(function))
@@ -194,11 +194,11 @@ def _reads_of(function: ast.AST, name: str, value: ast.expr) -> Edits:
 
 
 @_changing
-def open_calls(candidate: Candidate) -> Iterator[Edits]:
+def open_calls(candidate: ReducedCase) -> Iterator[Edits]:
     """Replace all calls of a function by its body, where that makes the program
     smaller.
     """
-    tree = program_of(candidate).tree
+    tree = python_program_of(candidate).tree
     for callee in tree.body:
         if not isinstance(callee, ast.FunctionDef):
             continue
@@ -233,11 +233,11 @@ def _opened_call(
 
 
 @_changing
-def take_parts(candidate: Candidate) -> Iterator[Edits]:
+def take_parts(candidate: ReducedCase) -> Iterator[Edits]:
     """Replace an expression by a part of it, the largest first: no types, tuples,
     strings or modules.
     """
-    tree = program_of(candidate).tree
+    tree = python_program_of(candidate).tree
     modules = {
         alias.asname or alias.name.partition(".")[0]
         for statement in tree.body
@@ -267,14 +267,14 @@ def _dropping_parameters(
     """
 
     @wraps(values_of)
-    def run(problem: Problem) -> None:
+    def run(problem: ReductionProblem) -> None:
         start = problem.current
         function, kernel = kernel_function(start), kernel_of(start.case)
         if function is None or kernel is None:
             return
         values = values_of(function, kernel)
 
-        def without(dropped: Sequence[str]) -> Candidate:
+        def without(dropped: Sequence[str]) -> ReducedCase:
             # Without defaults, because a specialised kernel gets a value for each
             # parameter.
             left = [each for each in parameters(function) if each.arg not in dropped]
@@ -333,12 +333,12 @@ def inline_constexprs(
     }
 
 
-def shrink_constexprs(problem: Problem) -> None:
+def shrink_constexprs(problem: ReductionProblem) -> None:
     """Halve constexprs as often as possible: all, those with the same value, then
     single ones.
     """
 
-    def changes(candidate: Candidate) -> Iterator[Candidate]:
+    def changes(candidate: ReducedCase) -> Iterator[ReducedCase]:
         kernel = kernel_of(candidate.case)
         if kernel is None:
             return
@@ -363,10 +363,10 @@ def shrink_constexprs(problem: Problem) -> None:
 
 
 @_changing
-def shrink_numbers(candidate: Candidate) -> Iterator[Edits]:
+def shrink_numbers(candidate: ReducedCase) -> Iterator[Edits]:
     """Halve the integers of the program, equal ones together."""
     constants: dict[int, list[ast.AST]] = {}
-    for node in ast.walk(program_of(candidate).tree):
+    for node in ast.walk(python_program_of(candidate).tree):
         match node:
             case ast.Constant(value=int(value)) if value >= _LARGE:
                 constants.setdefault(value, []).append(node)

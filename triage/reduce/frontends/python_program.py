@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from triage.compilers.base import kernel_of
 from triage.model.case import Case, InputKind
-from triage.reduce.program import Candidate, Program, UnreadableError
+from triage.reduce.program import ReducedCase, Reducible, UnreadableError
 
 Node = TypeVar("Node", bound=ast.AST)
 # Replaces a node by another node, by several statements or, in a list, by nothing.
@@ -26,7 +26,7 @@ _DEEPEST_TREE = 150
 _ALWAYS = frozenset(dir(builtins)) | {"__class__", "__file__", "__path__"}
 
 
-class PythonProgram(Program):
+class PythonProgram(Reducible):
     """A syntax tree without comments and formatting. It is shared: passes build new
     ones and never change it.
     """
@@ -66,7 +66,9 @@ class PythonProgram(Program):
             parse_program(self.content)
         except UnreadableError:
             return None
-        return None if unbound_names(self.content) - self.unbound else self.content
+        if unbound_names(self.content) - self.unbound:
+            return None
+        return self.content
 
 
 def open_program(path: Path) -> PythonProgram:
@@ -141,25 +143,27 @@ def readers(tree: ast.AST, names: Set[str]) -> set[ast.stmt]:
     }
 
 
-def with_tree(candidate: Candidate, tree: ast.Module) -> Candidate:
+def with_tree(candidate: ReducedCase, tree: ast.Module) -> ReducedCase:
     """Return the candidate with another tree."""
-    return candidate.with_program(PythonProgram(tree, program_of(candidate).unbound))
+    return candidate.with_program(
+        PythonProgram(tree, python_program_of(candidate).unbound)
+    )
 
 
-def program_of(candidate: Candidate) -> PythonProgram:
+def python_program_of(candidate: ReducedCase) -> PythonProgram:
     """Return the program of a candidate that is Python."""
     assert isinstance(candidate.program, PythonProgram)
     return candidate.program
 
 
-def with_edits(candidate: Candidate, edits: Edits) -> Candidate:
+def with_edits(candidate: ReducedCase, edits: Edits) -> ReducedCase:
     """Return the candidate with edits."""
-    return with_tree(candidate, edit_tree(program_of(candidate).tree, edits))
+    return with_tree(candidate, edit_tree(python_program_of(candidate).tree, edits))
 
 
-def kernel_function(candidate: Candidate) -> ast.FunctionDef | None:
+def kernel_function(candidate: ReducedCase) -> ast.FunctionDef | None:
     """Return the function that is compiled; None if the candidate is not a kernel."""
-    return kernel_in(program_of(candidate).tree, candidate.case)
+    return kernel_in(python_program_of(candidate).tree, candidate.case)
 
 
 def kernel_in(tree: ast.Module, case: Case) -> ast.FunctionDef | None:
@@ -170,17 +174,14 @@ def kernel_in(tree: ast.Module, case: Case) -> ast.FunctionDef | None:
     if kernel is None:
         return None
     arguments = {*kernel.signature, *kernel.constexprs}
-    fitting = [
-        each
-        for each in tree.body
-        if isinstance(each, ast.FunctionDef)
-        and (
-            each.name == kernel.name
-            if kernel.name
-            else set(parameter_names(each)) == arguments
-        )
-    ]
-    return fitting[0] if len(fitting) == 1 else None
+    fitting = [each for each in tree.body if isinstance(each, ast.FunctionDef)]
+    if kernel.name:
+        fitting = [each for each in fitting if each.name == kernel.name]
+    else:
+        fitting = [each for each in fitting if set(parameter_names(each)) == arguments]
+    if len(fitting) == 1:
+        return fitting[0]
+    return None
 
 
 def parameters(function: ast.FunctionDef) -> list[ast.arg]:

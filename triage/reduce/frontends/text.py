@@ -13,8 +13,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from triage.model.case import InputKind
-from triage.reduce.problem import Form, Pass, Problem
-from triage.reduce.program import Candidate, Program
+from triage.reduce.problem import Form, Pass, ReductionProblem
+from triage.reduce.program import ReducedCase, Reducible
 from triage.reduce.settings import drop_flags, drop_options, fewer_devices
 
 _DEEPEST = 6  # levels of indentation; deeper lines are dropped one by one
@@ -26,7 +26,7 @@ _TOKEN = re.compile(
 )
 
 
-class TextProgram(Program):
+class TextProgram(Reducible):
     """The lines of a file that are not empty."""
 
     unit = "line"
@@ -48,7 +48,7 @@ class TextProgram(Program):
 def text_form(kind: InputKind, suffix: str, why: str = "") -> Form:
     """Return the form of any text file. why: the reason why no other form reads it."""
 
-    def read(path: Path) -> Sequence[Program]:
+    def read(path: Path) -> Sequence[Reducible]:
         text = path.read_bytes().decode("utf-8", "surrogateescape")
         lines = [line.rstrip() for line in text.splitlines()]
         return [TextProgram(lines, kind, suffix)]
@@ -64,7 +64,7 @@ def text_form(kind: InputKind, suffix: str, why: str = "") -> Form:
     return Form(read, passes, (fewer_devices, drop_flags, drop_options), notes=(note,))
 
 
-def drop_blocks(problem: Problem) -> None:
+def drop_blocks(problem: ReductionProblem) -> None:
     """Drop whole blocks, the outermost first."""
     for depth in range(_DEEPEST):
         ranges = blocks(_lines(problem.current), depth)
@@ -72,16 +72,16 @@ def drop_blocks(problem: Problem) -> None:
             _drop_ranges(problem, ranges)
 
 
-def drop_lines(problem: Problem) -> None:
+def drop_lines(problem: ReductionProblem) -> None:
     """Drop lines, halves of the text before single ones."""
     count = len(_lines(problem.current))
     _drop_ranges(problem, [range(index, index + 1) for index in range(count)])
 
 
-def _drop_ranges(problem: Problem, ranges: Sequence[range]) -> None:
+def _drop_ranges(problem: ReductionProblem, ranges: Sequence[range]) -> None:
     start = problem.current
 
-    def without(dropped: Sequence[range]) -> Candidate:
+    def without(dropped: Sequence[range]) -> ReducedCase:
         gone = {index for lines in dropped for index in lines}
         lines = enumerate(_lines(start))
         return _with_lines(start, [line for index, line in lines if index not in gone])
@@ -89,10 +89,10 @@ def _drop_ranges(problem: Problem, ranges: Sequence[range]) -> None:
     problem.delete(ranges, without, whole=False)
 
 
-def drop_items(problem: Problem) -> None:
+def drop_items(problem: ReductionProblem) -> None:
     """Drop brackets with what they hold, items between commas, and brackets alone."""
 
-    def changes(candidate: Candidate) -> Iterator[Candidate]:
+    def changes(candidate: ReducedCase) -> Iterator[ReducedCase]:
         tokens = _tokens(candidate)
         for span in _spans([text.strip() for _, text in tokens]):
             yield _without(candidate, tokens, span)
@@ -102,7 +102,7 @@ def drop_items(problem: Problem) -> None:
     problem.change(changes)
 
 
-def drop_tokens(problem: Problem) -> None:
+def drop_tokens(problem: ReductionProblem) -> None:
     """Drop tokens, halves of the text before single ones."""
     start, tokens = problem.current, _tokens(problem.current)
     problem.delete(
@@ -112,7 +112,7 @@ def drop_tokens(problem: Problem) -> None:
     )
 
 
-def _tokens(candidate: Candidate) -> list[tuple[int, str]]:
+def _tokens(candidate: ReducedCase) -> list[tuple[int, str]]:
     """Return the tokens of all lines, each with the number of its line."""
     return [
         (number, text)
@@ -154,8 +154,8 @@ def _items(edges: Sequence[int], end: int) -> Iterator[range]:
 
 
 def _without(
-    candidate: Candidate, tokens: Sequence[tuple[int, str]], dropped: Sequence[int]
-) -> Candidate:
+    candidate: ReducedCase, tokens: Sequence[tuple[int, str]], dropped: Sequence[int]
+) -> ReducedCase:
     lines = [""] * len(_lines(candidate))
     absent = set(dropped)
     for index, (number, text) in enumerate(tokens):
@@ -187,11 +187,11 @@ def blocks(lines: Sequence[str], depth: int) -> list[range]:
     return ranges
 
 
-def _with_lines(candidate: Candidate, lines: Sequence[str]) -> Candidate:
+def _with_lines(candidate: ReducedCase, lines: Sequence[str]) -> ReducedCase:
     program = candidate.program
     return candidate.with_program(TextProgram(lines, program.kind, program.suffix))
 
 
-def _lines(candidate: Candidate) -> tuple[str, ...]:
+def _lines(candidate: ReducedCase) -> tuple[str, ...]:
     assert isinstance(candidate.program, TextProgram)
     return candidate.program.lines
