@@ -46,7 +46,7 @@ def marked(tmp_path: Path) -> list[int]:
     [
         (signal.SIGINT, ["run"], ""),
         pytest.param(signal.SIGINT, ["lint"], "", marks=pytest.mark.slow),
-        (signal.SIGTERM, ["reduce", "--toolchain", "installed"], " --resume"),
+        (signal.SIGTERM, ["reduce", "--toolchain", "installed"], ""),
     ],
 )
 def test_an_interruption_leaves_no_child_and_prints_how_to_resume(

@@ -26,8 +26,8 @@ CASES = {
 }
 RUN = (("run", "cases", "-t", "1.0.0", "-t", "1.1.0", "-t", "1.2.0"),)
 REDUCE = (
-    ("reduce", "cases/breaks.yaml", "-t", "1.1.0", "--good", "1.0.0", "--resume"),
-    ("reduce", "cases/later.yaml", "-t", "1.2.0", "--good", "1.0.0", "--resume"),
+    ("reduce", "cases/breaks.yaml", "-t", "1.1.0", "--good", "1.0.0"),
+    ("reduce", "cases/later.yaml", "-t", "1.2.0", "--good", "1.0.0"),
 )
 INVESTIGATE = tuple(
     (*("nightly", "cases", "-t", version, "-b", "1.0.0"), "--investigate", "--out", out)

@@ -65,13 +65,11 @@ PASS = '''
 
 from __future__ import annotations
 
-from triage.reduce.interestingness import InterestingnessTest
-from triage.reduce.program import ReducedCase
+from triage.reduce.problem import ReductionProblem
 
 
-def drop_last_line(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
-    """Return the candidate unchanged."""
-    return candidate
+def drop_last_line(problem: ReductionProblem) -> None:
+    """Do nothing."""
 '''
 
 
@@ -176,8 +174,8 @@ def test_a_reduction_pass_is_a_module_and_one_line(
     (frontends / "last_line.py").write_text(PASS.lstrip())
     add_line(
         frontends / "text.py",
-        "            drop_lines,",
-        "            drop_last_line,",
+        "        drop_lines,",
+        "        drop_last_line,",
     )
     add_line(
         frontends / "text.py",
@@ -186,8 +184,8 @@ def test_a_reduction_pass_is_a_module_and_one_line(
     )
     code = (
         "from triage.model.case import InputKind\n"
-        "from triage.reduce.frontends.text import text_frontend\n"
-        "print([step.__name__ for step in text_frontend(InputKind.OTHER, 'txt').passes])"
+        "from triage.reduce.frontends.text import text_form\n"
+        "print([step.__name__ for step in text_form(InputKind.OTHER, 'txt').passes])"
     )
     done = run(package, tmp_path, "-c", code)
     assert done.returncode == 0, done.stderr

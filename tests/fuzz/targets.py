@@ -17,14 +17,11 @@ from functools import cache
 from pathlib import Path
 from unittest import mock
 
-import onnx
 import requests
-from onnx import TensorProto, helper
 from urllib3.response import HTTPResponse
 
 from tests.classify import samples
 from tests.mlir.printed_ir import WORDS
-from tests.reduce.made import CASE
 from triage.classify import packaged_rules, scan
 from triage.classify.rules_file import check_rules
 from triage.cli.interactive_bisect import read_journal
@@ -37,8 +34,6 @@ from triage.mlir.result_operator import operator_in
 from triage.model.address import Address
 from triage.model.execution import Captured, Ending, Execution
 from triage.recipes.loader import load_recipes
-from triage.reduce.frontends.onnx import ONNX, OnnxProgram, cut_model
-from triage.reduce.program import ReducedCase
 from triage.toolchains.home import Home, Workspace
 from triage.toolchains.index import Index
 from triage.toolchains.sources.project import load_project
@@ -110,15 +105,6 @@ def mlir(data: bytes, folder: Path) -> None:
     assert print_module(parse_module(text)) == text
 
 
-def onnx_model(data: bytes, folder: Path) -> None:
-    for document in ONNX.open(_file(data, folder, "model.onnx")):
-        assert isinstance(document, OnnxProgram)
-        if document.content_if_valid() is not None:
-            cut_model(
-                ReducedCase(document, CASE), range(len(document.model.graph.node) // 2)
-            )
-
-
 def evidence(data: bytes, folder: Path) -> None:
     """What is read as a record of this machine can be kept and found."""
     with closing(ResultCache(folder / "evidence.db")) as store:
@@ -186,25 +172,6 @@ def _modules() -> list[bytes]:
         dump.encode(),
         f"#map = affine_map<(d0) -> (d0)>\n{nested}".encode(),
     ]
-
-
-def _models() -> list[bytes]:
-    value = helper.make_tensor_value_info
-    nodes = [
-        helper.make_node("Add", ["x", "w"], ["y"]),
-        helper.make_node("Relu", ["y"], ["z"]),
-    ]
-    weights = [helper.make_tensor("w", TensorProto.FLOAT, [2], [1.0, 2.0])]
-    ends = (
-        [value("x", TensorProto.FLOAT, ["n", 2])],
-        [value("z", TensorProto.FLOAT, ["n", 2])],
-    )
-    model = helper.make_model(
-        helper.make_graph(nodes, "g", *ends, weights),
-        opset_imports=[helper.make_opsetid("", 17)],
-    )
-    assert isinstance(model, onnx.ModelProto)
-    return [model.SerializeToString()]
 
 
 def _records() -> list[bytes]:
@@ -294,7 +261,6 @@ TARGETS: Mapping[str, Target] = {
     "texts": Target(_texts, text),
     "mlir": Target(_modules, mlir),
     "programs": Target(lambda: _files("recipes/models/*.mlir"), program),
-    "onnx": Target(_models, onnx_model),
     "evidence": Target(_records, evidence),
     "journals": Target(_journals, journal),
     "http": Target(_answers, http),

@@ -13,7 +13,7 @@ from triage.compilers.iree.lint import IreeLinter
 from triage.mlir import rewrite
 from triage.mlir.generic_form import UnparsableError, parse_module, print_module
 from triage.mlir.ir_reader import DumpReader
-from triage.reduce.frontends.mlir_program import MlirProgram, copy_module
+from triage.reduce.frontends.mlir_program import MlirProgram, copied
 
 DEEP = 100_000
 TEXTS = [
@@ -47,7 +47,7 @@ def read(text: str) -> None:
     dump = DumpReader(WORDS, lambda _: None)
     dump.feed(b"// -----// IR Dump After CSE (cse) //----- //\n" + text.encode())
     module = parse_module(text)
-    copy, _ = copy_module(module)
+    copy, _ = copied(module)
     document = MlirProgram(copy, None)
     assert document.text == print_module(module)
     assert document.operation_at(3)

@@ -4,7 +4,7 @@ without a compiler.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import threading
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -23,7 +23,6 @@ from triage.model.outcome import (
     Probe,
 )
 from triage.model.revision import Revision
-from triage.reduce.interestingness import InterestingnessTest
 from triage.reduce.program import ReducedCase
 from triage.reduce.reproducer import Reproducer
 from triage.reduce.result import Reduction, SizeChange
@@ -154,23 +153,23 @@ def with_probes(made: Reproducer, tried: tuple[Probe, ...], bad: Probe) -> Repro
     return replace(made, reduction=reduction, bad=bad)
 
 
-class LuckyTest(InterestingnessTest):
-    """A test for drafts that are valid and have some luck, the same each time for the
-    same program and case.
+class LuckyTest:
+    """A test for drafts that have some luck, the same each time for the same program
+    and case.
     """
 
-    def __init__(self, luck: int, share: int) -> None:
-        self.luck, self.share = luck, share
-        self.asked = 0
+    def __init__(self, luck: int, share: int, needed: bytes = b"") -> None:
+        self.luck, self.share, self.needed = luck, share, needed
 
-    def first(self, candidates: Iterable[ReducedCase]) -> ReducedCase | None:
-        for one in candidates:
-            self.asked += 1
-            content = one.program.content_if_valid()
-            words = repr((content, one.case.spec, self.luck)).encode()
-            if content is not None and sha256(words).digest()[0] < self.share:
-                return one
-        return None
+    def ready(self, candidate: ReducedCase) -> ReducedCase:
+        return candidate
 
-    def is_valid_change(self, candidate: ReducedCase) -> bool:
-        return candidate.program.content_if_valid() is not None
+    def is_interesting(self, candidate: ReducedCase, stop: threading.Event) -> bool:
+        content = candidate.program.canonical
+        assert content is not None
+        words = repr((content, candidate.case.spec, self.luck)).encode()
+        is_lucky = sha256(words).digest()[0] < self.share
+        return is_lucky and self.needed in candidate.program.content
+
+    def is_confirmed(self, candidate: ReducedCase) -> bool:
+        return True

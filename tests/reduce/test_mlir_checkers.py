@@ -1,4 +1,4 @@
-"""Which toolchains check smaller programs."""
+"""Which toolchains check smaller programs, and which dimensions shrink together."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.reduce.made import LuckyTest
 from tests.reduce.test_run_values import PROGRAM
+from tests.reduce.test_search import CASE
 from triage.execution.mlir_tools import Reader
-from triage.reduce.frontends.mlir import mlir_frontend
-from triage.reduce.frontends.mlir_program import Checker
+from triage.mlir import parse_module
+from triage.reduce.frontends.mlir import mlir_form, shrink_dimensions
+from triage.reduce.frontends.mlir_program import Checker, MlirProgram
+from triage.reduce.problem import ReductionProblem
+from triage.reduce.program import ReducedCase
 
 
 class FakeReader(Reader):
@@ -34,11 +39,11 @@ def test_a_release_that_refuses_the_original_checks_nothing(
 ) -> None:
     (tmp_path / "input.mlir").write_text(PROGRAM)
     checker = Checker(FakeReader(), FakeReader(refused))
-    frontend = mlir_frontend(checker)
-    [program] = frontend.open(tmp_path / "input.mlir")
-    assert program.content_if_valid() is not None
+    form = mlir_form(checker)
+    [program] = form.open(tmp_path / "input.mlir")
+    assert program.canonical is not None
     assert (checker.newest is not None) == checks
-    assert len(frontend.notes) == notes
+    assert len(form.notes) == notes
 
 
 def test_a_release_that_reads_the_original_checks_smaller_programs(
@@ -47,6 +52,27 @@ def test_a_release_that_reads_the_original_checks_smaller_programs(
     (tmp_path / "input.mlir").write_text(PROGRAM)
     newest = FakeReader()
     checker = Checker(FakeReader(), newest)
-    [program] = mlir_frontend(checker).open(tmp_path / "input.mlir")
+    [program] = mlir_form(checker).open(tmp_path / "input.mlir")
     newest.refused = "arith.mulf"
-    assert program.content_if_valid() is None
+    assert program.canonical is None
+
+
+SLICE = """"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<64x96xf32>) -> tensor<32xf32>, sym_name = "f"}> ({
+  ^bb0(%a: tensor<64x96xf32>):
+    %0 = "tensor.extract_slice"(%a) <{static_offsets = array<i64: 32, 0>, static_sizes = array<i64: 32, 1>}> : (tensor<64x96xf32>) -> tensor<32xf32>
+    "func.return"(%0) : (tensor<32xf32>) -> ()
+  }) : () -> ()
+}) : () -> ()
+"""
+
+
+def test_offsets_and_sizes_of_slices_shrink_with_the_types() -> None:
+    program = MlirProgram(parse_module(SLICE), Checker(FakeReader("array<i64: 1,")))
+    problem = ReductionProblem(ReducedCase(program, CASE), LuckyTest(0, share=256))
+    shrink_dimensions(problem)
+    text = problem.current.program.content.decode()
+    assert "static_offsets = array<i64: 2, 0>" in text
+    assert "static_sizes = array<i64: 2, 1>" in text
+    assert "(tensor<4x1xf32>) -> tensor<2xf32>" in text
+    assert "-> (tensor<2xf32>)" in text

@@ -14,8 +14,9 @@ from tests.reduce.made import LuckyTest
 from tests.reduce.test_search import CASE
 from triage.execution.mlir_tools import Reader
 from triage.mlir import parse_module
-from triage.reduce.frontends.mlir import mlir_frontend
+from triage.reduce.frontends.mlir import mlir_form
 from triage.reduce.frontends.mlir_program import Checker, MlirProgram
+from triage.reduce.problem import ReductionProblem
 from triage.reduce.program import ReducedCase
 
 pytestmark = pytest.mark.real
@@ -45,10 +46,11 @@ def test_every_pass_returns_a_valid_module_that_is_not_larger(
     line: int | None,
 ) -> None:
     reader = readers(OLD)
-    test, frontend = LuckyTest(luck, share=110), mlir_frontend(Checker(reader))
-    draft = ReducedCase(document(reader, text), CASE)
-    for step in (frontend.approach(line), *frontend.passes, *frontend.final_passes):
-        made = step(draft, test)
-        assert made.program.content_if_valid() is not None, step
-        assert made.program.size <= draft.program.size, step
-        draft = made
+    form = mlir_form(Checker(reader))
+    start = ReducedCase(document(reader, text), CASE)
+    problem = ReductionProblem(start, LuckyTest(luck, share=110))
+    for step in (form.approach(line), *form.passes, *form.final_passes):
+        before = problem.current.program.size
+        step(problem)
+        assert problem.current.program.canonical is not None, step
+        assert problem.current.program.size <= before, step

@@ -17,7 +17,7 @@ from triage.model.outcome import Failed, Failure, Measured, Outcome, Passed, Pro
 from triage.model.revision import Revision, Toolchain
 from triage.reduce.baseline import Baseline
 from triage.reduce.frontends.text import TextProgram
-from triage.reduce.interestingness import Oracle
+from triage.reduce.interestingness import CompileTest
 from triage.reduce.program import ReducedCase
 
 FAILURES = {
@@ -65,11 +65,12 @@ def draft(lines: list[str]) -> ReducedCase:
     return ReducedCase(LinesProgram(lines, InputKind.OTHER, "other"), CASE)
 
 
-def oracle(folder: Path, failure: Failure = WANTED) -> Oracle:
+def oracle(folder: Path, failure: Failure = WANTED) -> CompileTest:
     bad = Toolchain("iree", Revision("1"), "id", folder, folder, None)  # type: ignore[arg-type]
     drafts = folder / "drafts"
     drafts.mkdir(parents=True)
     start = Baseline(
+        CASE,
         failure,
         same_signature(failure),
         Naming.NEVER,
@@ -78,7 +79,7 @@ def oracle(folder: Path, failure: Failure = WANTED) -> Oracle:
         probes=(),
     )
     prober: Any = FakeProber(failure)
-    return Oracle(prober, drafts, bad, None, start)
+    return CompileTest(prober, drafts, bad, None, start)
 
 
 @pytest.mark.parametrize("failure", [LIMIT, NAMED_LIMIT])
@@ -87,26 +88,26 @@ def test_a_failure_without_details_keeps_the_operation_that_fails(
 ) -> None:
     asked, never = oracle(tmp_path, failure=failure), threading.Event()
     before = draft(["limit 2", "linalg.generic gather", "linalg.generic"])
-    assert asked.fails(
+    assert asked.is_interesting(
         draft(["limit 3", "linalg.generic gather", "linalg.generic"]), never
     )
     asked.begin_with(before)
-    assert asked.fails(before, never)
-    assert asked.fails(
+    assert asked.is_interesting(before, never)
+    assert asked.is_interesting(
         draft(["limit 3", "linalg.fill", "linalg.generic gather"]), never
     )
-    assert not asked.fails(
+    assert not asked.is_interesting(
         draft(["limit 3", "linalg.generic gather", "linalg.generic"]), never
     )
-    assert not asked.fails(draft(["limit 2", "linalg.generic"]), never)
+    assert not asked.is_interesting(draft(["limit 2", "linalg.generic"]), never)
 
 
 def test_only_the_same_failure_counts(tmp_path: Path) -> None:
     asked = oracle(tmp_path)
     never = threading.Event()
-    assert asked.fails(draft(["wanted"]), never)
-    assert not asked.fails(draft(["good"]), never)
-    assert not asked.fails(draft(["other 1"]), never)
-    assert not asked.fails(draft(["other 2"]), never)
+    assert asked.is_interesting(draft(["wanted"]), never)
+    assert not asked.is_interesting(draft(["good"]), never)
+    assert not asked.is_interesting(draft(["other 1"]), never)
+    assert not asked.is_interesting(draft(["other 2"]), never)
     assert (asked.calls, asked.seconds) == (4, 4.0)
     assert not list((tmp_path / "drafts").iterdir())

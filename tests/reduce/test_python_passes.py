@@ -5,7 +5,6 @@ is.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -21,8 +20,7 @@ from triage.model.case import Case
 from triage.reduce.frontends.python import (
     drop_statements,
     open_calls,
-    python_frontend,
-    take_parts,
+    python_form,
 )
 from triage.reduce.frontends.python_program import (
     PythonProgram,
@@ -30,22 +28,10 @@ from triage.reduce.frontends.python_program import (
     open_program,
     parameter_names,
     parse_program,
-    undefined_reads,
+    unbound_names,
 )
+from triage.reduce.problem import ReductionProblem
 from triage.reduce.program import ReducedCase, UnreadableError
-
-
-class NeedsTest(LuckyTest):
-    """A test for valid programs that have some text."""
-
-    def __init__(self, needed: bytes) -> None:
-        super().__init__(0, 256)
-        self.needed = needed
-
-    def first(self, candidates: Iterable[ReducedCase]) -> ReducedCase | None:
-        fitting = (each for each in candidates if self.needed in each.program.content)
-        return super().first(fitting)
-
 
 KERNELS = [
     case
@@ -56,15 +42,16 @@ KERNELS = [
 
 
 def run_all(case: Case, document: PythonProgram, luck: int) -> ReducedCase:
-    test, frontend = LuckyTest(luck, share=90), python_frontend(case)
-    made = ReducedCase(document, case)
-    for step in (*frontend.passes, *frontend.final_passes):
-        before, made = made, step(made, test)
-        assert made.program.content_if_valid() is not None, step
+    form = python_form(case)
+    problem = ReductionProblem(ReducedCase(document, case), LuckyTest(luck, share=90))
+    for step in (*form.passes, *form.final_passes):
+        before = problem.current.program.size
+        step(problem)
+        assert problem.current.program.canonical is not None, step
         # An opened loop's variable gets its first value, which is one statement for
         # another.
-        assert made.program.size <= before.program.size, step
-    return made
+        assert problem.current.program.size <= before, step
+    return problem.current
 
 
 @settings(max_examples=5, deadline=None)
@@ -92,52 +79,37 @@ def test_every_pass_keeps_kernel_and_specialisation_consistent(
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "names"),
     [
-        ("def f():\n    return g()\ndef g():\n    pass\n", []),
-        ("def f():\n    print(x)\n", ["print(x)"]),
-        ("def f():\n    x = 1\nprint(x)\n", ["print(x)"]),
-        ("x = [y for y in range(3)]\nz = lambda a: a + x\nprint(b := 2, b)\n", []),
-        ("for i in n:\n    print(i)\n", ["for i in n:\n    print(i)"]),
-        ("from os import *\nprint(path)\n", []),
+        ("def f():\n    return g()\ndef g():\n    pass\n", ""),
+        ("def f():\n    print(x)\n", "x"),
+        ("def f():\n    x = 1\nprint(x)\n", "x"),
+        ("x = [y for y in range(3)]\nz = lambda a: a + x\nprint(b := 2, b)\n", ""),
+        ("for i in n:\n    print(i)\n", "n"),
+        ("from os import *\nprint(path)\n", ""),
         (
             "def f(a):\n    def g():\n        return a + h\n    h = 1\n    return g\n",
-            [],
+            "",
         ),
-        ("match 3:\n    case int() as n:\n        print(n)\n", []),
-        ("try:\n    pass\nexcept ValueError as error:\n    print(error)\n", []),
-        ("del u\n", ["del u"]),
+        ("match 3:\n    case int() as n:\n        print(n)\n", ""),
+        ("try:\n    pass\nexcept ValueError as error:\n    print(error)\n", ""),
     ],
 )
-def test_reads_of_undefined_names_are_found(text: str, found: list[str]) -> None:
-    assert [ast.unparse(one) for one in undefined_reads(ast.parse(text))] == found
+def test_names_that_nothing_binds_are_found(text: str, names: str) -> None:
+    assert " ".join(unbound_names(text.encode())) == names
 
 
 def test_calls_of_a_helper_are_opened() -> None:
     tree = parse_program(
         b"def add(a, b):\n    c = a + b\n    return c * 2\n\n\ndef f(x):\n    print(add(x, b=1))\n"
     )
-    opened = open_calls(ReducedCase(PythonProgram(tree), CASE), LuckyTest(0, share=256))
-    assert opened.program.content == b"def f(x):\n    c = x + 1\n    print(c * 2)\n"
-
-
-def test_a_pass_writes_no_more_programs_than_it_tests(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The program is one statement, which each program that is written unparses."""
-    body = "".join(f"    x{i} = (a + {i}) * (b - {i})\n" for i in range(10))
-    tree = parse_program(f"def f(a, b):\n{body}    return x0\n".encode())
-    written = []
-    unparse = ast.unparse
-
-    def count(node: ast.AST) -> str:
-        written.append(node)
-        return unparse(node)
-
-    monkeypatch.setattr(ast, "unparse", count)
-    test = LuckyTest(7, share=20)
-    take_parts(ReducedCase(PythonProgram(tree), CASE), test)
-    assert 50 < len(written) <= test.asked + 1
+    start = ReducedCase(PythonProgram(tree), CASE)
+    problem = ReductionProblem(start, LuckyTest(0, share=256))
+    open_calls(problem)
+    assert (
+        problem.current.program.content
+        == b"def f(x):\n    c = x + 1\n    print(c * 2)\n"
+    )
 
 
 def test_code_that_python_rejects_is_invalid() -> None:
@@ -148,7 +120,7 @@ def test_code_that_python_rejects_is_invalid() -> None:
     ):
         with pytest.raises(UnreadableError, match=why):
             parse_program(text.encode())
-    assert PythonProgram(ast.Module([ast.Return(None)], [])).content_if_valid() is None
+    assert PythonProgram(ast.Module([ast.Return(None)], [])).canonical is None
 
 
 # with `async def`, `global` and `__class__`
@@ -159,9 +131,7 @@ LIBRARY = [
 
 
 def test_no_program_that_python_compiles_is_refused() -> None:
-    refused = [
-        path.name for path in LIBRARY if open_program(path).content_if_valid() is None
-    ]
+    refused = [path.name for path in LIBRARY if open_program(path).canonical is None]
     assert refused == []
 
 
@@ -193,9 +163,8 @@ def test_names_of_any_kind_are_reduced_as_python(
     """
     path = tmp_path / "input.py"
     path.write_text(text)
-    frontend = python_frontend(CASE)
-    [program] = frontend.open(path)
+    [program] = python_form(CASE).open(path)
     needed = left.splitlines()[-1].strip().encode()
-    test = NeedsTest(needed)
-    candidate = ReducedCase(program, CASE)
-    assert drop_statements(candidate, test).program.content.decode() == left
+    problem = ReductionProblem(ReducedCase(program, CASE), LuckyTest(0, 256, needed))
+    drop_statements(problem)
+    assert problem.current.program.content.decode() == left

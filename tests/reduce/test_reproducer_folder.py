@@ -166,8 +166,8 @@ def test_paths_of_the_machine_become_names(tmp_path: Path) -> None:
         "/other/my files/same.mlir:2:3: error: x\n  y\n/a/b.mlir:1:1: note: z"
     ) == ("input.mlir:2:3: error: x\n  y\ninput.mlir:1:1: note: z")
     assert mend("/other/same.mlir:2:3") == "input.mlir:2:3"
-    said = "0. Program arguments: /opt/iree/bin/iree-compile --x=/opt/data/x.bin /o/i.mlir -o /h/scratch/77-x/out"
-    assert mend(said) == "0. Program arguments: iree-compile --x=x.bin i.mlir -o out"
+    said = "0. Reducible arguments: /opt/iree/bin/iree-compile --x=/opt/data/x.bin /o/i.mlir -o /h/scratch/77-x/out"
+    assert mend(said) == "0. Reducible arguments: iree-compile --x=x.bin i.mlir -o out"
     assert (
         mend("#1 0x7f (/opt/lib/libIREE.so+0x12) /dev/null")
         == "#1 0x7f (libIREE.so+0x12) /dev/null"

@@ -8,9 +8,8 @@ import os
 import random
 import signal
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import cast
 
 import pytest
 from hypothesis import given, settings
@@ -18,11 +17,8 @@ from hypothesis import strategies as st
 
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import Interrupted
-from triage.model.progress import Progress
-from triage.model.revision import Toolchain
-from triage.reduce.engine import minimise, reduce
 from triage.reduce.frontends.text import TextProgram
-from triage.reduce.interestingness import InterestingnessTest, Oracle
+from triage.reduce.problem import ReductionProblem, shrink
 from triage.reduce.program import ReducedCase
 
 CASE = Case(
@@ -34,12 +30,12 @@ CASE = Case(
     Input(Path("i"), InputKind.MLIR),
     Target("llvm-cpu"),
 )
+Answer = Callable[[set[int], threading.Event], bool]
 
 
 def draft(items: Sequence[object]) -> ReducedCase:
-    return ReducedCase(
-        TextProgram([str(item) for item in items], InputKind.OTHER, "other"), CASE
-    )
+    lines = [str(item) for item in items]
+    return ReducedCase(TextProgram(lines, InputKind.OTHER, "other"), CASE)
 
 
 def left_in(candidate: ReducedCase) -> list[int]:
@@ -47,64 +43,69 @@ def left_in(candidate: ReducedCase) -> list[int]:
     return sorted(map(int, candidate.program.lines))
 
 
-class ContainsTest(InterestingnessTest):
-    """A test for drafts that have all of some items; counts what it was asked."""
+class NumbersTest:
+    """A test over lines of numbers. good: the answer of the complete test."""
 
-    def __init__(self, wanted: Iterable[int]) -> None:
-        self.wanted = {str(item) for item in wanted}
+    def __init__(
+        self, answer: Answer, good: Callable[[set[int]], bool] = lambda _: True
+    ) -> None:
+        self.answer, self.good = answer, good
         self.asked = 0
+        self.tests_good = False
 
-    def first(self, candidates: Iterable[ReducedCase]) -> ReducedCase | None:
-        for candidate in candidates:
-            self.asked += 1
-            assert isinstance(candidate.program, TextProgram)
-            if self.wanted <= set(candidate.program.lines):
-                return candidate
-        return None
+    def ready(self, candidate: ReducedCase) -> ReducedCase:
+        return candidate
 
-    def is_valid_change(self, candidate: ReducedCase) -> bool:
-        return True
+    def is_interesting(self, candidate: ReducedCase, stop: threading.Event) -> bool:
+        self.asked += 1
+        items = set(left_in(candidate))
+        return self.answer(items, stop) and (not self.tests_good or self.good(items))
+
+    def is_confirmed(self, candidate: ReducedCase) -> bool:
+        confirmed = self.good(set(left_in(candidate)))
+        self.tests_good = self.tests_good or not confirmed
+        return confirmed
+
+
+def drop(problem: ReductionProblem, kinds: int = 0, *, whole: bool = True) -> None:
+    items = left_in(problem.current)
+    problem.delete(
+        items,
+        lambda dropped: draft([item for item in items if item not in dropped]),
+        whole=whole,
+        kind_of=(lambda item: item % kinds) if kinds else None,
+    )
 
 
 @given(
     st.integers(1, 60).flatmap(
-        lambda n: st.tuples(st.just(n), st.sets(st.integers(0, n - 1), max_size=8))
+        lambda n: st.tuples(
+            st.just(n), st.sets(st.integers(0, n - 1), min_size=1, max_size=8)
+        )
     ),
     st.booleans(),
 )
-def test_minimise_keeps_exactly_the_needed_items(
+def test_exactly_the_needed_items_are_left(
     given_: tuple[int, set[int]], whole: bool
 ) -> None:
     count, wanted = given_
-    test = ContainsTest(wanted)
-    original = draft(range(count))
-    smallest = minimise(original, range(count), draft, test, whole=whole)
-    assert left_in(smallest) == sorted(wanted)
-    assert (smallest is original) == (len(wanted) == count)
-    assert test.asked == 1 or wanted or not whole
+    problem = ReductionProblem(
+        draft(range(count)), NumbersTest(lambda items, _: wanted <= items)
+    )
+    drop(problem, whole=whole)
+    assert left_in(problem.current) == sorted(wanted)
 
 
-class FakeOracle(Oracle):
-    """Answers as a function does. There is no good toolchain."""
-
-    def __init__(self, answer: Callable[[int, threading.Event], bool]) -> None:
-        self.good, self.calls, self.cached, self.answer = None, 0, 0, answer
-
-    def fails(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
-        return self.answer(int(candidate.program.content), cancelled)
+def test_a_pass_that_keeps_nothing_ends() -> None:
+    asked = NumbersTest(lambda items, _: len(items) == 1000)
+    drop(ReductionProblem(draft(range(1000)), asked))
+    assert asked.asked < 400
 
 
-def first(
-    answer: Callable[[int, threading.Event], bool], count: int, jobs: int = 2
-) -> int | None:
+def first(answer: Answer, count: int, jobs: int = 2) -> int | None:
     """Which of some candidates wins."""
-    task = Progress().task("reduce")
-    test = InterestingnessTest(FakeOracle(answer), lambda _: None, jobs, task)
-    try:
-        found = test.first(draft([number]) for number in range(count))
-    finally:
-        test.close()
-    return None if found is None else int(found.program.content)
+    problem = ReductionProblem(draft([999]), NumbersTest(answer), jobs)
+    return problem.take_first(draft([number]) for number in range(count))
 
 
 @given(
@@ -118,24 +119,24 @@ def test_the_first_in_order_wins_whichever_compile_ends_first(
 ) -> None:
     waits = [luck.random() / 200 for _ in answers]
 
-    def answer(number: int, cancelled: threading.Event) -> bool:
-        if cancelled.wait(waits[number]):
+    def answer(items: set[int], stop: threading.Event) -> bool:
+        [number] = items
+        if stop.wait(waits[number]):
             raise Interrupted("stopped")
         return answers[number]
 
-    assert first(answer, len(answers), jobs) == (
-        answers.index(True) if True in answers else None
-    )
+    expected = answers.index(True) if True in answers else None
+    assert first(answer, len(answers), jobs) == expected
 
 
 def test_a_match_cancels_the_later_compiles() -> None:
     begun, ended = threading.Event(), threading.Event()
 
-    def answer(number: int, cancelled: threading.Event) -> bool:
-        if number == 0:
+    def answer(items: set[int], stop: threading.Event) -> bool:
+        if items == {0}:
             return begun.wait(30)
         begun.set()
-        ended.set() if cancelled.wait(30) else None
+        ended.set() if stop.wait(30) else None
         raise Interrupted("stopped")
 
     assert first(answer, 2) == 0
@@ -146,9 +147,9 @@ def test_ctrl_c_ends_every_compile_under_way() -> None:
     ended = threading.Semaphore(0)
     begun = threading.Barrier(2, action=lambda: os.kill(os.getpid(), signal.SIGINT))
 
-    def answer(number: int, cancelled: threading.Event) -> bool:
+    def answer(_: set[int], stop: threading.Event) -> bool:
         begun.wait(20)
-        if cancelled.wait(20):
+        if stop.wait(20):
             ended.release()
             raise Interrupted("stopped")
         return True
@@ -161,42 +162,19 @@ def test_ctrl_c_ends_every_compile_under_way() -> None:
     assert ended.acquire(timeout=20)
 
 
-class LinesOracle(Oracle):
-    """An oracle over lines. fails, good: the answers of the bad and the good toolchain."""
-
-    def __init__(
-        self, fails: Callable[[set[int]], bool], good: Callable[[set[int]], bool]
-    ) -> None:
-        self.good, self.calls, self.cached = cast("Toolchain", object()), 0, 0
-        self._fails, self._good = fails, good
-
-    def fails(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
-        return self._fails(set(left_in(candidate)))
-
-    def is_confirmed(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
-        return self._good(set(left_in(candidate)))
-
-
-def drop(candidate: ReducedCase, test: InterestingnessTest, /) -> ReducedCase:
-    return minimise(candidate, left_in(candidate), draft, test)
-
-
 @given(
     st.sets(st.integers(0, 39), min_size=1, max_size=6),
     st.sets(st.integers(0, 39), max_size=6),
     st.integers(1, 2),
 )
+@settings(deadline=None)
 def test_the_result_fails_and_the_good_toolchain_compiles_it(
     wanted: set[int], needed: set[int], jobs: int
 ) -> None:
-    kept: list[ReducedCase] = []
-    asked = LinesOracle(lambda items: wanted <= items, lambda items: needed <= items)
-    under_way = InterestingnessTest(asked, kept.append, jobs, Progress().task("reduce"))
-    found = reduce(draft(range(40)), under_way, [drop])
-    under_way.close()
-    assert set(left_in(found)) == wanted | needed
-    # only these may be resumed
-    assert all(needed <= set(left_in(candidate)) for candidate in kept)
+    asked = NumbersTest(lambda items, _: wanted <= items, lambda items: needed <= items)
+    problem = ReductionProblem(draft(range(40)), asked, jobs)
+    shrink(problem, [drop])
+    assert set(left_in(problem.current)) == wanted | needed
 
 
 @settings(max_examples=60, deadline=None)
@@ -210,28 +188,19 @@ def test_the_result_does_not_depend_on_the_number_of_jobs(
 ) -> None:
     """Items of few kinds, of which many are needed, and answers that come late."""
 
-    def fails(items: set[int]) -> bool:
+    def fails(items: set[int], _: threading.Event) -> bool:
         threading.Event().wait(luck.random() / 2000)
         return wanted <= items
 
-    def left(jobs: int) -> tuple[list[int], list[list[int]]]:
-        best: list[list[int]] = []
-        asked = LinesOracle(fails, lambda _: True)
-        asked.good = None
-        task = Progress().task("reduce")
-        test = InterestingnessTest(
-            asked, lambda candidate: best.append(left_in(candidate)), jobs, task
+    def steps(jobs: int) -> list[list[int]]:
+        taken: list[list[int]] = []
+        problem = ReductionProblem(
+            draft(range(60)),
+            NumbersTest(fails),
+            jobs,
+            lambda problem: taken.append(left_in(problem.current)),
         )
-        try:
-            smallest = minimise(
-                draft(range(60)),
-                list(range(60)),
-                draft,
-                test,
-                kind_of=lambda item: item % kinds,
-            )
-        finally:
-            test.close()
-        return left_in(smallest), best
+        drop(problem, kinds)
+        return taken
 
-    assert left(1) == left(4)
+    assert steps(1) == steps(4)

@@ -19,7 +19,6 @@ from triage.cli.options import (
     FreshOption,
     OneCase,
     argument,
-    flag,
     match_by,
     option,
     rev_option,
@@ -69,14 +68,6 @@ def reduce_recipe(
             metavar="NAME[:FUNCTION]",
         ),
     ] = None,
-    resume: Annotated[
-        bool,
-        flag(
-            "Continue from the best program of an interrupted run of the same "
-            "reduction.",
-            "--resume",
-        ),
-    ] = False,
     output: FormatOption = "text",
 ) -> Exit:
     """Reduce the program of a failing case to a minimal reproducer.
@@ -94,7 +85,7 @@ def reduce_recipe(
     with compiling.open(case) as engine:
         bad = engine.registry.resolve(toolchain, case.compiler)
         better = engine.registry.resolve(good, case.compiler) if good else None
-        request = ReductionRequest(case, bad, better, match_by(match), resume=resume)
+        request = ReductionRequest(case, bad, better, match_by(match))
         found = None
         with ExitStack() as stack:
             judging = engine

@@ -344,7 +344,6 @@ def _reduce(setting: InvestigationSetting, cluster: ClusterInWork) -> NoAnswer |
         setting.toolchain,
         setting.baseline if cluster.is_tested_on_baseline else None,
         same_signature,
-        resume=True,
         good_may_fail=changed,
     )
     result = reduce_case(setting.engine, request)
@@ -355,13 +354,7 @@ def _reduce(setting: InvestigationSetting, cluster: ClusterInWork) -> NoAnswer |
     unneeded = [
         flag.text for flag in cluster.case.flags if flag not in result.small.flags
     ]
-    assert result.readable_probe  # it was reduced
-    shown = reproducer_of(
-        setting.engine,
-        replace(result, probes=(result.readable_probe,)),
-        setting.toolchain,
-    )
-    draft = replace(draft_of(shown), unneeded=unneeded)
+    draft = replace(draft_of(reproducer), unneeded=unneeded)
     path = f"reproducers/{folder.name}"
     replays = replay_states(reproducer.reduction.versions, reproducer.failure.signature)
     cluster.record = replace(

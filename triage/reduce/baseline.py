@@ -14,9 +14,16 @@ from triage.execution.match import Match, same_signature, same_wrong_result
 from triage.execution.task import Naming
 from triage.model.case import Case
 from triage.model.execution import Stage
-from triage.model.outcome import Failed, Failure, NoAnswer, Outcome, Passed, Probe
+from triage.model.outcome import (
+    Cause,
+    Failed,
+    Failure,
+    NoAnswer,
+    Outcome,
+    Passed,
+    Probe,
+)
 from triage.model.revision import Toolchain
-from triage.reduce.result import Reduction, not_reduced
 from triage.toolchains.registry import ToolchainRef
 
 _MEASURING = 8  # compiles of a flaky failure, to measure how often it occurs
@@ -36,7 +43,6 @@ class ReductionRequest:
     good: ToolchainRef | None
     match: Callable[[Failure], Match]
     """Returns, for the failure of the case, the test whether another is the same."""
-    resume: bool = False
     good_may_fail: bool = False
     """The good toolchain fails on the case in another way, and may on candidates."""
 
@@ -45,18 +51,29 @@ class ReductionRequest:
 
         The signature of a wrong result has the result's index, which may change.
         """
-        is_wrong = (
-            self.match is same_signature and failure.failure_class == "wrong-result"
-        )
-        if is_wrong:
+        is_wrong = failure.failure_class == "wrong-result"
+        if is_wrong and self.match is same_signature:
             return same_wrong_result(failure)
         return self.match(failure)
+
+
+class NotReducibleError(Exception):
+    """Why a case cannot be reduced."""
+
+    def __init__(
+        self, answer: NoAnswer, case: Case, probes: tuple[Probe, ...] = ()
+    ) -> None:
+        """probes: of the original, as far as it was probed."""
+        super().__init__(answer.reason)
+        self.answer, self.case, self.probes = answer, case, probes
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
     """The failure to keep and how a candidate's failure is compared with it."""
 
+    case: Case
+    """Without its run, if it fails to compile."""
     failure: Failure
     match: Match
     naming: Naming
@@ -65,9 +82,9 @@ class Baseline:
     repeats: int
     """Compiles of a candidate before it counts as passing."""
     probes: tuple[Probe, ...]
-    """The original on the bad toolchain, then on the good one if there is one."""
-    again: tuple[Probe, ...] = ()
-    """Further compiles of the original."""
+    """The original on the bad toolchain, on the good one if there is one, and further
+    compiles of it.
+    """
     notes: tuple[str, ...] = ()
     good_may_fail: bool = False
     """The good toolchain may fail on candidates in another way."""
@@ -90,101 +107,19 @@ class Baseline:
 
 def measure_baseline(
     engine: Engine, request: ReductionRequest, bad: Toolchain, good: Toolchain | None
-) -> Baseline | Reduction:
-    """Compile the case on both toolchains, or take the cached results.
-
-    A case that fails to compile on the bad toolchain is no longer run. Returns a
-    `Reduction` with the reason if there is nothing to reduce.
+) -> Baseline:
+    """Compile the case on both toolchains, or take the cached results. Raises
+    NotReducibleError.
     """
-
-    def probe(case: Case, toolchain: Toolchain) -> Probe:
-        cached = engine.cached_probe_on(case, toolchain)
-        return cached or engine.probe_on(case, toolchain, once=Naming.NEVER)
-
-    def probe_both(case: Case) -> tuple[Probe, ...]:
-        """Probe on the bad toolchain, then on the good one if there is one."""
-        with engine.threads(2) as pool:
-            asked = [
-                pool.submit(probe, case, toolchain)
-                for toolchain in (bad, good)
-                if toolchain
-            ]
-            return tuple(answer.result() for answer in asked)
-
     case = request.case
-    task = engine.progress.task(f"reduce  {case.name}: the original", total=None)
-    try:
-        probes = probe_both(case)
-        on_bad = probes[0].outcome
-        if (
-            case.run
-            and isinstance(on_bad, Failed)
-            and on_bad.failure.stage is Stage.COMPILE
-        ):
+    probes = _probe_original(engine, case, bad, good)
+    match probes[0].outcome:
+        case Failed(failure=Failure(stage=Stage.COMPILE)) if case.run:
             # what the good toolchain computes does not matter
             case = replace(case, run=None)
-            probes = probe_both(case)
-        problem = _reason_not_to_reduce(request, probes)
-        if problem:
-            return problem
-        return _baseline_of(engine, replace(request, case=case), bad, probes)
-    finally:
-        task.finish()
-
-
-def _reason_not_to_reduce(
-    request: ReductionRequest, probes: tuple[Probe, ...]
-) -> Reduction | None:
-    """Return why the case cannot be reduced: it passes on the bad toolchain, fails on
-    the good one, or cannot be tested. None if it can. probes: see `Baseline`.
-    """
-    case, name = probes[0].case, probes[0].revision.name
-    match probes[0].outcome:
-        case Passed():
-            does = "computes what it must" if case.run else "compiles"
-            why = f"it {does} on {name}; there is nothing to reduce"
-            return not_reduced(case, probes, why)
-        case NoAnswer(cause=cause, reason=reason):
-            why = f"untestable on {name}: {reason}"
-            return not_reduced(case, probes, why, cause)
-        case Failed(failure=Failure(stage=Stage.IMPORT)):
-            why = (
-                f"the importer of {name} fails before the compiler runs; only "
-                "programs that are imported can be reduced"
-            )
-            return not_reduced(case, probes, why)
-        case Failed(failure=bad_failure):
-            for probe in probes[1:]:
-                name = probe.revision.name
-                match probe.outcome:
-                    case Failed(failure=failure) if (
-                        not request.good_may_fail
-                        or request.same_as(bad_failure)(failure)
-                    ):
-                        does = "compute the right result" if case.run else "compile"
-                        why = (
-                            f"expected {name} to {does}, but it fails: "
-                            f"{failure.failure_class}; pass --good with another version"
-                        )
-                        return not_reduced(case, probes, why)
-                    case NoAnswer(cause=cause, reason=reason):
-                        why = f"untestable on {name}, the --good version: {reason}"
-                        return not_reduced(case, probes, why, cause)
-    return None
-
-
-def _baseline_of(
-    engine: Engine, request: ReductionRequest, bad: Toolchain, probes: tuple[Probe, ...]
-) -> Baseline | Reduction:
-    """Return the baseline with the failure that a trial reports, because smaller
-    programs are tried in the same way.
-
-    If the case does not fail every time, more trials measure how often.
-    """
-    case, outcome = request.case, probes[0].outcome
-    assert isinstance(outcome, Failed)
-    failure = outcome.failure
-    naming, attempts = _trials_for(case, failure)
+            probes = _probe_original(engine, case, bad, good)
+    failure = _failure_to_keep(request, probes)
+    naming, count = _trials_for(case, failure)
 
     def trials(count: int) -> list[Probe]:
         return [
@@ -192,25 +127,27 @@ def _baseline_of(
             for attempt in range(count)
         ]
 
-    tried = trials(attempts)
+    # smaller programs are tried in the same way
+    tried = trials(count)
     if tried and isinstance(tried[0].outcome, Failed):
         failure = tried[0].outcome.failure
     same = request.same_as(failure)
     seconds = (tried or probes)[0].measured.seconds
     repeats, notes = 1, list[str]()
-    if outcome.flaky or not all(_fails(probe, same) for probe in tried):
+    is_flaky = isinstance(probes[0].outcome, Failed) and probes[0].outcome.flaky
+    if is_flaky or not all(_fails(probe, same) for probe in tried):
+        name = bad.revision.name
         if failure.stage in (Stage.RUN, Stage.COMPARE):
-            why = f"runs of one compiled program on {bad.revision.name} end differently"
-            return not_reduced(case, (*probes, *tried), why)
+            why = f"runs of one compiled program on {name} end differently"
+            raise NotReducibleError(NoAnswer(Cause.NOT_FOUND, why), case, probes)
         measured = trials(_MEASURING)
         tried += measured
         failed = sum(_fails(probe, same) for probe in measured)
         if not failed:
             why = (
-                f"it failed once on {bad.revision.name} and in none of {_MEASURING} "
-                "further compiles"
+                f"it failed once on {name} and in none of {_MEASURING} further compiles"
             )
-            return not_reduced(case, (*probes, *measured), why)
+            raise NotReducibleError(NoAnswer(Cause.NOT_FOUND, why), case, probes)
         repeats = _repeats_at(failed / _MEASURING)
         notes.append(
             f"it fails in {failed} of {_MEASURING} compiles; a program counts as "
@@ -218,16 +155,75 @@ def _baseline_of(
         )
         seconds = max(probe.measured.seconds for probe in measured)
     return Baseline(
+        case,
         failure,
         same,
         naming,
         seconds,
         repeats,
-        probes,
-        tuple(tried),
+        (*probes, *tried),
         tuple(notes),
         request.good_may_fail,
     )
+
+
+def _probe_original(
+    engine: Engine, case: Case, bad: Toolchain, good: Toolchain | None
+) -> tuple[Probe, ...]:
+    """Probe on the bad toolchain, then on the good one if there is one."""
+
+    def probe(toolchain: Toolchain) -> Probe:
+        cached = engine.cached_probe_on(case, toolchain)
+        return cached or engine.probe_on(case, toolchain, once=Naming.NEVER)
+
+    with engine.threads(2) as pool:
+        return tuple(pool.map(probe, filter(None, [bad, good])))
+
+
+def _failure_to_keep(request: ReductionRequest, probes: tuple[Probe, ...]) -> Failure:
+    """Return the failure on the bad toolchain. Raises NotReducibleError if the case
+    passes there, fails on the good one, or cannot be tested. probes: see `Baseline`.
+    """
+    case, name = probes[0].case, probes[0].revision.name
+    match probes[0].outcome:
+        case Passed():
+            does = "computes what it must" if case.run else "compiles"
+            why = f"it {does} on {name}; there is nothing to reduce"
+            answer = NoAnswer(Cause.NOT_FOUND, why)
+        case NoAnswer(cause=cause, reason=reason):
+            answer = NoAnswer(cause, f"untestable on {name}: {reason}")
+        case Failed(failure=failure):
+            if failure.stage is not Stage.IMPORT:
+                return _checked_on_good(request, probes, failure)
+            why = (
+                f"the importer of {name} fails before the compiler runs; only "
+                "programs that are imported can be reduced"
+            )
+            answer = NoAnswer(Cause.NOT_FOUND, why)
+    raise NotReducibleError(answer, case, probes)
+
+
+def _checked_on_good(
+    request: ReductionRequest, probes: tuple[Probe, ...], kept: Failure
+) -> Failure:
+    """Return a failure. Raises NotReducibleError unless the good toolchain lacks it."""
+    case = probes[0].case
+    for probe in probes[1:]:
+        name = probe.revision.name
+        match probe.outcome:
+            case NoAnswer(cause=cause, reason=reason):
+                why = f"untestable on {name}, the --good version: {reason}"
+                raise NotReducibleError(NoAnswer(cause, why), case, probes)
+            case Failed(failure=failure) if (
+                not request.good_may_fail or request.same_as(kept)(failure)
+            ):
+                does = "compute the right result" if case.run else "compile"
+                why = (
+                    f"expected {name} to {does}, but it fails: "
+                    f"{failure.failure_class}; pass --good with another version"
+                )
+                raise NotReducibleError(NoAnswer(Cause.NOT_FOUND, why), case, probes)
+    return kept
 
 
 def _trials_for(case: Case, failure: Failure) -> tuple[Naming, int]:

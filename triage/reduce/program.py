@@ -48,16 +48,15 @@ class Reducible(ABC):
     def size(self) -> int:
         """How many pieces can be removed."""
 
-    def content_if_valid(self) -> bytes | None:
-        """Return the canonical content, equal for programs that differ only in names;
-        None if the program is not valid.
+    @property
+    def canonical(self) -> bytes | None:
+        """The content, equal for programs that differ only in names; None if the
+        program is not valid.
         """
         return self.content or None
 
     def operation_at(self, line: int) -> str | None:  # noqa: ARG002 - most forms have no operations
-        """Return the kind of operation on a line of the content; None if it is not
-        known.
-        """
+        """Return the kind of operation on a line of the content, if it is known."""
         return None
 
     def entry(self, name: str | None) -> Entry | None:  # noqa: ARG002 - most forms are not run
@@ -80,17 +79,13 @@ class ReducedCase:
     program: Reducible
     case: Case
 
+    def with_program(self, program: Reducible) -> ReducedCase:
+        return ReducedCase(program, self.case)
+
     def with_case(self, **changes: Any) -> ReducedCase:
-        """Return the same program under a case with other fields."""
         return ReducedCase(self.program, replace(self.case, **changes))
 
 
 def settings_of(case: Case) -> tuple[object, ...]:
     """Return the parts of a case that passes change."""
-    return (
-        case.flags,
-        case.target,
-        case.phase,
-        case.spec,
-        *((case.run,) if case.run else ()),
-    )
+    return case.flags, case.target, case.phase, case.spec, case.run

@@ -21,6 +21,7 @@ from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.foreign_file import read_bytes
 from triage.model.json_form import in_json
+from triage.model.outcome import Probe
 from triage.model.probe_result import ProbeResult
 from triage.recipes.document import why_unreadable
 from triage.reduce.reproducer import LOCAL
@@ -106,16 +107,10 @@ def open_reproducers(
         folders = [path]
         has_reproducer = (path / RECORD).exists() or (path / RECIPE).exists()
         if path.is_dir() and not has_reproducer:
-            folders = sorted(
-                folder
-                for folder in path.iterdir()
-                if folder.is_dir() and not folder.name.startswith(".")
-            )
+            names = [name for name in path.iterdir() if not name.name.startswith(".")]
+            folders = sorted(filter(Path.is_dir, names))
         if not folders:
-            message = (
-                f"contains no reproducer: a folder with {RECORD}, {RECIPE} and the "
-                "program."
-            )
+            message = f"contains no reproducer: a folder with {RECORD} and {RECIPE}."
             problems.append(_problem(path, message))
         for folder in folders:
             try:
@@ -242,32 +237,24 @@ def replay(
             texts = revs_of.get(one.case.compiler, ())
         elif one.bad is not None:
             texts = [recorded_rev(one.bad), "latest"]
-        refs = {
-            ref.revision.name: ref
-            for ref in (
-                engine.registry.resolve(text, one.case.compiler) for text in texts
-            )
-        }
+        named = [engine.registry.resolve(text, one.case.compiler) for text in texts]
+        refs = {ref.revision.name: ref for ref in named}
         jobs[one.case.source] = [ProbeJob(one.case, ref) for ref in refs.values()]
-    judges = {one.case.source: one.record.judge for one in reproducers}
-    every = [job for path, own in jobs.items() for job in own if not judges[path]]
-    probes = {
-        (probe.case.source, probe.revision.name): probe
-        for probe in engine.probe_all(every, "replay")
-    }
-    for path, judge in judges.items():
-        if judge:
-            for probe in engine.with_judge(judge).probe_all(jobs[path], "replay"):
-                probes[path, probe.revision.name] = probe
+    probes: dict[tuple[Path, str], Probe] = {}
+    for judge in dict.fromkeys(one.record.judge for one in reproducers):
+        judging = engine.with_judge(judge) if judge else engine
+        judged = [one for one in reproducers if one.record.judge == judge]
+        asked = [job for one in judged for job in jobs[one.case.source]]
+        for probe in judging.probe_all(asked, "replay"):
+            probes[probe.case.source, probe.revision.name] = probe
     replays = []
     for one in reproducers:
-        signature, source = one.record.signature, one.case.source
-        versions = tuple(
-            result_of(probes[source, job.ref.revision.name]) for job in jobs[source]
-        )
+        source, record, bad = one.case.source, one.record, one.bad
+        names = [job.ref.revision.name for job in jobs[source]]
+        versions = tuple(result_of(probes[source, name]) for name in names)
         if versions:
             replays.append(
-                Replay(str(one.folder), one.record.case, signature, one.bad, versions)
+                Replay(str(one.folder), record.case, record.signature, bad, versions)
             )
     return tuple(replays)
 

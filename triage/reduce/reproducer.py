@@ -136,7 +136,7 @@ def reproducer_of(
             probes=probes,
             failure=failing.outcome.failure,
             bad=failing.revision,
-            good=_good_among(reduction, probes, failing),
+            good=reduction.good and with_portable_name(reduction.good),
             program=_text_in(compiled),
         ),
         bad=failing,
@@ -208,19 +208,6 @@ def _run_command(
         run.libraries,
     )
     return (*argv, *options), comparison
-
-
-def _good_among(
-    reduction: Reduction, probes: Sequence[Probe], failing: Probe
-) -> Revision | None:
-    """Return the good version as it is among the probes, None if none was named; a
-    local build may have the name of the failing one.
-    """
-    if reduction.good is None:
-        return None
-    good = with_portable_name(reduction.good)
-    others = (other.revision for other in probes if other is not failing)
-    return next((revision for revision in others if revision.name == good.name), good)
 
 
 def original_draft(engine: Engine, case: Case, bad: ToolchainRef) -> IssueDraft | None:

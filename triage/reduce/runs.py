@@ -10,8 +10,9 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -23,36 +24,30 @@ from triage.execution.references import (
 )
 from triage.execution.run_task import differences
 from triage.execution.task import Task
-from triage.model.case import Case, Reference, RunSpec
-from triage.model.outcome import Failed, NoAnswer, Probe
+from triage.model.case import Reference, RunSpec
+from triage.model.outcome import Failed, NoAnswer, Outcome, Probe
 from triage.recipes.run_values import (
     ValueType,
     file_value,
     is_scalar,
     read_value,
-    split_value,
     type_name,
     value_ending,
     value_text,
     value_type,
 )
-from triage.reduce.interestingness import InterestingnessTest, Oracle
+from triage.reduce.interestingness import CompileTest
+from triage.reduce.problem import ReductionProblem
 from triage.reduce.program import ReducedCase
 from triage.toolchains.home import disk_errors, temporary_folder, write_whole
 
 Array = np.ndarray[Any, Any]
-T = TypeVar("T")
+Texts = tuple[str, ...]
+"""Values as the runtime's program reads them."""
 
 
 class _NoWorkerAnswer(Exception):
     """A persistent worker does not say whether a candidate fails."""
-
-
-def _require_answer(answer: T | None) -> T:
-    """Return an answer. Raises _NoWorkerAnswer if there is none."""
-    if answer is None:
-        raise _NoWorkerAnswer
-    return answer
 
 
 def run_of(candidate: ReducedCase) -> RunSpec:
@@ -79,20 +74,21 @@ class ArgumentValues:
         """
         run = run_of(candidate)
         entry = candidate.program.entry(run.function)
-        arrays = [read_value(text) for text in run.inputs]
-        if entry is None or len(entry.arguments) != len(arrays):
+        if entry is None or len(entry.arguments) != len(run.inputs):
             return None
-        for (origin, _), array in zip(entry.arguments, arrays, strict=True):
-            if array is None:
+        for (origin, _), text in zip(entry.arguments, run.inputs, strict=True):
+            if not self.keep(origin, text):
                 return None
-            self._arrays[origin] = array
         return candidate.with_case(run=replace(run, inputs=()))
 
-    def keep(self, origin: Hashable, text: str) -> None:
-        """Remember a value for arguments of this origin, if it can be read."""
+    def keep(self, origin: Hashable, text: str) -> bool:
+        """Remember a value for arguments of this origin. Return whether it can be
+        read.
+        """
         array = read_value(text)
         if array is not None:
             self._arrays[origin] = array
+        return array is not None
 
     def with_values(self, candidate: ReducedCase) -> ReducedCase | None:
         """Return the candidate with values for its arguments; None if one cannot have
@@ -102,7 +98,7 @@ class ArgumentValues:
         entry = candidate.program.entry(run.function)
         if entry is None:
             return None
-        texts = run.inputs or [
+        texts: list[str | None] = [*run.inputs] or [
             self._fitting_value(origin, type_) for origin, type_ in entry.arguments
         ]
         inputs = tuple(text for text in texts if text is not None)
@@ -131,23 +127,17 @@ class ArgumentValues:
         of an array with known sizes.
         """
         wanted = value_type(type_)
-        if wanted is None:
-            return None
-        array = fit_array(self._arrays.get(origin), wanted)
-        if array is None:
+        array = fit_array(self._arrays.get(origin), wanted) if wanted else None
+        if wanted is None or array is None:
             return None
         return self.value_of(array, scalar=wanted.scalar)
 
-    def simplify_values(
-        self, candidate: ReducedCase, test: InterestingnessTest
-    ) -> ReducedCase:
+    def simplify_values(self, problem: ReductionProblem) -> None:
         """Replace values by plainer ones."""
-        candidate = self.with_values(candidate) or candidate
-        for index in range(len(run_of(candidate).inputs)):
-            candidate = (
-                test.first(self._with_plainer_argument(candidate, index)) or candidate
-            )
-        return candidate
+        start = self.with_values(problem.current) or problem.current
+        for index in range(len(run_of(start).inputs)):
+            start = self.with_values(problem.current) or problem.current
+            problem.take_first(self._with_plainer_argument(start, index))
 
     def _with_plainer_argument(
         self, candidate: ReducedCase, index: int
@@ -161,9 +151,8 @@ class ArgumentValues:
         if array is None or not array.size or (array == array.flat[:1]).all():
             return
         plain = [np.full_like(array, number) for number in (1, 0, array.flat[0])]
-        plain.append(
-            (np.arange(array.size) % 7).reshape(array.shape).astype(array.dtype)
-        )
+        small = np.arange(array.size).reshape(array.shape) % 7
+        plain.append(small.astype(array.dtype))
         if np.isfinite(array).all() and array.dtype.kind not in "biuc":
             plain += [np.round(array), np.round(array, 1)]
         for other in plain:
@@ -190,10 +179,9 @@ def fit_array(array: Array | None, wanted: ValueType) -> Array | None:
     if len(sizes) != len(shape):
         return None
     if array is None or not array.size:
+        array = np.arange(4) - 1
         if wanted.dtype.kind in "biu":
             array = np.arange(2)
-        else:
-            array = np.arange(4) - 1
     elif array.ndim == len(sizes):
         array = array[tuple(slice(size) for size in sizes)]
     with np.errstate(all="ignore"):
@@ -201,7 +189,7 @@ def fit_array(array: Array | None, wanted: ValueType) -> Array | None:
 
 
 @dataclass
-class RunOracle(Oracle):
+class RunTest(CompileTest):
     """Compiles candidates and runs them. The reference computes what a candidate must
     return.
 
@@ -223,152 +211,92 @@ class RunOracle(Oracle):
     _finite: bool = False
     """Whether the expected results of the original are finite."""
     _tolerances: Mapping[str, float] = field(default_factory=dict)
+    _numbers: Iterator[int] = field(default_factory=count)
+    """Of the folders of workers' answers."""
 
-    def prepare(self, candidate: ReducedCase) -> ReducedCase | None:
+    def prepare(self, original: ReducedCase) -> ReducedCase | None:
         """Take over the values of the original, and drop a second reference that
         disagrees. Returns the candidate without values, or None if no reference runs
         it.
         """
-        ready = self.values.take_over_values(candidate)
-        if ready is None:
+        start = self.values.take_over_values(original)
+        complete = start and self.ready(start)
+        if start is None or complete is None:
             return None
-        complete = self.with_values(ready)
-        if complete is None:
-            return None
-        expected = self._reference_results(complete, self.references[0])
+        expected = self._computed(complete, self.references[0])
         if expected is None:
             return None
-        self._tolerances = dict(run_of(ready).tolerances)
+        self._tolerances = dict(run_of(start).tolerances)
         self._finite = _is_finite(expected)
-        others = [
-            self._reference_results(complete, other) for other in self.references[1:]
-        ]
+        others = [self._computed(complete, other) for other in self.references[1:]]
         if not all(self._agree(expected, other) for other in others):
             del self.references[1:]
             self.notes.append(
                 "unoptimised code does not compute the expected results, so that "
                 "nothing confirms them"
             )
-        return ready
-
-    def with_values(self, candidate: ReducedCase) -> ReducedCase | None:
-        return self.values.with_values(candidate)
-
-    def complete(self, candidate: ReducedCase) -> ReducedCase | None:
-        """Return the candidate with its values and the results that it must compute;
-        None if no reference computes them.
-        """
-        runnable = self.with_values(candidate)
-        expected = (
-            self._reference_results(runnable, self.references[0]) if runnable else None
-        )
-        if runnable is None or expected is None:
-            return None
-        texts = []
-        for text in expected:
-            array = read_value(text)
-            if array is not None:
-                if array.dtype.kind == "u" and not split_value(text).type:
-                    # onnxruntime has no signless integers, a compiled model no others
-                    array = array.view(f"i{array.itemsize}")
-                text = self.values.value_of(array)
-            texts.append(text)
-        run = replace(run_of(runnable), expected=tuple(texts), reference=None)
-        return runnable.with_case(run=run)
-
-    @property
-    def is_sure(self) -> bool:
-        return not self._asks_workers
+        return start
 
     def begin_with(self, candidate: ReducedCase) -> None:
         """Ask persistent workers from now on if they agree that this candidate
         fails.
         """
-        runnable = self.with_values(candidate)
-        if self.baseline.failure.family != "crash" and runnable is not None:
+        start = self.ready(candidate)
+        if self.baseline.failure.family != "crash" and start:
             with suppress(_NoWorkerAnswer):
-                self._asks_workers = self._fails_in_workers(runnable)
+                self._asks_workers = self._fails(start, None, by_workers=True)
 
-    def is_confirmed(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
-        """Check a candidate that fails in a persistent worker: return whether it fails
-        in a new process of the bad toolchain, too.
-        """
-        runnable = self.with_values(candidate) if self._asks_workers else None
-        if runnable is None:
-            return True
-        with self._case_on_disk(runnable) as case, temporary_folder() as folder:
-            answer = self._reference_answer(case, self.references[0], folder / "first")
-            expected = answer.values() if answer else None
-            if expected is None:
-                return self._fails_in_new_processes(runnable, cancelled)
-            return self._differs(runnable, expected, cancelled)
+    def ready(self, candidate: ReducedCase) -> ReducedCase | None:
+        return self.values.with_values(candidate)
 
-    def confirm_in_new_processes(self, candidate: ReducedCase) -> bool:
-        """Check the smallest program in new processes and return whether it fails
-        there, too. If it does not, persistent workers are not asked again.
+    def is_interesting(self, candidate: ReducedCase, stop: threading.Event) -> bool:
+        """Return whether the reference runs the candidate, and the bad toolchain fails
+        on it as on the original.
         """
-        runnable = self.with_values(candidate) if self._asks_workers else None
-        if runnable is None or self._fails_in_new_processes(
-            runnable, threading.Event()
-        ):
+        if self._asks_workers and not stop.is_set():
+            with suppress(_NoWorkerAnswer):
+                return self._fails(candidate, stop, by_workers=True)
+        return self._fails(candidate, stop)
+
+    def is_confirmed(self, candidate: ReducedCase) -> bool:
+        """Return whether a candidate fails in new processes, too. If not, persistent
+        workers are not asked again.
+        """
+        ready = self.ready(candidate)
+        if not self._asks_workers or ready is None or self._fails(ready, None):
             return True
         self._asks_workers = False
         return False
 
-    def fails(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
-        """Return whether the reference runs the candidate, and the bad toolchain fails
-        on it as on the original.
+    def complete(self, candidate: ReducedCase) -> ReducedCase | None:
+        """Return the candidate with its values and the results that it must compute;
+        None if no reference computes them.
         """
-        if self._asks_workers and not cancelled.is_set():
-            with suppress(_NoWorkerAnswer):
-                return self._fails_in_workers(candidate)
-        return self._fails_in_new_processes(candidate, cancelled)
-
-    def _fails_in_workers(self, candidate: ReducedCase) -> bool:
-        """Return whether a candidate fails in persistent workers. _NoWorkerAnswer if
-        they do not say.
-        """
-        with self._case_on_disk(candidate) as case, temporary_folder() as folder:
-            first = _require_answer(
-                self._reference_answer(case, self.references[0], folder / "first")
-            )
-            expected = first.values()
-            if expected is None or (self._finite and not _is_finite(expected)):
-                return False
-            for call in range(1, len(first.files)):
-                if not self._agree(expected, first.values(call)):
-                    return False
-            run = replace(run_of(candidate), expected=expected, reference=None)
-            planned = self.engine.planner.plan(replace(case, run=run), self.bad)
-            answer = _require_answer(self._ask_workers(planned, folder / "bad"))
-            outcome = _require_answer(answer.probe()).outcome
-            if not isinstance(outcome, Failed):
-                return False
-            if not self.baseline.match(outcome.failure):
-                return False
-            for number, other in enumerate(self.references[1:]):
-                again = _require_answer(
-                    self._reference_answer(case, other, folder / f"other-{number}")
-                )
-                if not self._agree(expected, again.values()):
-                    return False
-        return True
+        ready = self.ready(candidate)
+        expected = self._computed(ready, self.references[0]) if ready else None
+        if ready is None or expected is None:
+            return None
+        arrays = [(text, read_value(text)) for text in expected]
+        texts = [
+            text if array is None else self.values.value_of(array)
+            for text, array in arrays
+        ]
+        run = replace(run_of(ready), expected=tuple(texts), reference=None)
+        return ready.with_case(run=run)
 
     def results_by(
         self, candidate: ReducedCase, reference: Reference, folder: Path
-    ) -> tuple[str, ...] | None:
-        """Return the results of a candidate by a reference, or None. A folder that does
-        not exist receives their files.
+    ) -> Texts | None:
+        """Return the results of a candidate by a reference, or None. `folder` may
+        receive their files.
         """
-        runnable = self.with_values(candidate)
-        if runnable is None or candidate.program.content_if_valid() is None:
+        ready = self.ready(candidate)
+        if ready is None or candidate.program.canonical is None:
             return None
         if self._asks_workers:
-            with self._case_on_disk(runnable) as case:
-                answer = self._reference_answer(case, reference, folder)
-            if answer is not None:
-                return answer.values()
-        return self._reference_results(runnable, reference)
+            with suppress(_NoWorkerAnswer):
+                return self._answer(ready, reference, folder).values()
+        return self._computed(ready, reference)
 
     def first_difference(
         self, texts: Sequence[str], others: Sequence[str]
@@ -382,68 +310,50 @@ class RunOracle(Oracle):
                 return index, numbers
         return None
 
-    def _reference_answer(
-        self, case: Case, reference: Reference, folder: Path
-    ) -> WorkerAnswer | None:
-        """Return the results of a reference by a persistent worker, once for each
-        content of unwritten memory; None if no worker answers.
-        """
-        if reference.onnxruntime:
-            return None
-        task = reference_task(self.engine, case, self.bad, reference)
-        return self._ask_workers(task, folder, (0, *UNWRITTEN))
-
-    def _ask_workers(
-        self,
-        task: Task | Probe | NoAnswer,
-        folder: Path,
-        patterns: Sequence[int] = (0,),
-    ) -> WorkerAnswer | None:
-        """Ask a persistent worker, and count that; None if it does not answer."""
-        if not isinstance(task, Task):
-            return None
-        started = time.monotonic()
-        answer = self.workers.run(task, folder, patterns)
-        with self._lock:
-            self.calls += 1
-            self.seconds += time.monotonic() - started
-        return answer
-
-    def _fails_in_new_processes(
-        self, candidate: ReducedCase, cancelled: threading.Event
-    ) -> bool:
-        expected = self._reference_results(candidate, self.references[0], cancelled)
-        if expected is None or (self._finite and not _is_finite(expected)):
-            return False
-        return self._differs(candidate, expected, cancelled) and all(
-            self._agree(expected, self._reference_results(candidate, other, cancelled))
-            for other in self.references[1:]
-        )
-
-    def _differs(
+    def _fails(
         self,
         candidate: ReducedCase,
-        expected: tuple[str, ...],
-        cancelled: threading.Event,
+        stop: threading.Event | None,
+        *,
+        by_workers: bool = False,
     ) -> bool:
-        """Return whether the bad toolchain's program fails as it did on the original,
-        each time.
+        """Return whether a candidate with values fails as the original does, each time.
+        Raises _NoWorkerAnswer if persistent workers do not say.
         """
-        run = replace(run_of(candidate), expected=expected, reference=None)
-        smaller = candidate.with_case(run=run)
-        outcome = self._compile(smaller, self.bad, 0, cancelled).outcome
-        return (
-            isinstance(outcome, Failed)
-            and not outcome.flaky
-            and self.baseline.match(outcome.failure)
-        )
+        with temporary_folder() as folder:
 
-    def _reference_results(
+            def results(reference: Reference) -> Texts | None:
+                if by_workers:
+                    return self._defined_results(candidate, reference, folder)
+                return self._computed(candidate, reference, stop)
+
+            expected = results(self.references[0])
+            if expected is None or (self._finite and not _is_finite(expected)):
+                return False
+            run = replace(run_of(candidate), expected=expected, reference=None)
+            smaller = candidate.with_case(run=run)
+            outcome: Outcome
+            if by_workers:
+                outcome = self._outcome_by_worker(smaller, folder)
+            else:
+                stop = stop or threading.Event()
+                outcome = self._compile(smaller, self.bad, stop).outcome
+            return (
+                isinstance(outcome, Failed)
+                and not outcome.flaky
+                and self.baseline.match(outcome.failure)
+                and all(
+                    self._agree(expected, results(other))
+                    for other in self.references[1:]
+                )
+            )
+
+    def _computed(
         self,
         candidate: ReducedCase,
         reference: Reference,
-        cancelled: threading.Event | None = None,
-    ) -> tuple[str, ...] | None:
+        stop: threading.Event | None = None,
+    ) -> Texts | None:
         """Return the results that a reference computes in a new process for a candidate
         with values; None if it does not run it, or its results are not defined.
         """
@@ -455,11 +365,59 @@ class RunOracle(Oracle):
                 reference,
                 self.results,
                 self._count,
-                cancelled,
+                stop,
             )
         if isinstance(results, NoAnswer):
             return None
         return results
+
+    def _defined_results(
+        self, candidate: ReducedCase, reference: Reference, folder: Path
+    ) -> Texts | None:
+        """Return the results of a reference by a persistent worker, if they do not
+        depend on the content of unwritten memory.
+        """
+        answer = self._answer(candidate, reference, folder)
+        expected = answer.values()
+        for call in range(1, len(answer.files)):
+            if expected is None or not self._agree(expected, answer.values(call)):
+                return None
+        return expected
+
+    def _answer(
+        self, candidate: ReducedCase, reference: Reference, folder: Path
+    ) -> WorkerAnswer:
+        """Ask a persistent worker for the results of a reference, once for each content
+        of unwritten memory.
+        """
+        with self._case_on_disk(candidate) as case:
+            task = reference_task(self.engine, case, self.bad, reference)
+            return self._ask_worker(task, folder, (0, *UNWRITTEN))
+
+    def _outcome_by_worker(self, candidate: ReducedCase, folder: Path) -> Outcome:
+        with self._case_on_disk(candidate) as case:
+            task = self.engine.planner.plan(case, self.bad)
+            probe = self._ask_worker(task, folder, (0,)).probe()
+        if probe is None:
+            raise _NoWorkerAnswer
+        return probe.outcome
+
+    def _ask_worker(
+        self, task: Task | Probe | NoAnswer, folder: Path, patterns: Sequence[int]
+    ) -> WorkerAnswer:
+        """Ask a persistent worker, and count that."""
+        if not isinstance(task, Task):
+            raise _NoWorkerAnswer
+        started = time.monotonic()
+        with self._lock:
+            number = next(self._numbers)
+        answer = self.workers.run(task, folder / f"answer-{number}", patterns)
+        with self._lock:
+            self.calls += 1
+            self.seconds += time.monotonic() - started
+        if answer is None:
+            raise _NoWorkerAnswer
+        return answer
 
     def _agree(self, texts: Sequence[str], others: Sequence[str] | None) -> bool:
         if others is None or len(texts) != len(others):

@@ -1,5 +1,5 @@
-"""The frontend for MLIR modules, and passes that rewrite a module: folding, shapes,
-attributes, constants, types.
+"""The form of MLIR modules, and passes that rewrite a module: folding, shapes,
+attributes, constants.
 
 The key insight about dimensions: equal numbers are most often the same dimension, so
 one number is replaced by a smaller one wherever it is the size of a dimension. Only
@@ -10,53 +10,44 @@ program that does not verify, which costs no compile.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from math import prod
 from pathlib import Path
 
-from triage.mlir import Module, UnparsableError, parse_module, print_module
+from triage.mlir import Module, UnparsableError, parse_module
 from triage.mlir.rewrite import (
     DYNAMIC,
     dimensions,
     reshaped,
-    set_static_arguments,
 )
-from triage.mlir.tree import array_elements
-from triage.reduce.engine import (
-    Frontend,
-    Pass,
-    drop_flags,
-    fewer_devices,
-    minimise,
-)
+from triage.mlir.tree import Operation, array_elements
 from triage.reduce.frontends.mlir_operations import (
     bypass_operations,
     drop_operations,
     drop_results,
-    jump,
-    keep_window,
-    one_function,
+    find_failing_part,
     thin_bodies,
 )
 from triage.reduce.frontends.mlir_program import (
     Checker,
+    Copies,
     MlirProgram,
-    copy_module,
+    changed,
+    mlir_program_of,
     module_of,
     name_arguments,
-    program_of,
     update_function_type,
     with_module,
 )
-from triage.reduce.interestingness import InterestingnessTest
+from triage.reduce.problem import Form, ReductionProblem
 from triage.reduce.program import ReducedCase, UnreadableError
+from triage.reduce.settings import drop_flags, fewer_devices
 
 _ELIDED = "dense_resource<__elided__>"  # parses, but is not a program
 _LARGE = 4 << 20  # bytes of a file from which it is first read without its constants
 _FOLD = ("--canonicalize", "--cse", "--mlir-print-op-generic")
-_STATIC = 64  # replaces an unknown dimension; later passes make it smaller
 _NEEDED = frozenset(
     (
         "function_type",
@@ -74,14 +65,17 @@ _LONG = re.compile(
 _ELEMENT = re.compile(r"[x<]([a-z]\w*)>\s*\Z")
 _LONGEST = 40  # characters of a constant that stays as it is
 _SMALL = 4  # dimensions up to this size stay as they are
+# attributes that repeat sizes, or count in them
+_SIZES = ("static_output_shape", "static_sizes", "static_offsets")
+_NUMBER = re.compile(r"(?<=[ ,])\d+(?=[,>])")
 
-Attribute = tuple[int, str]  # the position of its operation, and its name
+Attribute = tuple[Operation, str]  # and its name
 Product = tuple[int, list[int]]  # a dimension and its factors
 
 
-def mlir_frontend(checker: Checker) -> Frontend:
-    """Return the frontend for MLIR as text or bytecode."""
-    return Frontend(
+def mlir_form(checker: Checker) -> Form:
+    """Return the form of MLIR as text or bytecode."""
+    return Form(
         partial(_open, checker),
         (
             bypass_operations,
@@ -90,10 +84,9 @@ def mlir_frontend(checker: Checker) -> Frontend:
             thin_bodies,
             fold,
             shorten_constants,
-            make_static,
         ),
         (shrink_dimensions, drop_attributes, fewer_devices, drop_flags),
-        _approach,
+        find_failing_part,
         checker.notes,
         "its generic form",
     )
@@ -101,7 +94,7 @@ def mlir_frontend(checker: Checker) -> Frontend:
 
 def _open(checker: Checker, path: Path) -> Iterator[MlirProgram]:
     is_large = path.stat().st_size > _LARGE
-    for elide in (True, False) if is_large else (False,):
+    for elide in dict.fromkeys((is_large, False)):
         text = checker.reader.generic_form(path, elide=elide)
         if text is None:
             error = (checker.reader.parse_error(path) or "").rpartition("error: ")[2]
@@ -113,9 +106,9 @@ def _open(checker: Checker, path: Path) -> Iterator[MlirProgram]:
         if elide:
             for operation in module.walk():
                 for named in (operation.properties, operation.attributes):
-                    named.update(
-                        {name: with_one_value(text) for name, text in named.items()}
-                    )
+                    named |= {
+                        name: with_one_value(text) for name, text in named.items()
+                    }
             module.trailer = ""
         name_arguments(module)
         program = MlirProgram(module, checker)
@@ -124,111 +117,56 @@ def _open(checker: Checker, path: Path) -> Iterator[MlirProgram]:
             yield program
 
 
-def _approach(line: int | None) -> Pass:
-    def approach(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
-        found = jump(candidate, test, line) if line else None
-        return found or keep_window(one_function(candidate, test), test)
-
-    return approach
-
-
-def _parse_if_possible(text: str | None) -> Module | None:
-    """Parse a text; None if there is none or it cannot be parsed."""
-    with suppress(UnparsableError):
-        if text is not None:
-            return parse_module(text)
-    return None
-
-
-def fold(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
+def fold(problem: ReductionProblem) -> None:
     """Let the compiler canonicalize the program, where that makes it smaller."""
-    folded = _fold_module(candidate, module_of(candidate))
-    if folded is None or folded.program.size >= candidate.program.size:
-        return candidate
-    return test.first([folded]) or candidate
+    start = problem.current
+    reader = mlir_program_of(start).checker.reader
+    text = reader.text_after_passes(mlir_program_of(start).text, _FOLD)
+    with suppress(UnparsableError):
+        module = parse_module(text or "")
+        name_arguments(module, module_of(start))
+        folded = with_module(start, module)
+        if folded.program.size < start.program.size:
+            problem.take_first([folded])
 
 
-def make_static(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
-    """Replace the unknown dimensions of arguments by a number and let the compiler
-    propagate it.
-    """
-
-    def unknown(candidate: ReducedCase) -> int:
-        results = (
-            value
-            for operation in module_of(candidate).walk()
-            for value in operation.results
-        )
-        return sum((dimensions(value.type) or []).count(DYNAMIC) for value in results)
-
-    module, _ = copy_module(module_of(candidate))
-    if not set_static_arguments(module, _STATIC):
-        return candidate
-    static = _fold_module(candidate, module)
-    if static is None or unknown(static) >= unknown(candidate):
-        return candidate
-    return test.first([static]) or candidate
-
-
-def _fold_module(candidate: ReducedCase, module: Module) -> ReducedCase | None:
-    """Return the candidate with a module that the compiler has canonicalized; None if
-    it cannot.
-    """
-    folded = _parse_if_possible(
-        program_of(candidate).checker.reader.text_after_passes(
-            print_module(module), _FOLD
-        )
-    )
-    if folded is None:
-        return None
-    name_arguments(folded, module)
-    return with_module(candidate, folded)
-
-
-def drop_attributes(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
+def drop_attributes(problem: ReductionProblem) -> None:
     """Drop attributes. A kind of attribute that the program is invalid without costs no
     compile.
     """
-    kinds = {
-        (index, name): (operation.name, name)
-        for index, operation in enumerate(module_of(candidate).root.walk())
+    start = problem.current
+
+    def kind(attribute: Attribute) -> tuple[str, str]:
+        return attribute[0].name, attribute[1]
+
+    def without(dropped: Sequence[Attribute]) -> ReducedCase:
+        return _with_attributes(start, dropped, lambda _: None)
+
+    attributes = [
+        (operation, name)
+        for operation in module_of(start).root.walk()
         for name in (*operation.attributes, *operation.properties)
         if name not in _NEEDED
-    }
-
-    def without(dropped: Collection[Attribute]) -> ReducedCase:
-        return _with_attributes(candidate, dropped, lambda _: None)
-
+    ]
     # One attribute of each kind is checked: operations of a name need the same
     # attributes.
-    first = {kind: attribute for attribute, kind in reversed(kinds.items())}
-    valid = {
-        kind: test.is_valid_change(without([attribute]))
-        for kind, attribute in first.items()
-    }
-    droppable = [attribute for attribute, kind in kinds.items() if valid[kind]]
-    return minimise(
-        candidate,
-        droppable,
-        lambda kept: without(set(droppable) - set(kept)),
-        test,
-        kind_of=kinds.__getitem__,
-    )
+    first = {kind(attribute): attribute for attribute in reversed(attributes)}
+    valid = {name for name, one in first.items() if problem.is_new(without([one]))}
+    droppable = [attribute for attribute in attributes if kind(attribute) in valid]
+    problem.delete(droppable, without, kind_of=kind)
 
 
-def shorten_constants(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
+def shorten_constants(problem: ReductionProblem) -> None:
     """Replace long constants by ones with a single value."""
+    start = problem.current
     long = [
-        (index, name)
-        for index, operation in enumerate(module_of(candidate).root.walk())
-        for name, text in (*operation.attributes.items(), *operation.properties.items())
+        (operation, name)
+        for operation in module_of(start).root.walk()
+        for name, text in {**operation.attributes, **operation.properties}.items()
         if with_one_value(text) != text
     ]
-    return minimise(
-        candidate,
-        long,
-        lambda kept: _with_attributes(candidate, set(long) - set(kept), with_one_value),
-        test,
+    problem.delete(
+        long, lambda dropped: _with_attributes(start, dropped, with_one_value)
     )
 
 
@@ -240,24 +178,18 @@ def _with_attributes(
     """Return the candidate with other texts for some attributes, None to drop them, and
     without unused resources.
     """
-    module, _ = copy_module(module_of(candidate))
-    operations = list(module.root.walk())
-    for index, name in attributes:
-        for holder in (operations[index].attributes, operations[index].properties):
-            if name not in holder:
-                continue
-            text = new_text(holder[name])
-            if text is None:
-                del holder[name]
-            else:
-                holder[name] = text
-    if not any(
-        "dense_resource<" in text
-        for operation in operations
-        for text in operation.texts()
-    ):
-        module.trailer = ""
-    return with_module(candidate, module)
+
+    def change(module: Module, new: Copies) -> None:
+        for operation, name in attributes:
+            for holder in (new[operation].attributes, new[operation].properties):
+                text = new_text(holder.pop(name)) if name in holder else None
+                if text is not None:
+                    holder[name] = text
+        texts = (text for each in module.root.walk() for text in each.texts())
+        if not any("dense_resource<" in text for text in texts):
+            module.trailer = ""
+
+    return changed(candidate, change)
 
 
 def with_one_value(text: str) -> str:
@@ -278,76 +210,56 @@ def with_one_value(text: str) -> str:
     return f"dense<{value}>{text[found.end() :]}"
 
 
-def shrink_dimensions(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
+def shrink_dimensions(problem: ReductionProblem) -> None:
     """Halve all dimensions together as often as the failure stays, then each size
     alone, the largest first.
-
-    Bisects the number of halvings, which assumes that a program which fails also fails
-    with larger dimensions.
     """
-    candidate = _descend(candidate, test, None)
-    for number in sorted(_sizes(module_of(candidate)), reverse=True):
-        if number > _SMALL and number in _sizes(module_of(candidate)):
-            candidate = _descend(candidate, test, number)
-    return candidate
+    _shrink_sizes(problem, _sizes(problem.current))
+    for number in sorted(_sizes(problem.current), reverse=True):
+        if number > _SMALL and number in _sizes(problem.current):
+            _shrink_sizes(problem, [number])
 
 
-def _sizes(module: Module) -> list[int]:
-    return list(
-        dict.fromkeys(
-            number
-            for value in module.values()
-            for number in dimensions(value.type) or ()
-        )
-    )
+def _sizes(candidate: ReducedCase) -> list[int]:
+    types = (value.type for value in module_of(candidate).values())
+    numbers = [number for type_ in types for number in dimensions(type_) or ()]
+    return [number for number in dict.fromkeys(numbers) if number != DYNAMIC]
 
 
-def _descend(
-    candidate: ReducedCase, test: InterestingnessTest, number: int | None
-) -> ReducedCase:
-    """Bisect how often a size, or all of them, can be halved."""
-    module = module_of(candidate)
-    products = list(_products(module))
-    if number is not None:
-        chosen = [number]
-    else:
-        chosen = [size for size in _sizes(module) if size != DYNAMIC]
-    shifts = range(1, max(chosen, default=0).bit_length())
-    halved = (
-        with_module(
-            candidate, _with_sizes(module, _halve_sizes(chosen, shift, products))
-        )
-        for shift in shifts
-    )
-    steps = [smaller for smaller in halved if test.is_valid_change(smaller)]
-    low, high, best = 0, len(steps) - 1, candidate
+def _shrink_sizes(problem: ReductionProblem, chosen: Collection[int]) -> None:
+    """Bisect how often some sizes can be halved together, which assumes that a
+    program which fails also fails with larger dimensions.
+    """
+    start = problem.current
+    products = list(_products(module_of(start)))
+    halved = [
+        _with_sizes(start, _halve_sizes(chosen, shift, products))
+        for shift in range(1, max(chosen, default=0).bit_length())
+    ]
+    steps = [smaller for smaller in halved if problem.is_new(smaller)]
+    low, high = 0, len(steps) - 1
     while low <= high:
         middle = (low + high + 1) // 2
-        if test.first([steps[middle]]) is not None:
-            best, low = steps[middle], middle + 1
+        if problem.take_first([steps[middle]]) is not None:
+            low = middle + 1
         else:
             high = middle - 1
-    return best
 
 
 def _products(module: Module) -> Iterator[Product]:
     """Yield each dimension that a reshape folds from several, with those factors."""
     for operation in module.walk():
-        if operation.name in ("tensor.collapse_shape", "tensor.expand_shape"):
-            folded, unfolded = (
-                dimensions(value.type) or []
-                for value in (operation.operands[0], operation.results[0])
-            )
-            if operation.name == "tensor.collapse_shape":
-                folded, unfolded = unfolded, folded
-            for number, group in zip(
-                folded,
-                array_elements(operation.attribute("reassociation")),
-                strict=False,
-            ):
-                factors = [unfolded[int(index)] for index in array_elements(group)]
-                if len(factors) > 1 and DYNAMIC not in factors:
-                    yield number, factors
+        if operation.name not in ("tensor.collapse_shape", "tensor.expand_shape"):
+            continue
+        ends = operation.operands[0], operation.results[0]
+        unfolded, folded = (dimensions(value.type) or [] for value in ends)
+        if operation.name == "tensor.expand_shape":
+            folded, unfolded = unfolded, folded
+        groups = array_elements(operation.attribute("reassociation"))
+        for number, group in zip(folded, groups, strict=False):
+            factors = [unfolded[int(index)] for index in array_elements(group)]
+            if len(factors) > 1 and DYNAMIC not in factors:
+                yield number, factors
 
 
 def _halve_sizes(
@@ -359,61 +271,40 @@ def _halve_sizes(
     largest factor is halved instead.
     """
     product_sizes = {number for number, _ in products}
-    new = {
-        number: max(1, number >> shift)
-        for number in chosen
-        if number not in product_sizes
-    }
+    shrunk = set(chosen) - product_sizes
     if len(chosen) == 1:
-        new |= {
-            max(factors): max(1, max(factors) >> shift)
-            for number, factors in products
-            if number in chosen
-        }
+        shrunk |= {max(factors) for number, factors in products if number in chosen}
+    new = {number: max(1, number >> shift) for number in shrunk}
     for _ in products:  # a product may be a factor of another one
         for number, factors in products:
             new[number] = prod(new.get(factor, factor) for factor in factors)
     return new
 
 
-def _with_sizes(module: Module, new: Mapping[int, int]) -> Module:
-    """Return the module with other sizes, in its types and in the attributes that
+def _with_sizes(candidate: ReducedCase, new_sizes: Mapping[int, int]) -> ReducedCase:
+    """Return the candidate with other sizes, in its types and in the attributes that
     repeat them.
     """
-    copy, values = copy_module(module)
-    for value in values.values():
-        numbers = dimensions(value.type)
-        if numbers:
-            value.type = reshaped(
-                value.type, [new.get(number, number) for number in numbers]
-            )
-    for operation in copy.walk():
-        if operation.attribute("function_type"):
-            update_function_type(operation)
-        if not operation.results:
-            continue
-        type_ = operation.results[0].type
-        if "value" in operation.properties:
-            holder = operation.properties
-        else:
-            holder = operation.attributes
-        literal, typed, _ = holder.get("value", "").rpartition(" : ")
-        if (
-            operation.name == "arith.constant"
-            and type_.startswith(("tensor", "vector"))
-            and typed
-        ):
-            holder["value"] = f"{literal} : {type_}"
-        numbers = dimensions(type_) or []
-        for name in ("static_output_shape", "static_sizes"):
-            if (
-                numbers
-                and name in operation.properties
-                and operation.properties[name].count(",") + 1 == len(numbers)
-            ):
-                sizes = ", ".join(
-                    str(-(1 << 63) if number == DYNAMIC else number)
-                    for number in numbers
-                )
-                operation.properties[name] = f"array<i64: {sizes}>"
-    return copy
+
+    def new_size(number: int) -> int:
+        return new_sizes.get(number, number)
+
+    def change(module: Module, _: Copies) -> None:
+        for value in module.values():
+            numbers = dimensions(value.type)
+            if numbers:
+                value.type = reshaped(value.type, list(map(new_size, numbers)))
+        for operation in module.walk():
+            if operation.attribute("function_type"):
+                update_function_type(operation)
+            for holder in (operation.properties, operation.attributes):
+                literal, typed, __ = holder.get("value", "").rpartition(" : ")
+                if operation.name == "arith.constant" and "dense" in literal and typed:
+                    holder["value"] = f"{literal} : {operation.results[0].type}"
+                for name in _SIZES:
+                    if name in holder:
+                        holder[name] = _NUMBER.sub(
+                            lambda found: str(new_size(int(found[0]))), holder[name]
+                        )
+
+    return changed(candidate, change)

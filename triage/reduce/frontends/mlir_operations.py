@@ -6,36 +6,65 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import wraps
 
-from triage.mlir import Block, Operation, Value
-from triage.mlir.tree import array_elements, free_values
-from triage.reduce.engine import MOST_KINDS, minimise
+from triage.mlir import Block, Module, Operation, Value
+from triage.mlir.rewrite import replace_results
+from triage.mlir.tree import free_values
 from triage.reduce.frontends.mlir_program import (
-    Values,
+    Copies,
     body_of,
-    copy_module,
+    changed,
     cut,
     module_of,
     pieces,
-    with_module,
-    without_results,
 )
-from triage.reduce.interestingness import InterestingnessTest
+from triage.reduce.problem import MOST_KINDS, Pass, ReductionProblem
 from triage.reduce.program import ReducedCase
 
-_NARROW = 4  # operations; fewer are dropped one by one
 
-
-def jump(
-    candidate: ReducedCase, test: InterestingnessTest, line: int
-) -> ReducedCase | None:
-    """Keep the operation at a source line with as few neighbours as possible. Return
-    None if no such program fails.
+def find_failing_part(line: int | None) -> Pass:
+    """Make the pass that keeps the operation at a source line with as few neighbours as
+    possible; else one function with what it calls, the largest first, and of many kinds
+    of operations halves. Where there are few, whole kinds are dropped sooner.
     """
-    return test.first(_neighbourhoods(candidate, line))
+
+    def find_failing_operation(problem: ReductionProblem) -> None:
+        start = problem.current
+        functions = module_of(start).functions()
+        if line and problem.take_first(_cuts_at(start, line)) is not None:
+            return
+        functions.sort(key=lambda function: -len(pieces(function)))
+        alone = (cut(start, function, pieces(function)) for function in functions)
+        problem.take_first(_smaller(start, alone))
+        taken: int | None = 0
+        while taken is not None:
+            taken = problem.take_first(_smaller(problem.current, _halves(problem)))
+
+    return find_failing_operation
 
 
-def _neighbourhoods(candidate: ReducedCase, line: int) -> Iterator[ReducedCase]:
+def _halves(problem: ReductionProblem) -> Iterator[ReducedCase | None]:
+    """Yield the halves and the middle of each function with many kinds."""
+    for function in module_of(problem.current).functions():
+        droppable = pieces(function)
+        counts = Counter(map(_kind, droppable)).values()
+        if sum(count > 1 for count in counts) > MOST_KINDS:
+            half = len(droppable) // 2
+            for first in (0, half, half // 2):
+                part = droppable[first : first + half + 1]
+                yield cut(problem.current, function, part)
+
+
+def _smaller(
+    start: ReducedCase, candidates: Iterable[ReducedCase | None]
+) -> Iterator[ReducedCase]:
+    for candidate in candidates:
+        if candidate and candidate.program.size < start.program.size:
+            yield candidate
+
+
+def _cuts_at(candidate: ReducedCase, line: int) -> Iterator[ReducedCase]:
     """Yield cuts around the operations of a line."""
     for function in module_of(candidate).functions():
         edge = [
@@ -47,7 +76,7 @@ def _neighbourhoods(candidate: ReducedCase, line: int) -> Iterator[ReducedCase]:
 
 
 def cuts_around(
-    candidate: ReducedCase, function: Operation, edge: list[Operation]
+    candidate: ReducedCase, function: Operation, edge: Sequence[Operation]
 ) -> Iterator[ReducedCase]:
     """Yield cuts of a function around the operations in `edge`: these alone, then with
     all operations that are at most 1, 2, 4, ... definitions or uses away.
@@ -66,137 +95,71 @@ def cuts_around(
             smaller = cut(candidate, function, reached)
             if smaller:
                 yield smaller
-        if distance == wanted:
             wanted = max(1, 2 * wanted)
         if not edge:
-            break
-        edge = list(
-            dict.fromkeys(
-                other
-                for operation in edge
-                for other in near[operation]
-                if other not in reached
-            )
-        )
+            return
+        neighbours = [other for operation in edge for other in near[operation]]
+        edge = [other for other in dict.fromkeys(neighbours) if other not in reached]
         reached.update(edge)
         distance += 1
 
 
-def one_function(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
-    """Keep one function with what it calls, the largest first, if that fails."""
-    functions = sorted(
-        module_of(candidate).functions(), key=lambda function: -len(pieces(function))
-    )
-    cuts = (cut(candidate, function, pieces(function)) for function in functions)
-    size = candidate.program.size
-    smaller = (each for each in cuts if each and each.program.size < size)
-    return test.first(smaller) or candidate
-
-
-def keep_window(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
-    """Keep one half of a function, its middle, or three quarters, as long as that
-    fails, if the program has many kinds of operations. Where there are few, whole kinds
-    are dropped sooner.
+def _each_function(
+    reduce: Callable[[ReductionProblem, Operation], None],
+) -> Callable[[ReductionProblem], None]:
+    """Make a pass that reduces one function after another, by position: reducing one
+    may drop others that it called.
     """
-    droppable = [
-        each
-        for function in module_of(candidate).functions()
-        for each in pieces(function)
-    ]
-    counts = Counter(map(_kind, droppable)).values()
-    if sum(count > 1 for count in counts) <= MOST_KINDS:
-        return candidate
-    while (found := test.first(_windows(candidate))) is not None:
-        candidate = found
-    return candidate
+
+    @wraps(reduce)
+    def run(problem: ReductionProblem) -> None:
+        index = 0
+        while index < len(functions := module_of(problem.current).functions()):
+            reduce(problem, functions[index])
+            index += 1
+
+    return run
 
 
-def _windows(candidate: ReducedCase) -> Iterator[ReducedCase]:
-    """Yield the halves, the middle and the three quarters of each long function."""
-    for function in module_of(candidate).functions():
-        droppable = pieces(function)
-        count = len(droppable)
-        if count <= _NARROW:
-            continue
-        half, quarter = count // 2, count // 4
-        spans = (
-            (0, half),
-            (half, count),
-            (quarter, quarter + half),
-            (0, count - quarter),
-            (quarter, count),
-        )
-        for first, end in spans:
-            window = cut(candidate, function, droppable[first:end])
-            if window is not None and window.program.size < candidate.program.size:
-                yield window
-
-
-def drop_operations(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
+@_each_function
+def drop_operations(problem: ReductionProblem, function: Operation) -> None:
     """Drop operations of each function, halves before single ones. Their results become
     arguments.
     """
+    start, droppable = problem.current, pieces(function)
 
-    def reduce(base: ReducedCase, function: Operation) -> ReducedCase:
-        droppable = pieces(function)
-        return minimise(
-            base,
-            droppable,
-            lambda kept: cut(base, function, kept),
-            test,
-            whole=len(droppable) > 1,
-            kind_of=_kind,
-        )
+    def without(dropped: Sequence[Operation]) -> ReducedCase | None:
+        return cut(start, function, set(droppable).difference(dropped))
 
-    return _for_each_function(candidate, reduce)
+    problem.delete(droppable, without, whole=len(droppable) > 1, kind_of=_kind)
 
 
-def drop_results(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
+@_each_function
+def drop_results(problem: ReductionProblem, function: Operation) -> None:
     """Return fewer values, and drop the operations and the arguments that are then
     unused.
     """
+    start, block = problem.current, body_of(function)
+    if block is None:
+        return
+    results = block.operations[-1].operands
 
-    def reduce(base: ReducedCase, function: Operation) -> ReducedCase:
-        block = body_of(function)
-        if block is None:
-            return base
-
-        def build(returned: Sequence[Value]) -> ReducedCase | None:
-            needed, kept = set(returned), []
-            for operation in reversed(block.operations[:-1]):
-                if not operation.results or not needed.isdisjoint(operation.results):
-                    kept.append(operation)
-                    needed.update(free_values(operation))
-            if returned:
-                return cut(base, function, kept, list(dict.fromkeys(returned)))
+    def without(dropped: Sequence[int]) -> ReducedCase | None:
+        returned = [each for at, each in enumerate(results) if at not in dropped]
+        needed, kept = set(returned), []
+        for operation in reversed(block.operations[:-1]):
+            if not operation.results or not needed.isdisjoint(operation.results):
+                kept.append(operation)
+                needed.update(free_values(operation))
+        if not returned:
             return None
+        return cut(start, function, kept, list(dict.fromkeys(returned)))
 
-        results = block.operations[-1].operands
-        if len(results) > 1:
-            smaller = minimise(base, results, build, test, whole=False)
-        else:
-            smaller = base
-        read = {value for operation in function.walk() for value in operation.operands}
-        if smaller is base and not read.issuperset(block.arguments):
-            unread = build(results)
-            if unread:
-                return test.first([unread]) or base
-        return smaller
-
-    return _for_each_function(candidate, reduce)
-
-
-def _for_each_function(
-    candidate: ReducedCase, reduce: Callable[[ReducedCase, Operation], ReducedCase]
-) -> ReducedCase:
-    """Reduce one function after another, by position: reducing one may drop others that
-    it called.
-    """
-    index = 0
-    while index < len(functions := module_of(candidate).functions()):
-        candidate = reduce(candidate, functions[index])
-        index += 1
-    return candidate
+    if len(results) > 1:
+        problem.delete(range(len(results)), without, whole=False)
+    read = {value for operation in function.walk() for value in operation.operands}
+    if problem.current is start and not read.issuperset(block.arguments):
+        problem.take_first(filter(None, [without([])]))
 
 
 def _kind(operation: Operation) -> tuple[object, ...]:
@@ -213,17 +176,15 @@ def _kind(operation: Operation) -> tuple[object, ...]:
     return inside, tuple(value.type for value in operation.operands), properties
 
 
-def bypass_operations(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
+def bypass_operations(problem: ReductionProblem) -> None:
     """Replace an operation's results by its operands. So a link of a chain is dropped
     and the chain stays connected.
     """
-    links: dict[Operation, Values] = {}
-    for function in module_of(candidate).functions():
+    links: Links = {}
+    for function in module_of(problem.current).functions():
         block = body_of(function)
-        if block is None:
-            continue
-        for operation in block.operations[:-1]:
-            left, chosen = list(operation.operands), Values()
+        for operation in block.operations[:-1] if block else []:
+            left, chosen = list(operation.operands), dict[Value, Value]()
             for result in operation.results:
                 match = _first_of_type(left, result.type)
                 if match is not None:
@@ -231,36 +192,51 @@ def bypass_operations(candidate: ReducedCase, test: InterestingnessTest) -> Redu
                     chosen[result] = match
             if chosen and len(chosen) == len(operation.results):
                 links[operation] = chosen
-    return _replace(candidate, test, links, whole=False)
+    _replace(problem, links, whole=False)
+
+
+def thin_bodies(problem: ReductionProblem) -> None:
+    """Drop operations inside of operations such as linalg.generic.
+
+    An earlier value of the same type replaces each result. The first run prefers the
+    first operand of that type, the second run the last one.
+    """
+    for last in (False, True):
+        links: Links = {}
+        for block in _inner_blocks(module_of(problem.current).root, 0):
+            earlier: list[Value] = [*block.arguments]
+            for operation in block.operations[:-1]:
+                operands = operation.operands[:: -1 if last else 1]
+                if len(operation.results) == 1:
+                    [result] = operation.results
+                    match = _first_of_type([*operands, *earlier[::-1]], result.type)
+                    if match is not None:
+                        links[operation] = {result: match}
+                earlier += operation.results
+        _replace(problem, links, whole=True)
+
+
+Links = dict[Operation, dict[Value, Value]]
+"""For each operation that can be dropped, the values that replace its results."""
 
 
 def _first_of_type(values: Iterable[Value], type_: str) -> Value | None:
     return next((value for value in values if value.type == type_), None)
 
 
-def _replace(
-    candidate: ReducedCase,
-    test: InterestingnessTest,
-    links: dict[Operation, Values],
-    *,
-    whole: bool,
-) -> ReducedCase:
-    """Drop as many of the operations in `links` as possible. `links` gives for each of
-    them the values that replace its results.
-    """
+def _replace(problem: ReductionProblem, links: Links, *, whole: bool) -> None:
+    """Drop as many of the operations in `links` as possible."""
+    start = problem.current
 
-    def build(kept: Sequence[Operation]) -> ReducedCase | None:
-        dropped = links.keys() - set(kept)
-        replacements = {
-            value: by for operation in dropped for value, by in links[operation].items()
-        }
-        if not replacements:
-            return None
-        module = without_results(module_of(candidate), replacements)
-        _drop_unused(module.root)
-        return with_module(candidate, module)
+    def without(dropped: Sequence[Operation]) -> ReducedCase:
+        def replace(module: Module, new: Copies) -> None:
+            pairs = [pair for each in dropped for pair in links[each].items()]
+            replace_results(module, {new[value]: new[by] for value, by in pairs})
+            _drop_unused(module.root)
 
-    return minimise(candidate, list(links), build, test, whole=whole, kind_of=_kind)
+        return changed(start, replace)
+
+    problem.delete(list(links), without, whole=whole, kind_of=_kind)
 
 
 def _drop_unused(root: Operation) -> None:
@@ -271,9 +247,7 @@ def _drop_unused(root: Operation) -> None:
         for inner in reversed(block.operations):
             if not inner.results or not used.isdisjoint(inner.results):
                 kept.append(inner)
-                used.update(
-                    value for nested in inner.walk() for value in nested.operands
-                )
+                used.update(free_values(inner))
         block.operations = kept[::-1]
 
 
@@ -285,74 +259,3 @@ def _inner_blocks(operation: Operation, depth: int) -> Iterator[Block]:
                 yield block
             for inner in block.operations:
                 yield from _inner_blocks(inner, depth + 1)
-
-
-def thin_bodies(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
-    """Drop operations inside of operations such as linalg.generic, and the inputs that
-    the body then does not read.
-
-    An earlier value of the same type replaces each result. The first run prefers the
-    first operand of that type, the second run the last one.
-    """
-    for last in (False, True):
-        links: dict[Operation, Values] = {}
-        for block in _inner_blocks(module_of(candidate).root, 0):
-            for index, operation in enumerate(block.operations[:-1]):
-                if len(operation.results) == 1:
-                    earlier = [
-                        value
-                        for other in reversed(block.operations[:index])
-                        for value in other.results
-                    ]
-                    operands = list(operation.operands)
-                    if last:
-                        operands.reverse()
-                    candidates = (*operands, *reversed(block.arguments), *earlier)
-                    result = operation.results[0]
-                    match = _first_of_type(candidates, result.type)
-                    if match is not None:
-                        links[operation] = {result: match}
-        candidate = _replace(candidate, test, links, whole=True)
-    smaller = _without_unread_inputs(candidate)
-    if smaller is None:
-        return candidate
-    return test.first([smaller]) or candidate
-
-
-def _without_unread_inputs(candidate: ReducedCase) -> ReducedCase | None:
-    """Drop the inputs of linalg.generic that its body does not read, if there are
-    any.
-    """
-    module, _ = copy_module(module_of(candidate))
-    changed = False
-    for operation in module.walk():
-        maps = operation.attribute("indexing_maps")
-        sizes = operation.attribute("operandSegmentSizes")
-        if operation.name != "linalg.generic" or maps is None or sizes is None:
-            continue
-        inputs, outputs = (
-            int(text) for text in sizes.partition(":")[2].rstrip(">").split(",")
-        )
-        block = operation.regions[0].blocks[0]
-        read = {
-            value for inner in operation.regions[0].walk() for value in inner.operands
-        }
-        kept = [
-            index
-            for index, value in enumerate(block.arguments)
-            if index >= inputs or value in read
-        ]
-        if len(kept) < len(block.arguments):
-            changed = True
-            texts = array_elements(maps)
-            operation.operands = [operation.operands[index] for index in kept]
-            block.arguments = [block.arguments[index] for index in kept]
-            operation.properties["indexing_maps"] = (
-                f"[{', '.join(texts[index] for index in kept)}]"
-            )
-            operation.properties["operandSegmentSizes"] = (
-                f"array<i32: {len(kept) - outputs}, {outputs}>"
-            )
-    if changed:
-        return with_module(candidate, module)
-    return None

@@ -1,17 +1,20 @@
-"""MLIR modules as programs to reduce: copies, replaced values, and cuts of a function
-as programs of their own.
+"""MLIR modules as programs to reduce, changed copies of them, and cuts: some operations
+of a function as a program of their own.
+
+A pass changes a copy of the whole module in place. So a value that a cut needs from a
+dropped operation simply becomes an argument: nothing is renamed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from triage.execution.mlir_tools import Reader
 from triage.mlir import Block, Module, Operation, Region, Value, print_module
-from triage.mlir.rewrite import replace_results
 from triage.mlir.tree import (
     arguments_of,
     array_elements,
@@ -22,21 +25,13 @@ from triage.mlir.tree import (
 from triage.model.case import InputKind
 from triage.reduce.program import Entry, ReducedCase, Reducible
 
-Values = dict[Value, Value]
+Copies = dict[Any, Any]
 # Types that the arguments and results of an exported function can have in every
 # version.
 _CROSSABLE = re.compile(
     r"tensor<|!torch\.vtensor<|complex<|[us]?i\d+$|index$|b?f\d+|!hal\."
 )
 _SHORT = 256  # characters of attributes; longer constants become inputs
-_PER_FUNCTION = (
-    "arg_attrs",
-    "res_attrs",
-    "function_type",
-    "sym_visibility",
-    "tied_operands",
-    "sym_name",
-)
 _HEAD = re.compile(r'\s*(?:%[^"]*= )?"[\w$.-]+"\(')
 
 
@@ -93,11 +88,8 @@ class MlirProgram(Reducible):
     def size(self) -> int:
         return sum(1 for _ in self.module.walk())
 
-    def content_if_valid(self) -> bytes | None:
-        return self._canonical
-
     @cached_property
-    def _canonical(self) -> bytes | None:
+    def canonical(self) -> bytes | None:
         """The module as the toolchain prints it; None if a toolchain rejects it."""
         valid = self.checker.generic_if_valid(self.text)
         return valid.encode() if valid else None
@@ -110,21 +102,19 @@ class MlirProgram(Reducible):
         function = self.function(name)
         if function is None:
             return None
-        arguments = tuple(
-            (value.origin, value.type) for value in arguments_of(function)
-        )
+        arguments = [(value.origin, value.type) for value in arguments_of(function)]
         is_alone = len(self.module.functions()) == 1
-        return Entry(None if is_alone else function.symbol, arguments)
+        return Entry(None if is_alone else function.symbol, tuple(arguments))
 
     def function(self, name: str | None) -> Operation | None:
         """Return the function of this name, else the only public one, or None."""
         functions = self.module.functions()
+        named = [function for function in functions if function.symbol == name]
         public = [
             function
             for function in functions
             if function.attribute("sym_visibility") != '"private"'
         ]
-        named = [function for function in functions if function.symbol == name]
         if not named and len(public) == 1:
             named = public
         return next(iter(named), None)
@@ -160,26 +150,20 @@ class MlirProgram(Reducible):
 
 def name_arguments(module: Module, before: Module | None = None) -> None:
     """Number the arguments of each function, so that their copies can be found in
-    smaller programs.
-
-    Take over the numbers from `before`, the module as it was, if it is passed.
+    smaller programs. Take over the numbers from `before`, the module as it was.
     """
-    old_functions = before.functions() if before else []
-    arguments_by_function = {
-        function.symbol: arguments_of(function) for function in old_functions
+    origins = {
+        (function.symbol, number): value.origin
+        for function in (before.functions() if before else [])
+        for number, value in enumerate(arguments_of(function))
     }
     for function in module.functions():
-        old = arguments_by_function.get(function.symbol, [])
         for number, value in enumerate(arguments_of(function)):
-            if before is None:
-                value.origin = (function.symbol, number)
-            elif number < len(old):
-                value.origin = old[number].origin
-            else:
-                value.origin = None
+            name = (function.symbol, number)
+            value.origin = origins.get(name) if before else name
 
 
-def program_of(candidate: ReducedCase) -> MlirProgram:
+def mlir_program_of(candidate: ReducedCase) -> MlirProgram:
     """Return the program of a candidate that is MLIR."""
     assert isinstance(candidate.program, MlirProgram)
     return candidate.program
@@ -187,73 +171,62 @@ def program_of(candidate: ReducedCase) -> MlirProgram:
 
 def module_of(candidate: ReducedCase) -> Module:
     """Return the module of a candidate that is MLIR."""
-    return program_of(candidate).module
+    return mlir_program_of(candidate).module
 
 
 def with_module(candidate: ReducedCase, module: Module) -> ReducedCase:
     """Return the candidate with another module."""
-    return ReducedCase(
-        MlirProgram(module, program_of(candidate).checker), candidate.case
+    return candidate.with_program(
+        MlirProgram(module, mlir_program_of(candidate).checker)
     )
 
 
-def copy_operation(
-    operation: Operation, values: Values, blocks: Mapping[Block, Block] | None = None
-) -> Operation:
-    """Copy an operation. Operands are looked up in `values` (kept when missing);
-    results and inner values are added.
+def copied(module: Module) -> tuple[Module, Copies]:
+    """Return a copy of a module that may be changed, and the new operation, block or
+    value for each old one.
     """
-    copy = Operation(
-        operation.name,
-        [values.get(value, value) for value in operation.operands],
-        properties=dict(operation.properties),
-        attributes=dict(operation.attributes),
-        successors=[(blocks or {}).get(block, block) for block in operation.successors],
-        position=operation.position,
-    )
-    for region in operation.regions:
-        inner = {
-            block: Block([_copy_value(value, values) for value in block.arguments])
-            for block in region.blocks
-        }
+    new: Copies = {}
+    return replace(module, root=_copy(module.root, new)), new
+
+
+def _copy(operation: Operation, new: Copies) -> Operation:
+    def copies(values: Sequence[Value]) -> list[Value]:
         # a value may be used in a block that stands before its definition
-        if len(inner) > 1:
-            for block in inner:
-                for other in block.operations:
-                    for value in other.results:
-                        _copy_value(value, values)
-        for block, new in inner.items():
-            new.operations = [
-                copy_operation(other, values, inner) for other in block.operations
-            ]
-        copy.regions.append(Region(list(inner.values())))
-    copy.results = [_copy_value(value, values) for value in operation.results]
-    return copy
+        for value in values:
+            if value not in new:
+                new[value] = Value(value.type, value.origin)
+        return [new[value] for value in values]
 
-
-def _copy_value(value: Value, values: Values) -> Value:
-    if value not in values:
-        values[value] = Value(value.type, value.origin)
-    return values[value]
-
-
-def copy_module(module: Module) -> tuple[Module, Values]:
-    """Return a copy that may be changed, and the new value for each old one."""
-    values: Values = {}
-    return Module(
-        copy_operation(module.root, values), module.aliases, module.trailer
-    ), values
-
-
-def without_results(module: Module, replacements: Mapping[Value, Value]) -> Module:
-    """Return a copy in which other values replace some results, without the operations
-    that made these.
-    """
-    copy, values = copy_module(module)
-    replace_results(
-        copy, {values[value]: values.get(by, by) for value, by in replacements.items()}
+    regions = []
+    for region in operation.regions:
+        for block in region.blocks:
+            new[block] = Block(copies(block.arguments))
+        for block in region.blocks:
+            new[block].operations = [_copy(inner, new) for inner in block.operations]
+        regions.append(Region([new[block] for block in region.blocks]))
+    new[operation] = Operation(
+        operation.name,
+        copies(operation.operands),
+        copies(operation.results),
+        dict(operation.properties),
+        dict(operation.attributes),
+        regions,
+        [new[block] for block in operation.successors],
+        operation.position,
     )
+    copy: Operation = new[operation]
     return copy
+
+
+def changed(
+    candidate: ReducedCase, change: Callable[[Module, Copies], None]
+) -> ReducedCase:
+    """Return the candidate with a change of a copy of its module. change: see
+    `copied`.
+    """
+    module, new = copied(module_of(candidate))
+    change(module, new)
+    return with_module(candidate, module)
 
 
 def body_of(function: Operation) -> Block | None:
@@ -268,22 +241,16 @@ def body_of(function: Operation) -> Block | None:
 
 def pieces(function: Operation) -> list[Operation]:
     """Return the operations that can be cut out: all but the terminator and those that
-    `cut` copies to their users.
+    a cut takes with their users.
     """
     block = body_of(function)
-    if block:
-        return [
-            operation
-            for operation in block.operations[:-1]
-            if not _is_copied(operation)
-        ]
-    return []
+    if block is None:
+        return []
+    return [each for each in block.operations[:-1] if not _follows_its_users(each)]
 
 
-def _is_copied(operation: Operation) -> bool:
-    """Return whether `cut` copies an operation to its users: short constants and empty
-    tensors.
-    """
+def _follows_its_users(operation: Operation) -> bool:
+    """Return whether an operation is a short constant or an empty tensor."""
     if operation.operands or operation.regions or len(operation.results) != 1:
         return False
     texts = operation.texts()
@@ -307,53 +274,63 @@ def cut(
 
     Returns None if the operations cannot be cut apart.
     """
-    module, block = module_of(candidate), body_of(function)
+    block = body_of(function)
     if block is None:
         return None
     kept = set(kept)
     chosen = _with_makers(block, kept)
-    operations = [
-        operation for operation in block.operations[:-1] if operation in chosen
-    ]
     if returned is None:
         returned = _results_of(block, kept, chosen)
-    if not operations or (
-        not returned and all(operation.results for operation in operations)
-    ):
+    operations = [each for each in block.operations[:-1] if each in chosen]
+    if not operations or not (returned or any(not each.results for each in operations)):
         return None
-    smaller = _function(function, block, operations, returned)
-    body = Block(
-        list(module.body.arguments),
-        [*_symbols_used(module, function, smaller), smaller],
-    )
-    root = Operation(
-        module.root.name,
-        properties=dict(module.root.properties),
-        attributes=dict(module.root.attributes),
-        regions=[Region([body])],
-        position=module.root.position,
-    )
-    return with_module(candidate, replace(module, root=root))
+
+    inside = {value for each in operations for value in each.results}
+    read = [value for each in operations for value in free_values(each)]
+    needed = dict.fromkeys(value for value in (*read, *returned) if value not in inside)
+    old = [value for value in block.arguments if value in needed]
+    arguments = list(dict.fromkeys([*old, *needed]))  # the old ones first
+
+    def keep(module: Module, new: Copies) -> None:
+        smaller: Operation = new[function]
+        end: Operation = new[block.operations[-1]]
+        body: Block = new[block]
+        _keep_attributes(smaller, "arg_attrs", block.arguments, arguments)
+        _keep_attributes(smaller, "res_attrs", block.operations[-1].operands, returned)
+        for name in ("sym_visibility", "tied_operands"):
+            smaller.inherent.pop(name, None)
+        body.arguments = [new[value] for value in arguments]
+        body.operations = [*(new[each] for each in operations), end]
+        end.operands = [new[value] for value in returned]
+        update_function_type(smaller)
+        _keep_symbols_of(module, smaller)
+
+    return changed(candidate, keep)
+
+
+def _keep_attributes(
+    function: Operation, name: str, before: Sequence[Value], after: Collection[Value]
+) -> None:
+    """Update the attributes that a function has for each argument or result."""
+    texts = array_elements(function.inherent.pop(name, None))
+    text_of = dict(zip(before, texts, strict=False))
+    new = [text_of.get(value, "{}") for value in after]
+    if any(text != "{}" for text in new):
+        function.inherent[name] = f"[{', '.join(new)}]"
 
 
 def _with_makers(block: Block, kept: Collection[Operation]) -> set[Operation]:
     """Return these operations, the constants that they need, and the operations whose
     values no argument can carry.
     """
-    maker = {
-        value: operation
-        for operation in block.operations
-        for value in operation.results
-    }
+    maker = {value: each for each in block.operations for value in each.results}
     chosen, waiting = set(kept), list(kept)
     while waiting:
         for value in free_values(waiting.pop()):
             operation = maker.get(value)
-            if (
-                operation
-                and operation not in chosen
-                and (_is_copied(operation) or not _CROSSABLE.match(value.type))
-            ):
+            if operation is None or operation in chosen:
+                continue
+            if _follows_its_users(operation) or not _CROSSABLE.match(value.type):
                 chosen.add(operation)
                 waiting.append(operation)
     return chosen
@@ -379,106 +356,28 @@ def _results_of(
     return outside or [value for value in results if value not in used] or results[-1:]
 
 
-def _function(
-    function: Operation,
-    block: Block,
-    operations: list[Operation],
-    returned: Sequence[Value],
-) -> Operation:
-    """Return the function with only these operations. What they need from others
-    becomes an argument.
-    """
-    arguments = _arguments_for(block, operations, returned)
-    values: Values = {}
-    body = Block([_copy_value(value, values) for value in arguments])
-    body.operations = [copy_operation(operation, values) for operation in operations]
-    end = block.operations[-1]
-    body.operations.append(
-        Operation(
-            end.name,
-            [values[value] for value in returned],
-            attributes=dict(end.attributes),
-            position=end.position,
-        )
-    )
-    properties = {
-        "function_type": "",
-        "sym_name": function.attribute("sym_name") or '"reduced"',
-    }
-    for name, before, after in (
-        ("arg_attrs", block.arguments, arguments),
-        ("res_attrs", end.operands, returned),
-    ):
-        text_of = dict(
-            zip(before, array_elements(function.attribute(name)), strict=False)
-        )
-        texts = [text_of.get(value, "{}") for value in after]
-        if any(text != "{}" for text in texts):
-            properties[name] = f"[{', '.join(texts)}]"
-    smaller = Operation(
-        function.name,
-        properties=properties | _without_per_value(function.properties),
-        attributes=_without_per_value(function.attributes),
-        regions=[Region([body])],
-        position=function.position,
-    )
-    update_function_type(smaller)
-    return smaller
-
-
-def _arguments_for(
-    block: Block, operations: Sequence[Operation], returned: Sequence[Value]
-) -> list[Value]:
-    """Return what operations and results need from elsewhere, the old arguments
-    first.
-    """
-    inside = {value for operation in operations for value in operation.results}
-    read = [value for operation in operations for value in free_values(operation)]
-    needed = dict.fromkeys(value for value in (*read, *returned) if value not in inside)
-    old = [value for value in block.arguments if value in needed]
-    return list(dict.fromkeys([*old, *needed]))
-
-
-def _without_per_value(attributes: Mapping[str, str]) -> dict[str, str]:
-    """Return those attributes of a function that do not follow from its values."""
-    return {
-        name: text for name, text in attributes.items() if name not in _PER_FUNCTION
-    }
-
-
-def _symbols_used(
-    module: Module, function: Operation, smaller: Operation
-) -> Iterator[Operation]:
-    """Return the module's other symbols that the new function refers to, directly or
-    not, in their old order.
-    """
-    by_name = {
-        symbol.symbol: symbol
-        for symbol in module.body.operations
-        if symbol.symbol and symbol is not function
-    }
-    needed: set[Operation] = set()
-    waiting = [smaller]
+def _keep_symbols_of(module: Module, function: Operation) -> None:
+    """Drop the module's symbols that a function does not refer to, directly or not."""
+    by_name = {each.symbol: each for each in module.body.operations if each.symbol}
+    needed, waiting = {function}, [function]
     while waiting:
         for operation in waiting.pop().walk():
-            for text in (
-                *operation.texts(),
-                *(value.type for value in operation.results),
-            ):
+            types = (value.type for value in operation.results)
+            for text in (*operation.texts(), *types):
                 for symbol in map(by_name.get, symbols(text)):
                     if symbol and symbol not in needed:
                         needed.add(symbol)
                         waiting.append(symbol)
-    return (symbol for symbol in module.body.operations if symbol in needed)
+    module.body.operations = [each for each in module.body.operations if each in needed]
 
 
 def update_function_type(function: Operation) -> None:
     """Derive a function's type attribute from its block."""
     block = body_of(function)
     if block:
-        results = block.operations[-1].operands
+        arguments, results = block.arguments, block.operations[-1].operands
         set_function_types(
             function,
-            [value.type for value in block.arguments],
+            [value.type for value in arguments],
             [value.type for value in results],
         )

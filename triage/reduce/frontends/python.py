@@ -1,4 +1,4 @@
-"""Python programs as syntax trees: the passes over them, and over kernels together with
+"""The form of Python programs: passes over syntax trees, and over kernels together with
 their specialisation.
 """
 
@@ -6,41 +6,32 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 from triage.compilers.base import KernelSpec, kernel_of
 from triage.model.case import Case
-from triage.reduce.engine import (
-    Frontend,
-    Pass,
-    drop_flags,
-    drop_options,
-    greedily,
-    minimise,
-)
 from triage.reduce.frontends.python_program import (
     Edits,
     PythonProgram,
     children,
     edit_tree,
     kernel_function,
-    names_bound_below,
-    names_read,
     open_program,
     parameter_names,
     parameters,
     python_program_of,
+    readers,
     statements,
-    undefined_reads,
+    unbound_names,
     with_edits,
-    with_tree,
 )
-from triage.reduce.interestingness import InterestingnessTest
+from triage.reduce.problem import Form, Pass, ReductionProblem
 from triage.reduce.program import ReducedCase
+from triage.reduce.settings import drop_flags, drop_options
 
 _DEEPEST = 8  # levels of nested statements
 _LARGE = 3  # the smallest number that is halved
@@ -57,87 +48,96 @@ _VALUES = (
 )
 
 
-def python_frontend(case: Case) -> Frontend:
-    """Return the frontend for a program that Python can parse."""
+def python_form(case: Case) -> Form:
+    """Return the form of a program that Python can parse."""
+    passes: list[Pass] = [
+        drop_statements,
+        open_blocks,
+        open_calls,
+        inline_names,
+        take_parts,
+    ]
+    final: list[Pass] = [shrink_numbers, drop_flags]
     if kernel_of(case):  # small sizes compile faster
-        passes: tuple[Pass, ...] = (
-            shrink_constexprs,
-            *_PROGRAM_PASSES,
-            drop_parameters,
-            drop_options,
-        )
-        final = (inline_constexprs, shrink_numbers)
-    else:
-        passes, final = _PROGRAM_PASSES, (shrink_numbers, drop_flags)
-    return Frontend(_open, passes, final, form="its form without comments")
+        passes = [shrink_constexprs, *passes, drop_parameters, drop_options]
+        final = [inline_constexprs, shrink_numbers]
+    return Form(_open, passes, final, name="its form without comments")
 
 
 def _open(path: Path) -> Iterator[PythonProgram]:
     yield open_program(path)
 
 
-def drop_statements(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
+def drop_statements(problem: ReductionProblem) -> None:
     """Drop statements, the outermost first, halves of a level before single ones, with
     the statements that need them.
     """
     for depth in range(_DEEPEST):
-        kernel = kernel_function(candidate)
-        level = list(children(python_program_of(candidate).tree))
+        start = problem.current
+        kernel = kernel_function(start)
+        level = list(children(python_program_of(start).tree))
         for _ in range(depth):
             level = [inner for statement in level for inner in children(statement)]
+
+        def without(
+            dropped: Sequence[ast.stmt], start: ReducedCase = start
+        ) -> ReducedCase | None:
+            return _without_statements(start, dropped)
+
         items = [statement for statement in level if statement is not kernel]
-        build = partial(_with_statements, candidate, items)
-        if items:
-            candidate = minimise(
-                candidate, items, build, test, whole=depth == 0 and kernel is None
-            )
-    return candidate
+        problem.delete(items, without, whole=depth == 0 and kernel is None)
 
 
-def _with_statements(
-    candidate: ReducedCase, items: Sequence[ast.stmt], kept: Sequence[ast.stmt]
+def _without_statements(
+    candidate: ReducedCase, dropped: Sequence[ast.stmt]
 ) -> ReducedCase | None:
-    """Drop the items that are not kept and the statements that need them, unless that
-    drops the kernel.
-    """
-    program = python_program_of(candidate)
-    tree: ast.Module = edit_tree(program.tree, dict.fromkeys(set(items) - set(kept)))
-    while broken := undefined_reads(tree, program.undefined):
-        tree = edit_tree(tree, dict.fromkeys(broken))
-    smaller = with_tree(candidate, tree)
-    if kernel_function(candidate) is None or kernel_function(smaller) is not None:
-        return smaller
-    return None
+    """Drop statements and those that need them, unless that drops the kernel."""
+    smaller = with_edits(candidate, dict.fromkeys(dropped))
+    while True:
+        program = python_program_of(smaller)
+        unbound = unbound_names(program.content) - program.unbound
+        broken = readers(program.tree, unbound)
+        if not broken:
+            break
+        smaller = with_edits(smaller, dict.fromkeys(broken))
+    if kernel_function(candidate) and not kernel_function(smaller):
+        return None
+    return smaller
 
 
-@greedily
-def open_blocks(candidate: ReducedCase) -> Iterator[ReducedCase]:
+def _changing(changes: Callable[[ReducedCase], Iterator[Edits]]) -> Pass:
+    """Make a pass that makes one of several edits after another."""
+
+    @wraps(changes)
+    def run(problem: ReductionProblem) -> None:
+        problem.change(lambda start: (with_edits(start, one) for one in changes(start)))
+
+    return run
+
+
+@_changing
+def open_blocks(candidate: ReducedCase) -> Iterator[Edits]:
     """Replace a loop, branch or `with` by its body; a loop's variable gets its first
-    value.
+    value, and `x += y` becomes `x = y`.
     """
     for statement in statements(python_program_of(candidate).tree):
         match statement:
             case ast.For(target=target, iter=source, body=body):
-                yield with_edits(
-                    candidate,
-                    {
-                        statement: [
-                            ast.Assign([target], _first_value_of(source), lineno=0),
-                            *body,
-                        ]
-                    },
-                )
+                first = ast.Assign([target], _first_value_of(source), lineno=0)
+                yield {statement: [first, *body]}
             case (
                 ast.While(body=body)
                 | ast.With(body=body)
                 | ast.AsyncWith(body=body)
                 | ast.Try(body=body)
             ):
-                yield with_edits(candidate, {statement: body})
+                yield {statement: body}
             case ast.If(body=body, orelse=rest):
-                yield with_edits(candidate, {statement: body})
+                yield {statement: body}
                 if rest:
-                    yield with_edits(candidate, {statement: rest})
+                    yield {statement: rest}
+            case ast.AugAssign(target=target, value=value):
+                yield {statement: ast.Assign([target], value, lineno=0)}
 
 
 def _first_value_of(source: ast.expr) -> ast.expr:
@@ -147,18 +147,14 @@ def _first_value_of(source: ast.expr) -> ast.expr:
             func=ast.Name(id="range") | ast.Attribute(attr="range" | "static_range"),
             args=[start, *more],
         ):
-            if more:
-                return start
-            return ast.Constant(0)
-    return ast.Call(
-        ast.Name("next", ast.Load()),
-        [ast.Call(ast.Name("iter", ast.Load()), [source], [])],
-        [],
-    )
+            return start if more else ast.Constant(0)
+    first: ast.expr = ast.parse("next(iter(_))", mode="eval").body
+    [name] = [node for node in ast.walk(first) if getattr(node, "id", "") == "_"]
+    return edit_tree(first, {name: source})
 
 
-@greedily
-def inline_names(candidate: ReducedCase) -> Iterator[ReducedCase]:
+@_changing
+def inline_names(candidate: ReducedCase) -> Iterator[Edits]:
     """Replace a name that is bound once by its constant or name, or by the first result
     of the same function.
     """
@@ -178,19 +174,15 @@ def inline_names(candidate: ReducedCase) -> Iterator[ReducedCase]:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value) if (
                     bound[name] == 1
                 ):
-                    if (
-                        isinstance(value, ast.Call)
-                        and first.setdefault(ast.dump(value.func), name) != name
-                    ):
-                        value = ast.Name(first[ast.dump(value.func)], ast.Load())
+                    if isinstance(value, ast.Call):
+                        same = first.setdefault(ast.dump(value.func), name)
+                        if same != name:
+                            value = ast.Name(same, ast.Load())
                     if isinstance(value, (ast.Constant, ast.Name)):
-                        yield with_edits(
-                            candidate,
-                            {statement: None, **_replace_reads(function, name, value)},
-                        )
+                        yield {statement: None, **_reads_of(function, name, value)}
 
 
-def _replace_reads(function: ast.AST, name: str, value: ast.expr) -> Edits:
+def _reads_of(function: ast.AST, name: str, value: ast.expr) -> Edits:
     """Return the edits that replace a name by a value wherever a function reads it."""
     return {
         node: value
@@ -201,16 +193,16 @@ def _replace_reads(function: ast.AST, name: str, value: ast.expr) -> Edits:
     }
 
 
-@greedily
-def open_calls(candidate: ReducedCase) -> Iterator[ReducedCase]:
+@_changing
+def open_calls(candidate: ReducedCase) -> Iterator[Edits]:
     """Replace all calls of a function by its body, where that makes the program
     smaller.
     """
     tree = python_program_of(candidate).tree
     for callee in tree.body:
-        if not isinstance(callee, ast.FunctionDef) or not getattr(
-            callee.body[-1], "value", None
-        ):
+        if not isinstance(callee, ast.FunctionDef):
+            continue
+        if not getattr(callee.body[-1], "value", None):
             continue
         edits: dict[ast.AST, Any] = {callee: None}
         for statement in statements(tree):
@@ -218,69 +210,56 @@ def open_calls(candidate: ReducedCase) -> Iterator[ReducedCase]:
                 continue
             for node in ast.walk(statement):
                 match node:
-                    case ast.Call(
-                        func=ast.Name(id=callee.name), args=arguments, keywords=words
-                    ):
-                        passed = dict(
-                            zip(parameter_names(callee), arguments, strict=False)
-                        )
-                        passed |= {word.arg: word.value for word in words if word.arg}
-                        reads = [
-                            pair
-                            for name, value in passed.items()
-                            for pair in _replace_reads(callee, name, value).items()
-                        ]
-                        *body, end = edit_tree(callee, dict(reads)).body
-                        edits[statement] = [
-                            *body,
-                            edit_tree(statement, {node: getattr(end, "value", None)}),
-                        ]
+                    case ast.Call(func=ast.Name(id=callee.name)):
+                        edits[statement] = _opened_call(statement, node, callee)
         opened = with_edits(candidate, edits)
         if len(edits) > 1 and opened.program.size < candidate.program.size:
-            yield opened
+            yield edits
 
 
-@greedily
-def take_parts(candidate: ReducedCase) -> Iterator[ReducedCase]:
-    """Replace an expression by a part of it, the largest first."""
+def _opened_call(
+    statement: ast.stmt, call: ast.Call, callee: ast.FunctionDef
+) -> list[ast.stmt]:
+    """Return the body of a function, and the statement with the value that it returns
+    in place of a call.
+    """
+    passed = dict(zip(parameter_names(callee), call.args, strict=False))
+    passed |= {word.arg: word.value for word in call.keywords if word.arg}
+    reads: dict[ast.AST, Any] = {}
+    for name, value in passed.items():
+        reads |= _reads_of(callee, name, value)
+    *body, end = edit_tree(callee, reads).body
+    return [*body, edit_tree(statement, {call: getattr(end, "value", None)})]
+
+
+@_changing
+def take_parts(candidate: ReducedCase) -> Iterator[Edits]:
+    """Replace an expression by a part of it, the largest first: no types, tuples,
+    strings or modules.
+    """
     tree = python_program_of(candidate).tree
     modules = {
-        name
+        alias.asname or alias.name.partition(".")[0]
         for statement in tree.body
         if isinstance(statement, ast.Import)
-        for name in names_bound_below(statement)
+        for alias in statement.names
     }
     for node in ast.walk(tree):
-        if isinstance(node, ast.expr) and not isinstance(
+        if not isinstance(node, _VALUES) or isinstance(
             getattr(node, "ctx", None), ast.Store
         ):
-            for part in _values_in(node, modules):
-                yield with_edits(candidate, {node: part})
-
-
-def _values_in(node: ast.expr, modules: set[str]) -> Iterator[ast.expr]:
-    """Yield the parts of an expression that can replace it: no types, tuples, strings
-    or modules.
-    """
-    parts: Iterable[ast.AST | None]
-    if isinstance(node, _VALUES):
-        parts = ast.iter_child_nodes(node)
-    else:
-        parts = ()
-    for child in parts:
-        if isinstance(node, ast.Call) and child is node.func:
-            if not isinstance(child, ast.Attribute):
-                continue
-            child = child.value  # the object of a method
-        if isinstance(child, ast.Name) and child.id in modules:
             continue
-        if isinstance(child, _VALUES) and not isinstance(
-            getattr(child, "value", None), str
-        ):
-            yield child
+        for part in ast.iter_child_nodes(node):
+            if isinstance(node, ast.Call) and part is node.func:
+                part = getattr(part, "value", part)  # the object of a method
+            if getattr(part, "id", "") in modules or part is getattr(node, "func", 0):
+                continue
+            is_text = isinstance(getattr(part, "value", None), str)
+            if isinstance(part, _VALUES) and not is_text:
+                yield {node: part}
 
 
-def _parameter_pass(
+def _dropping_parameters(
     values_of: Callable[[ast.FunctionDef, KernelSpec], Mapping[str, ast.expr | None]],
 ) -> Pass:
     """Make a pass that drops as many as possible of the parameters that `values_of`
@@ -288,29 +267,25 @@ def _parameter_pass(
     """
 
     @wraps(values_of)
-    def run(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
-        function, kernel = kernel_function(candidate), kernel_of(candidate.case)
+    def run(problem: ReductionProblem) -> None:
+        start = problem.current
+        function, kernel = kernel_function(start), kernel_of(start.case)
         if function is None or kernel is None:
-            return candidate
+            return
         values = values_of(function, kernel)
 
-        def build(kept: Sequence[str]) -> ReducedCase:
-            dropped = values.keys() - set(kept)
+        def without(dropped: Sequence[str]) -> ReducedCase:
             # Without defaults, because a specialised kernel gets a value for each
             # parameter.
-            arguments = [
-                argument
-                for argument in parameters(function)
-                if argument.arg not in dropped
-            ]
+            left = [each for each in parameters(function) if each.arg not in dropped]
             edits: dict[ast.AST, Any] = {
-                function.args: ast.arguments([], arguments, None, [], [], None, [])
+                function.args: ast.arguments([], left, None, [], [], None, [])
             }
             for name in dropped:
                 value = values[name]
                 if value:
-                    edits |= _replace_reads(function, name, value)
-            left: dict[str, Any] = {
+                    edits |= _reads_of(function, name, value)
+            left_in: dict[str, Any] = {
                 field: {
                     name: value
                     for name, value in getattr(kernel, field).items()
@@ -318,23 +293,22 @@ def _parameter_pass(
                 }
                 for field in ("signature", "constexprs", "hints")
             }
-            return with_edits(candidate, edits).with_case(spec=replace(kernel, **left))
+            smaller = with_edits(start, edits)
+            return smaller.with_case(spec=replace(kernel, **left_in))
 
-        return minimise(candidate, list(values), build, test)
+        problem.delete(list(values), without)
 
     return run
 
 
-@_parameter_pass
+@_dropping_parameters
 def drop_parameters(
     function: ast.FunctionDef, kernel: KernelSpec
 ) -> Mapping[str, ast.expr | None]:
     """Drop the parameters that nothing reads, and replace others by the first one of
     their type.
     """
-    read = {
-        name for statement in statements(function) for name in names_read(statement)
-    }
+    read = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
     firsts: dict[str, str] = {}
     values: dict[str, ast.expr | None] = {}
     for name in parameter_names(function):
@@ -347,7 +321,7 @@ def drop_parameters(
     return values
 
 
-@_parameter_pass
+@_dropping_parameters
 def inline_constexprs(
     _: ast.FunctionDef, kernel: KernelSpec
 ) -> Mapping[str, ast.expr | None]:
@@ -359,52 +333,42 @@ def inline_constexprs(
     }
 
 
-@greedily
-def shrink_constexprs(candidate: ReducedCase) -> Iterator[ReducedCase]:
+def shrink_constexprs(problem: ReductionProblem) -> None:
     """Halve constexprs as often as possible: all, those with the same value, then
     single ones.
     """
-    kernel = kernel_of(candidate.case)
-    if kernel is None:
-        return
-    numbers = {
-        name: value
-        for name, value in kernel.constexprs.items()
-        if isinstance(value, int) and value >= _LARGE
-    }
-    if numbers:
+
+    def changes(candidate: ReducedCase) -> Iterator[ReducedCase]:
+        kernel = kernel_of(candidate.case)
+        if kernel is None:
+            return
+        constants = kernel.constexprs
+        numbers = {
+            name: value
+            for name, value in constants.items()
+            if isinstance(value, int) and value >= _LARGE
+        }
         groups = [list(numbers)]
-    else:
-        groups = []
-    groups += [
-        [name for name in numbers if numbers[name] == value]
-        for value in dict.fromkeys(numbers.values())
-    ]
-    groups += [[name] for name in numbers]
-    for names in groups:
-        halved = {**kernel.constexprs, **{name: numbers[name] // 2 for name in names}}
-        yield candidate.with_case(spec=replace(kernel, constexprs=halved))
+        groups += [
+            [name for name in numbers if numbers[name] == value]
+            for value in dict.fromkeys(numbers.values())
+        ]
+        groups += [[name] for name in numbers]
+        for names in filter(None, groups):
+            halved = {name: numbers[name] // 2 for name in names}
+            new = replace(kernel, constexprs={**constants, **halved})
+            yield candidate.with_case(spec=new)
+
+    problem.change(changes)
 
 
-@greedily
-def shrink_numbers(candidate: ReducedCase) -> Iterator[ReducedCase]:
+@_changing
+def shrink_numbers(candidate: ReducedCase) -> Iterator[Edits]:
     """Halve the integers of the program, equal ones together."""
-    constants: dict[int, list[ast.Constant]] = {}
+    constants: dict[int, list[ast.AST]] = {}
     for node in ast.walk(python_program_of(candidate).tree):
-        if (
-            isinstance(node, ast.Constant)
-            and type(node.value) is int
-            and node.value >= _LARGE
-        ):
-            constants.setdefault(node.value, []).append(node)
+        match node:
+            case ast.Constant(value=int(value)) if value >= _LARGE:
+                constants.setdefault(value, []).append(node)
     for value, nodes in sorted(constants.items(), reverse=True):
-        yield with_edits(candidate, {node: ast.Constant(value // 2) for node in nodes})
-
-
-_PROGRAM_PASSES: tuple[Pass, ...] = (
-    drop_statements,
-    open_blocks,
-    open_calls,
-    inline_names,
-    take_parts,
-)
+        yield dict.fromkeys(nodes, ast.Constant(value // 2))

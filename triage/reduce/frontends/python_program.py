@@ -1,9 +1,10 @@
-"""A Python program as a tree that passes edit, and the names that it reads."""
+"""A Python program as a tree that passes edit, and the names that it does not bind."""
 
 from __future__ import annotations
 
 import ast
 import builtins
+import symtable
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -19,11 +20,10 @@ Node = TypeVar("Node", bound=ast.AST)
 # Replaces a node by another node, by several statements or, in a list, by nothing.
 Edits = Mapping[ast.AST, ast.AST | Sequence[ast.stmt] | None]
 _OPENED = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith)
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_BLOCKS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 # nodes inside each other, so that functions that follow them recursively stay below
-# Python's limit
 _DEEPEST_TREE = 150
-_ALWAYS = frozenset(dir(builtins))
+_ALWAYS = frozenset(dir(builtins)) | {"__class__", "__file__", "__path__"}
 
 
 class PythonProgram(Reducible):
@@ -35,9 +35,9 @@ class PythonProgram(Reducible):
     suffix = "py"
     unit = "statement"
 
-    def __init__(self, tree: ast.Module, undefined: Set[str] = frozenset()) -> None:
-        """`undefined`: the names that the original reads and does not bind."""
-        self.tree, self.undefined = tree, undefined
+    def __init__(self, tree: ast.Module, unbound: Set[str] = frozenset()) -> None:
+        """`unbound`: the names that the original reads and does not bind."""
+        self.tree, self.unbound = tree, unbound
 
     @cached_property
     def content(self) -> bytes:
@@ -46,7 +46,7 @@ class PythonProgram(Reducible):
         """
         text, after_block = "", False
         for statement in self.tree.body:
-            is_block = isinstance(statement, (*_FUNCTIONS, ast.ClassDef))
+            is_block = isinstance(statement, _BLOCKS)
             if text and (is_block or after_block):
                 text += "\n\n"
             text += ast.unparse(statement).strip("\n") + "\n"
@@ -57,26 +57,27 @@ class PythonProgram(Reducible):
     def size(self) -> int:
         return len(list(statements(self.tree)))
 
-    def content_if_valid(self) -> bytes | None:
-        """Return the content; None if Python does not compile it or it reads further
-        undefined names. Starts no process.
+    @cached_property
+    def canonical(self) -> bytes | None:
+        """The content; None if Python does not compile it or it reads further unbound
+        names. Starts no process.
         """
         try:
-            tree = parse_program(self.content)
+            parse_program(self.content)
         except UnreadableError:
             return None
-        return None if undefined_reads(tree, self.undefined) else self.content
+        if unbound_names(self.content) - self.unbound:
+            return None
+        return self.content
 
 
 def open_program(path: Path) -> PythonProgram:
     """Read the program to start from, which may read names that it does not bind.
     Raises UnreadableError.
     """
-    tree = parse_program(path.read_bytes())
-    undefined: set[str] = set()
-    while reads := undefined_reads(tree, undefined):
-        undefined.update(*reads.values())
-    return PythonProgram(tree, undefined)
+    content = path.read_bytes()
+    tree = parse_program(content)
+    return PythonProgram(tree, unbound_names(content))
 
 
 def parse_program(content: bytes) -> ast.Module:
@@ -101,16 +102,58 @@ def parse_program(content: bytes) -> ast.Module:
     raise UnreadableError(f"it nests deeper than {_DEEPEST_TREE} levels")
 
 
-def python_program_of(candidate: ReducedCase) -> PythonProgram:
-    """Return the program of a candidate that is Python."""
-    assert isinstance(candidate.program, PythonProgram)
-    return candidate.program
+def unbound_names(content: bytes) -> set[str]:
+    r"""Return the names that a program reads and binds nowhere. A program with `import
+    *` has none.
+
+    The order of statements does not matter: the compiler decides about a name that is
+    read before it is bound.
+
+    >>> unbound_names(b"def f(x): return x + y + len(z)\nz = 1")
+    {'y'}
+    """
+    if b"import *" in content:
+        return set()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scopes = [symtable.symtable(content, "input.py", "exec")]  # type: ignore[arg-type]
+    bound, read = set(_ALWAYS), set[str]()
+    module = scopes[0]
+    while scopes:
+        scope = scopes.pop()
+        scopes += scope.get_children()
+        for symbol in scope.get_symbols():
+            is_shared = scope is module or symbol.is_global()
+            if is_shared and (symbol.is_assigned() or symbol.is_imported()):
+                bound.add(symbol.get_name())
+            if is_shared and symbol.is_referenced():
+                read.add(symbol.get_name())
+    return read - bound
+
+
+def readers(tree: ast.AST, names: Set[str]) -> set[ast.stmt]:
+    """Return the innermost statements that read or delete some names."""
+    statement_of: dict[ast.AST, ast.stmt] = {}
+    for statement in statements(tree):  # inner ones after outer ones
+        statement_of |= dict.fromkeys(ast.walk(statement), statement)
+    return {
+        statement
+        for node, statement in statement_of.items()
+        if isinstance(node, ast.Name) and node.id in names
+    }
 
 
 def with_tree(candidate: ReducedCase, tree: ast.Module) -> ReducedCase:
     """Return the candidate with another tree."""
-    undefined = python_program_of(candidate).undefined
-    return ReducedCase(PythonProgram(tree, undefined), candidate.case)
+    return candidate.with_program(
+        PythonProgram(tree, python_program_of(candidate).unbound)
+    )
+
+
+def python_program_of(candidate: ReducedCase) -> PythonProgram:
+    """Return the program of a candidate that is Python."""
+    assert isinstance(candidate.program, PythonProgram)
+    return candidate.program
 
 
 def with_edits(candidate: ReducedCase, edits: Edits) -> ReducedCase:
@@ -157,10 +200,15 @@ def edit_tree(node: Node, edits: Edits) -> Node:
     A loop or branch is dropped with the last statement of its body. Any other body that
     must not be empty becomes `pass`.
     """
-    fields: dict[str, Any] = {
-        name: _edit_field(value, edits) for name, value in ast.iter_fields(node)
-    }
-    if all(new is getattr(node, name) for name, new in fields.items()):
+    fields: dict[str, Any] = {}
+    for name, value in ast.iter_fields(node):
+        if isinstance(value, ast.AST):
+            fields[name] = next(iter(_replacements(value, edits)), None)
+        elif isinstance(value, list):
+            fields[name] = [new for item in value for new in _replacements(item, edits)]
+        else:
+            fields[name] = value
+    if all(new == getattr(node, name) for name, new in fields.items()):
         return node
     if fields.get("body") == [] and isinstance(node, (ast.stmt, ast.excepthandler)):
         fields["body"] = [ast.Pass()]
@@ -168,41 +216,26 @@ def edit_tree(node: Node, edits: Edits) -> Node:
     return ast.copy_location(copy, node)
 
 
-def _edit_field(value: Any, edits: Edits) -> Any:
-    if isinstance(value, ast.AST):
-        return next(iter(_replacements(value, edits)), None)
-    if not isinstance(value, list):
-        return value
-    items: list[Any] = []
-    for item in value:
-        items += _replacements(item, edits) if isinstance(item, ast.AST) else [item]
-    if len(items) == len(value) and all(
-        new is old for new, old in zip(items, value, strict=True)
-    ):
-        return value
-    return items
-
-
-def _replacements(node: ast.AST, edits: Edits) -> list[ast.AST]:
+def _replacements(node: Any, edits: Edits) -> list[Any]:
     """Return what takes the place of a node: itself or a copy, what `edits` says, or
     nothing.
     """
+    if not isinstance(node, ast.AST):  # such as a name in `global`
+        return [node]
     if node not in edits:
         copy = edit_tree(node, edits)
-        empty = isinstance(copy, _OPENED) and all(
+        is_empty = isinstance(copy, _OPENED) and all(
             isinstance(inner, ast.Pass) for inner in copy.body
         )
-        if copy is not node and empty and not getattr(copy, "orelse", []):
+        if copy is not node and is_empty and not getattr(copy, "orelse", []):
             return []
         return [copy]
     replacement = edits[node]
-    if replacement is None:
-        return []
     rest = {other: by for other, by in edits.items() if other is not node}
-    nodes: Sequence[ast.AST]
+    nodes: Sequence[ast.AST] = ()
     if isinstance(replacement, ast.AST):
         nodes = [replacement]
-    else:
+    elif replacement is not None:
         nodes = replacement
     return [new for inner in nodes for new in _replacements(inner, rest)]
 
@@ -221,75 +254,3 @@ def statements(tree: ast.AST) -> Iterator[ast.stmt]:
     for child in children(tree):
         yield child
         yield from statements(child)
-
-
-def undefined_reads(
-    tree: ast.Module, undefined: Set[str] = frozenset()
-) -> dict[ast.stmt, set[str]]:
-    """Return the outermost statements that read names which nothing in their function
-    or in the file binds, with those names. Those in `undefined` may be read.
-
-    The order of statements does not matter: the compiler decides about a name that is
-    read before it is bound. A program with `import *` has none.
-    """
-    shared = _ALWAYS | undefined
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
-            return {}
-        if isinstance(node, ast.Global):
-            shared |= names_bound_below(tree).intersection(node.names)
-    for statement in tree.body:
-        if isinstance(statement, _FUNCTIONS):
-            shared |= {statement.name}
-        else:
-            shared |= names_bound_below(statement)
-    reads: dict[ast.stmt, set[str]] = {}
-    for statement in tree.body:
-        bound = set(shared)
-        if isinstance(statement, _FUNCTIONS):
-            bound |= names_bound_below(statement)
-        waiting = [statement]
-        while waiting:
-            inner = waiting.pop()
-            unbound = names_read(inner) - bound
-            if unbound:
-                reads[inner] = unbound
-            else:
-                waiting += children(inner)
-    return reads
-
-
-def names_read(statement: ast.stmt) -> set[str]:
-    """Return the names that a statement itself reads, without those that only the
-    statements inside of it read.
-    """
-    read: set[str] = set()
-    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
-        read.add(statement.target.id)
-    waiting: list[ast.AST] = [statement]
-    while waiting:
-        for child in ast.iter_child_nodes(waiting.pop()):
-            if isinstance(child, ast.Name) and not isinstance(child.ctx, ast.Store):
-                read.add(child.id)
-            if not isinstance(child, ast.stmt):
-                waiting.append(child)
-    return read
-
-
-def names_bound_below(tree: ast.AST) -> set[str]:
-    """Return all names that a node and the nodes below it bind."""
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        match node:
-            case ast.alias(name=module, asname=name):
-                names.add(name or module.partition(".")[0])
-            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
-                names.add(name)
-            case ast.MatchMapping(rest=str(name)):
-                names.add(name)
-            case _:
-                # of functions, classes, handlers, patterns and parameters of types
-                name = getattr(node, "name", None)
-                if isinstance(name, str):
-                    names.add(name)
-    return names

@@ -1,9 +1,8 @@
-"""Reduces text that no other frontend reads: by blocks of indentation, by lines, then
-by tokens within the lines that are left.
+"""Reduces text that no other form reads: by blocks of indentation, by lines, then by
+tokens within the lines that are left.
 
 The key insight about tokens: most languages nest brackets and separate items by commas,
-so whole brackets and items are dropped before single tokens. What is left to drop comes
-in pairs: an operator with its operand.
+so whole brackets and items are dropped before single tokens.
 """
 
 from __future__ import annotations
@@ -14,28 +13,17 @@ from itertools import pairwise
 from pathlib import Path
 
 from triage.model.case import InputKind
-from triage.reduce.engine import (
-    Frontend,
-    Pass,
-    drop_flags,
-    drop_options,
-    fewer_devices,
-    greedily,
-    minimise,
-)
-from triage.reduce.interestingness import InterestingnessTest
+from triage.reduce.problem import Form, Pass, ReductionProblem
 from triage.reduce.program import ReducedCase, Reducible
+from triage.reduce.settings import drop_flags, drop_options, fewer_devices
 
 _DEEPEST = 6  # levels of indentation; deeper lines are dropped one by one
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
-_SEPARATORS = (",", ";")
 # a quoted text, a word or number, a bracket or separator, or a run of other characters;
 # each with the space before it
 _TOKEN = re.compile(
     r"""\s*(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|\w+|[()\[\]{},;"']|[^\w\s()\[\]{},;"']+)"""
 )
-
-_OPERATOR = re.compile(r"\s*[^\w\s()\[\]{},;\"']+")
 
 
 class TextProgram(Reducible):
@@ -44,96 +32,84 @@ class TextProgram(Reducible):
     unit = "line"
 
     def __init__(self, lines: Sequence[str], kind: InputKind, suffix: str) -> None:
-        self.lines = tuple(lines)
+        self.lines = tuple(line for line in lines if line.strip())
         self.kind, self.suffix = kind, suffix
 
     @property
     def content(self) -> bytes:
-        return "".join(f"{line}\n" for line in self.lines).encode(
-            "utf-8", "surrogateescape"
-        )
+        text = "".join(f"{line}\n" for line in self.lines)
+        return text.encode("utf-8", "surrogateescape")
 
     @property
     def size(self) -> int:
         return len(self.lines)
 
 
-def text_frontend(kind: InputKind, suffix: str, why: str = "") -> Frontend:
-    """Return the frontend for any text file. why: the reason why no other reads it."""
+def text_form(kind: InputKind, suffix: str, why: str = "") -> Form:
+    """Return the form of any text file. why: the reason why no other form reads it."""
 
     def read(path: Path) -> Sequence[Reducible]:
         text = path.read_bytes().decode("utf-8", "surrogateescape")
-        return [
-            TextProgram(
-                [line.rstrip() for line in text.splitlines() if line.strip()],
-                kind,
-                suffix,
-            )
-        ]
+        lines = [line.rstrip() for line in text.splitlines()]
+        return [TextProgram(lines, kind, suffix)]
 
-    by_tokens: tuple[Pass, ...] = ()
-    how = f"{why}it was reduced as plain text, by blocks and lines"
+    passes: list[Pass] = [
+        drop_blocks,
+        drop_lines,
+    ]
+    note = f"{why}it was reduced as plain text, by blocks and lines"
     if kind is InputKind.OTHER:
-        by_tokens = (drop_items, drop_tokens, drop_pairs)
-        how += ", then by tokens"
-    return Frontend(
-        read,
-        (
-            drop_blocks,
-            drop_lines,
-            *by_tokens,
-        ),
-        (fewer_devices, drop_flags, drop_options),
-        notes=(how,),
-    )
+        passes += [drop_items, drop_tokens]
+        note += ", then by tokens"
+    return Form(read, passes, (fewer_devices, drop_flags, drop_options), notes=(note,))
 
 
-def drop_blocks(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
+def drop_blocks(problem: ReductionProblem) -> None:
     """Drop whole blocks, the outermost first."""
     for depth in range(_DEEPEST):
-        ranges = blocks(_lines(candidate), depth)
+        ranges = blocks(_lines(problem.current), depth)
         if len(ranges) > 1:
-            candidate = _drop_ranges(candidate, test, ranges)
-    return candidate
+            _drop_ranges(problem, ranges)
 
 
-def drop_lines(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
+def drop_lines(problem: ReductionProblem) -> None:
     """Drop lines, halves of the text before single ones."""
-    return _drop_ranges(
-        candidate,
-        test,
-        [range(index, index + 1) for index in range(len(_lines(candidate)))],
-    )
+    count = len(_lines(problem.current))
+    _drop_ranges(problem, [range(index, index + 1) for index in range(count)])
 
 
-@greedily
-def drop_items(candidate: ReducedCase) -> Iterator[ReducedCase]:
+def _drop_ranges(problem: ReductionProblem, ranges: Sequence[range]) -> None:
+    start = problem.current
+
+    def without(dropped: Sequence[range]) -> ReducedCase:
+        gone = {index for lines in dropped for index in lines}
+        lines = enumerate(_lines(start))
+        return _with_lines(start, [line for index, line in lines if index not in gone])
+
+    problem.delete(ranges, without, whole=False)
+
+
+def drop_items(problem: ReductionProblem) -> None:
     """Drop brackets with what they hold, items between commas, and brackets alone."""
-    tokens = _tokens(candidate)
-    for span in _spans([text.strip() for _, text in tokens]):
-        yield from _without(candidate, tokens, span)
-        if tokens[span[0]][1].strip() in _BRACKETS.values():
-            yield from _without(candidate, tokens, (span[0], span[-1]))
+
+    def changes(candidate: ReducedCase) -> Iterator[ReducedCase]:
+        tokens = _tokens(candidate)
+        for span in _spans([text.strip() for _, text in tokens]):
+            yield _without(candidate, tokens, span)
+            if tokens[span[0]][1].strip() in _BRACKETS.values():
+                yield _without(candidate, tokens, (span[0], span[-1]))
+
+    problem.change(changes)
 
 
-def drop_tokens(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
+def drop_tokens(problem: ReductionProblem) -> None:
     """Drop tokens, halves of the text before single ones."""
-    tokens = _tokens(candidate)
-
-    def build(kept: Sequence[int]) -> ReducedCase | None:
-        dropped = sorted(set(range(len(tokens))) - set(kept))
-        return next(_without(candidate, tokens, dropped), None)
-
-    return minimise(candidate, range(len(tokens)), build, test, whole=False)
-
-
-@greedily
-def drop_pairs(candidate: ReducedCase) -> Iterator[ReducedCase]:
-    """Drop an operator with the operand before or after it."""
-    tokens = _tokens(candidate)
-    for index in range(len(tokens) - 1):
-        if any(_OPERATOR.fullmatch(text) for _, text in tokens[index : index + 2]):
-            yield from _without(candidate, tokens, (index, index + 1))
+    start, tokens = problem.current, _tokens(problem.current)
+    problem.delete(
+        range(len(tokens)),
+        lambda dropped: _without(start, tokens, dropped),
+        whole=False,
+    )
 
 
 def _tokens(candidate: ReducedCase) -> list[tuple[int, str]]:
@@ -152,19 +128,19 @@ def _spans(tokens: Sequence[str]) -> list[range]:
     >>> _spans(["f", "(", "a", ",", "b", ")"])
     [range(1, 6), range(2, 4), range(3, 5)]
     """
-    found: set[range] = set()
+    spans: set[range] = set()
     opened: list[list[int]] = [[]]  # the bracket, then its separators
     for index, token in enumerate(tokens):
         if token in _BRACKETS.values():
             opened.append([index])
-        elif token in _SEPARATORS:
+        elif token in (",", ";"):
             opened[-1].append(index)
         elif token in _BRACKETS and len(opened) > 1:
             edges = opened.pop()
-            found.add(range(edges[0], index + 1))
-            found.update(_items(edges, index))
-    found.update(_items([-1, *opened[0]], len(tokens)))
-    return sorted(found, key=lambda span: (span.start, -span.stop))
+            spans.add(range(edges[0], index + 1))
+            spans.update(_items(edges, index))
+    spans.update(_items([-1, *opened[0]], len(tokens)))
+    return sorted(spans, key=lambda span: (span.start, -span.stop))
 
 
 def _items(edges: Sequence[int], end: int) -> Iterator[range]:
@@ -179,18 +155,13 @@ def _items(edges: Sequence[int], end: int) -> Iterator[range]:
 
 def _without(
     candidate: ReducedCase, tokens: Sequence[tuple[int, str]], dropped: Sequence[int]
-) -> Iterator[ReducedCase]:
-    """Yield the program without these tokens, unless nothing is left."""
+) -> ReducedCase:
     lines = [""] * len(_lines(candidate))
     absent = set(dropped)
     for index, (number, text) in enumerate(tokens):
         if index not in absent:
             lines[number] += text
-    program = candidate.program
-    left = [line for line in lines if line.strip()]
-    if left:
-        smaller = TextProgram(left, program.kind, program.suffix)
-        yield ReducedCase(smaller, candidate.case)
+    return _with_lines(candidate, lines)
 
 
 def blocks(lines: Sequence[str], depth: int) -> list[range]:
@@ -198,45 +169,27 @@ def blocks(lines: Sequence[str], depth: int) -> list[range]:
     lines after it and the closing bracket.
     """
     widths = [len(line) - len(line.lstrip()) for line in lines]
-    levels = sorted(set(widths))
-    found: list[range] = []
-    for index, width in enumerate(widths):
-        if (
-            depth >= len(levels)
-            or width != levels[depth]
-            or (found and index in found[-1])
-        ):
-            continue
-        end = next(
-            (later for later in range(index + 1, len(lines)) if widths[later] <= width),
-            len(lines),
-        )
-        if (
-            end - index > 1
-            and end < len(lines)
-            and widths[end] == width
-            and lines[end].lstrip().startswith(("}", ")", "]"))
-        ):
-            end += 1
-        found.append(range(index, end))
-    return found
-
-
-def _drop_ranges(
-    candidate: ReducedCase, test: InterestingnessTest, ranges: Sequence[range]
-) -> ReducedCase:
-    lines, program = _lines(candidate), candidate.program
-
-    def build(kept: Sequence[range]) -> ReducedCase | None:
-        dropped = {index for lines in set(ranges) - set(kept) for index in lines}
-        left = [line for index, line in enumerate(lines) if index not in dropped]
-        if left:
-            return ReducedCase(
-                TextProgram(left, program.kind, program.suffix), candidate.case
+    level = sorted(set(widths))[depth : depth + 1]
+    ranges: list[range] = []
+    index = 0
+    while index < len(lines):
+        end = index + 1
+        if [widths[index]] == level:
+            while end < len(lines) and widths[end] > widths[index]:
+                end += 1
+            closes = lines[end : end + 1] and lines[end].lstrip().startswith(
+                ("}", ")", "]")
             )
-        return None
+            if closes and end > index + 1 and [widths[end]] == level:
+                end += 1
+            ranges.append(range(index, end))
+        index = end
+    return ranges
 
-    return minimise(candidate, ranges, build, test, whole=False)
+
+def _with_lines(candidate: ReducedCase, lines: Sequence[str]) -> ReducedCase:
+    program = candidate.program
+    return candidate.with_program(TextProgram(lines, program.kind, program.suffix))
 
 
 def _lines(candidate: ReducedCase) -> tuple[str, ...]:
