@@ -68,7 +68,7 @@ class Port:
 
 @dataclass(frozen=True)
 class LintProgram:
-    """A module with the options it is compiled with, and its backend, if it is known."""
+    """A module, the options it is compiled with, and its backend if known."""
 
     module: Module
     options: Sequence[str] = ()
