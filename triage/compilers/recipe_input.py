@@ -7,13 +7,12 @@ They are read here; those of a pasted text never are.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from triage.model.case import Target
 from triage.model.errors import BadInput
-from triage.model.execution import Execution
 from triage.recipes.family import RecipeStart
 
 _MOST_BYTES = 1 << 20  # of all response files of a command line together
@@ -139,14 +138,6 @@ class RecipeStarter:
     def target_in(self, text: str) -> Target:
         """Guess the target of the programs in a text without a command line."""
         raise NotImplementedError
-
-    def improve(
-        self, start: RecipeStart, compile_: Callable[[RecipeStart], Execution | None]
-    ) -> RecipeStart:
-        """Correct the guessed values of a recipe until it compiles, as far as the
-        compiler's errors help. `compile_` returns None if nothing can be compiled.
-        """
-        return start
 
 
 def with_response_files(call: ShellCommand) -> ShellCommand:
