@@ -38,7 +38,7 @@ from triage.report.reproducer import write_reproducer
 from triage.toolchains.registry import ToolchainRef
 
 PARTS = ("passes", "run", "measures", "kernels", "resources", "lint", "remedies")
-PARTS = (*PARTS, "recipe_starter", "suites", "script")
+PARTS = (*PARTS, "recipe_starter", "script")
 
 
 @dataclass(frozen=True)

@@ -298,7 +298,7 @@ def test_a_recipe_is_started_from_a_function_of_jax(
     (workplace / "f.py").write_text(
         "import jax\n\n\n@jax.jit\ndef step(x):\n    return x\n\n\ndef other(x):\n    return x\n"
     )
-    assert triage("recipe", "new", "r.yaml", "--input", "f.py").returncode == 0
+    assert triage("recipe", "new", "r.yaml", "--input", "f.py:step").returncode == 0
     [case] = load_cases([workplace / "r.yaml"])
     assert (case.compiler, case.input.args) == ("xla", (("function", "step"),))
     assert triage("recipe", "new", "s.yaml", "--input", "f.py:absent").returncode == 2
@@ -307,49 +307,14 @@ def test_a_recipe_is_started_from_a_function_of_jax(
     assert load_cases([workplace / "p.yaml"])[0].target == Target("cpu")
 
 
-JAX = "import jax\nimport jax.numpy as jnp\nfrom functools import partial\n"
+JAX = "from functools import partial\nimport jax\n"
 
 
-@pytest.mark.parametrize(
-    ("program", "function"),
-    [
-        ("def f(x):\n    return x\n\n\ng = jax.jit(f)\nprint(g(jnp.ones(3)))\n", "f"),
-        (
-            "@partial(jax.jit, static_argnums=1)\ndef f(x, n):\n    return x * n\n\n\nprint(f(jnp.ones(3), 2))\n",
-            "f",
-        ),
-        (
-            "from jax import jit\n\n\n@jit\ndef f(x):\n    return x\n\n\nprint(f(1))\n",
-            "f",
-        ),
-        ("print(jax.jit(lambda x: x + 1)(1))\n", None),
-        (
-            "double = lambda x: 2 * x\nprint(jax.jit(double).lower(1).as_text())\n",
-            "double",
-        ),
-        ("print(jax.jit(jax.grad(lambda x: x))(1.0))\n", None),
-    ],
-)
-def test_a_program_that_imports_jax_is_of_xla(
-    triage: Triage, workplace: Path, program: str, function: str | None
-) -> None:
-    (workplace / "p.py").write_text(JAX + program)
+def test_a_program_that_imports_jax_is_of_xla(triage: Triage, workplace: Path) -> None:
+    (workplace / "p.py").write_text(JAX + "print(jax.jit(lambda x: x + 1)(1))\n")
     assert triage("recipe", "new", "r.yaml", "--input", "p.py").returncode == 0
     [case] = load_cases([workplace / "r.yaml"])
-    assert (case.compiler, dict(case.input.args).get("function")) == ("xla", function)
-
-
-@pytest.mark.usefixtures("home")
-def test_a_function_whose_arguments_are_not_known_is_not_compiled(
-    triage: Triage, workplace: Path
-) -> None:
-    (workplace / "p.py").write_text(
-        JAX + "def gradient(x, y):\n    return x\n\n\ng = jax.jit(gradient)\n"
-    )
-    done = triage("run", "p.py:gradient", "-t", "xla:path:/nowhere")
-    assert done.returncode == 2
-    assert "triage recipe new p.yaml --input p.py:gradient" in done.stderr
-    assert triage("recipe", "new", "p.yaml", "--input", "p.py:gradient").returncode == 0
+    assert (case.compiler, case.input.args) == ("xla", ())
 
 
 def test_types_of_arguments_are_trees_of_shapes(workplace: Path) -> None:

@@ -21,7 +21,7 @@ Read = Callable[..., LintProgram]
 
 @pytest.fixture
 def read(tmp_path: Path) -> Read:
-    """A program from its text, its options, its backend and its chip."""
+    """A program from its text, its options and its backend."""
     root = Path(sys.prefix)
     program = Iree().locate(root)
     assert program
@@ -43,12 +43,11 @@ def read(tmp_path: Path) -> Read:
         text: str,
         options: Sequence[str] = (),
         backend: str | None = None,
-        chip: str | None = None,
     ) -> LintProgram:
         path = tmp_path / "planted.mlir"
         path.write_text(text)
         generic = reader.generic_form(path, elide=True)
         assert generic, reader.parse_error(path)
-        return LintProgram(parse_module(generic), options, backend, chip)
+        return LintProgram(parse_module(generic), options, backend)
 
     return made

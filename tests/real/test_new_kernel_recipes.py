@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -42,40 +41,6 @@ def state(k, g, out, starts, scale, K: tl.constexpr, USE_G: tl.constexpr):
     tl.store(out + rows[:, None] * K + tl.arange(0, K)[None, :], b_k)
 """,
 }
-
-
-WRONG = """import triton
-import triton.language as tl
-
-
-@triton.jit
-def convert(flags, out, what: tl.constexpr, N: tl.constexpr):
-    rows = tl.arange(0, N)
-    chosen = tl.load(flags + rows) & 1
-    tl.store(out + rows, tl.where(chosen == 1, 1.0, 0.0).to(tl.pointer_type(what).element_ty))
-"""
-
-
-def test_wrong_guesses_are_corrected(
-    shared_home: Path, triage: Triage, tmp_path: Path
-) -> None:
-    (tmp_path / "convert.py").write_text(WRONG)
-    words = [
-        "--input",
-        tmp_path / "convert.py",
-        "-t",
-        "triton:3.4.0",
-        "--format",
-        "json",
-    ]
-    done = triage("recipe", "new", tmp_path / "convert.yaml", *words)
-    assert {
-        each["toolchain"]["name"]: each["status"]
-        for each in json.loads(done.stdout)["tried"]
-    }["3.4.0"] == "passed"
-    text = (tmp_path / "convert.yaml").read_text()
-    assert re.search(r'flags: "\*[iu]\d+:16"  # guessed', text)
-    assert re.search(r"what: tl\.\w+  # guessed", text)
 
 
 def test_generated_recipes_of_kernels_compile(

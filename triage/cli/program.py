@@ -9,10 +9,8 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,14 +22,13 @@ from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.recipe_start import NewRecipe, NoProgramError
 from triage.compilers.registry import recipe_families
 from triage.execution.recipe_trial import try_recipe
-from triage.model.content import file_sha256
 from triage.model.errors import BadInput
 from triage.model.probe_result import ProbeResult
 from triage.processes.sealing import is_sealing
-from triage.recipes.family import RecipeStart, new_recipe, with_questions
+from triage.recipes.family import RecipeStart, new_recipe
 from triage.recipes.loader import check_recipe
 from triage.recipes.values import name_from
-from triage.toolchains.home import KeptKind, default_home, disk_errors, save_file
+from triage.toolchains.home import KeptKind, default_home, disk_errors
 
 if TYPE_CHECKING:
     from triage.cli.options import ProgramOptions
@@ -77,25 +74,13 @@ class StartedRecipe:
             recipe_families()[start.family].check_chip(start.target)
         return replace(self, start=start)
 
-    def improved(
-        self,
-        app: AppContext,
-        toolchains: Sequence[str] = (),
-        *,
-        or_install: bool = False,
-    ) -> StartedRecipe:
-        """Compile what was guessed and correct it by the errors. or_install: install
-        the newest release if there is none.
-        """
-        if not self.start.guessed or app.is_dry:
+    def tried_on(self, app: AppContext, revs: Sequence[str]) -> StartedRecipe:
+        """Compile what was guessed, on the newest installed release and on others."""
+        if not self.start.guessed:
             return self
         with open_engine_for(app) as engine:
-            if or_install and not engine.registry.installed_releases(self.start.family):
-                toolchains = (*toolchains, "latest")
-            start, tried = try_recipe(
-                engine, self.wanted.path.stem, self.start, toolchains
-            )
-        return replace(self, start=start, tried=tried)
+            tried = try_recipe(engine, self.wanted.path.stem, self.start, revs)
+        return replace(self, tried=tried)
 
     @property
     def content(self) -> str:
@@ -115,7 +100,6 @@ class StartedRecipe:
                 if own.exists():
                     raise BadInput(f"{own} exists; nothing was changed")
         check_recipe(recipe_families(), content)
-        content = with_questions(content, start.unknown)
         with disk_errors(f"write {path}"):
             path.parent.mkdir(parents=True, exist_ok=True)
             if start.copied is not None:
@@ -214,19 +198,9 @@ def recipe_for(word: str, options: ProgramOptions) -> StartedRecipe:
     else:
         started = StartedRecipe(wanted, wanted.from_file(Path(file)))
     started = started.with_chip()
-    if started.start.guessed:
-        started = _corrected(app, started, save)
-    else:
-        started.write(over=save is None)
-        _say(started.start.notes)
-    if started.start.unknown:
-        names = ", ".join(started.start.unknown)
-        advice = f"write them in {save}"
-        if save is None:
-            kind = "--from-text" if is_text else "--input"
-            line = shlex.join(["triage", "recipe", "new", path.name, kind, word])
-            advice = f"start a recipe and write them there: {line}"
-        raise BadInput(f"not known: {names}; {advice}")
+    started.write(over=save is None)
+    for note in started.start.notes:
+        print_stderr(note)
     print_stderr(f"recipe: {path}")
     return started
 
@@ -254,35 +228,3 @@ def _guessed(start: RecipeStart) -> Iterator[tuple[str, object]]:
             for name, value in values.items():
                 if name in start.guessed:
                     yield name, value
-
-
-def _corrected(
-    app: AppContext, started: StartedRecipe, save: Path | None
-) -> StartedRecipe:
-    """Write a recipe whose guessed values are corrected; the one of an earlier run if
-    the guess is the same.
-
-    A run after another compiler was installed could correct them in another way, and
-    would explain another failure.
-    """
-    path, guess = started.wanted.path, f"{started.content}\0{started.start.copied}"
-    before = path.with_suffix(".guess")
-    is_same = False
-    with suppress(OSError, ValueError):
-        is_same = before.read_text("utf-8") == f"{file_sha256(path)}\0{guess}"
-    if save is None and is_same:
-        lines = path.read_text("utf-8").splitlines()
-        comments = takewhile(lambda line: line.startswith("# "), lines)
-        _say(line.removeprefix("# ") for line in comments)
-        return started
-    started = started.improved(app, or_install=True)
-    started.write(over=save is None)
-    _say(started.start.notes)
-    if save is None and not (started.start.unknown or app.is_dry):
-        save_file(before, f"{file_sha256(path)}\0{guess}", f"write {before}")
-    return started
-
-
-def _say(lines: Iterable[str]) -> None:
-    for line in lines:
-        print_stderr(line)

@@ -249,7 +249,7 @@ def new(
 
     A command line is stored in a form that every version understands; --input names the
     program where it reads stdin. The argument types of a kernel are guessed from their
-    use, compiled, corrected by the compiler's errors and marked. A kernel that imports
+    use, marked as guessed, and compiled. A kernel that imports
     from its own package is copied next to the recipe, with the functions that it uses.
 
     - `triage recipe new mine.yaml --input model.mlir --backend rocm --chip gfx942`
@@ -282,7 +282,7 @@ def new(
         started = StartedRecipe(wanted, wanted.from_file(wanted.source))
     started = started.with_chip()
     if is_tried:
-        started = started.improved(context, toolchain or ())
+        started = started.tried_on(context, toolchain or ())
     started.write()
     start, tried, reported = started.start, started.tried, started.reported
     answer = {
@@ -318,12 +318,6 @@ def _remarks(
         yield f"not tried; -t {start.family}:latest installs a release and tries it"
     for trial in tried:
         yield f"{trial.toolchain.name}: {outcome_text(trial)}"
-    if start.unknown and start.guessed:
-        names = ", ".join(start.unknown)
-        yield (
-            f"not known: {names}; write what the kernel is launched with instead of "
-            f"each ? in {path}"
-        )
     revs = reported
     if start.toolchain:
         revs = [start.toolchain]

@@ -21,7 +21,6 @@ from triage.compilers.parts import (
     RemedyHints,
     Resources,
     Runner,
-    Suites,
     family_yaml,
 )
 from triage.compilers.recipe_input import RecipeStarter
@@ -232,11 +231,6 @@ class Compiler(ABC):
     @property
     def recipe_starter(self) -> RecipeStarter | None:
         """Makes recipes from programs, command lines and issues: `recipe new`."""
-        return None
-
-    @property
-    def suites(self) -> Suites | None:
-        """Reads the compiler's own test suites: `--suite-config`, `expect update`."""
         return None
 
     def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:

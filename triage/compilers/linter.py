@@ -111,7 +111,6 @@ class Linter(ABC):
         module: Module,
         options: Sequence[str],
         backend: str | None,
-        chip: str | None,
     ) -> ProgramFindings:
         """Apply all rules to a module that is compiled with these options."""
 

@@ -25,7 +25,6 @@ from triage.recipes.run_values import ValueText, value_ending
 
 if TYPE_CHECKING:  # it parses MLIR
     from triage.mlir.fingerprint import Vocabulary
-    from triage.recipes.expectations import ObservedCase, UpdatedFile
     from triage.recipes.run_keys import RunnableRecipe
 
 _RESULT = re.compile(
@@ -431,46 +430,3 @@ class RemedyHints:
         or no option can declare them.
         """
         return None
-
-
-class Suites(ABC):
-    """Reads the compiler's own test suites."""
-
-    @abstractmethod
-    def cases(
-        self, folder: Path, configs: Sequence[Path], downloads: Path
-    ) -> tuple[Case, ...]:
-        """Return the cases of a suite: for each config the tests that it does not skip,
-        in the order of their names.
-
-        Args:
-            folder: The tests are below it, and names of modules are relative to it.
-            configs: Files with flags and known failures, tests of whole models, or
-                folders of such tests.
-            downloads: Where files from URLs are kept.
-
-        Raises:
-            BadFiles: With the mistakes of all configs and tests.
-            BadInput: The folder has no test.
-        """
-
-    @abstractmethod
-    def updated_config(
-        self,
-        folders: Sequence[Path],
-        path: Path,
-        observed: Sequence[ObservedCase],
-        *,
-        prune: bool,
-    ) -> UpdatedFile:
-        """Return the text of a config that lists the failures of `observed`.
-
-        Args:
-            folders: Where the tests of the suite are.
-            path: The config.
-            observed: How cases of this config ended.
-            prune: Remove listed tests that exist in none of the folders.
-
-        Raises:
-            BadFiles: The config cannot be read or edited.
-        """

@@ -228,6 +228,11 @@ def _with_imports(kernel: TextExcerpt) -> TextExcerpt:
     return replace(kernel, text="".join(missing) + kernel.text)
 
 
+def imports_jax(text: str) -> bool:
+    """Return whether a program in Python imports JAX."""
+    return _JAX.search(text) is not None
+
+
 def read_jax(text: str) -> PastedText:
     """Find the Python programs that import JAX. If there are none, find HLO."""
     text = _plain(text)

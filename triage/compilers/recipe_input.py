@@ -7,17 +7,15 @@ They are read here; those of a pasted text never are.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from triage.model.case import Target
 from triage.model.errors import BadInput
-from triage.model.execution import Execution
 from triage.recipes.family import RecipeStart
 
-_MOST_BYTES = 1 << 20  # of all response files of a command line together
-_DEEPEST = 10  # response files that name one another
+_MOST_BYTES = 1 << 20  # of a response file
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,59 +138,34 @@ class RecipeStarter:
         """Guess the target of the programs in a text without a command line."""
         raise NotImplementedError
 
-    def improve(
-        self, start: RecipeStart, compile_: Callable[[RecipeStart], Execution | None]
-    ) -> RecipeStart:
-        """Correct the guessed values of a recipe until it compiles, as far as the
-        compiler's errors help. `compile_` returns None if nothing can be compiled.
-        """
-        return start
-
 
 def with_response_files(call: ShellCommand) -> ShellCommand:
     """Return the call with each `@FILE` replaced by the words in that file, and with
-    `files` filled.
-
-    Raises BadInput if a response file is not a regular file, if all of them are larger
-    than 1 MiB, or if more than 10 name one another.
+    `files` filled. Raises BadInput if a response file is not a regular file, or larger
+    than 1 MiB.
     """
-    reader = _ResponseFiles()
-    words = tuple(reader.expanded(call.words, Path(), 0))
-    return replace(call, words=words, files=frozenset(filter(_is_file, words)))
+    words: list[str] = []
+    for word in call.words:
+        if word.startswith("@"):
+            words += _words_in(Path(word[1:]))
+        else:
+            words.append(word)
+    files = frozenset(filter(_is_file, words))
+    return replace(call, words=tuple(words), files=files)
 
 
-class _ResponseFiles:
-    def __init__(self) -> None:
-        self.bytes_left = _MOST_BYTES
-
-    def expanded(self, words: Sequence[str], folder: Path, depth: int) -> Iterator[str]:
-        for word in words:
-            if not word.startswith("@"):
-                yield word
-                continue
-            path = folder / word[1:]
-            if depth == _DEEPEST:
-                raise BadInput(
-                    f"the response file {path} is named by {_DEEPEST} files that name "
-                    "one another"
-                )
-            yield from self.expanded(self.words_in(path), path.parent, depth + 1)
-
-    def words_in(self, path: Path) -> list[str]:
-        cannot = f"the response file {path} cannot be read"
-        if not _is_file(str(path)):
-            raise BadInput(f"{cannot}: it is not a regular file")
-        try:
-            with path.open("rb") as file:
-                content = file.read(self.bytes_left + 1)
-            self.bytes_left -= len(content) + 1
-            if self.bytes_left < 0:
-                raise BadInput(
-                    f"the response file {path} is too large: at most 1 MiB is read"
-                )
-            return shlex.split(content.decode("utf-8", "replace"), comments=True)
-        except (OSError, ValueError) as error:
-            raise BadInput(f"{cannot}: {error}") from error
+def _words_in(path: Path) -> list[str]:
+    cannot = f"the response file {path} cannot be read"
+    if not _is_file(str(path)):
+        raise BadInput(f"{cannot}: it is not a regular file")
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES:
+            raise BadInput(f"{cannot}: it is larger than 1 MiB")
+        return shlex.split(content.decode("utf-8", "replace"), comments=True)
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{cannot}: {error}") from error
 
 
 def _is_file(word: str) -> bool:

@@ -6,15 +6,18 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from pkgutil import resolve_name
+from typing import TYPE_CHECKING
 
 from triage.compilers.base import Compiler
-from triage.compilers.parts import Suites
 from triage.compilers.recipe_input import RecipeStarter
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.revision import FamilyRef
 from triage.recipes.family import RecipeFamilies, RecipeFamily
 from triage.recipes.loader import load_recipes
+
+if TYPE_CHECKING:
+    from triage.compilers.iree.suite import IreeSuites
 
 # Imported on first use. The first is the family of recipes and revisions that name
 # none.
@@ -159,10 +162,11 @@ def recipe_starters() -> dict[str, RecipeStarter]:
     return starters
 
 
-def suite_reader() -> Suites:
-    """Return the part that reads a compiler's own test suites."""
-    readers = (family_named(name).suites for name in _CLASSES)
-    return next(filter(None, readers))
+def suite_reader() -> IreeSuites:
+    """Return what reads IREE's own test suites: `--suite-config`, `expect update`."""
+    from triage.compilers.iree.suite import IreeSuites  # slow to import
+
+    return IreeSuites()
 
 
 def onnx_family() -> Compiler:

@@ -43,10 +43,6 @@ _SEVERITIES = list(Severity)
 _IGNORE = re.compile(rb"(^\s*)?//\s*triage:\s*ignore(?:\[([\w\s,-]*)\])?\s*$")
 _ALL = "*"
 _RECIPES = (".yaml", ".yml")
-_NO_BACKEND = (
-    "the backend is unknown, so rules that depend on it are skipped (--flag passes "
-    "flags of the compiler)"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +196,7 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
     )
     name = _shown_name(case, prepared.path)
     module = _read(Reader(tools, engine.stop), prepared.path, name)
-    found = linter.check(module, options, target.backend or None, target.chip)
+    found = linter.check(module, options, target.backend or None)
     shown = _not_silenced(found.findings, prepared.path, name)
     measured = ProgramFindings()
     solver = linter.solver(toolchain, module) if rev else None
@@ -211,7 +207,6 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
     elif solver:
         case = replace(case, target=target)
         measured = measure_solver(engine, solver, case, toolchain, prepared.path, name)
-    notes = () if target.backend else (_NO_BACKEND,)
     return LintedCase(
         case=case.name,
         recipe=case.source,
@@ -223,7 +218,7 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
         devices=found.devices,
         flags=(*found.flags, *measured.flags),
         silenced=len(found.findings) - len(shown),
-        notes=(*notes, *measured.notes),
+        notes=measured.notes,
         graph=linter.graph(module, options),
     )
 

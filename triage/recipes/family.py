@@ -119,8 +119,6 @@ class RecipeStart:
     """The class of the failure that was reported."""
     toolchain: str | None = None
     """The revision to run it with (default: the newest release)."""
-    unknown: Sequence[str] = ()
-    """Keys whose values the user has to write."""
     assumed: Sequence[str] = ()
     """Backend, chip and values that nobody named, such as `llvm-cpu`."""
 
@@ -182,14 +180,3 @@ def _further_keys(family: RecipeFamily, start: RecipeStart) -> Iterator[str]:
             '# expect: [{failure: timeout, since: "3.1.0", until: "3.8.0", issue: '
             '"owner/repo#123"}]'
         )
-
-
-def with_questions(text: str, names: Sequence[str]) -> str:
-    """Write `?` for the values of keys that are not known."""
-    for name in names:
-        text = re.sub(
-            rf"(?m)^  {name}: (.*?)(?:  #.*)?$",
-            rf'  {name}: "?"  # not known; \1 does not compile',
-            text,
-        )
-    return text

@@ -188,8 +188,13 @@ class ToolchainRegistry:
         return tuple(ref for ref in refs if ref.is_stable)
 
     def installed_releases(self, family: str) -> tuple[ToolchainRef, ...]:
-        """Return the family's installed releases, oldest first, without a network."""
-        return _refs(family, self._releases(family).installed())
+        """Return the family's installed releases that can compile, oldest first,
+        without a network.
+        """
+        unsupported = self._compiler(family).unsupported
+        releases = self._releases(family).installed()
+        known = [each for each in releases if unsupported(each.version) is None]
+        return _refs(family, known)
 
     def nightlies(self, family: str) -> tuple[ToolchainRef, ...]:
         """Return the family's nightlies, oldest first.

@@ -31,7 +31,6 @@ if TYPE_CHECKING:  # a compile needs none of them, and they parse MLIR and YAML
     from triage.compilers.iree.passes import IreeIr, IreeResources
     from triage.compilers.iree.remedies import IreeRemedies
     from triage.compilers.iree.runner import IreeKernels, IreeRunner
-    from triage.compilers.iree.suite import IreeSuites
 
 # Without it an error is followed by the whole operation: hundreds of MB for a large
 # model, and nothing that identifies it.
@@ -135,12 +134,6 @@ class Iree(Compiler):
         from triage.compilers.iree.command_line import IreeRecipes
 
         return IreeRecipes()
-
-    @cached_property
-    def suites(self) -> IreeSuites:
-        from triage.compilers.iree.suite import IreeSuites
-
-        return IreeSuites()
 
     def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:
         """Return those next to the compiler; a build tree may hold the compiler

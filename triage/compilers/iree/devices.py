@@ -18,62 +18,19 @@ from triage.recipes.family import RecipeFamily
 if TYPE_CHECKING:
     from triage.mlir import Module
 
-_PHASES = (
-    *(
-        "input",
-        "abi",
-        "preprocessing",
-        "global-optimization",
-        "dispatch-creation",
-        "flow",
-        "stream",
-        "executable-sources",
-    ),
-    *("executable-configurations", "executable-targets", "hal", "vm", "end"),
-)
+_PHASES = """
+input abi preprocessing global-optimization dispatch-creation flow stream
+executable-sources executable-configurations executable-targets hal vm end
+"""
 # Those that 2.9.0 to 3.13.0 compile a small program for.
-_ROCM_CHIPS = (
-    *(
-        "gfx908",
-        "gfx90a",
-        "gfx940",
-        "gfx941",
-        "gfx942",
-        "gfx950",
-        "gfx1010",
-        "gfx1011",
-        "gfx1012",
-        "gfx1013",
-        "gfx1030",
-    ),
-    *(
-        "gfx1031",
-        "gfx1032",
-        "gfx1033",
-        "gfx1034",
-        "gfx1035",
-        "gfx1036",
-        "gfx1100",
-        "gfx1101",
-        "gfx1102",
-        "gfx1103",
-    ),
-    *("gfx1150", "gfx1151", "gfx1200", "gfx1201", "gfx1250"),
-)
-_CUDA_CHIPS = (
-    "sm_60",
-    "sm_61",
-    "sm_62",
-    "sm_70",
-    "sm_72",
-    "sm_75",
-    "sm_80",
-    "sm_86",
-    "sm_87",
-    "sm_89",
-    "sm_120",
-    "sm_121",
-)
+_ROCM_CHIPS = """
+gfx908 gfx90a gfx940 gfx941 gfx942 gfx950 gfx1010 gfx1011 gfx1012 gfx1013
+gfx1030 gfx1031 gfx1032 gfx1033 gfx1034 gfx1035 gfx1036 gfx1100 gfx1101 gfx1102
+gfx1103 gfx1150 gfx1151 gfx1200 gfx1201 gfx1250
+"""
+_CUDA_CHIPS = """
+sm_60 sm_61 sm_62 sm_70 sm_72 sm_75 sm_80 sm_86 sm_87 sm_89 sm_120 sm_121
+"""
 
 
 IREE = RecipeFamily(
@@ -97,8 +54,8 @@ IREE = RecipeFamily(
         "metal": "metal-spirv",
         "webgpu": "webgpu-spirv",
     },
-    chips={"rocm": _ROCM_CHIPS, "cuda": _CUDA_CHIPS},
-    phases=_PHASES,
+    chips={"rocm": tuple(_ROCM_CHIPS.split()), "cuda": tuple(_CUDA_CHIPS.split())},
+    phases=tuple(_PHASES.split()),
     sections=("run", "bench"),
     flag="--iree-opt-level=O3",
     keys=runnable_keys,

@@ -22,7 +22,6 @@ from triage.compilers.iree.suite_models import (
     onnx_cases,
     torch_test,
 )
-from triage.compilers.parts import Suites
 from triage.model.case import Case, Flag, Library, RunSpec
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits, Stage
@@ -57,12 +56,25 @@ class SuiteConfig(MappingFormat):
     tolerance_factor: PositiveFloat = Field(default=1.1, examples=[1.1])
 
 
-class IreeSuites(Suites):
+class IreeSuites:
     """IREE's test suites."""
 
     def cases(
         self, folder: Path, configs: Sequence[Path], downloads: Path
     ) -> tuple[Case, ...]:
+        """Return the cases of a suite: for each config the tests that it does not skip,
+        in the order of their names.
+
+        Args:
+            folder: The tests are below it, and names of modules are relative to it.
+            configs: Files with flags and known failures, tests of whole models, or
+                folders of such tests.
+            downloads: Where files from URLs are kept.
+
+        Raises:
+            BadFiles: With the mistakes of all configs and tests.
+            BadInput: The folder has no test.
+        """
         suite = Suite(folder, downloads)
         names = config_names([path for path in configs if path.is_file()])
         cases: list[Case] = []
@@ -89,6 +101,19 @@ class IreeSuites(Suites):
         *,
         prune: bool,
     ) -> UpdatedFile:
+        """Return the text of a config that lists the failures of `observed`, which are
+        cases of this config.
+
+        Args:
+            folders: Where the tests of the suite are.
+            path: The config.
+            observed: How the cases ended.
+            prune: Remove listed tests that exist in none of the folders.
+
+        Raises:
+            BadFiles: The config cannot be read or edited.
+            BadInput: It is not a config with lists of failures.
+        """
         file = SuiteFile(Suite(path.parent, path.parent), path)
         if is_onnx_models(file.data) or is_model_test(file.data):
             raise BadInput(
@@ -120,20 +145,24 @@ class _ListEdits:
         return {key: new for key, new in self._new.items() if new != self._old[key]}
 
     def move(self, entry: ObservedCase) -> None:
-        """Move a test to the list that it belongs in, and out of the others."""
+        """Move a test to the list that it belongs in, and out of the other."""
         test = entry.case.name.partition("[config=")[0]
-        expected_list = _list_of(entry)
-        listed = [key for key in _EXPECTED if test in self._new[key]]
-        if expected_list is None and entry.case.run is None and _RUN in listed:
-            listed.remove(_RUN)  # nothing was run
-        for key in listed:
-            if key != expected_list:
-                self._new[key].remove(test)
-        if expected_list and expected_list not in listed:
-            self._new[expected_list].append(test)
-        if listed != ([expected_list] if expected_list else []):
-            before = listed[0] if listed else None
-            self.changes.append(ExpectationChange(test, before, expected_list))
+        before = [key for key in _EXPECTED if test in self._new[key]]
+        if entry.failure is not None:
+            is_run = entry.failure.stage in (Stage.RUN, Stage.COMPARE)
+            after = [_RUN if is_run else _COMPILE]
+        elif entry.case.run is None:
+            after = [key for key in before if key == _RUN]  # nothing was run
+        else:
+            after = []
+        if before == after:
+            return
+        for key in before:
+            self._new[key].remove(test)
+        for key in after:
+            self._new[key].append(test)
+        change = ExpectationChange(test, _first(before), _first(after))
+        self.changes.append(change)
 
     def remove_missing(self, existing: Collection[str]) -> None:
         """Remove the tests that do not exist from all lists."""
@@ -143,15 +172,8 @@ class _ListEdits:
                 self.changes.append(ExpectationChange(test, key, None))
 
 
-def _list_of(entry: ObservedCase) -> str | None:
-    """Return the list of expected failures that a test belongs in; None if it does not
-    fail.
-    """
-    if entry.failure is None:
-        return None
-    if entry.failure.stage in (Stage.RUN, Stage.COMPARE):
-        return _RUN
-    return _COMPILE
+def _first(keys: Sequence[str]) -> str | None:
+    return next(iter(keys), None)
 
 
 def _model_tests(suite: Suite, folder: Path) -> list[SuiteFile]:

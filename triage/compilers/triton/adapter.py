@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from triage.compilers.triton.recipe_format import TritonRecipe
 
 _WORKER = Path(__file__).parent / "worker"
-_FIRST = Version("2.1")
+_FIRST = Version("3.0")
 _PHASES = {
     "cuda": ("ttir", "ttgir", "llir", "ptx", "cubin"),
     "hip": ("ttir", "ttgir", "llir", "amdgcn", "hsaco"),

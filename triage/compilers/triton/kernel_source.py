@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -56,13 +55,12 @@ _TORCH = {
 _COUNTS = re.compile(
     "stride|numel|size|dim|element_size|len|int|cdiv|next_power_of_2|ceil|floor"
 )
-# Functions of the kernel's language.
-_MEMORY = ("load", "store", "make_block_ptr", "make_tensor_descriptor", "advance")
-_LOOPS = ("range", "static_range", "arange", "cdiv")
-_SHAPING = re.compile("zeros|full|reshape|view|broadcast_to|make_block_ptr|dot")
+# Functions of the kernel's language whose first argument is an address.
+_MEMORY = re.compile(
+    "load|store|make_block_ptr|make_tensor_descriptor|advance|atomic_.*"
+)
 # only of 32-bit floats and wider
 _WIDE = re.compile("exp2?|log2?|r?sqrt|sin|cos|erf|sigmoid")
-_TYPED = ("to", "cast", "zeros", "empty", "full")  # their last argument is a type
 _MOST_LAUNCHES = 100  # launches in a function that are read
 
 
@@ -99,7 +97,7 @@ Uses = Mapping[str, set[str]]
 
 - `pointers`: as an address; `index_pointers`: as the address of integers;
   `float_pointers`: as the address of 32-bit floats
-- `conditions`, `types`, `sizes`: as a condition, as a type, in a shape
+- `conditions`: as a condition
 """
 
 
@@ -143,11 +141,7 @@ def guess_kernel(
             "the file has several kernels; name one as FILE.py:KERNEL: "
             f"{', '.join(outermost)}"
         )
-    for alias, values in bindings_in(tree).items():
-        value = values[0]
-        if isinstance(value, ast.Name) and value.id in kernels:
-            kernels.setdefault(alias, kernels[value.id])
-    return _guess(ast.parse(host or source), kernels[name or outermost[0]], kernels)
+    return _guess(ast.parse(host or source), kernels[name or outermost[0]])
 
 
 def is_jit(decorator: ast.expr) -> bool:
@@ -159,12 +153,10 @@ def _functions(tree: ast.AST) -> list[ast.FunctionDef]:
     return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
 
 
-def _guess(
-    host: ast.Module, kernel: ast.FunctionDef, callees: Mapping[str, ast.FunctionDef]
-) -> KernelGuess:
+def _guess(host: ast.Module, kernel: ast.FunctionDef) -> KernelGuess:
     parameters = [*kernel.args.posonlyargs, *kernel.args.args, *kernel.args.kwonlyargs]
     shown = _host_values(host, kernel.name, [each.arg for each in parameters])
-    uses, defaults = _uses_of(kernel, callees), bindings_in(kernel.args)
+    uses, defaults = _uses_of(kernel), bindings_in(kernel.args)
     element = "fp16"
     if "bfloat16" in ast.unparse(kernel):
         element = "bf16"  # both factors of a product must have one type
@@ -202,19 +194,16 @@ def _constant(name: str, kind: str, uses: Uses) -> tuple[Constant, str]:
     """Guess the value of a constexpr, and say why. `kind` is the kind of value that
     host code passes, see `HostValue`.
     """
-    is_size = name in uses["sizes"]
-    if kind == "type" or name in uses["types"]:
-        return "tl.float32", "used as a type"
-    if not kind and _NAMES_TYPE.search(name) and not is_size:
-        return "tl.float32", "named like a type"
+    if kind == "type" or (not kind and _NAMES_TYPE.search(name)):
+        return "tl.float32", "a type"
     is_switch = name in uses["conditions"] or bool(_NAMES_SWITCH.match(name))
-    if kind == "bool" or (kind != "int" and is_switch and not is_size):
+    if kind == "bool" or (kind != "int" and is_switch):
         return False, "a switch"
     if kind == "float":
         return 1.0, "launched with a float"
     if _NAMES_COUNT.search(name):
         return 2, "named like a count"
-    return 64, "a size" if is_size else "a number"
+    return 64, "a number"
 
 
 def _type(
@@ -382,17 +371,35 @@ def _value_of_call(call: ast.Call) -> HostValue:
     return HostValue("int" if _COUNTS.fullmatch(callee) else "")
 
 
-def _uses_of(kernel: ast.FunctionDef, callees: Mapping[str, ast.FunctionDef]) -> Uses:
-    """Return how a kernel, and the kernels that it calls, use its parameters."""
-    seen, bound = _expressions_by_use(kernel, callees), bindings_in(kernel)
-    integers = [*seen["pointers"], *seen["counts"]]
-    indices = [*seen["index_pointers"], *_loaded_addresses(integers, bound)]
-    floats = [*seen["float_pointers"], *_loaded_addresses(seen["floats"], bound)]
+def _uses_of(kernel: ast.FunctionDef) -> Uses:
+    """Return how a kernel uses its parameters."""
+    addresses: list[ast.expr] = []
+    floats: list[ast.expr] = []  # of 32 bits or more
+    conditions: list[ast.expr] = []
+    for node in ast.walk(kernel):
+        match node:
+            case ast.If(test=test) | ast.IfExp(test=test):
+                # `a and b` and `not a` use their parts as well
+                conditions += [
+                    test,
+                    *getattr(test, "values", []),
+                    getattr(test, "operand", test),
+                ]
+            case ast.Call() if _WIDE.fullmatch(_callee(node)):
+                floats += node.args
+            case ast.Call() if _MEMORY.fullmatch(_callee(node)):
+                addresses += node.args[:1]
+                addresses += [
+                    value
+                    for name, value in _keywords(node)
+                    if name in ("base", "pointer")
+                ]
+    bound = bindings_in(kernel)
     return {
-        "pointers": _pointers_in(seen["pointers"], bound),
-        "index_pointers": _pointers_in(indices, bound),
-        "float_pointers": _pointers_in(floats, bound),
-        **{use: _names_of(seen[use]) for use in ("types", "sizes", "conditions")},
+        "pointers": _pointers_in(addresses, bound),
+        "index_pointers": _pointers_in(_loaded_addresses(addresses, bound), bound),
+        "float_pointers": _pointers_in(_loaded_addresses(floats, bound), bound),
+        "conditions": _names_of(conditions),
     }
 
 
@@ -413,67 +420,6 @@ def _loaded_addresses(values: Iterable[ast.expr], bound: Bindings) -> list[ast.e
 def _pointers_in(addresses: Iterable[ast.expr], bound: Bindings) -> set[str]:
     """Return the names that addresses such as `x + offsets` begin with."""
     return _names_of(_expressions_in(addresses, bound, _base_of))
-
-
-def _expressions_by_use(
-    kernel: ast.FunctionDef, callees: Mapping[str, ast.FunctionDef]
-) -> dict[str, list[ast.expr]]:
-    """Return the expressions that a kernel, and the kernels that it calls, use in each
-    way of `Uses`, and as `counts` (integers) and `floats` (of 32 bits or more).
-    """
-    callees = {name: callee for name, callee in callees.items() if callee is not kernel}
-    seen: dict[str, list[ast.expr]] = defaultdict(list)
-    for node in ast.walk(kernel):
-        match node:
-            case ast.If(test=test) | ast.IfExp(test=test):
-                # `a and b` and `not a` use their parts as well
-                seen["conditions"] += [
-                    test,
-                    *getattr(test, "values", []),
-                    getattr(test, "operand", test),
-                ]
-            case ast.Compare(
-                left=left, comparators=[ast.Attribute(value=ast.Name(id="tl")), *_]
-            ):
-                seen["types"].append(left)
-            case ast.Call():
-                for use, values in _uses_in_call(node):
-                    seen[use] += values
-                inner = callees.get(ast.unparse(node.func))
-                if inner is None:
-                    continue
-                parameters = [each.arg for each in inner.args.args]
-                passed = [
-                    *zip(parameters, node.args, strict=False),
-                    *_keywords(node),
-                ]
-                for use, names in _uses_of(inner, callees).items():
-                    seen[use] += [value for name, value in passed if name in names]
-    return seen
-
-
-def _uses_in_call(call: ast.Call) -> Iterator[tuple[str, Sequence[ast.expr]]]:
-    """Yield the uses of a call's arguments, each with these arguments."""
-    callee, named = _callee(call), _keywords(call)
-    yield "types", [value for name, value in named if name.endswith("dtype")]
-    if callee in _TYPED:
-        yield "types", call.args[-1:]
-    if callee in _LOOPS or _SHAPING.fullmatch(callee):
-        parts = chain.from_iterable(map(ast.walk, call.args))
-        yield "sizes", [part for part in parts if isinstance(part, ast.Name)]
-    if callee in _LOOPS:
-        yield "counts", call.args
-    if _WIDE.fullmatch(callee):
-        yield "floats", call.args
-    if callee in _MEMORY or callee.startswith("atomic_"):
-        addresses = [value for name, value in named if name in ("base", "pointer")]
-        yield "pointers", [*call.args[:1], *addresses]
-
-
-def computed_from(names: Sequence[str], kernel: ast.FunctionDef) -> set[str]:
-    """Return these names, and all names that their values are computed from."""
-    nodes = map(ast.Name, names)
-    return _names_of(_expressions_in(nodes, bindings_in(kernel), ast.iter_child_nodes))
 
 
 def bindings_in(tree: ast.AST) -> dict[str, list[ast.expr]]:

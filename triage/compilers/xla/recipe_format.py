@@ -14,9 +14,8 @@ from typing import Annotated
 from pydantic import AfterValidator, WithJsonSchema
 
 from triage.classify.log import decoded
-from triage.compilers.pasted_text import read_jax
+from triage.compilers.pasted_text import imports_jax, read_jax
 from triage.compilers.recipe_input import PastedText, RecipeRequest, RecipeStarter
-from triage.compilers.xla.jax_source import imports_jax, jitted_functions, parameters_of
 from triage.model.case import Case, InputKind, Target
 from triage.model.checks import Text, Word, file_key
 from triage.model.errors import BadInput
@@ -142,47 +141,16 @@ class XlaRecipes(RecipeStarter):
         if program.lstrip().startswith("HloModule"):
             path = request.path.with_suffix(".hlo")
             return RecipeStart("xla", path, _CPU, copied=program)
-        function = request.kernel
-        functions = jitted_functions(program)
-        if function is None and len(functions) > 1:
-            called = (name for name, each in functions.items() if each.is_called)
-            function = next(called, None)
-        start = _from_jax(request.path.with_suffix(".py"), program, function)
-        return replace(start, copied=program)
+        source = request.path.with_suffix(".py")
+        return replace(_from_jax(source, program, request.kernel), copied=program)
 
 
-def _from_jax(source: Path, text: str, name: str | None) -> RecipeStart:
-    """Return a recipe for a function of JAX. `name` is its own name, or that of a
-    variable that holds the compiled function; None means the only one under `jax.jit`.
-
-    Raises BadInput if there is no such function, or if `name` is None and there are
-    several.
+def _from_jax(source: Path, text: str, function: str | None) -> RecipeStart:
+    """Return a recipe for a function of JAX: its own name, or a variable that holds the
+    compiled function. None means the first one under `jax.jit` that the file calls.
     """
-    functions = jitted_functions(text)
-    known = ", ".join(functions) or "none"
-    if name is None and len(functions) != 1:
-        raise BadInput(
-            f"{source} imports JAX; name the function to compile as "
-            f"{source}:FUNCTION; under jax.jit it has {known}"
-        )
-    own_name = name or ""
-    parameters = parameters_of(text, own_name)
-    is_called = False
-    for key, function in functions.items():
-        if name is None or name in function.names:
-            own_name, parameters = key, function.parameters
-            is_called = function.is_called
-            break
-    if parameters is None:
-        raise BadInput(
-            f"{source} has no function {own_name}; under jax.jit it has: {known}"
-        )
-    keys = {"lower": {"function": own_name}} if own_name.isidentifier() else {}
-    start = RecipeStart("xla", source, _CPU, keys=keys)
-    if not parameters or is_called:
-        return start
-    note = (
-        f"Write the types of its arguments ({', '.join(parameters)}) as `arguments: "
-        "[4x8xf32, i32]` under `lower`."
-    )
-    return replace(start, notes=(note,), unknown=("arguments",))
+    if function is None:
+        return RecipeStart("xla", source, _CPU)
+    if not re.search(rf"\b{re.escape(function)}\b", text):
+        raise BadInput(f"{source} has no function {function}")
+    return RecipeStart("xla", source, _CPU, keys={"lower": {"function": function}})

@@ -1,4 +1,4 @@
-"""IREE's lint rules: devices, affinities, chains, shapes and element types."""
+"""IREE's lint rules: devices, affinities and chains."""
 
 from __future__ import annotations
 
@@ -41,10 +41,9 @@ class IreeLinter(Linter):
     """Checks programs before they are compiled."""
 
     rules: Sequence[LintRule] = (
-        *list(rules.CHECKS)[:8],
+        *rules.CHECKS,
         _SOLVER,
         _COMPILE_FAILURE,
-        *list(rules.CHECKS)[8:],
     )
 
     def check(
@@ -52,9 +51,8 @@ class IreeLinter(Linter):
         module: Module,
         options: Sequence[str],
         backend: str | None,
-        chip: str | None,
     ) -> ProgramFindings:
-        program = LintProgram(module, options, backend, chip)
+        program = LintProgram(module, options, backend)
         return ProgramFindings(
             rules.findings(program), rules.devices_of(program), rules.flags_for(program)
         )

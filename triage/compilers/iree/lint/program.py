@@ -30,18 +30,6 @@ LOOPS = (_FOR, _WHILE)
 
 
 @dataclass(frozen=True, slots=True)
-class MissingTypes:
-    """Element types that a backend lacks; words.yaml describes each field."""
-
-    backends: frozenset[str]
-    types: frozenset[str]
-    why: str
-    chips: re.Pattern[str] | None = None
-    interface: bool = False
-    unless: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class LintWords:
     """The operations, attributes and types that lint rules know; words.yaml describes
     each.
@@ -56,10 +44,6 @@ class LintWords:
     passes_on: frozenset[str]
     loads: frozenset[str]
     stores: frozenset[str]
-    constants: frozenset[str]
-    tiled: frozenset[str]
-    demoted: dict[str, str]
-    missing_types: tuple[MissingTypes, ...]
 
 
 @cache
@@ -84,14 +68,11 @@ class Port:
 
 @dataclass(frozen=True)
 class LintProgram:
-    """A module with the options it is compiled with, and its backend and chip, if they
-    are known.
-    """
+    """A module, the options it is compiled with, and its backend if known."""
 
     module: Module
     options: Sequence[str] = ()
     backend: str | None = None
-    chip: str | None = None
     words: LintWords = field(default_factory=lint_words)
 
     @cached_property

@@ -1,5 +1,4 @@
-"""The lint rules: devices, affinities, chains of in-place operations, shapes and
-element types.
+"""The lint rules: devices, affinities, and chains of in-place operations.
 
 The longer a chain, the more iterations the affinity solver needs. Only a compile shows
 how many.
@@ -7,15 +6,12 @@ how many.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from math import prod
 
 from triage.compilers.iree.devices import (
     declaring_options,
     device_order,
-    is_gpu,
     position_of,
 )
 from triage.compilers.iree.lint.program import (
@@ -30,14 +26,6 @@ from triage.mlir import Operation, SourcePosition, Value
 
 _MAX_FLAGS = 2  # in a message; the suggested flags are listed next to the findings too
 _MAX_CHAIN = 32  # the solver's original limit of iterations
-_MAX_ELEMENTS = 2048  # of a vector: 8 KiB of f32
-_NEAR = 4  # operations between two reshapes
-_COLLAPSE, _EXPAND = "tensor.collapse_shape", "tensor.expand_shape"
-_GENERIC = "linalg.generic"
-_VECTOR = re.compile(r"vector<(\d{1,18}(?:x\d{1,18})*)x[a-z]+\w*>")
-_ELEMENT = re.compile(
-    r"(?:tensor|vector)<(?:[\d?x]*x)?(complex<\w+>|[a-z]\w*)|^(complex<\w+>|[a-z]\w*)$"
-)
 
 Found = Iterator[
     tuple[str, SourcePosition | None] | tuple[str, SourcePosition | None, Severity]
@@ -100,7 +88,12 @@ def flags_for(program: LintProgram) -> tuple[str, ...]:
 
 
 def undeclared_devices(program: LintProgram) -> Found:
-    """A device that the program uses but nothing declares."""
+    """A device that the program uses but nothing declares, or flags that name some
+    devices but not all.
+    """
+    if program.declared_devices and program.declared_devices.problem:
+        yield program.declared_devices.problem, None
+        return
     missing = [device for device in devices_of(program) if device.declared is None]
     flags = [flag for flag in flags_for(program) if flag not in program.options]
     if 0 < len(flags) <= _MAX_FLAGS:
@@ -115,8 +108,6 @@ def undeclared_devices(program: LintProgram) -> Found:
                 missing[0].position,
                 Severity.WARNING,
             )
-        return
-    if program.declared_devices.problem:
         return
     option_of = program.declared_devices.devices
     if option_of:
@@ -141,49 +132,6 @@ def undeclared_devices(program: LintProgram) -> Found:
         if sole:
             text += f"; remove `{sole}`, which disables flags that declare devices"
         yield text + hint, device.position
-
-
-def unused_devices(program: LintProgram) -> Found:
-    """A device that is declared but never used."""
-    devices = devices_of(program)
-    used = [position_of(device.name) or 0 for device in devices if device.references]
-    # positions count: those before the last one in use must be declared, too
-    needed = range(1, max(used, default=0))
-    # the first one is the default for values without an affinity
-    for device in devices[1:]:
-        if (
-            device.declared
-            and not device.references
-            and position_of(device.name) not in needed
-        ):
-            yield (
-                f"@{device.name} is declared by `{device.declared}` but not used",
-                None,
-            )
-
-
-def device_gaps(program: LintProgram) -> Found:
-    """Find numbered devices that nothing uses, although a higher number is used."""
-    first_uses = {
-        position_of(name): source for name, source in reversed(program.references)
-    }
-    used = sorted(position for position in first_uses if position is not None)
-    holes = [
-        position for position in range(1, max(used, default=0)) if position not in used
-    ]
-    if holes:
-        listed = ", ".join(f"@__device_{position}" for position in holes)
-        text = (
-            f"the program uses @__device_{used[-1]} but not {listed}; flags count "
-            "positions, so declare these devices too"
-        )
-        yield text, first_uses[used[-1]]
-
-
-def rejected_flags(program: LintProgram) -> Found:
-    """Flags that name some devices but not all."""
-    if program.declared_devices and program.declared_devices.problem:
-        yield program.declared_devices.problem, None
 
 
 def missing_affinities(program: LintProgram) -> Found:
@@ -222,20 +170,6 @@ def missing_affinities(program: LintProgram) -> Found:
             )
 
 
-def redundant_transfers(program: LintProgram) -> Found:
-    """A transfer to the device that already holds the value."""
-    for operation in program.operations:
-        if operation.name in program.words.transfers and operation.operands:
-            device = program.device_of_value.get(operation.operands[0])
-            if device is not None and device == program.device_of_value.get(
-                operation.results[0]
-            ):
-                yield (
-                    f"this transfer has no effect: the value is already on @{device}",
-                    operation.position,
-                )
-
-
 def mixed_devices(program: LintProgram) -> Found:
     """Operands on different devices, or a result on the wrong device, without a
     transfer.
@@ -266,34 +200,6 @@ def mixed_devices(program: LintProgram) -> Found:
                     f"@{port.device} but is on @{actual}"
                 )
                 yield f"{text}, without a transfer", port.position
-
-
-def unplaced_constants(program: LintProgram) -> Found:
-    """A constant tensor without an affinity that is used beyond the first device."""
-    words, module = program.words, program.module.body.operations
-    mutable = {
-        f"@{operation.symbol}"
-        for operation in module
-        if operation.attribute("is_mutable") is not None
-    }
-    if not program.device_of_value:
-        return
-    first = _first_device(program)
-    for operation in program.operations:
-        is_load = (
-            operation.name in words.loads
-            and operation.attribute("global") not in mutable
-        )
-        if not is_load and operation.name not in words.constants:
-            continue
-        for value in operation.results:
-            devices = program.devices_using.get(value, set())
-            if value not in program.device_of_value and devices - {first}:
-                text = (
-                    f"a constant without an affinity is used on {_names(devices)}; "
-                    "each device needs a copy"
-                )
-                yield text, operation.position
 
 
 def _first_device(program: LintProgram) -> str:
@@ -366,206 +272,13 @@ def long_chains(program: LintProgram) -> Found:
         )
 
 
-def undone_reshapes(program: LintProgram) -> Found:
-    """A collapse_shape and an expand_shape that undo each other, with nothing but
-    elementwise operations in between.
-    """
-    producers = {
-        value: operation
-        for operation in program.operations
-        for value in operation.results
-    }
-    for operation in program.operations:
-        if operation.name in (_COLLAPSE, _EXPAND):
-            first = _opposite_reshape(program, operation, producers)
-        else:
-            first = None
-        if first is not None:
-            text = (
-                f"this {operation.name} undoes the {first.name} of line {first.line}; "
-                "releases differ in what they fuse"
-            )
-            yield (
-                (
-                    f"{text} across such a pair. Compute on one of the two shapes if "
-                    "the model allows it"
-                ),
-                operation.position,
-            )
-
-
-def _opposite_reshape(
-    program: LintProgram, operation: Operation, producers: Mapping[Value, Operation]
-) -> Operation | None:
-    """Return the opposite reshape that this one undoes, with at most a few elementwise
-    operations in between; None if there is none.
-    """
-    value = operation.operands[0]
-    for _ in range(_NEAR + 1):
-        if value not in producers:
-            return None
-        source = producers[value]
-        if source.name in (_COLLAPSE, _EXPAND) and source.name != operation.name:
-            same_type = source.operands[0].type == operation.results[0].type
-            if same_type and source.attribute("reassociation") == operation.attribute(
-                "reassociation"
-            ):
-                return source
-            return None
-        is_elementwise = source.name.startswith(
-            ("arith.", "math.", "linalg.elementwise")
-        )
-        if not is_elementwise and (source.name != _GENERIC or _has_reduction(source)):
-            return None
-        used = [
-            each
-            for each in program.uses(source)
-            if each.type == value.type and each in producers
-        ]
-        value = next(
-            (each for each in used if producers[each].name != "tensor.empty"), value
-        )
-    return None
-
-
-def _has_reduction(operation: Operation) -> bool:
-    return "reduction" in (operation.attribute("iterator_types") or "")
-
-
-def dynamic_dimensions(program: LintProgram) -> Found:
-    """An attention, contraction, convolution or padding with an unknown dimension, on a
-    GPU.
-    """
-    if not is_gpu(program.backend):
-        return
-    for operation in program.module.walk():
-        is_contraction = (
-            operation.name == _GENERIC
-            and _has_reduction(operation)
-            and len(program.uses(operation)) > 2
-        )
-        if is_contraction or operation.name in program.words.tiled:
-            types = [value.type for value in (*operation.operands, *operation.results)]
-            # Also of batches and rows: all affect padding and tile sizes.
-            unknown = [
-                type_ for type_ in types if type_.startswith("tensor<") and "?" in type_
-            ]
-            if unknown:
-                text = (
-                    f"{operation.name} uses {unknown[0]}, which has an unknown "
-                    "dimension; tile sizes and padding are chosen"
-                )
-                advice = (
-                    "Compile the model with static shapes to see whether that matters"
-                )
-                yield f"{text} without it. {advice}", operation.position
-
-
-def large_vectors(program: LintProgram) -> Found:
-    """A vector of more than 2048 elements in the program."""
-    first = {
-        value.type: operation
-        for operation in reversed([*program.module.walk()])
-        for value in operation.results
-    }
-    for type_, operation in first.items():
-        matched = _VECTOR.match(type_)
-        if matched:
-            count = prod(map(int, matched[1].split("x")))
-        else:
-            count = 0
-        if count > _MAX_ELEMENTS:
-            text = (
-                f"{type_} has {count} elements; code generators unroll vectors and "
-                "reject or spill large ones"
-            )
-            yield text, operation.position
-
-
-def missing_types(program: LintProgram) -> Found:
-    """An element type that the backend or the chip is known to lack."""
-    for missing in program.words.missing_types:
-        if program.backend not in missing.backends or (
-            missing.unless and missing.unless not in program.options
-        ):
-            continue
-        if missing.chips and (
-            program.chip is None or not missing.chips.fullmatch(program.chip)
-        ):
-            continue
-        used = _element_types(program, interface=missing.interface)
-        if missing.chips:
-            target = f"{program.backend} {program.chip}"
-        else:
-            target = program.backend
-        for name in sorted(missing.types & used.keys()):
-            yield f"{name} on {target}: {missing.why}", used[name]
-
-
-def demoted_types(program: LintProgram) -> Found:
-    """64 bit floats, which are computed in 32 bits unless a flag forbids it."""
-    used = _element_types(program, interface=False)
-    for name, option in program.words.demoted.items():
-        if name in used and option not in program.options:
-            yield (
-                (
-                    f"{name} is computed in a narrower type, which changes results; "
-                    f"pass `{option}` to keep it"
-                ),
-                used[name],
-            )
-
-
-def _element_types(
-    program: LintProgram, *, interface: bool
-) -> dict[str, SourcePosition | None]:
-    """Map each element type to the position of its first use.
-
-    interface: look at the arguments and results of functions, not at those of
-    operations.
-    """
-    ports = [
-        port
-        for function in program.functions
-        for port in program.ports.get(function, ())
-    ]
-    types = [
-        (port.value.type, port.position)
-        for port in ports
-        if interface or port.kind == "argument"
-    ]
-    if not interface:
-        types += [
-            (value.type, operation.position)
-            for operation in program.module.walk()
-            for value in operation.results
-        ]
-    first = dict(reversed(types))
-    found: dict[str, SourcePosition | None] = {}
-    for text in dict.fromkeys(text for text, _ in types):
-        matched = _ELEMENT.match(text)
-        if matched:
-            found.setdefault(matched[1] or matched[2], first[text])
-    return found
-
-
 CHECKS: Mapping[LintRule, Callable[[LintProgram], Found]] = {
     LintRule(name, severity, check.__doc__ or ""): check
     for name, severity, check in (
         ("undeclared-device", Severity.ERROR, undeclared_devices),
-        ("unused-device", Severity.WARNING, unused_devices),
-        ("device-gap", Severity.WARNING, device_gaps),
-        ("device-names", Severity.ERROR, rejected_flags),
         ("missing-affinity", Severity.WARNING, missing_affinities),
         ("mixed-devices", Severity.WARNING, mixed_devices),
-        ("redundant-transfer", Severity.ADVICE, redundant_transfers),
-        ("unplaced-constant", Severity.ADVICE, unplaced_constants),
         ("long-chain", Severity.ADVICE, long_chains),
-        ("undone-reshape", Severity.ADVICE, undone_reshapes),
-        ("dynamic-dimension", Severity.ADVICE, dynamic_dimensions),
-        ("large-vector", Severity.WARNING, large_vectors),
-        ("missing-type", Severity.WARNING, missing_types),
-        ("demoted-type", Severity.ADVICE, demoted_types),
     )
 }
 """The check of each rule, in documentation order."""

@@ -10,14 +10,11 @@ JSON:
 
 - {"stage": NAME} when a stage begins
 - {"metrics": {...}} at the end
-- {"refused": {"line": N, "names": [...]}}: the line of the kernel that Triton refuses,
-  and the names in it
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
 import importlib.util
 import json
 import sys
@@ -35,7 +32,7 @@ if not __package__:  # started as a folder, whose own folder may not be listed
 
 from .api_versions import compile_kernel
 from .isolation import prepare, record_assembler
-from .report import Ended, KernelReport, Mistaken, Unsupported, print_report
+from .report import Ended, KernelReport, Mistaken, Unsupported
 
 
 def main() -> int:
@@ -68,8 +65,6 @@ def _explain(error: BaseException) -> None:
     from triton.compiler.errors import CompilationError
 
     if isinstance(error, CompilationError):
-        if error.node is not None:
-            _report_refused(error.node)
         while isinstance(error.__cause__, CompilationError):
             error = error.__cause__  # of the innermost call
         print(error, file=sys.stderr)
@@ -80,13 +75,6 @@ def _explain(error: BaseException) -> None:
         traceback.print_exception(type(error), error, error.__traceback__)
         return
     print(f"error: the kernel's language refuses it: {message}", file=sys.stderr)
-
-
-def _report_refused(statement: ast.AST) -> None:
-    place = statement.iter if isinstance(statement, ast.For) else statement
-    names = {node.id for node in ast.walk(place) if isinstance(node, ast.Name)}
-    line = getattr(statement, "lineno", 0)
-    print_report({"refused": {"line": line, "names": sorted(names)}})
 
 
 def _message_of(error: BaseException) -> str:

@@ -1,5 +1,5 @@
-"""Compile a kernel ahead of time with any release since 2.1: the calls for this have
-changed four times.
+"""Compile a kernel ahead of time with any release since 3.0: the format of hints has
+changed twice.
 """
 
 from __future__ import annotations
@@ -56,10 +56,6 @@ class KernelArguments:
             if hints.get(hint) == value
         )
 
-    def by_position(self, values: dict[str, Any]) -> dict[int, Any]:
-        """Return the values by the position of their argument."""
-        return {self.names.index(name): value for name, value in values.items()}
-
     def divisors(self) -> dict[int, int]:
         """Return the number that divides each argument, by position."""
         return {
@@ -104,110 +100,31 @@ def compile_kernel(source: str, spec: dict[str, Any], report: KernelReport) -> N
     import triton
 
     version = tuple(int(part) for part in re.findall(r"\d+", triton.__version__)[:2])
-    if version < (2, 1):
-        raise Unsupported("way to compile ahead of time; 2.1 is the first that has")
-    if spec["backend"] == "hip" and version < (3, 0):
-        raise Unsupported("backend hip; 3.0 is the first that has")
-    if source.endswith((".ttir", ".ttgir")):
-        if version < (3, 0):
-            raise Unsupported(
-                "way to compile IR without a GPU; 3.0 is the first that has"
-            )
-        _compile_3_0(triton, source, spec, report, version)
-        return
-    if version >= (3, 0):
+    if version < (3, 0):
+        raise Unsupported("way to compile without a GPU; 3.0 is the first that has")
+    subject: Any = source
+    if not source.endswith((".ttir", ".ttgir")):
         replace_driver(spec)
-    kernel = _kernel_arguments(source, spec, triton.language)
-    if version < (2, 3):
-        _compile_2_1(triton, kernel, spec, report)
-    elif version < (3, 0):
-        _compile_2_3(triton, kernel, spec, report)
-    else:
-        _compile_3_0(triton, _source_3_0(kernel, version), spec, report, version)
-
-
-def _compile_2_1(
-    triton: Any, kernel: KernelArguments, spec: dict[str, Any], report: KernelReport
-) -> None:
-    """Compile with 2.1 or 2.2: `triton.compile` takes keywords. Its stages are pairs of
-    a parser and a compiler.
-    """
+        kernel = _kernel_arguments(source, spec, triton.language)
+        subject = _ast_source(kernel, version)
+    target = gpu_target(spec)
+    # Up to 3.4 the linker for AMD's objects is not part of the wheel.
+    lacks_linker = spec["backend"] == "hip" and version < (3, 5)
     compiler = sys.modules["triton.compiler.compiler"]
-    known = {
-        "num_warps",
-        "num_stages",
-        "num_ctas",
-        "enable_fp_fusion",
-        "enable_warp_specialization",
-        "enable_persistent",
-    }
-    _check_options(spec, known)
-    # These ask a GPU, or need a C compiler for the launcher.
-    changes = {
-        "make_stub": lambda *_, **__: "",
-        "get_arch_default_num_warps": lambda *_: 4,
-        "get_arch_default_num_stages": lambda *_, **__: 3,
-        "get_backend": lambda _: _Driverless(),
-    }
-    plain_add_stages = compiler.add_cuda_stages
-
-    def add_stages(arch: Any, libraries: Any, stages: dict[str, Any]) -> None:
-        plain_add_stages(arch, libraries, stages)
-        makers = {name: make for name, (_, make) in stages.items() if make is not None}
-        report.watch(makers)
-        stages.update({name: (stages[name][0], make) for name, make in makers.items()})
-
-    vars(compiler).update(changes, add_cuda_stages=add_stages)
-    triton.compile(
-        kernel.function,
-        signature=kernel.by_position(kernel.types),
-        constants=kernel.by_position(kernel.constants),
-        cc=int(spec["arch"]),
-        configs=[compiler.instance_descriptor(**_hint_sets(kernel))],
-        device_type="cuda",
-        **spec["options"],
-    )
+    backend = type(compiler.make_backend(target))
+    _watch(backend, report, spec, "amdgcn" if lacks_linker else None)
+    triton.compile(subject, target=target, options=dict(spec["options"]))
 
 
-class _Driverless:
-    """Replaces a GPU's backend, of which only the version is read, for a cache key."""
-
-    def get_version_key(self) -> str:
-        return ""
-
-
-def _compile_2_3(
-    triton: Any, kernel: KernelArguments, spec: dict[str, Any], report: KernelReport
-) -> None:
-    """Compile with 2.3: `ASTSource` has arguments by position; cuda is the only
-    backend.
-    """
-    compiler = sys.modules["triton.compiler.compiler"]
-    _watch(compiler.CUDABackend, report, spec, None)
-    types = kernel.by_position(kernel.types)
-    constants = kernel.by_position(kernel.constants)
-    attributes = compiler.AttrsDescriptor(**_hint_sets(kernel))
-    source = compiler.ASTSource(
-        fn=kernel.function, signature=types, constants=constants, attrs=attributes
-    )
-    triton.compile(source, target=("cuda", int(spec["arch"])), options=spec["options"])
-
-
-def _hint_sets(kernel: KernelArguments) -> dict[str, set[int]]:
-    return {
-        "divisible_by_16": set(kernel.with_hint("divisibility", 16)),
-        "equal_to_1": set(kernel.with_hint("divisibility", 1)),
-    }
-
-
-def _source_3_0(kernel: KernelArguments, version: Version) -> Any:
-    """Return an `ASTSource` for 3.0 and later, with arguments by name. The format of
-    hints has changed twice.
-    """
+def _ast_source(kernel: KernelArguments, version: Version) -> Any:
+    """Return what `triton.compile` compiles."""
     compiler = sys.modules["triton.compiler.compiler"]
     arguments = kernel.arguments(version)
     if version < (3, 2):
-        arguments["attrs"] = compiler.AttrsDescriptor(**_hint_sets(kernel))
+        arguments["attrs"] = compiler.AttrsDescriptor(
+            divisible_by_16=set(kernel.with_hint("divisibility", 16)),
+            equal_to_1=set(kernel.with_hint("divisibility", 1)),
+        )
     elif version < (3, 3):
         from triton.backends.compiler import AttrsDescriptor
 
@@ -219,23 +136,6 @@ def _source_3_0(kernel: KernelArguments, version: Version) -> Any:
     return compiler.ASTSource(fn=kernel.function, **arguments)
 
 
-def _compile_3_0(
-    triton: Any,
-    source: Any,
-    spec: dict[str, Any],
-    report: KernelReport,
-    version: Version,
-) -> None:
-    """Compile with 3.0 or later, which have a backend for each kind of target."""
-    compiler = sys.modules["triton.compiler.compiler"]
-    target = gpu_target(spec)
-    # Up to 3.4 the linker for AMD's objects is not part of the wheel.
-    lacks_linker = spec["backend"] == "hip" and version < (3, 5)
-    last = "amdgcn" if lacks_linker else None
-    _watch(type(compiler.make_backend(target)), report, spec, last)
-    triton.compile(source, target=target, options=dict(spec["options"]))
-
-
 def _watch(
     backend: Any, report: KernelReport, spec: dict[str, Any], last: str | None
 ) -> None:
@@ -245,7 +145,9 @@ def _watch(
     plain_add_stages = backend.add_stages
     module = plain_add_stages.__globals__
     options = module.get("CUDAOptions") or module["HIPOptions"]
-    _check_options(spec, set(options.__dataclass_fields__))
+    for name in spec["options"]:
+        if name not in options.__dataclass_fields__:  # Triton would ignore it
+            raise Unsupported(f"option {name}")
 
     def add_stages(self: Any, stages: dict[str, Any], *rest: Any) -> None:
         plain_add_stages(self, stages, *rest)
@@ -256,13 +158,6 @@ def _watch(
     for name in ("triton.compiler.compiler", "triton.runtime.cache"):
         if hasattr(sys.modules.get(name), "triton_key"):
             vars(sys.modules[name])["triton_key"] = lambda: ""
-
-
-def _check_options(spec: dict[str, Any], known: set[str]) -> None:
-    """Raise Unsupported for an unknown option, which Triton would ignore."""
-    for name in spec["options"]:
-        if name not in known:
-            raise Unsupported(f"option {name}")
 
 
 def _kernel_arguments(

@@ -74,7 +74,6 @@ def _gpu_facts(spec: dict[str, Any]) -> dict[str, Any]:
         "get_device_name": lambda *_: "NVIDIA" if is_cuda else "AMD",
         "multi_processor_count": 132,
         "current_device": lambda: 0,
-        # torch.version.hip: 2.2 takes anything but None for an AMD machine
         "hip": None if is_cuda else "6.0",
     }
 

@@ -88,10 +88,10 @@ class KernelReport:
         return False
 
     def _watched(self, name: str, make: Stage, *, ends: bool) -> Stage:
-        def watched(source: Any, *metadata: dict[str, Any]) -> Any:
+        def watched(source: Any, metadata: dict[str, Any]) -> Any:
             print_report({"stage": name})
-            product = make(source, *metadata)
-            self._measure(name, source, product, *metadata)
+            product = make(source, metadata)
+            self._measure(name, product, metadata)
             if name != _LINKED or self._phase == name:
                 self._product = product
             if ends:
@@ -100,15 +100,10 @@ class KernelReport:
 
         return watched
 
-    def _measure(
-        self, stage: str, source: Any, product: Any, *metadata: dict[str, Any]
-    ) -> None:
+    def _measure(self, stage: str, product: Any, metadata: dict[str, Any]) -> None:
         """Read the metrics that the product of a stage shows."""
         if stage == "llir":
-            if metadata:
-                shared = metadata[0].get("shared")
-            else:
-                shared = _shared_bytes(source)
+            shared = metadata.get("shared")
             if shared is not None:
                 self._metrics["shared_bytes"] = int(shared)
         elif stage in ("cubin", _LINKED):
@@ -127,12 +122,3 @@ class KernelReport:
 def print_report(report: dict[str, Any]) -> None:
     """Print a line that the program above reads."""
     print("triage: " + json.dumps(report), flush=True)
-
-
-def _shared_bytes(module: Any) -> int:
-    """Return the shared memory of a module, for 2.1 and 2.2: their stages get no
-    metadata.
-    """
-    from triton._C.libtriton.triton import get_shared_memory_size
-
-    return int(get_shared_memory_size(module))
