@@ -15,7 +15,7 @@ from triage.model.revision import Revision
 from triage.recipes.expectations import matches
 
 
-class Problem(StrEnum):
+class EndProblem(StrEnum):
     """Why two revisions cannot be the ends of a search."""
 
     BOTH_FAIL = "both-fail"

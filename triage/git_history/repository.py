@@ -18,14 +18,13 @@ from urllib.parse import urlsplit
 from triage.git_history.git_program import READ_ONLY, GitRefused, reading, run_git
 from triage.model.address import Address
 from triage.model.errors import BadInput
-from triage.model.foreign_file import check_regular, read_bytes
+from triage.model.foreign_file import check_regular
 from triage.model.revision import Commit
 
 # Seconds for the first command, which reads only the settings, and for another one. A
 # file of a clone may be a pipe that nobody writes to.
 _FIRST_ANSWER, _PATIENCE = 10.0, 300.0
 _LARGEST = 1 << 30  # bytes of a file of references
-_LARGEST_PATH = 1 << 16  # bytes of a file that names a folder
 # Files of a clone that git reads as text. Its errors print their lines.
 _PRINTED = shlex.split(
     "HEAD config config.worktree packed-refs shallow commondir gitdir info/grafts "
@@ -67,19 +66,20 @@ class Repository:
                 break
         else:
             raise BadInput(f"{path} is not in a git repository")
+        from git import Repo  # slow to import
+        from git.exc import GitError
+
         try:
-            if self.git_dir.is_file():  # of a worktree or a submodule
-                self.git_dir = _named_in(self.git_dir)
-            self.common_dir = self.git_dir
-            if (self.git_dir / "commondir").exists():
-                self.common_dir = _named_in(self.git_dir / "commondir")
-            for folder in (self.git_dir, self.common_dir):
-                _check_files(folder)
+            _check_files(self.git_dir)
+            with Repo(self._folder) as repository:
+                self.git_dir = Path(repository.git_dir).resolve()
+                self.common_dir = Path(repository.common_dir).resolve()
+            _check_files(self.common_dir)
             self.ask("rev-parse", "--git-dir", seconds=_FIRST_ANSWER)
         except OSError as error:
             message = f"{error.filename} cannot be used: {error.strerror}"
             raise BadInput(message) from error
-        except GitRefused as error:
+        except (GitRefused, GitError) as error:
             raise BadInput(f"{path} is not in a git repository: {error}") from error
 
     @property
@@ -180,13 +180,6 @@ class Repository:
             size = int(content[start:begin].split()[2])
             yield mode, path, content[begin : begin + size]
             start = begin + size + 1  # a line end follows
-
-
-def _named_in(file: Path) -> Path:
-    """Return the folder that a file of a clone names: `gitdir: ../.git/worktrees/a`."""
-    text = os.fsdecode(read_bytes(file, _LARGEST_PATH))
-    name = text.removeprefix("gitdir:").strip()
-    return Path(os.path.realpath(file.parent / name))
 
 
 def _check_files(git_dir: Path) -> None:
