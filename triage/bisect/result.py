@@ -31,7 +31,7 @@ class NoSearch:
     """Why there is nothing to search."""
 
     why: NoAnswer
-    problem: Problem | None = None
+    problem: EndProblem | None = None
 
 
 class Side(StrEnum):
@@ -184,7 +184,7 @@ class Bisection(MayLackAnswer):
     untestable: tuple[ProbeResult, ...] = ()
     unanswered: NoAnswer | None = None
     """Why it is inconclusive, or not confirmed."""
-    problem: Problem | None = None
+    problem: EndProblem | None = None
     """What is wrong with the ends."""
     hint: str | None = None
     """The recipe expects other failures than the one that was bisected."""

@@ -19,8 +19,8 @@ from triage.bisect.line import Line
 from triage.bisect.prior import Clues
 from triage.bisect.result import (
     BisectKind,
+    EndProblem,
     NoSearch,
-    Problem,
     Side,
     Transition,
     hint_if_unexpected,
@@ -40,14 +40,14 @@ from triage.model.outcome import (
 _MOST_PROBES = 400  # of a line whose probes contradict themselves
 _UNLIKELY = 1e-4  # of all chances: not a suspect any more
 _SENTENCES = {
-    Problem.FLAKY: "{name} is flaky: repeated probes disagree",
-    Problem.BOTH_PASS: "it compiles at both ends, {names}; pass --bad with a revision "
+    EndProblem.FLAKY: "{name} is flaky: repeated probes disagree",
+    EndProblem.BOTH_PASS: "it compiles at both ends, {names}; pass --bad with a revision "
     "that fails",
-    Problem.BOTH_FAIL: "it fails at both ends, {names}: {headline}; pass --good with a "
+    EndProblem.BOTH_FAIL: "it fails at both ends, {names}: {headline}; pass --good with a "
     "revision that compiles",
-    Problem.GOOD_FAILS: "expected {name} to compile, but it fails: {headline}; pass "
+    EndProblem.GOOD_FAILS: "expected {name} to compile, but it fails: {headline}; pass "
     "--good with {age} revision",
-    Problem.BAD_PASSES: "expected {name} to fail, but it compiles; pass --bad with a "
+    EndProblem.BAD_PASSES: "expected {name} to fail, but it compiles; pass --bad with a "
     "revision that fails",
 }
 _COME_AND_GO = ("crash", "out-of-memory", "timeout", "runaway-output", "metric")
@@ -157,18 +157,18 @@ class Search:
         headline = outcome.failure.headline if outcome.failure else ""
         age = "an older" if side is Side.OLD else "a newer"
         if isinstance(outcome, NoAnswer):
-            return NoSearch(cannot_test(name, outcome), Problem.UNTESTABLE)
+            return NoSearch(cannot_test(name, outcome), EndProblem.UNTESTABLE)
         if outcome.flaky or len(set(map(type, outcomes))) > 1:
-            problem = Problem.FLAKY
+            problem = EndProblem.FLAKY
         elif kinds == {Passed}:
-            problem = Problem.BOTH_PASS
+            problem = EndProblem.BOTH_PASS
         elif kinds == {Failed}:
-            problem = Problem.BOTH_FAIL
+            problem = EndProblem.BOTH_FAIL
         elif headline:
-            problem = Problem.GOOD_FAILS
+            problem = EndProblem.GOOD_FAILS
         else:
-            problem = Problem.BAD_PASSES
-        cause = Cause.NOISE if problem is Problem.FLAKY else Cause.NOT_FOUND
+            problem = EndProblem.BAD_PASSES
+        cause = Cause.NOISE if problem is EndProblem.FLAKY else Cause.NOT_FOUND
         text = _SENTENCES[problem].format(
             name=name, names=names, headline=headline, age=age
         )

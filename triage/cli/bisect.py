@@ -16,7 +16,7 @@ import typer
 from triage.bisect.candidates import CommitCandidates
 from triage.bisect.plan import bisect_between, candidates_of, compilers_at
 from triage.bisect.request import BisectRequest
-from triage.bisect.result import Answer, Bisection, BisectKind, Problem
+from triage.bisect.result import Answer, Bisection, BisectKind, EndProblem
 from triage.bisect.two_repositories import ModelHistory, bisect_two, path_inside
 from triage.classify import classify_log, packaged_rules
 from triage.cli.context import cases_in, named_family, one_case, open_engine_for
@@ -250,10 +250,10 @@ def _would_find_ends(
     if found.cause is not Cause.NOT_FOUND or found.failure is not None:
         return False
     oldest = engine.registry.releases(case.compiler)[0].revision.name
-    if found.problem is Problem.BOTH_FAIL:
+    if found.problem is EndProblem.BOTH_FAIL:
         return ends.pair[0] not in (None, oldest)
     # all releases compile it
-    passes = found.problem is Problem.BOTH_PASS
+    passes = found.problem is EndProblem.BOTH_PASS
     return not (passes and ends.pair == (None, None))
 
 
