@@ -3,8 +3,8 @@ workers one client and scheduler keep busy.
 
 Run: `python -m benchmarks.cluster [--cases N] [--scale]`. `--scale` takes the CPU time
 that client and scheduler need for a job that does nothing: whichever needs more limits
-the jobs a second. The figures are in docs/scaling.md. Exit code 1 means that 1,000
-workers with jobs of 2 s would not be busy enough.
+the jobs a second. The figures are in docs/explanation/architecture.md. Exit code 1
+means that 1,000 workers with jobs of 2 s would not be busy enough.
 """
 
 from __future__ import annotations

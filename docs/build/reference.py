@@ -225,16 +225,21 @@ def schema_of(kind: Any, outer: tuple[Any, ...] = ()) -> dict[str, Any]:
 
 
 def json_page() -> str:
-    """Return the JSON Schema of every command's answer."""
-    parts = [
-        "# JSON output\n\nEvery command takes `--format json` and prints one document on stdout. Fields may be added.\n"
-    ]
-    for name, kind, summary in results():
-        schema = json.dumps(schema_of(kind), indent=1)
-        parts.append(
-            f"\n## {name}\n\n{summary.splitlines()[0]}\n\n```json\n{schema}\n```\n"
-        )
-    return "".join(parts)
+    """Return a table of the commands' answers, and write the JSON Schema of each next
+    to it.
+    """
+    rows = []
+    for name, kind, summary in sorted(results(), key=lambda result: result[0]):
+        path = f"schemas/{name.replace(' ', '-')}.json"
+        with mkdocs_gen_files.open(f"reference/{path}", "w") as schema:
+            json.dump(schema_of(kind), schema, indent=1)
+        sentence = " ".join(summary.partition(".")[0].split())
+        rows.append(f"| [{name}]({path}) | {sentence}. |\n")
+    return (
+        "# JSON output\n\nEvery command takes `--format json` and prints one document on stdout. Fields may be added. "
+        "[JSON of a night](nightly-json.md) explains the largest one."
+        f"\n\n| JSON Schema | the answer |\n|---|---|\n{''.join(rows)}"
+    )
 
 
 PAGES = {

@@ -30,6 +30,7 @@ def documented_commands() -> Iterator[object]:
     README first.
     """
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
+        columns = "100" if path.name == "README.md" else "120"
         for block in _BLOCK.finditer(path.read_text()):
             marks = [] if path.name == "README.md" else [pytest.mark.slow]
             name = f"{path.stem}: {block['words'][:60]}"
@@ -38,7 +39,7 @@ def documented_commands() -> Iterator[object]:
             if clone and not clone.is_dir():
                 marks.append(pytest.mark.skip(f"there is no clone at {clone}"))
             if lines := block["output"].splitlines():
-                yield pytest.param(words, lines, id=name, marks=marks)
+                yield pytest.param(words, lines, columns, id=name, marks=marks)
 
 
 def clone_of(words: list[str]) -> Path | None:
@@ -67,15 +68,16 @@ def without_machine_options(words: list[str]) -> list[str]:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize(("words", "lines"), list(documented_commands()))
+@pytest.mark.parametrize(("words", "lines", "columns"), list(documented_commands()))
 def test_the_output_is_as_documented(
     shared_home: Path,
     triage: Triage,
     monkeypatch: pytest.MonkeyPatch,
     words: list[str],
     lines: list[str],
+    columns: str,
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("COLUMNS", columns)
     done = triage(*without_machine_options(words), cwd=ROOT)
     output = [normalised_line(line) for line in done.stdout.splitlines()]
     expected = [
