@@ -41,14 +41,14 @@ _MOST_PROBES = 400  # of a line whose probes contradict themselves
 _UNLIKELY = 1e-4  # of all chances: not a suspect any more
 _SENTENCES = {
     EndProblem.FLAKY: "{name} is flaky: repeated probes disagree",
-    EndProblem.BOTH_PASS: "it compiles at both ends, {names}; pass --bad with a revision "
-    "that fails",
-    EndProblem.BOTH_FAIL: "it fails at both ends, {names}: {headline}; pass --good with a "
-    "revision that compiles",
+    EndProblem.BOTH_PASS: "it compiles at both ends, {names}; pass --bad with a "
+    "revision that fails",
+    EndProblem.BOTH_FAIL: "it fails at both ends, {names}: {headline}; pass --good "
+    "with a revision that compiles",
     EndProblem.GOOD_FAILS: "expected {name} to compile, but it fails: {headline}; pass "
     "--good with {age} revision",
-    EndProblem.BAD_PASSES: "expected {name} to fail, but it compiles; pass --bad with a "
-    "revision that fails",
+    EndProblem.BAD_PASSES: "expected {name} to fail, but it compiles; pass --bad with "
+    "a revision that fails",
 }
 _COME_AND_GO = ("crash", "out-of-memory", "timeout", "runaway-output", "metric")
 """Families of failures that may."""
