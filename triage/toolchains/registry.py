@@ -192,9 +192,8 @@ class ToolchainRegistry:
         without a network.
         """
         unsupported = self._compiler(family).unsupported
-        releases = self._releases(family).installed()
-        known = [each for each in releases if unsupported(each.version) is None]
-        return _refs(family, known)
+        refs = _refs(family, self._releases(family).installed())
+        return tuple(ref for ref in refs if not unsupported(ref.revision.name))
 
     def nightlies(self, family: str) -> tuple[ToolchainRef, ...]:
         """Return the family's nightlies, oldest first.
