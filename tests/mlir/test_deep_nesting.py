@@ -51,7 +51,7 @@ def read(text: str) -> None:
     document = MlirProgram(copy, None)
     assert document.text == print_module(module)
     assert document.operation_at(3)
-    IreeLinter().check(module, [], "rocm", "gfx942")
+    IreeLinter().check(module, [], "rocm")
     list(rewrite.static_candidates(text))
     rewrite.return_static_values(copy)
 
