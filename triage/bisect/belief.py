@@ -271,13 +271,17 @@ class Belief:
                     return {}
         more = wanted - self.tally(index).tested
         count = more if wanted < _LONG else min(jobs, more)
-        return {index: count} if count > 0 else {}
+        if count > 0:
+            return {index: count}
+        return {}
 
     # Confirm
 
     @property
     def good_end(self) -> int:
-        return 0 if self.failing is Side.NEW else self.last
+        if self.failing is Side.NEW:
+            return 0
+        return self.last
 
     @property
     def bad_end(self) -> int:
@@ -321,7 +325,9 @@ class Belief:
 
     def failures(self, index: int) -> int:
         tally = self.tally(index)
-        return tally.new if self.failing is Side.NEW else tally.old
+        if self.failing is Side.NEW:
+            return tally.new
+        return tally.old
 
     @property
     def early_failures(self) -> list[int]:

@@ -112,7 +112,9 @@ class CommitCandidates(BisectRange):
 
     @property
     def fork(self) -> int | None:
-        return 1 if self.branch else None
+        if self.branch:
+            return 1
+        return None
 
     def weights(self, clues: Clues) -> list[float]:
         ranked = suspicions(self.commits[1:], clues, self.project)

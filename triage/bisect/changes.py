@@ -99,7 +99,9 @@ def find_change(search: Search, failure: Failure) -> Bisection:
         if isinstance(outcome, NoAnswer):
             return answer(this, NoSearch(cannot_test(name, outcome)))
         if (this.verdict(outcome) is Verdict.BAD) is not has_failure:
-            has = "does not have" if has_failure else "already has"
+            has = "already has"
+            if has_failure:
+                has = "does not have"
             why = f"{name} {has} this failure: {failure.headline}"
             return answer(this, NoSearch(NoAnswer(Cause.NOT_FOUND, why)))
     return answer(this, this.run())
@@ -266,7 +268,9 @@ def _logged(search: Search) -> Iterator[LoggedProbe]:
 
 
 def _match_of_answer(search: Search) -> Match:
-    return _match(search, search.failure) if search.failure else any_failure
+    if search.failure:
+        return _match(search, search.failure)
+    return any_failure
 
 
 def _without_verdict(

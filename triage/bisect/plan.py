@@ -58,7 +58,9 @@ def bisect_between(
     one first; see `plan`.
     """
     search = plan(request, before, after)
-    return search if isinstance(search, Bisection) else find_changes(search)
+    if isinstance(search, Bisection):
+        return search
+    return find_changes(search)
 
 
 def plan(
@@ -125,7 +127,9 @@ def _search_of_own_program(search: Search) -> Search | None:
     case = case_with_own_program(
         request.engine, request.case, [refs[index] for index in tried], results
     )
-    return search_versions(replace(request, case=case), refs) if case else None
+    if case:
+        return search_versions(replace(request, case=case), refs)
+    return None
 
 
 def plan_commits(request: BisectRequest, before: str, after: str) -> Search:

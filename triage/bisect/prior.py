@@ -279,7 +279,9 @@ def stem(word: str) -> str:
     """Remove the ending that inflects a lower case word, so that `distributed` equals
     `distribution`.
     """
-    return _ENDING.sub("", word) if len(word) > 4 else word
+    if len(word) > 4:
+        return _ENDING.sub("", word)
+    return word
 
 
 @cache
