@@ -86,7 +86,9 @@ class Search:
 
     @property
     def bad_end(self) -> int:
-        return self.last if self.kind is BisectKind.REGRESSION else self.first
+        if self.kind is BisectKind.REGRESSION:
+            return self.last
+        return self.first
 
     @property
     def good_end(self) -> int:
@@ -155,7 +157,9 @@ class Search:
         ends = [line.outcomes(self.first), line.outcomes(self.last)]
         kinds = {type(one) for end in ends for one in end} if all(ends) else set()
         headline = outcome.failure.headline if outcome.failure else ""
-        age = "an older" if side is Side.OLD else "a newer"
+        age = "a newer"
+        if side is Side.OLD:
+            age = "an older"
         if isinstance(outcome, NoAnswer):
             return NoSearch(cannot_test(name, outcome), EndProblem.UNTESTABLE)
         if outcome.flaky or len(set(map(type, outcomes))) > 1:

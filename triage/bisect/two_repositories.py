@@ -308,4 +308,6 @@ def _changed_side(search: Search) -> ChangedSide | NoSearch:
         return ChangedSide.EITHER
     if by_compiler:
         return ChangedSide.COMPILER
-    return ChangedSide.MODEL if by_model else ChangedSide.BOTH
+    if by_model:
+        return ChangedSide.MODEL
+    return ChangedSide.BOTH

@@ -105,7 +105,9 @@ def checked_by(method: str) -> Check:
     """Return a check by the context of the file, such as `Setting.backend`."""
 
     def run(text: str, setting: Any) -> Any:
-        return getattr(setting, method)(text) if setting else text
+        if setting:
+            return getattr(setting, method)(text)
+        return text
 
     return Check(run)
 
@@ -141,7 +143,9 @@ def parse_size(text: str, least: int = 1 << 20) -> int:
             "512MiB."
         )
     unit = match[2] or ""
-    base = 1024 if unit.endswith("i") else 1000
+    base = 1000
+    if unit.endswith("i"):
+        base = 1024
     power = " KMGT".index(unit[:1].upper() or " ")
     size = float(match[1]) * base**power
     if not least <= size <= 1 << 50:

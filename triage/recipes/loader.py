@@ -258,7 +258,9 @@ def _choices(document: ConfigDocument) -> list[Choice]:
 
 def _matrix(document: ConfigDocument) -> dict[str, Any]:
     matrix = document.data.get("matrix")
-    return matrix if isinstance(matrix, dict) else {}
+    if isinstance(matrix, dict):
+        return matrix
+    return {}
 
 
 def _filled(data: Any, choice: Choice) -> Any:

@@ -187,7 +187,9 @@ def _failure_to_keep(request: ReductionRequest, probes: tuple[Probe, ...]) -> Fa
     case, name = probes[0].case, probes[0].revision.name
     match probes[0].outcome:
         case Passed():
-            does = "computes what it must" if case.run else "compiles"
+            does = "compiles"
+            if case.run:
+                does = "computes what it must"
             why = f"it {does} on {name}; there is nothing to reduce"
             answer = NoAnswer(Cause.NOT_FOUND, why)
         case NoAnswer(cause=cause, reason=reason):
@@ -217,7 +219,9 @@ def _checked_on_good(
             case Failed(failure=failure) if (
                 not request.good_may_fail or request.same_as(kept)(failure)
             ):
-                does = "compute the right result" if case.run else "compile"
+                does = "compile"
+                if case.run:
+                    does = "compute the right result"
                 why = (
                     f"expected {name} to {does}, but it fails: "
                     f"{failure.failure_class}; pass --good with another version"

@@ -10,6 +10,7 @@ interrupted reduction continues where it was when it is started again.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -18,6 +19,7 @@ from pathlib import Path
 from triage.compilers.invocation import flag_name
 from triage.execution.engine import Engine
 from triage.execution.files import Prepared, Scratch
+from triage.execution.judge import result_of
 from triage.execution.mlir_tools import Reader
 from triage.execution.persistent_workers import PersistentWorkers
 from triage.execution.task import ProbeJob
@@ -40,6 +42,8 @@ from triage.reduce.frontends.text import text_form
 from triage.reduce.interestingness import CompileTest, line_of
 from triage.reduce.problem import Form, Pass, ReductionProblem, shrink
 from triage.reduce.program import ReducedCase, UnreadableError, settings_of
+from triage.reduce.replay import ReplayState, replay_states
+from triage.reduce.reproducer import in_order, span_around
 from triage.reduce.result import Reduction, SizeChange, WrongValue
 from triage.reduce.runs import ArgumentValues, RunTest
 from triage.reduce.settings import setting_changes
@@ -54,6 +58,11 @@ _NO_REFERENCE = (
     "nothing computes what a smaller program must return: name a toolchain that "
     "computes the right result with --good, or give the recipe's `run` a `reference`"
 )
+_STATES = {
+    ReplayState.REPRODUCES: "also fails",
+    ReplayState.FIXED: "passes",
+    ReplayState.CHANGED: "fails in another way",
+}
 _NOT_THE_SAME = (
     "the reduced program does not fail in the same way when it is probed in full"
 )
@@ -235,7 +244,7 @@ class _Work:
         shrink(problem, form.passes, (*form.final_passes, *self.last))
         reduction = self._probe_on_versions(start, problem.current)
         value = self.wrong.value if self.wrong else None
-        notes = list[str]()
+        notes = [*self._notes_on_versions(reduction)]
         if value:
             notes.append(value.sentence)
         notes += [*self.baseline.notes, *form.notes, *self.test.notes]
@@ -385,6 +394,36 @@ class _Work:
             compile_seconds=round(self.test.seconds, 2),
             changes=tuple(setting_changes(request.case, smallest.case)),
         )
+
+    def _notes_on_versions(self, reduction: Reduction) -> Iterator[str]:
+        """Yield on which versions the original ends in another way than the reduced
+        program.
+
+        The original is compiled on the versions at the ends of the reduced program's
+        span, which a reader takes for those of the original. Of others, what is known
+        is compared.
+        """
+        case, failure = self.request.case, reduction.failure
+        refs, probes = self._versions(case), in_order(reduction.probes)
+        assert failure is not None
+        [bad] = [one for one in probes if one.revision == self.test.bad.revision]
+        span = span_around(probes, bad)
+        ends = (span.before, span.first_bad, span.last_bad, span.after)
+        jobs = [ProbeJob(case, refs[end.revision.name]) for end in ends if end]
+        list(self.engine.probe_all(jobs, "probe the original"))
+        recalled = [self.engine.recall(ProbeJob(case, refs[name])) for name in refs]
+        original = self.baseline.failure.signature
+        was = replay_states(map(result_of, filter(None, recalled)), original)
+        now = replay_states(map(result_of, probes), failure.signature)
+        for state, verb in _STATES.items():
+            names = [
+                name
+                for name in now
+                if was.get(name) == state
+                and now[name] not in (state, ReplayState.UNTESTABLE)
+            ]
+            if names:
+                yield f"the original {verb} on {', '.join(names)}"
 
     def _versions(self, case: Case) -> dict[str, ToolchainRef]:
         """Return the toolchains that a result is probed on, by name."""

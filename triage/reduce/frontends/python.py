@@ -147,7 +147,9 @@ def _first_value_of(source: ast.expr) -> ast.expr:
             func=ast.Name(id="range") | ast.Attribute(attr="range" | "static_range"),
             args=[start, *more],
         ):
-            return start if more else ast.Constant(0)
+            if more:
+                return start
+            return ast.Constant(0)
     first: ast.expr = ast.parse("next(iter(_))", mode="eval").body
     [name] = [node for node in ast.walk(first) if getattr(node, "id", "") == "_"]
     return edit_tree(first, {name: source})

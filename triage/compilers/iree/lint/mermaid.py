@@ -51,7 +51,9 @@ def _drawn(program: LintProgram, function: Operation, prefix: str) -> Iterator[s
         placed = [devices[value] for value in (*results, *used) if value in devices]
         device = next(iter(placed), None)
         is_transfer = operation.name in program.words.transfers
-        kind = " moved" if is_transfer else ""
+        kind = ""
+        if is_transfer:
+            kind = " moved"
         moves.update((devices.get(value), device, kind) for value in used)
         if (used or results) and not is_transfer:
             contents[device]["operation"] += 1
@@ -62,7 +64,9 @@ def _drawn(program: LintProgram, function: Operation, prefix: str) -> Iterator[s
         yield f'    {ids[device]}["{title}<br>{listed}"]'
     for (source, target, kind), count in moves.items():
         if source != target and {source, target} <= ids.keys():
-            arrow = "==>" if kind else "-->"
+            arrow = "-->"
+            if kind:
+                arrow = "==>"
             text = f"{_plural(count, 'value')}{kind}"
             yield f'    {ids[source]} {arrow}|"{text}"| {ids[target]}'
 
