@@ -38,6 +38,7 @@ from triage.model.outcome import (
 )
 
 _MOST_PROBES = 400  # of a line whose probes contradict themselves
+_WINDOW = 6  # probes, after which a failure that each of them shows does not flake
 _UNLIKELY = 1e-4  # of all chances: not a suspect any more
 _SENTENCES = {
     EndProblem.FLAKY: "{name} is flaky: repeated probes disagree",
@@ -111,8 +112,34 @@ class Search:
                 announced = text
             chosen = belief.next_probes(line.request.engine.jobs, self.seconds())
             if not chosen or line.stopped or len(line.log) >= _MOST_PROBES:
-                return self.found(belief)
+                return self._unless_older(self.found(belief))
             line.probe({self.first + index: chosen[index] for index in chosen})
+
+    def _unless_older(self, found: Found) -> Found:
+        """Return what was found, not confirmed if a revision beyond the good end showed
+        the failure in some of its probes only: then the pair may just be where it
+        became worse. Where each probe fails, it was fixed in between.
+        """
+        line, beyond = self.line, range(self.first)
+        if self.good_end == self.last:
+            beyond = range(self.last + 1, len(line))
+        failures = [index for index in beyond if self._failures(index)]
+        if not (found.confirmed and failures):
+            return found
+        index = failures[0]
+        more = _WINDOW - len(line.outcomes(index))
+        if more > 0 and not line.stopped:
+            line.probe({index: more})
+        count, shown = len(line.outcomes(index)), self._failures(index)
+        if shown == count:
+            return found
+        why = f"{line.name(index)} shows the same failure in {shown} of {count} runs: "
+        return replace(found, confirmed=False, older=f"{why}the failure may be older.")
+
+    def _failures(self, index: int) -> int:
+        """Return how many probes of a candidate show the failure."""
+        outcomes = self.line.outcomes(index) if index in self.line.probes else []
+        return sum(self.verdict(one) is Verdict.BAD for one in outcomes)
 
     def verified(self) -> Search | NoSearch:
         """Probe both ends. Return the search for the failure of the bad one, or why
