@@ -24,6 +24,7 @@ from triage.execution.mlir_tools import Reader
 from triage.execution.persistent_workers import PersistentWorkers
 from triage.execution.task import ProbeJob
 from triage.model.case import Case, InputKind, Reference
+from triage.model.errors import BadInput
 from triage.model.execution import Limits, Stage
 from triage.model.outcome import Cause, Failed, NoAnswer
 from triage.model.progress import ProgressTask
@@ -159,6 +160,8 @@ def forms_for(
     suffix = source.suffix.lstrip(".")
     if suffix == "py":
         forms.append(python_form(case))
+    elif suffix == InputKind.ONNX:
+        forms.append(_onnx_form())
     elif reader := _reader_of(engine, toolchain, stack):
         checker = Checker(reader)
         for ref in engine.registry.installed_releases(case.compiler)[-1:]:
@@ -166,7 +169,8 @@ def forms_for(
             if newest.identity != toolchain.identity:
                 checker.newest = _reader_of(engine, newest, stack)
         forms.append(mlir_form(checker))
-    if suffix != InputKind.BYTECODE and case.run is None:
+    is_text = suffix not in (InputKind.BYTECODE, InputKind.ONNX)
+    if is_text and case.run is None:
         kind, why = InputKind.OTHER, ""
         if suffix == InputKind.MLIR:
             kind = InputKind.MLIR
@@ -174,6 +178,15 @@ def forms_for(
             why = "no tool of this toolchain reads the input: "
         forms.append(text_form(kind, suffix or "txt", why))
     return forms
+
+
+def _onnx_form() -> Form:
+    try:
+        from triage.reduce.frontends.onnx import ONNX
+    except ImportError as error:
+        advice = "pip install 'iree-triage[onnx]'"
+        raise BadInput(f"reducing an ONNX model needs an extra: {advice}") from error
+    return ONNX
 
 
 def _reader_of(engine: Engine, toolchain: Toolchain, stack: ExitStack) -> Reader | None:
