@@ -305,17 +305,15 @@ class ClusterInWork:
         reduction = reduce_case(setting.engine, request)
         if reduction.unanswered is not None:
             return reduction.unanswered
-        bad = setting.toolchain
-        reproducer = reproducer_of(setting.engine, reduction, bad)
+        reproducer = reproducer_of(setting.engine, reduction, setting.toolchain)
         folder = setting.write_reproducer(reproducer, setting.out / "reproducers")
-        draft = draft_of(reproducer)
         small = reduction.small.flags
         unneeded = [flag.text for flag in case.flags if flag not in small]
         versions = reproducer.reduction.versions
         self.add(
             reproducer=f"reproducers/{folder.name}",
             size=reduction.size,
-            draft=replace(draft, unneeded=unneeded),
+            draft=replace(draft_of(reproducer), unneeded=unneeded),
             replays=replay_states(versions, reproducer.failure.signature),
         )
         return None
