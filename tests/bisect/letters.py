@@ -132,6 +132,7 @@ class HistoryEngine:
         self.stop = threading.Event()
         self.planner = SimpleNamespace(
             input_of=lambda _case, _toolchain: None,
+            plan=lambda _case, _toolchain: SimpleNamespace(revision=Revision("")),
             input_hash=lambda _case, _toolchain: "",
         )
 

@@ -156,6 +156,10 @@ def test_what_a_budget_leaves_is_listed_with_the_line_that_does_it(
         "remedy",
         "reduce",
     ]
+    # what the two toolchains say is not lost
+    culprit = night["clusters"][0]["culprit"]
+    ends = (culprit["before"]["name"], culprit["after"]["name"])
+    assert (*ends, culprit["confirmed"]) == ("1.1.0", "1.5.0", False)
     assert (
         "286720 bytes" in (tmp_path / "out" / night["clusters"][0]["issue"]).read_text()
     )

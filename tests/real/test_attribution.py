@@ -136,8 +136,6 @@ func.func @conv(%x: tensor<2x34x34x128xf16>, %w: tensor<3x3x128x256xf16>) -> ten
 @pytest.mark.parametrize(
     ("good", "bad", "name", "what"),
     [
-        # the loops of threads are nested in another way until they are lowered
-        ("3.5.0", "3.6.0", "ROCDLPrefetchSharedMemoryPass", "amdgpu.sched_barrier"),
         # 3.7.0 writes the convolution as linalg.generic before it chooses tile sizes
         (
             "3.6.0",

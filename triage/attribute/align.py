@@ -1,11 +1,12 @@
-"""Record the states of each function during a run, align the passes of two runs, and
-find where their IR diverges.
+"""Find where the IR of two runs diverges: at the first pass after which a function, or
+the program, never becomes equal again.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
@@ -137,66 +138,55 @@ def _current_name(after: PassName, renamed: Mapping[str, str]) -> str:
     return renamed.get(name, name)
 
 
-StatePair = tuple[FunctionState | None, FunctionState | None]
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The states of both runs at one time; None before the first one."""
+
+    good: FunctionState | None = None
+    bad: FunctionState | None = None
+
+    def is_alike(self, same: SameTest) -> bool:
+        if self.good is None or self.bad is None:
+            return self.good is self.bad
+        return same(self.good, self.bad)
+
+    @property
+    def fingerprints(self) -> tuple[Fingerprint, Fingerprint]:
+        good, bad = (
+            state.fingerprint if state else Fingerprint()
+            for state in (self.good, self.bad)
+        )
+        return good, bad
 
 
 @dataclass(frozen=True, slots=True)
 class AlignedPass:
     """A pass that changed the IR of at least one compiler."""
 
-    good: FunctionState | None
-    """The state that it left on the good compiler, if it changed something there."""
-    bad: FunctionState | None
-    states_before: StatePair
+    changed: Pair
+    """The state that it left on each compiler, if it changed something there."""
+    states: Pair
+    """The states after it."""
     same: bool
     """Whether both states are equal after it."""
-    functions: tuple[str | None, str | None] = (None, None)
+    function: tuple[str, str] | None = None
     """The function that it changed, by its name on the good and the bad compiler; None
     for the whole program.
     """
 
     @property
     def after(self) -> PassName:
-        state = self.bad or self.good
+        state = self.changed.bad or self.changed.good
         assert state is not None
         return state.after
-
-    @property
-    def states_after(self) -> StatePair:
-        return self.good or self.states_before[0], self.bad or self.states_before[1]
-
-    @property
-    def fingerprints(self) -> tuple[Fingerprint, Fingerprint]:
-        good, bad = (
-            state.fingerprint if state else Fingerprint() for state in self.states_after
-        )
-        return good, bad
-
-    @property
-    def choices(self) -> dict[str, int]:
-        """The choices that differ after it, each once; none if it is `same`."""
-        good, bad = self.fingerprints
-        differences = () if self.same else good.choice_differences(bad)
-        return {name: 1 for name, *_ in differences}
-
-    @property
-    def differences(self) -> dict[str, int]:
-        """By how much the counts of operations differ after it, and `choices`."""
-        good, bad = self.fingerprints
-        counts = {} if self.same else good.count_differences(bad)
-        return {name: abs(one - two) for name, (one, two) in counts.items()} | (
-            self.choices
-        )
 
     @property
     def dump_index(self) -> int:
         """The dump at which the bad run made the difference, or that it had reached
         when the good one did.
         """
-        state = self.states_after[1] or self.good
-        if state:
-            return state.index
-        return 0
+        state = self.states.bad or self.states.good
+        return state.index if state else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,9 +199,7 @@ class Divergence:
     """
     bad: str | None = None
     persistent: AlignedPass | None = None
-    """The pass that most likely makes the difference: after it the two never become
-    equal again.
-    """
+    """The pass that most likely makes the difference."""
     other: AlignedPass | None = None
     """A second candidate."""
 
@@ -231,7 +219,33 @@ class TracePair:
     decides: bool = True
     """Whether choices are the compiler's decisions, and not all attributes."""
 
-    def aligned(self, good: States, bad: States, same: SameTest) -> list[AlignedPass]:
+    def find_lasting(
+        self, good: States, bad: States, same: SameTest
+    ) -> AlignedPass | None:
+        """Find the first pass after which two sequences of states never become equal
+        again.
+        """
+        lasting = None
+        for aligned in self._aligned(good, bad, same):
+            if aligned.same:
+                lasting = None
+            elif lasting is None:
+                lasting = aligned
+        return lasting
+
+    def find_decisive(
+        self, good: States, bad: States, same: SameTest
+    ) -> AlignedPass | None:
+        """Find where two sequences of states diverge. If a pass of one run only changes
+        types that never become equal again, it is the answer.
+        """
+        lasting = self.find_lasting(good, bad, same)
+        typed = self.find_lasting(good, bad, _same_ir) if lasting else None
+        if typed and None in (typed.changed.good, typed.changed.bad):
+            return typed
+        return lasting
+
+    def _aligned(self, good: States, bad: States, same: SameTest) -> list[AlignedPass]:
         """Align two sequences of states up to the failing pass, or to the end of the
         shorter run.
         """
@@ -240,49 +254,20 @@ class TracePair:
         )
         passes = list(align(good, bad, self.renamed, same))
         end = len(passes)
-        while end and self._is_beyond_early_end(passes[end - 1]):
+        while end and self._is_beyond_early_end(passes[end - 1].changed):
             end -= 1
         if self.bad.failed:
             failing = _class_of(self.bad.failed.after)
-            for number in range(end, len(passes)):
-                if _current_name(passes[number].after, self.renamed) == failing:
-                    return passes[:number]
+            names = [_current_name(each.after, self.renamed) for each in passes]
+            if failing in names[end:]:
+                end = names.index(failing, end)
         return passes[:end]
 
-    def _is_beyond_early_end(self, aligned: AlignedPass) -> bool:
+    def _is_beyond_early_end(self, changed: Pair) -> bool:
         """Return whether only one run has a pass, and the other one ended early."""
-        return (aligned.bad is None and self.bad.ended_early) or (
-            aligned.good is None and self.good.ended_early
+        return (changed.bad is None and self.bad.ended_early) or (
+            changed.good is None and self.good.ended_early
         )
-
-    def find_lasting(
-        self, good: States, bad: States, same: SameTest
-    ) -> AlignedPass | None:
-        """Find the first pass after which two sequences of states never become equal
-        again.
-        """
-        passes = self.aligned(good, bad, same)
-        if same is _same_operations:
-            return _origin(passes)
-        found = None
-        for aligned in passes:
-            if aligned.same:
-                found = None
-            elif found is None:
-                found = aligned
-        return found
-
-    def find_decisive(
-        self, good: States, bad: States, same: SameTest
-    ) -> AlignedPass | None:
-        """Find where two sequences of states diverge. If a pass of one run only changes
-        types that never become equal again, it is the answer.
-        """
-        found = self.find_lasting(good, bad, same)
-        typed = self.find_lasting(good, bad, _same_ir) if found else None
-        if typed and (typed.good is None or typed.bad is None):
-            return typed
-        return found
 
     def one_sided_passes(self) -> tuple[PassName, ...]:
         """List the passes that changed IR in one run only, the bad one's first, without
@@ -292,37 +277,12 @@ class TracePair:
             {self.renamed.get(key, key): name for key, name in run.passes.items()}
             for run in (self.good, self.bad)
         )
-        found = []
+        names: list[PassName] = []
         if not self.good.ended_early:
-            found += [name for key, name in bad.items() if key not in good]
+            names += [name for key, name in bad.items() if key not in good]
         if not self.bad.ended_early:
-            found += [name for key, name in good.items() if key not in bad]
-        return tuple(found)
-
-
-def _origin(passes: Sequence[AlignedPass]) -> AlignedPass | None:
-    """Find the pass that brought the oldest of the differences that are left after the
-    last pass.
-
-    A difference that a pass lowers to other operations goes on in these, and one that
-    comes while choices differ comes from these. One that is undone before the end, such
-    as other nesting of the same loops, does not count, although others may have come in
-    the meantime.
-    """
-    lasting = {*passes[-1].differences} if passes else set[str]()
-    number = len(passes) - 1
-    while number > 0 and lasting:
-        before, after = (each.differences for each in passes[number - 1 : number + 1])
-        older = lasting & before.keys()
-        if older != lasting:  # some came with this pass
-            older |= passes[number - 1].choices.keys()
-            older |= {
-                name for name, count in before.items() if after.get(name, 0) < count
-            }
-        if not older:
-            break
-        lasting, number = older, number - 1
-    return passes[number] if lasting else None
+            names += [name for key, name in good.items() if key not in bad]
+        return tuple(names)
 
 
 def align(
@@ -333,39 +293,28 @@ def align(
     In a stretch of unmatched passes, a state counts as equal if the other run reaches
     it within the stretch too.
     """
-
-    def is_same(left: FunctionState | None, right: FunctionState | None) -> bool:
-        if left is None or right is None:
-            return left is right
-        return same(left, right)
-
     good_names, bad_names = (
         [_current_name(state.after, renamed) for state in run] for run in (good, bad)
     )
-    # the states of both runs before the next pass
-    left: FunctionState | None = None
-    right: FunctionState | None = None
+    now = Pair()
     matcher = SequenceMatcher(None, good_names, bad_names, autojunk=False)
     for tag, i, i_end, j, j_end in matcher.get_opcodes():
         if tag == "equal":
-            for new_left, new_right in zip(good[i:i_end], bad[j:j_end], strict=True):
-                same_after = is_same(new_left, new_right)
-                yield AlignedPass(new_left, new_right, (left, right), same_after)
-                left, right = new_left, new_right
+            for states in zip(good[i:i_end], bad[j:j_end], strict=True):
+                now = Pair(*states)
+                yield AlignedPass(now, now, now.is_alike(same))
             continue
-        lefts, rights = (left, *good[i:i_end]), (right, *bad[j:j_end])
-        for new_right in bad[j:j_end]:
-            same_after = any(is_same(each, new_right) for each in lefts)
-            yield AlignedPass(None, new_right, (left, right), same_after)
-            right = new_right
-        for number in range(i, i_end):
-            new_left = good[number]
-            if number == i_end - 1:
-                same_after = is_same(new_left, right)
-            else:
-                same_after = any(is_same(new_left, each) for each in rights)
-            yield AlignedPass(new_left, None, (left, right), same_after)
-            left = new_left
+        lefts, rights = (now.good, *good[i:i_end]), (now.bad, *bad[j:j_end])
+        for right in bad[j:j_end]:
+            alike = any(Pair(left, right).is_alike(same) for left in lefts)
+            now = Pair(now.good, right)
+            yield AlignedPass(Pair(None, right), now, alike)
+        for left in good[i:i_end]:
+            # after the last one, only where both ended counts
+            ends = (now.bad,) if left is good[i_end - 1] else rights
+            alike = any(Pair(left, right).is_alike(same) for right in ends)
+            now = Pair(left, now.bad)
+            yield AlignedPass(Pair(left, None), now, alike)
 
 
 def find_divergence(traces: TracePair) -> Divergence:
@@ -374,21 +323,22 @@ def find_divergence(traces: TracePair) -> Divergence:
 
     A difference in operations or choices that persists weighs more than one in types.
     """
-    found = _find_divergence(traces, _same_operations)
-    return found if found.persistent else _find_divergence(traces, _same_ir)
+    divergence = _find_divergence(traces, _same_operations)
+    return divergence if divergence.persistent else _find_divergence(traces, _same_ir)
 
 
 def _find_divergence(traces: TracePair, same: SameTest) -> Divergence:
     failing = _failing_functions(traces)
     if failing:
-        found = [_in_function(traces, name, same) for name in failing]
-        return max(found, key=lambda each: each.persistent is not None)
+        followed = [_in_function(traces, name, same) for name in failing]
+        return max(followed, key=lambda each: each.persistent is not None)
     program = _in_program(traces, same)
     if traces.bad.failed is not None:  # the failing pass ran on the program
         return program
     device = sorted(traces.bad.device)
-    found = [program, *(_in_function(traces, name, same) for name in device)]
-    return min(found, key=_order)
+    return min(
+        [program, *(_in_function(traces, name, same) for name in device)], key=_order
+    )
 
 
 def _order(divergence: Divergence) -> tuple[float, bool]:
@@ -433,63 +383,24 @@ def _in_function(traces: TracePair, name: str, same: SameTest) -> Divergence:
     changed = traces.find_decisive(good, bad, same)
     if changed is None:
         return Divergence(partner, name)
-    chosen = None
+    before = chosen = None
+    if not same(good[0], bad[0]):
+        before = traces.find_lasting(
+            _until(traces.good.program, good[0].index),
+            _until(traces.bad.program, bad[0].index),
+            same,
+        )
     if traces.decides:
         chosen = traces.find_lasting(good, bad, _same_decisions)
-    began_same = same(good[0], bad[0])
-    choice = chosen
-    if choice is None and changed.differences == changed.choices:
-        choice = changed
-    if choice and began_same:
-        before = _before_function(traces, good, bad, _same_ir, choice)
-    else:
-        before = _before_function(traces, good, bad, same, changed)
-    candidates: list[AlignedPass | None]
-    if before:
-        candidates = [chosen or (changed if began_same else None)]
-    elif chosen is None or not _same_operands(*chosen.states_after):
-        candidates = [changed, chosen]
-    else:
-        candidates = [chosen, changed]
-    own = [replace(each, functions=(partner, name)) for each in candidates if each]
-    first, *others = [before, *own] if before else own
-    different = (each for each in others if each.states_after != first.states_after)
+    inside = [chosen] if before else [chosen, changed]
+    candidates = [replace(each, function=(partner, name)) for each in inside if each]
+    first, *others = [before, *candidates] if before else candidates
+    different = (each for each in others if each.states != first.states)
     return Divergence(partner, name, first, next(different, None))
 
 
-def _before_function(
-    traces: TracePair, good: States, bad: States, same: SameTest, found: AlignedPass
-) -> AlignedPass | None:
-    """Find the divergence in the program before a function, if the function differed
-    from the start up to the pass that was found in it.
-    """
-    for aligned in traces.aligned(good, bad, same):
-        if aligned.states_after == found.states_after:
-            break
-        if aligned.same:
-            return None
-    return traces.find_lasting(
-        _until(traces.good.program, good[0].index),
-        _until(traces.bad.program, bad[0].index),
-        same,
-    )
-
-
-def _until(states: States, index: int) -> list[FunctionState]:
+def _until(states: States, index: int) -> States:
     return [state for state in states if state.index <= index]
-
-
-def _same_operands(good: FunctionState | None, bad: FunctionState | None) -> bool:
-    """Return whether choices were made for the same operations of the same types, apart
-    from those for the function.
-    """
-    ours, theirs = (
-        {key for key, _ in state.fingerprint.decided if " () -> () " not in key}
-        if state
-        else set[str]()
-        for state in (good, bad)
-    )
-    return not ours or not theirs or not ours.isdisjoint(theirs)
 
 
 def _counterpart(name: str, initial: FunctionState, traces: TracePair) -> str | None:
@@ -499,21 +410,19 @@ def _counterpart(name: str, initial: FunctionState, traces: TracePair) -> str | 
     A lowering may add functions. Those that have the name of another function of the
     bad run are therefore left out.
     """
+    general = _without_numbers(name)
 
     def similarity(candidate: str) -> tuple[bool, bool, float]:
-        general = _without_numbers(candidate)
-        ratio = SequenceMatcher(None, _without_numbers(name), general, autojunk=False)
+        other = _without_numbers(candidate)
+        ratio = SequenceMatcher(None, general, other, autojunk=False).ratio()
         first = traces.good.functions[candidate][0]
         overlap = _overlap(initial.fingerprint, first.fingerprint)
-        is_alike = general == _without_numbers(name)
-        return candidate == name, is_alike, ratio.ratio() + overlap
+        return candidate == name, other == general, ratio + overlap
 
-    known = [each for each in traces.good.device if traces.good.functions.get(each)]
     free = [
         each
-        for each in known
-        if each not in traces.bad.device
-        or _without_numbers(each) == _without_numbers(name)
+        for each in traces.good.device & traces.good.functions.keys()
+        if each not in traces.bad.device or _without_numbers(each) == general
     ]
     return max(sorted(free), key=similarity, default=None)
 
@@ -524,6 +433,5 @@ def _without_numbers(name: str) -> str:
 
 def _overlap(left: Fingerprint, right: Fingerprint) -> float:
     """Return the share of operations that both have, 0 to 1."""
-    here, there = left.operations, right.operations
-    common = sum(min(count, there.get(name, 0)) for name, count in here.items())
-    return 2 * common / ((sum(here.values()) + sum(there.values())) or 1)
+    here, there = Counter(left.operations), Counter(right.operations)
+    return 2 * (here & there).total() / ((here + there).total() or 1)

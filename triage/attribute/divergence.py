@@ -32,7 +32,6 @@ from triage.compilers.parts import IrPrinter, PassTrace
 from triage.execution.engine import Engine
 from triage.execution.match import same_signature
 from triage.execution.task import ProbeJob, Task
-from triage.git_history.git_program import GitRefused
 from triage.git_history.repository import Repository
 from triage.mlir.fingerprint import Vocabulary
 from triage.mlir.ir_reader import DumpReader
@@ -103,7 +102,13 @@ def attribute(engine: Engine, request: AttributionRequest) -> Attribution:
         raise
     finally:
         task.finish()
-    return replace(found, seconds=round(time.monotonic() - started, 2))
+    return replace(
+        found,
+        notes=(*found.notes, *comparison.notes),
+        compiles=comparison.compiles,
+        printed_bytes=comparison.printed,
+        seconds=round(time.monotonic() - started, 2),
+    )
 
 
 def _probe_both(
@@ -165,99 +170,62 @@ class _Comparison:
         return self.request.case
 
     def run(self) -> Attribution:
-        traces, found = self._find_divergence(self.printer.vocabulary)
+        traces, divergence = self._find_divergence(self.printer.vocabulary)
+        answer = self._answer(traces)
         if self.unprinted is not None:
-            answer = self._answer(traces, ComparisonResult.INCONCLUSIVE)
             return replace(answer, unanswered=self.unprinted)
         if not isinstance(self.printer, IrPrinter):
-            return self._by_names(traces)
-        compiles = self.failure is None or self.failure.stage is not Stage.COMPILE
-        if found.persistent is None and compiles:
+            return _by_names(answer, traces)
+        if divergence.persistent is None and self._compiles_on(self.toolchains[1]):
             self.notes.append(
                 "no difference of operations or types persists, so attributes and "
                 "sizes were compared as well"
             )
             detailed = replace(self.printer.vocabulary, detailed=True, bookkeeping=None)
-            traces, found = self._find_divergence(detailed)
-        failing = _failing_pass(traces.bad, self.failure)
-        persistent = other = None
-        files: tuple[str, ...] = ()
-        if found.persistent:
-            status = ComparisonResult.DIVERGES
-            persistent = self._diverging_pass(found.persistent)
-            if self.request.excerpts:
-                excerpt = self._excerpt(found.persistent, traces)
-                persistent = replace(persistent, excerpt=excerpt)
-            files = persistent.files
-            if found.other:
-                other = self._diverging_pass(found.other)
-                files = tuple(dict.fromkeys((*files, *other.files)))
-        elif self.failure:
-            status = ComparisonResult.FAILING
-            files = self._files(failing) if failing else ()
-        else:
-            status = ComparisonResult.SAME
-        bad_bytes = _reported_bytes(self.failure) or _shared_bytes(
-            traces.bad, found.bad
-        )
-        good_bytes = _shared_bytes(traces.good, found.good)
+            traces, divergence = self._find_divergence(detailed)
+            answer = self._answer(traces)
         answer = replace(
-            self._answer(traces, status),
-            function={"good": found.good, "bad": found.bad},
+            answer,
+            function={"good": divergence.good, "bad": divergence.bad},
+            shared_memory_bytes={
+                "good": _shared_bytes(traces.good, divergence.good),
+                "bad": _reported_bytes(self.failure)
+                or _shared_bytes(traces.bad, divergence.bad),
+            },
+        )
+        if divergence.persistent is None:
+            status = ComparisonResult.SAME
+            if self.failure:
+                status = ComparisonResult.FAILING
+            files = self._files(answer.failing) if answer.failing else ()
+            return replace(answer, status=status, files=files)
+        persistent = self._diverging_pass(divergence.persistent)
+        if self.request.excerpts:
+            excerpt = self._excerpt(divergence.persistent, traces)
+            persistent = replace(persistent, excerpt=excerpt)
+        files, other = persistent.files, None
+        if divergence.other:
+            other = self._diverging_pass(divergence.other)
+            files += other.files
+        return replace(
+            answer,
+            status=ComparisonResult.DIVERGES,
             persistent=persistent,
             other=other,
-            shared_memory_bytes={"good": good_bytes, "bad": bad_bytes},
-            files=files,
-            notes=tuple(self.notes),
+            files=tuple(dict.fromkeys(files)),
         )
-        if answer.is_sure:
-            return answer
-        return replace(answer, commits_between=self._commits_between())
 
-    def _answer(self, traces: TracePair, status: ComparisonResult) -> Attribution:
+    def _answer(self, traces: TracePair) -> Attribution:
         """Return what every answer says."""
         return Attribution(
             self.case.name,
             self.probes[0].revision,
             self.probes[1].revision,
-            status,
+            ComparisonResult.INCONCLUSIVE,
             failure=self.failure,
             failing=_failing_pass(traces.bad, self.failure),
             one_sided=traces.one_sided_passes(),
-            compiles=self.compiles,
-            printed_bytes=self.printed,
         )
-
-    def _commits_between(self) -> int | None:
-        good, bad = (probe.revision.commit for probe in self.probes)
-        repository = self.request.repository
-        if repository is None or good is None or bad is None:
-            return None
-        try:
-            count = repository.text("rev-list", "--count", f"{good}..{bad}")
-        except GitRefused:  # a commit that the clone lacks
-            return None
-        return int(count)
-
-    def _by_names(self, traces: TracePair) -> Attribution:
-        """Name the pass that fails, or the first that changes the program on one
-        compiler only.
-        """
-        found = replace(
-            self._answer(traces, ComparisonResult.INCONCLUSIVE),
-            notes=("the compiler prints no IR: only names of passes were compared",),
-        )
-        if found.failing:
-            return replace(found, status=ComparisonResult.FAILING)
-        if not found.one_sided:
-            why = "the same passes change the program on both, and no IR is printed"
-            return replace(found, unanswered=NoAnswer(Cause.NOT_FOUND, why))
-        first = found.one_sided[0]
-        if first in traces.bad.passes.values():
-            diverging = DivergingPass(None, first, None)
-        else:
-            diverging = DivergingPass(first, None, None)
-        return replace(found, status=ComparisonResult.DIVERGES, persistent=diverging)
 
     @property
     def failure(self) -> Failure | None:
@@ -355,33 +323,33 @@ class _Comparison:
         return failure is None or failure.stage is not Stage.COMPILE
 
     def _diverging_pass(self, aligned: AlignedPass) -> DivergingPass:
-        good_pass, bad_pass = (
-            state.after if state else None for state in (aligned.good, aligned.bad)
+        good, bad = aligned.states.fingerprints
+        ran = aligned.changed
+        counts = good.count_differences(bad).items()
+        return DivergingPass(
+            ran.good.after if ran.good else None,
+            ran.bad.after if ran.bad else None,
+            aligned.function[1] if aligned.function else None,
+            tuple(Difference(name, *map(str, both)) for name, both in counts),
+            tuple(Difference(*choice) for choice in good.choice_differences(bad)),
+            files=self._files(aligned.after),
         )
-        good, bad = aligned.fingerprints
-        operations = tuple(
-            Difference(name, *map(str, counts))
-            for name, counts in good.count_differences(bad).items()
-        )
-        choices = tuple(Difference(*choice) for choice in good.choice_differences(bad))
-        found = DivergingPass(
-            good_pass, bad_pass, aligned.functions[1], operations, choices
-        )
-        return replace(found, files=self._files(found.pass_name))
 
     def _excerpt(self, aligned: AlignedPass, traces: TracePair) -> Excerpt | None:
         """Compile with both again, print only the diverging pass, and keep the IR after
         it.
         """
-        names = aligned.functions
-        if names[1] is None:
-            names = (_only_changed(traces.bad, aligned),) * 2
+        functions = aligned.function or (None, None)
+        states = (aligned.states.good, aligned.states.bad)
+        runs = zip(
+            self.toolchains, (traces.good, traces.bad), functions, states, strict=True
+        )
         texts: dict[str, DumpText] = {}
-        for side, trace in enumerate((traces.good, traces.bad)):
-            state = _printed_state(trace, names[side], aligned.states_after[side])
+        for toolchain, trace, function, after in runs:
+            state = _printed_state(trace, function, after)
             if state:
-                text = DumpText(state.after, state.turn, names[side])
-                texts[self.toolchains[side].identity] = text
+                text = DumpText(state.after, state.turn, function)
+                texts[toolchain.identity] = text
 
         def read(toolchain: Toolchain) -> tuple[str, ...]:
             text = texts.get(toolchain.identity)
@@ -411,6 +379,24 @@ class _Comparison:
         )
 
 
+def _by_names(answer: Attribution, traces: TracePair) -> Attribution:
+    """Name the pass that fails, or the first that changes the program on one compiler
+    only.
+    """
+    note = "the compiler prints no IR: only names of passes were compared"
+    answer = replace(answer, notes=(note,))
+    if answer.failing:
+        return replace(answer, status=ComparisonResult.FAILING)
+    if not answer.one_sided:
+        why = "the same passes change the program on both, and no IR is printed"
+        return replace(answer, unanswered=NoAnswer(Cause.NOT_FOUND, why))
+    first = answer.one_sided[0]
+    diverging = DivergingPass(first, None, None)
+    if first in traces.bad.passes.values():
+        diverging = DivergingPass(None, first, None)
+    return replace(answer, status=ComparisonResult.DIVERGES, persistent=diverging)
+
+
 def _failing_pass(trace: Trace, failure: Failure | None) -> PassName | None:
     """Return the innermost pass that failed, from the dumps or as a crash names it."""
     if trace.failed is not None:
@@ -418,20 +404,6 @@ def _failing_pass(trace: Trace, failure: Failure | None) -> PassName | None:
     if failure and failure.failing_pass:
         return PassName(failure.failing_pass)
     return None
-
-
-def _only_changed(trace: Trace, aligned: AlignedPass) -> str | None:
-    """Return the program's function that a pass changed, if it is the only one."""
-    state = aligned.states_after[1]
-    if state is None:
-        return None
-    changed = [
-        name
-        for name, states in trace.functions.items()
-        if name not in trace.device
-        and any(other.index == state.index for other in states)
-    ]
-    return changed[0] if len(changed) == 1 else None
 
 
 def _printed_state(

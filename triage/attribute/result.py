@@ -113,8 +113,6 @@ class Attribution(MayLackAnswer):
     other: DivergingPass | None = None
     """A second candidate, if it is not sure which of two passes makes the difference.
     """
-    commits_between: int | None = None
-    """Between the two revisions, if the answer is not sure and a clone is known."""
     one_sided: tuple[PassName, ...] = field(default=(), metadata=UNPRINTED)
     """The passes that changed IR on one compiler only."""
     shared_memory_bytes: Mapping[str, int | None] = field(default_factory=dict)

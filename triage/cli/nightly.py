@@ -272,10 +272,10 @@ def _investigate(
     )
     command_line = shlex.join(["triage", *sys.argv[1:]])
     steps = wanted.chosen_from(STEPS)
-    work = Investigation(setting, command_line, wanted.budget, steps)
+    work = Investigation(setting, command_line, wanted.budget, steps, fresh)
     night = run.night()
     results = {case.case: case for case in night.cases}
-    work.add_clusters(night.clusters, results, fresh=fresh)
+    work.add_clusters(night.clusters, results)
     reports.add = partial(with_investigation, found=work)
     for _ in work.run():
         reports.write()

@@ -6,15 +6,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from hashlib import blake2b
 from math import inf
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from triage.execution.files import Prepared
+from triage.bisect.narrowed import narrowed
+from triage.bisect.result import Answer, Bisection
+from triage.execution.results import TriedReleases
+from triage.execution.task import Task
 from triage.investigate.result import (
     CaseChangeKind,
     CaseResult,
@@ -23,15 +26,14 @@ from triage.investigate.result import (
     StepResult,
 )
 from triage.investigate.steps import (
+    NEED_PAIR,
     STEPS,
     ClusterInWork,
     InvestigationSetting,
-    culprit_commit,
     do_step,
 )
-from triage.model.case import Case
 from triage.model.foreign_file import read_bytes
-from triage.reduce.program import settings_of
+from triage.model.outcome import NoAnswer
 from triage.reduce.reproducer import original_draft
 from triage.toolchains.home import KeptKind, save_file
 
@@ -47,9 +49,12 @@ class KeptCluster:
     """Of the file, which is the key."""
     record: FailureCluster
 
+    def has_files(self, out: Path) -> bool:
+        names = (self.record.reproducer, self.record.attribution_page)
+        return all((out / name).exists() for name in names if name)
+
 
 _CLUSTERS: TypeAdapter[KeptCluster] = TypeAdapter(KeptCluster)
-_NEED_PAIR = {"narrow", "confirm", "attribute"}
 
 
 @dataclass
@@ -57,7 +62,7 @@ class Investigation:
     """An investigation in progress.
 
     What is known of a cluster is kept in a file of TRIAGE_HOME, so that a later run
-    continues and knows which failures are new.
+    continues.
     """
 
     setting: InvestigationSetting
@@ -67,60 +72,52 @@ class Investigation:
     """Seconds; None for no limit. When they are over, the step that runs is stopped."""
     steps: Sequence[str] = tuple(STEPS)
     """The steps to do, in this order."""
+    fresh: bool = False
+    """Whether to ignore what earlier runs found."""
     clusters: list[ClusterInWork] = field(default_factory=list)
     _started: float = field(default_factory=time.monotonic)
 
     def add_clusters(
-        self,
-        clusters: Iterable[FailureCluster],
-        results: Mapping[str, CaseResult],
-        *,
-        fresh: bool = False,
+        self, clusters: Iterable[FailureCluster], results: Mapping[str, CaseResult]
     ) -> None:
-        """Take in clusters with the results of their cases, and what earlier runs found
-        out. fresh: ignore what they found.
-        """
+        """Take in clusters with the results of their cases."""
         for cluster in clusters:
-            self._add_cluster(
-                cluster, [results[name] for name in cluster.cases], fresh=fresh
-            )
+            self._add(cluster, [results[name] for name in cluster.cases])
 
     def run(self) -> Iterator[None]:
-        """Do each step of each cluster, those of new failures first, cheap steps before
-        expensive ones; yield after each.
+        """Do each step of each cluster, cheap steps and fast cases first; yield after
+        each.
         """
-        tried: set[tuple[str, str]] = set()
         self._started = time.monotonic()
         while True:
             waiting = [
-                (cluster, step)
-                for cluster in self.clusters
+                (self.steps.index(step), cluster.result.seconds, number)
+                for number, cluster in enumerate(self.clusters)
                 for step in self.steps
-                if (cluster.record.id, step) not in tried
-                and not _is_done(cluster, step)
+                if not _ending(cluster, step)
             ]
             if not waiting:
                 return
-            cluster, step = min(waiting, key=self._order)
-            tried.add((cluster.record.id, step))
-            self._do(cluster, step)
+            index, _, number = min(waiting)
+            cluster, step = self.clusters[number], self.steps[index]
+            alike = sum(other == index for other, *_ in waiting)
+            self._do(cluster, step, alike)
+            if step in ("bisect", "narrow"):
+                self._group_by_culprit()
             if step == "confirm" and cluster.record.different:
                 self._split(cluster)
-            kept = KeptCluster(cluster.path.name, cluster.record)
-            content = _CLUSTERS.dump_json(kept, by_alias=True)
-            save_file(cluster.path, content, "keep the investigation")
+            self._keep(cluster)
             yield
 
     def records(self) -> list[FailureCluster]:
         """Return the clusters with what is known; a step that was not begun is left."""
         records = []
-        for work in self.clusters:
-            record, noted = work.record, {step.step for step in work.record.steps}
-            for step in self.steps:
-                if step not in noted:
-                    left = StepResult(step, "left", reason="not begun")
-                    record = _with_step(record, left)
-            records.append(record)
+        for cluster in self.clusters:
+            steps = [
+                _ending(cluster, step) or StepResult(step, "left", reason="not begun")
+                for step in self.steps
+            ]
+            records.append(replace(cluster.record, steps=steps))
         return records
 
     @property
@@ -128,159 +125,139 @@ class Investigation:
         seconds = round(time.monotonic() - self._started, 1)
         return InvestigationSummary(seconds, self.budget, self.again)
 
-    def _add_cluster(
-        self,
-        cluster: FailureCluster,
-        members: Sequence[CaseResult],
-        *,
-        fresh: bool = False,
-    ) -> None:
-        setting = self.setting
+    def _add(self, record: FailureCluster, members: Sequence[CaseResult]) -> None:
         # A regression stands for the cluster, the first that fails about as fast as
         # any: times vary from night to night.
-        representative = min(
+        result = min(
             members,
             key=lambda member: (
                 member.change is not CaseChangeKind.REGRESSED,
                 member.seconds // _SLOWER,
             ),
         )
-        case = setting.cases[representative.case]
-        path = self._path_for(cluster, case)
-        older = path.parent.glob(f"{cluster.key.id}-*.json")
-        is_new = all(other == path for other in older)
-        record = replace(cluster, representative=case.name)
-        if not fresh and path.is_file():
-            record = _continued(record, path, setting.out)
-        if record.draft is None and "reduce" in self.steps:
-            draft = original_draft(setting.engine, case, setting.toolchain)
-            record = replace(record, draft=draft)
-        work = ClusterInWork(
-            record,
-            tuple(members),
-            representative,
-            case,
-            path,
-            is_new,
-            others=self.clusters,
-        )
-        self.clusters.append(work)
-        if work.record.different:
-            self._split(work, fresh=fresh)
+        record = replace(record, representative=result.case)
+        cluster = ClusterInWork(self.setting, record, members, result)
+        cluster.path = self._path_of(cluster)
+        kept = None if self.fresh else _kept(cluster.path)
+        if kept and kept.has_files(self.setting.out):
+            cluster.record = self._continued(kept.record)
+        if cluster.record.draft is None and "reduce" in self.steps:
+            engine, bad = self.setting.engine, self.setting.toolchain
+            cluster.add(draft=original_draft(engine, cluster.case, bad))
+        self.clusters.append(cluster)
+        if cluster.record.different:
+            self._split(cluster)
 
-    def _path_for(self, cluster: FailureCluster, case: Case) -> Path:
-        """Return the file that keeps what is known of a cluster: of this program with
-        these settings on both compilers.
+    def _path_of(self, cluster: ClusterInWork) -> Path:
+        """Return the file that keeps a cluster: of these cases, with this program and
+        these settings on both toolchains.
         """
         setting, engine = self.setting, self.setting.engine
-        toolchain, baseline = (
-            engine.registry.obtain(ref) for ref in (setting.toolchain, setting.baseline)
-        )
-        prepared = engine.planner.input_of(case, toolchain)
-        key = (
-            case.name,
-            prepared.digest if isinstance(prepared, Prepared) else "",
-            settings_of(case),
-            toolchain.identity,
-            baseline.identity,
-            str(setting.finder.repo),
-        )
-        digest = blake2b(repr(key).encode(), digest_size=8).hexdigest()
+        tasks = [
+            engine.planner.plan(cluster.case, engine.registry.obtain(ref))
+            for ref in (setting.toolchain, setting.baseline)
+        ]
+        keys = [
+            task.key if isinstance(task, Task) else task.revision.name for task in tasks
+        ]
+        key = repr((keys, sorted(cluster.record.cases), setting.finder.repo))
+        digest = blake2b(key.encode(), digest_size=8).hexdigest()
         folder = engine.registry.home.kept(KeptKind.INVESTIGATIONS)
-        return folder / f"{cluster.key.id}-{digest}.json"
+        return folder / f"{cluster.record.id}-{digest}.json"
 
-    def _split(self, cluster: ClusterInWork, *, fresh: bool = False) -> None:
-        """Make a cluster of the cases with the same failure that changed elsewhere."""
-        whole = cluster.record
-        parted = [case for case in cluster.members if case.case in whole.different]
-        members = [case for case in cluster.members if case not in parted]
-        cluster.members = tuple(members)
-        cluster.record = replace(whole, cases=[case.case for case in members])
-        number = 1 + sum(other.record.key == whole.key for other in self.clusters)
-        part = whole.key.cluster([case.case for case in parted], parted[0].failure)
-        self._add_cluster(replace(part, id=f"{part.id}.{number}"), parted, fresh=fresh)
+    def _continued(self, record: FailureCluster) -> FailureCluster:
+        """Return a kept record without the steps to do again."""
+        ended = {ending.step for ending in record.steps if ending.status != "left"}
+        if not ended.issuperset(NEED_PAIR.intersection(self.steps)):
+            ended -= {"bisect", "narrow"}  # they find the toolchains around the culprit
+        steps = [ending for ending in record.steps if ending.step in ended]
+        return replace(record, steps=steps)
 
-    def _do(self, cluster: ClusterInWork, step: str) -> None:
+    def _keep(self, cluster: ClusterInWork) -> None:
+        kept = KeptCluster(cluster.path.name, cluster.record)
+        content = _CLUSTERS.dump_json(kept, by_alias=True)
+        save_file(cluster.path, content, "keep the investigation")
+
+    def _do(self, cluster: ClusterInWork, step: str, alike: int) -> None:
+        """Do a step. alike: the clusters that wait for the same step."""
         engine, rest, spent = self.setting.engine, inf, "the budget is spent"
         if self.budget is not None:
             rest = self.budget - (time.monotonic() - self._started)
         # A third of what is left of the budget is for this step of all clusters, if it
         # need not end.
-        waiting = sum(not _is_done(other, step) for other in self.clusters)
-        cluster.allowance = rest / 3 / waiting
-        seconds = rest
-        if step == "narrow" and cluster.allowance != rest:
-            seconds, spent = cluster.allowance, "its share of the budget is spent"
+        seconds, cluster.seconds = rest, rest / 3 / alike
+        if step == "narrow" and self.budget is not None:
+            seconds, spent = cluster.seconds, "its share of the budget is spent"
         engine.progress.note(f"{step}: {cluster.case.name}")
-        do = partial(STEPS[step], self.setting, cluster)
-        _, done = do_step(engine, step, seconds, do, spent)
-        cluster.record = _with_step(cluster.record, done)
-        if step in ("bisect", "narrow") and done.status == "done":
-            self._group_by_culprit()
+        needless = cluster.needless(step, self.clusters)
 
-    def _order(self, waiting: tuple[ClusterInWork, str]) -> tuple[bool, int, float]:
-        """Return the key of the order: new failures first, then cheap steps, then fast
-        cases.
-        """
-        cluster, step = waiting
-        seconds = cluster.representative.seconds
-        return not cluster.is_new, self.steps.index(step), seconds
+        def do() -> NoAnswer | None:
+            return needless or STEPS[step](cluster)
+
+        _, ended = do_step(engine, step, seconds, do, spent)
+        if step == "bisect" and ended.status == "left":
+            cluster.add(culprit=self._narrowest(cluster))
+        cluster.add(steps=[*cluster.record.steps, ended])
+
+    def _narrowest(self, cluster: ClusterInWork) -> Bisection | None:
+        """Return what the releases that were tried say of a culprit."""
+        setting = self.setting
+        pair = (setting.baseline, setting.toolchain)
+        if not all(ref.is_release or ref.is_nightly for ref in pair):
+            return None
+        tried = TriedReleases.recall(setting.engine, cluster.case, pair)
+        bad = setting.toolchain.revision
+        return narrowed(cluster.case, tried, cluster.failure, bad)
+
+    def _split(self, cluster: ClusterInWork) -> None:
+        """Make a cluster of the cases with the same failure that changed elsewhere."""
+        key, names = cluster.record.key, cluster.record.different
+        parted = [member for member in cluster.members if member.case in names]
+        cluster.members = [
+            member for member in cluster.members if member.case not in names
+        ]
+        cluster.add(cases=[member.case for member in cluster.members])
+        number = 1 + sum(other.record.key == key for other in self.clusters)
+        part = key.cluster([member.case for member in parted], parted[0].failure)
+        self._add(replace(part, id=f"{part.id}.{number}"), parted)
 
     def _group_by_culprit(self) -> None:
         """Note for each cluster which others have the same commit as culprit."""
-        commits = [
-            (cluster.record.id, culprit_commit(cluster.record.culprit))
+        commits = {
+            cluster.record.id: _culprit_commit(cluster.record.culprit)
             for cluster in self.clusters
-        ]
-        for cluster, (own_id, own) in zip(self.clusters, commits, strict=True):
+        }
+        for cluster in self.clusters:
+            own = commits[cluster.record.id]
             same = [
-                other_id
-                for other_id, commit in commits
-                if own and commit == own and other_id != own_id
+                other
+                for other, commit in commits.items()
+                if own and commit == own and other != cluster.record.id
             ]
-            cluster.record = replace(cluster.record, same_culprit=same)
+            cluster.add(same_culprit=same)
 
 
-def _with_step(record: FailureCluster, done: StepResult) -> FailureCluster:
-    """Return a record with a step's result, in the order of steps."""
-    outdated = {done.step}
-    if done.step == "narrow" and done.status == "done":
-        # both ran on the toolchains around the wider range
-        outdated |= {"confirm", "attribute"}
-    steps = [other for other in record.steps if other.step not in outdated]
-    order = list(STEPS)
-    steps = sorted([*steps, done], key=lambda result: order.index(result.step))
-    return replace(record, steps=steps)
+def _kept(path: Path) -> KeptCluster | None:
+    """Return what an earlier run kept of a cluster."""
+    with suppress(OSError, ValidationError):
+        kept = _CLUSTERS.validate_json(read_bytes(path, _LARGEST_RECORD))
+        if kept.name == path.name:
+            return kept
+    return None
 
 
-def _is_done(cluster: ClusterInWork, step: str) -> bool:
-    return any(
-        other.step == step and other.status != "left" for other in cluster.record.steps
-    )
+def _ending(cluster: ClusterInWork, step: str) -> StepResult | None:
+    endings = {ending.step: ending for ending in cluster.record.steps}
+    return endings.get(step)
 
 
-def _continued(start: FailureCluster, path: Path, out: Path) -> FailureCluster:
-    """Return a cluster with what an earlier run kept of it, unless its cases changed or
-    its files are gone.
+def _culprit_commit(culprit: Bisection | None) -> str | None:
+    """Return the commit that is the culprit. Two failures that came with one release
+    need not have the same culprit.
     """
-    try:
-        stored = _CLUSTERS.validate_json(read_bytes(path, _LARGEST_RECORD))
-    except (OSError, ValidationError):
-        return start
-    if stored.name != path.name:
-        return start
-    known = stored.record
-    named = (known.reproducer, known.attribution_page)
-    has_other_cases = {*known.cases, *known.different} != set(start.cases)
-    if has_other_cases or not all((out / name).exists() for name in named if name):
-        return start
-    done = {step.step for step in known.steps if step.status != "left"}
-    kept = set(STEPS)
-    if not done >= _NEED_PAIR:  # those find the toolchains around the culprit
-        kept -= {"bisect", "narrow"}
-    steps = [step for step in known.steps if step.step in kept]
-    own = {
-        name: getattr(start, name)
-        for name in ("cases", "id", "representative", "failure")
-    }
-    return replace(known, **own, steps=steps)
+    if culprit is None or culprit.status != Answer.CULPRIT:
+        return None
+    [suspect] = culprit.suspects
+    if suspect.commit and suspect.commit.startswith(suspect.name):
+        return suspect.commit
+    return None

@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from triage.attribute.divergence import AttributionRequest, attribute
 from triage.attribute.result import Attribution
-from triage.bisect.result import Answer, Bisection
 from triage.execution.engine import Engine
 from triage.execution.match import same_signature
 from triage.execution.stop import time_limit
@@ -129,7 +128,7 @@ def working_remedies(engine: Engine, request: RemedyRequest) -> Remedies | NoAns
 
 @dataclass(frozen=True)
 class InvestigationSetting:
-    """The values that all steps share."""
+    """The values that all clusters share."""
 
     engine: Engine
     cases: Mapping[str, Case]
@@ -145,245 +144,189 @@ class InvestigationSetting:
     """Writes the page of a divergence into a folder."""
 
 
-@dataclass
+@dataclass(eq=False)
 class ClusterInWork:
-    """A cluster with its cases."""
+    """A cluster, its cases, and its steps.
 
+    A step adds its answer to the record, and returns why it has none. The compiles of a
+    step are cached, so a later run repeats steps to continue.
+    """
+
+    setting: InvestigationSetting
     record: FailureCluster
-    members: tuple[CaseResult, ...]
-    representative: CaseResult
-    """The result that stands for the cluster, of `case`."""
-    case: Case
-    path: Path
+    members: Sequence[CaseResult]
+    result: CaseResult
+    """Of the case that stands for the cluster."""
+    path: Path = Path()
     """The file that keeps the record."""
-    is_new: bool = True
     pair: ToolchainPair | None = None
     """The toolchains before and at the culprit, once they are known."""
-    others: Sequence[ClusterInWork] = field(default=(), repr=False)
-    """All clusters of the night, this one included."""
-    allowance: float = inf
-    """Seconds that a step may take which need not end."""
+    seconds: float = inf
+    """What a step may take that need not end."""
+
+    @property
+    def case(self) -> Case:
+        return self.setting.cases[self.result.case]
 
     @property
     def failure(self) -> Failure:
-        assert self.representative.failure
-        return self.representative.failure
+        assert self.result.failure
+        return self.result.failure
 
-    def pair_or_reason(self) -> ToolchainPair | NoAnswer:
-        return self.pair or NoAnswer(Cause.NEEDLESS, "its culprit is not known")
+    def add(self, **answers: Any) -> None:
+        self.record = replace(self.record, **answers)
 
-    @property
-    def is_tested_on_baseline(self) -> bool:
-        return self.representative.change is not CaseChangeKind.NEW_UNTESTED
-
-    def why_needless(self) -> NoAnswer | None:
-        """Return why the cluster needs no search of its own: an earlier cluster has the
-        same culprit. None if it needs one.
+    def needless(self, step: str, others: Sequence[ClusterInWork]) -> NoAnswer | None:
+        """Return why a step need not be done: its pair is not known, or another cluster
+        before it has the same culprit.
         """
-        for other in self.others[: self.others.index(self)]:
+        if step in NEED_PAIR and self.pair is None:
+            return NoAnswer(Cause.NEEDLESS, "its culprit is not known")
+        if step not in _ONCE_A_CULPRIT:
+            return None
+        for other in others[: others.index(self)]:
             if other.record.id in self.record.same_culprit:
                 why = f"{other.case.name} has the same culprit"
                 return NoAnswer(Cause.NEEDLESS, why)
         return None
 
-    def has_failure(self, outcome: Outcome) -> bool:
-        """Return whether an outcome is this failure, and not only sometimes."""
-        return (
-            isinstance(outcome, Failed)
-            and not outcome.flaky
-            and same_signature(self.failure)(outcome.failure)
-        )
-
-
-def _bisect(setting: InvestigationSetting, cluster: ClusterInWork) -> NoAnswer | None:
-    origin = setting.finder.bisect(cluster.case, cluster.representative.changed_failure)
-    fix = setting.finder.find_fix(cluster.case)
-    cluster.pair, culprit = origin.pair, origin.bisection
-    cluster.record = replace(
-        cluster.record, culprit=culprit, release_culprit=None, fix=fix
-    )
-    if culprit.after is None:
-        return culprit.unanswered or NoAnswer(Cause.NOT_FOUND, "no answer")
-    return None
-
-
-def _narrow(setting: InvestigationSetting, cluster: ClusterInWork) -> NoAnswer | None:
-    """Narrow a pair of releases: by the commits of a clone that a source has compilers
-    of, or else by nightlies.
-    """
-    finder, releases = setting.finder, cluster.pair_or_reason()
-    if isinstance(releases, NoAnswer):
-        return releases
-    if not finder.can_narrow(releases):
-        return NoAnswer(Cause.NEEDLESS, "its culprit is not a pair of releases")
-    try:
-        origin = finder.narrow(
-            cluster.case, releases, cluster.representative.changed_failure
-        )
-    except BadInput as error:
-        if finder.repo is None:
-            why = f"{error}; commits are searched with --repo"
-            return NoAnswer(Cause.NEEDLESS, why)
-        raise
-    if origin.pair is None:
-        return origin.bisection.unanswered or NoAnswer(Cause.NOT_FOUND, "no answer")
-    cluster.pair = origin.pair
-    cluster.record = replace(
-        cluster.record, culprit=origin.bisection, release_culprit=cluster.record.culprit
-    )
-    return None
-
-
-def _confirm(setting: InvestigationSetting, cluster: ClusterInWork) -> NoAnswer | None:
-    """Probe the other cases of a cluster before and at the culprit, and before and at
-    its fix in a newer release.
-    """
-    others = [case for case in cluster.members if case is not cluster.representative]
-    if not others:
-        return NoAnswer(Cause.NEEDLESS, "it has no other case")
-    pair = cluster.pair_or_reason()
-    if isinstance(pair, NoAnswer):
-        return pair
-    confirmed = _cases_that_change(setting, cluster, others, pair)
-    fix = cluster.record.fix
-    if fix and fix.before and fix.after:
-        # the failure is on the other side of a fix
-        without, having = fix.after, fix.before
-        refs = {ref.revision.name: ref for ref in setting.finder.newer_releases.refs}
-        pair = refs[without.name], refs[having.name]
-        confirmed = _cases_that_change(setting, cluster, confirmed, pair)
-    names = [case.case for case in confirmed]
-    different = [case.case for case in others if case.case not in names]
-    cluster.record = replace(cluster.record, confirmed=names, different=different)
-    return None
-
-
-def _cases_that_change(
-    setting: InvestigationSetting,
-    cluster: ClusterInWork,
-    members: Sequence[CaseResult],
-    pair: ToolchainPair,
-) -> list[CaseResult]:
-    """Return the cases that lack the cluster's failure with the first toolchain of a
-    pair and have it with the second.
-
-    With the first one, those that compile on the baseline must compile.
-    """
-    jobs = [
-        ProbeJob(setting.cases[member.case], ref) for member in members for ref in pair
-    ]
-    outcomes = {
-        (probe.case.name, probe.revision.name): probe.outcome
-        for probe in setting.engine.probe_all(jobs, "confirm the culprit")
-    }
-    changing = []
-    for member in members:
-        before, after = (outcomes[member.case, ref.revision.name] for ref in pair)
-        lacked_it = isinstance(before, Passed)
-        if isinstance(before, Failed) and member.changed_failure is not None:
-            lacked_it = not before.flaky and not cluster.has_failure(before)
-        if lacked_it and cluster.has_failure(after):
-            changing.append(member)
-    return changing
-
-
-def _attribute(
-    setting: InvestigationSetting, cluster: ClusterInWork
-) -> NoAnswer | None:
-    needless = cluster.why_needless()
-    if needless is not None:
-        return needless
-    pair = cluster.pair_or_reason()
-    if isinstance(pair, NoAnswer):
-        return pair
-    repository = Repository(setting.finder.repo) if setting.finder.repo else None
-    request = AttributionRequest(cluster.case, *pair, repository, patience=_PATIENCE)
-    found = diverging_pass(setting.engine, request, cluster.failure)
-    if isinstance(found, NoAnswer):
-        return found
-    folder = f"attribution/{slug(cluster.case)}"
-    page = setting.write_page(found, setting.out / folder)
-    cluster.record = replace(
-        cluster.record,
-        attribution=found.without_excerpts(),
-        attribution_page=f"{folder}/{page.name}",
-    )
-    return None
-
-
-def _remedy(setting: InvestigationSetting, cluster: ClusterInWork) -> NoAnswer | None:
-    needless = cluster.why_needless()
-    if needless is not None:
-        return needless
-    siblings = [
-        case for case in setting.cases.values() if case.source == cluster.case.source
-    ]
-    passes_before = cluster.representative.change is CaseChangeKind.REGRESSED
-    request = RemedyRequest(
-        cluster.case,
-        setting.toolchain,
-        setting.baseline if passes_before else None,
-        _REMEDIES_TRIED,
-        siblings,
-        seconds=min(_REMEDY_SECONDS, cluster.allowance),
-    )
-    found = working_remedies(setting.engine, request)
-    if isinstance(found, NoAnswer):
-        return found
-    cluster.record = replace(cluster.record, remedies=list(found.remedies))
-    return None
-
-
-def _reduce(setting: InvestigationSetting, cluster: ClusterInWork) -> NoAnswer | None:
-    needless = cluster.why_needless()
-    if needless is not None:
-        return needless
-    changed = cluster.representative.changed_failure is not None
-    request = ReductionRequest(
-        cluster.case,
-        setting.toolchain,
-        setting.baseline if cluster.is_tested_on_baseline else None,
-        same_signature,
-        good_may_fail=changed,
-    )
-    result = reduce_case(setting.engine, request)
-    if result.unanswered is not None:
-        return result.unanswered
-    reproducer = reproducer_of(setting.engine, result, setting.toolchain)
-    folder = setting.write_reproducer(reproducer, setting.out / "reproducers")
-    unneeded = [
-        flag.text for flag in cluster.case.flags if flag not in result.small.flags
-    ]
-    draft = replace(draft_of(reproducer), unneeded=unneeded)
-    path = f"reproducers/{folder.name}"
-    replays = replay_states(reproducer.reduction.versions, reproducer.failure.signature)
-    cluster.record = replace(
-        cluster.record, reproducer=path, size=result.size, draft=draft, replays=replays
-    )
-    return None
-
-
-#: The cheap ones first; each may use what those before it found. A step adds its answer
-#: to the cluster, and returns why it has none.
-STEPS: Mapping[
-    str, Callable[[InvestigationSetting, ClusterInWork], NoAnswer | None]
-] = {
-    "bisect": _bisect,
-    "narrow": _narrow,
-    "confirm": _confirm,
-    "attribute": _attribute,
-    "remedy": _remedy,
-    "reduce": _reduce,
-}
-
-
-def culprit_commit(culprit: Bisection | None) -> str | None:
-    """Return the commit that is the culprit. Two failures that came with one release
-    need not have the same culprit.
-    """
-    if culprit is None or culprit.status != Answer.CULPRIT:
+    def bisect(self) -> NoAnswer | None:
+        finder = self.setting.finder
+        origin = finder.bisect(self.case, self.result.changed_failure)
+        fix = finder.find_fix(self.case)
+        self.pair, culprit = origin.pair, origin.bisection
+        self.add(culprit=culprit, fix=fix)
+        if culprit.after is None:
+            return culprit.unanswered or NoAnswer(Cause.NOT_FOUND, "no answer")
         return None
-    [suspect] = culprit.suspects
-    if suspect.commit and suspect.commit.startswith(suspect.name):
-        return suspect.commit
-    return None
+
+    def narrow(self) -> NoAnswer | None:
+        """Narrow a pair of releases: by the commits of a clone that a source has
+        compilers of, or else by nightlies.
+        """
+        finder, releases = self.setting.finder, self.pair
+        assert releases
+        if not finder.can_narrow(releases):
+            return NoAnswer(Cause.NEEDLESS, "its culprit is not a pair of releases")
+        try:
+            origin = finder.narrow(self.case, releases, self.result.changed_failure)
+        except BadInput as error:
+            if finder.repo is None:
+                why = f"{error}; commits are searched with --repo"
+                return NoAnswer(Cause.NEEDLESS, why)
+            raise
+        if origin.pair is None:
+            return origin.bisection.unanswered or NoAnswer(Cause.NOT_FOUND, "no answer")
+        self.pair = origin.pair
+        self.add(culprit=origin.bisection, release_culprit=self.record.culprit)
+        return None
+
+    def confirm(self) -> NoAnswer | None:
+        """Probe the other cases before and at the culprit.
+
+        Those that compile on the baseline must compile before the culprit.
+        """
+        setting, pair = self.setting, self.pair
+        assert pair
+        others = [member for member in self.members if member is not self.result]
+        if not others:
+            return NoAnswer(Cause.NEEDLESS, "it has no other case")
+        cases = [setting.cases[member.case] for member in others]
+        jobs = [ProbeJob(case, ref) for case in cases for ref in pair]
+        outcomes = {
+            (probe.case.name, probe.revision.name): probe.outcome
+            for probe in setting.engine.probe_all(jobs, "confirm the culprit")
+        }
+        confirmed: list[str] = []
+        different: list[str] = []
+        for member in others:
+            before, at = (outcomes[member.case, ref.revision.name] for ref in pair)
+            lacked_it = isinstance(before, Passed)
+            if isinstance(before, Failed) and member.changed_failure:
+                lacked_it = not before.flaky and not self._has_failure(before)
+            came_here = lacked_it and self._has_failure(at)
+            (confirmed if came_here else different).append(member.case)
+        self.add(confirmed=confirmed, different=different)
+        return None
+
+    def _has_failure(self, outcome: Outcome) -> bool:
+        """Return whether an outcome is this failure, and not only sometimes."""
+        if not isinstance(outcome, Failed) or outcome.flaky:
+            return False
+        return same_signature(self.failure)(outcome.failure)
+
+    def attribute(self) -> NoAnswer | None:
+        setting = self.setting
+        assert self.pair
+        repository = Repository(setting.finder.repo) if setting.finder.repo else None
+        request = AttributionRequest(
+            self.case, *self.pair, repository, patience=_PATIENCE
+        )
+        attribution = diverging_pass(setting.engine, request, self.failure)
+        if isinstance(attribution, NoAnswer):
+            return attribution
+        folder = f"attribution/{slug(self.case)}"
+        page = setting.write_page(attribution, setting.out / folder)
+        self.add(
+            attribution=attribution.without_excerpts(),
+            attribution_page=f"{folder}/{page.name}",
+        )
+        return None
+
+    def remedy(self) -> NoAnswer | None:
+        setting, case = self.setting, self.case
+        every = setting.cases.values()
+        siblings = [other for other in every if other.source == case.source]
+        passed = self.result.change is CaseChangeKind.REGRESSED
+        request = RemedyRequest(
+            case,
+            setting.toolchain,
+            setting.baseline if passed else None,
+            _REMEDIES_TRIED,
+            siblings,
+            seconds=min(_REMEDY_SECONDS, self.seconds),
+        )
+        answer = working_remedies(setting.engine, request)
+        if isinstance(answer, NoAnswer):
+            return answer
+        self.add(remedies=list(answer.remedies))
+        return None
+
+    def reduce(self) -> NoAnswer | None:
+        setting, case = self.setting, self.case
+        was_tested = self.result.change is not CaseChangeKind.NEW_UNTESTED
+        request = ReductionRequest(
+            case,
+            setting.toolchain,
+            setting.baseline if was_tested else None,
+            same_signature,
+            good_may_fail=self.result.changed_failure is not None,
+        )
+        reduction = reduce_case(setting.engine, request)
+        if reduction.unanswered is not None:
+            return reduction.unanswered
+        reproducer = reproducer_of(setting.engine, reduction, setting.toolchain)
+        folder = setting.write_reproducer(reproducer, setting.out / "reproducers")
+        small = reduction.small.flags
+        unneeded = [flag.text for flag in case.flags if flag not in small]
+        versions = reproducer.reduction.versions
+        self.add(
+            reproducer=f"reproducers/{folder.name}",
+            size=reduction.size,
+            draft=replace(draft_of(reproducer), unneeded=unneeded),
+            replays=replay_states(versions, reproducer.failure.signature),
+        )
+        return None
+
+
+#: The cheap ones first; each may use what those before it found.
+STEPS: Mapping[str, Callable[[ClusterInWork], NoAnswer | None]] = {
+    "bisect": ClusterInWork.bisect,
+    "narrow": ClusterInWork.narrow,
+    "confirm": ClusterInWork.confirm,
+    "attribute": ClusterInWork.attribute,
+    "remedy": ClusterInWork.remedy,
+    "reduce": ClusterInWork.reduce,
+}
+NEED_PAIR = {"narrow", "confirm", "attribute"}
+_ONCE_A_CULPRIT = {"attribute", "remedy", "reduce"}

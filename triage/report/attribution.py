@@ -89,9 +89,6 @@ def attribution_sentence(found: Attribution) -> str:
             return f"{both} diverge after {found.passes[0]}"
         case ComparisonResult.DIVERGES:
             text = f"{both} first diverge after {found.passes[0]}"
-            if found.commits_between:
-                count = plural(found.commits_between, "commit")
-                text += f"; {count} between them may each differ"
             return f"not sure: nothing fails, and {text}"
         case ComparisonResult.FAILING:
             if found.failure and found.failure.stage is not Stage.COMPILE:
