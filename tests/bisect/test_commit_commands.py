@@ -53,10 +53,10 @@ def test_a_person_leads_and_resumes(
     asked = words(
         small, recipe, command, "--jobs", "1", "--interactive", first=100, last=199
     )
-    done = triage(*asked, input=f"\ngood {small.shas[101]}\nlog\ngood nothing\nquit\n")
+    done = triage(*asked, input=f"\ngood {small.shas[101]}\nwhy\ngood nothing\nquit\n")
     assert done.returncode == 3, done.stderr
     assert json.loads(done.stdout)["command"].endswith("--resume")
-    assert f"good  {small.shas[101][:10]}  person" in done.stderr
+    assert "the culprit is this one or older with" in done.stderr
     assert "'nothing' is not one of the 100 candidates" in done.stderr
     first = counted(calls)
     calls.unlink()

@@ -8,24 +8,28 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
+from triage.attribute.divergence import AttributionRequest, attribute
 from triage.bisect.candidates import suspect_of
-from triage.bisect.pass_evidence import files_that_diverge
 from triage.bisect.plan import line_to, range_end
 from triage.bisect.prior import Clues, suspicions
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import RankedChange, RankedChanges
+from triage.execution.engine import Engine
 from triage.git_history.branches import (
     Branch,
     place_of,
     read_branches,
     same_change,
 )
-from triage.git_history.repository import links_of, pull_request, title
+from triage.git_history.repository import Repository, links_of, pull_request, title
 from triage.git_history.timeline import Timeline
+from triage.model.case import Case
+from triage.model.errors import Interrupted, TriageError
 from triage.model.outcome import Failure
 from triage.model.revision import Commit
 from triage.toolchains.registry import ToolchainRef
 
+_TIME_LIMIT = 60.0  # seconds for each of the two compiles that print their IR
 _NUMBER = re.compile(r"\(#(\d+)\)")
 _AGAIN = re.compile(
     (
@@ -122,6 +126,31 @@ def _suspected_files(
     return files_that_diverge(
         request.engine, request.case, good, bad, request.repository
     )
+
+
+def files_that_diverge(
+    engine: Engine,
+    case: Case,
+    good: ToolchainRef,
+    bad: ToolchainRef,
+    repository: Repository,
+) -> frozenset[str]:
+    """Return the files of the passes after which two compilers differ; none if that
+    cannot be found out with two compiles of a minute.
+    """
+    if engine.compilers[case.compiler].passes is None:
+        return frozenset()
+    request = AttributionRequest(
+        case, good, bad, repository, excerpts=False, patience=_TIME_LIMIT
+    )
+    try:
+        return frozenset(attribute(engine, request).files)
+    except Interrupted:
+        raise
+    except TriageError as error:
+        names = f"{good.revision.name} and {bad.revision.name}"
+        engine.progress.note(f"the passes of {names} cannot be compared: {error}")
+        return frozenset()
 
 
 def group_by_change(subjects: Sequence[str]) -> list[list[int]]:

@@ -42,7 +42,6 @@ HELP = """  Enter   compile the case at the proposed revision
           (good, bad and skip take another revision, too: good 3.1.0)
   why     say why this revision is proposed
   undo    remove the last verdict
-  log     all verdicts so far
   quit    stop; --resume continues"""
 
 
@@ -212,12 +211,6 @@ class Session:
                 self.out.print("  there is no verdict to remove")
             case ["why"]:
                 self._explain(proposed)
-            case ["log"]:
-                for entry in self.entries:
-                    self.out.print(
-                        f"  {entry.verdict.value:<5} {entry.name}  {entry.by}: "
-                        f"{entry.why}"
-                    )
             case _:
                 if words != ["help"]:
                     self.out.print(f"  unknown: {' '.join(words)}", style="yellow")
