@@ -272,7 +272,7 @@ class Truth:
             f"triage -j {jobs}",
             named,
             work,
-            builds=sum(found["obtained"].values()),
+            builds=len({probe["revision"] for probe in found["log"]}),
             probes=found["probes"],
             rounds=found["rounds"],
             seconds=round(done.wall, 1),
