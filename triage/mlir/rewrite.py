@@ -17,6 +17,8 @@ DYNAMIC = -1
 CANONICALIZE = ("--canonicalize", "--cse")
 _SHAPED = re.compile(r"((?:tensor|vector|memref)<)((?:(?:\d{1,18}|\?)x)+)(?=[a-z!])")
 _VTENSOR = re.compile(r"(!torch\.vtensor<)\[([\d?,\s]+)\]")
+_SPLIT_DIMENSION = re.compile(r"\?x(\d{1,18})(?=x)")
+_MOST_SPLITS = 12
 _CAST = "tensor.cast"
 # tried in order: reshapes and divisibility in the program exclude some
 _SIZES = (64, 128, 256, 1024)
@@ -48,16 +50,34 @@ def reshaped(type_: str, numbers: list[int]) -> str:
 def static_candidates(text: str) -> Iterator[tuple[Module, str]]:
     """Yield modules with static shapes of arguments, made from a text in generic form,
     and describe the sizes. Not all are valid programs.
+
+    First, all unknown dimensions get the same size. Then one type of arguments gets a
+    multiple of it, because another type may split the same dimension in two.
     """
+    what, smallest = "unknown dimensions of the arguments set to", _SIZES[0]
     for size in _SIZES:
         module = parse_module(text)
-        if set_static_arguments(module, size):
-            yield module, f"unknown dimensions of the arguments set to {size}"
+        if set_static_arguments(module, size, {}):
+            yield module, f"{what} {size}"
+    functions = _functions_never_called(parse_module(text))
+    types = {value for _, arguments, _ in functions for value in arguments}
+    split = {
+        (own, int(factor))
+        for own in types
+        for other in types - {own}
+        for factor in _SPLIT_DIMENSION.findall(other)
+        if own.startswith("tensor<") and "?" in own and other.startswith("tensor<")
+    }
+    for own, factor in sorted(split)[:_MOST_SPLITS]:
+        module, size = parse_module(text), smallest * factor
+        if set_static_arguments(module, smallest, {own: size}):
+            yield module, f"{what} {smallest}, of {own} {size}"
 
 
-def set_static_arguments(module: Module, size: int) -> bool:
+def set_static_arguments(module: Module, size: int, others: Mapping[str, int]) -> bool:
     """Give arguments static shapes, in place, and cast them to the types that the body
-    uses. Return whether any argument changed. `size` is what unknown dimensions become.
+    uses. Return whether any argument changed. `size` is what unknown dimensions become,
+    `others` what those of some types become.
     """
     changed = False
     for function, _, results in _functions_never_called(module):
@@ -67,7 +87,8 @@ def set_static_arguments(module: Module, size: int) -> bool:
             numbers = dimensions(argument.type) or []
             if not argument.type.startswith("tensor<") or DYNAMIC not in numbers:
                 continue
-            sizes = [size if number == DYNAMIC else number for number in numbers]
+            wanted = others.get(argument.type, size)
+            sizes = [wanted if number == DYNAMIC else number for number in numbers]
             static = Value(reshaped(argument.type, sizes), argument.origin)
             block.arguments[index] = static
             # The old value becomes the result of the cast, so that its users stay as
