@@ -39,7 +39,7 @@ def searched(count: int, *, commits: bool) -> tuple[int, int, int, int]:
         (6, True, 0.75, 48),
         (8, False, 0.68, 37),
         pytest.param(100, True, 0.75, 50, marks=pytest.mark.slow),
-        pytest.param(100, False, 0.66, 40, marks=pytest.mark.slow),
+        pytest.param(100, False, 0.68, 40, marks=pytest.mark.slow),
     ],
 )
 def test_confirmed_answers_are_right(

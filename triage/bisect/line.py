@@ -26,6 +26,8 @@ from triage.model.outcome import (
 )
 from triage.model.revision import Revision
 
+COME_AND_GO = ("crash", "out-of-memory", "timeout", "runaway-output", "metric")
+"""Families of failures that may."""
 _DETAILED = 20  # suspects
 _MOST_WITHOUT_COMPILER = 5  # candidates in a row, before the search gives up
 
@@ -85,6 +87,12 @@ class Line:
             for index in sorted(last)
             if isinstance(last[index], kind) and not last[index].flaky
         ]
+
+    def comes_and_goes(self) -> bool:
+        """Whether a failure was seen that is of a family whose failures may."""
+        outcomes = [probe.outcome for _, probe in self.log]
+        failures = [one.failure for one in outcomes if isinstance(one, Failed)]
+        return any(failure.family in COME_AND_GO for failure in failures)
 
     def seconds(self) -> list[float]:
         """Return the time to obtain each candidate and to compile the case."""

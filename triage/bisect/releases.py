@@ -76,13 +76,15 @@ def _search_of_fix(search: Search) -> Search | NoSearch:
 
 def _newest_before(search: Search, wanted: type[Outcome]) -> int | None:
     """Return the newest release before the last one that ended so; None if all that are
-    looked at are alike.
+    looked at are alike. Where the failure may come and go, it ended so twice.
     """
+    line = search.line
     for looked_at in _releases_to_look_at(search):
-        search.line.walk(looked_at)
-        seen = [index for index in search.line.seen(wanted) if index < search.last]
-        if seen:
-            return seen[-1]
+        line.walk(looked_at)
+        while seen := [index for index in line.seen(wanted) if index < search.last]:
+            if len(line.outcomes(seen[-1])) > 1 or not line.comes_and_goes():
+                return seen[-1]
+            line.probe({seen[-1]: 1})
     return None
 
 

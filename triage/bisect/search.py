@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from triage.bisect.belief import Belief, Tally
-from triage.bisect.line import Line
+from triage.bisect.belief import RARE, Belief, Tally
+from triage.bisect.line import COME_AND_GO, Line
 from triage.bisect.prior import Clues
 from triage.bisect.result import (
     BisectKind,
@@ -51,8 +51,6 @@ _SENTENCES = {
     EndProblem.BAD_PASSES: "expected {name} to fail, but it compiles; pass --bad with "
     "a revision that fails",
 }
-_COME_AND_GO = ("crash", "out-of-memory", "timeout", "runaway-output", "metric")
-"""Families of failures that may."""
 
 
 @dataclass(frozen=True)
@@ -116,30 +114,37 @@ class Search:
             line.probe({self.first + index: chosen[index] for index in chosen})
 
     def _unless_older(self, found: Found) -> Found:
-        """Return what was found, not confirmed if a revision beyond the good end showed
+        """Return what was found, not confirmed if a revision beyond the good end shows
         the failure in some of its probes only: then the pair may just be where it
-        became worse. Where each probe fails, it was fixed in between.
+        became worse. Where each probe fails, it was fixed in between; one failure among
+        many probes is a wrong probe.
         """
         line, beyond = self.line, range(self.first)
         if self.good_end == self.last:
             beyond = range(self.last + 1, len(line))
-        failures = [index for index in beyond if self._failures(index)]
-        if not (found.confirmed and failures):
+        failing = [index for index in beyond if self._failures(index)]
+        if not (found.confirmed and failing):
             return found
-        index = failures[0]
-        more = _WINDOW - len(line.outcomes(index))
-        if more > 0 and not line.stopped:
-            line.probe({index: more})
-        count, shown = len(line.outcomes(index)), self._failures(index)
-        if shown == count:
+        index = failing[0]
+        for least in (_WINDOW, RARE):
+            more = least - len(line.outcomes(index))
+            if more > 0 and not line.stopped:
+                line.probe({index: more})
+            shown, count = self._failures(index), len(line.outcomes(index))
+            if shown == count:
+                return found
+            if shown > 1:
+                break
+        else:
             return found
         why = f"{line.name(index)} shows the same failure in {shown} of {count} runs: "
-        return replace(found, confirmed=False, older=f"{why}the failure may be older.")
+        older = f"{why}the failure may be older."
+        return replace(found, confirmed=False, older=older)
 
     def _failures(self, index: int) -> int:
         """Return how many probes of a candidate show the failure."""
-        outcomes = self.line.outcomes(index) if index in self.line.probes else []
-        return sum(self.verdict(one) is Verdict.BAD for one in outcomes)
+        verdicts = map(self.verdict, self.line.outcomes(index))
+        return sum(verdict is Verdict.BAD for verdict in verdicts)
 
     def verified(self) -> Search | NoSearch:
         """Probe both ends. Return the search for the failure of the bad one, or why
@@ -244,7 +249,7 @@ class Search:
         exit status, and the same each time.
         """
         failure = self.failure
-        if failure is None or failure.family in _COME_AND_GO:
+        if failure is None or failure.family in COME_AND_GO:
             return False
         signatures = {
             outcome.failure.signature
