@@ -30,7 +30,7 @@ _PROVED = math.log(2 * 5 / (1 - _SURE))
 _AGAIN_IF_INVERTED = math.ceil(_PROVED / math.log((1 - _FLAKY) / _FLAKY)) - 1
 _HIGHEST_RATES = 0.9  # of both ends; with more, no number of probes tells them apart
 _END_PROBES = 10  # that tell how often an end is wrong
-RARE = 22  # probes, of which one shows a failure of one run in ten, nearly always
+_LONG = 22  # probes, of which one shows a failure of one run in ten, nearly always
 # of the weight between two candidates: a probe may be so far off the middle if it is
 # cheap, and if its neighbours can be tested
 _CHEAP, _NEAR_UNTESTABLE = 0.2, 0.3
@@ -264,13 +264,13 @@ class Belief:
         if not tally.is_mixed:  # in a window of failures each probe fails
             wanted = 1 + _AGAIN_IF_INVERTED
         else:
-            wanted = RARE
+            wanted = _LONG
             if sum(map(self.failures, early)) > 1:
                 index = self.good_end
                 if self.failures(index):
                     return {}
         more = wanted - self.tally(index).tested
-        count = more if wanted < RARE else min(jobs, more)
+        count = more if wanted < _LONG else min(jobs, more)
         if count > 0:
             return {index: count}
         return {}

@@ -55,7 +55,19 @@ def search_from_open_ends(
             f"{line.name(first)} is the newest testable release: there is nothing to "
             "search after it"
         )
-    return replace(search, first=first)
+    return replace(search, first=_before_older_failures(search, first))
+
+
+def _before_older_failures(search: Search, first: int) -> int:
+    """Return a good end before all failures that were seen, if they may come and go:
+    the pair may be where that only became worse.
+    """
+    line = search.line
+    failing = [index for index in line.seen(Failed) if index < first]
+    if search.kind is BisectKind.FIX or not failing or not line.comes_and_goes():
+        return first
+    passing = [index for index in line.seen(Passed) if index < failing[0]]
+    return max(passing, default=first)
 
 
 def _newest_testable(search: Search, low: int) -> int | None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from triage.bisect.belief import RARE, Belief, Tally
+from triage.bisect.belief import Belief, Tally
 from triage.bisect.line import COME_AND_GO, Line
 from triage.bisect.prior import Clues
 from triage.bisect.result import (
@@ -38,7 +38,6 @@ from triage.model.outcome import (
 )
 
 _MOST_PROBES = 400  # of a line whose probes contradict themselves
-_WINDOW = 6  # probes, after which a failure that each of them shows does not flake
 _UNLIKELY = 1e-4  # of all chances: not a suspect any more
 _SENTENCES = {
     EndProblem.FLAKY: "{name} is flaky: repeated probes disagree",
@@ -80,7 +79,7 @@ class Search:
     """Known when both ends are verified."""
     fixed: Transition | None = None
     """The fix of the failure, if it is already known."""
-    told: Mapping[int, Side | None] = field(default_factory=dict)
+    stated: Mapping[int, Side | None] = field(default_factory=dict)
     """What a person says of candidates."""
 
     @property
@@ -110,41 +109,8 @@ class Search:
                 announced = text
             chosen = belief.next_probes(line.request.engine.jobs, self.seconds())
             if not chosen or line.stopped or len(line.log) >= _MOST_PROBES:
-                return self._unless_older(self.found(belief))
+                return self.found(belief)
             line.probe({self.first + index: chosen[index] for index in chosen})
-
-    def _unless_older(self, found: Found) -> Found:
-        """Return what was found, not confirmed if a revision beyond the good end shows
-        the failure in some of its probes only: then the pair may just be where it
-        became worse. Where each probe fails, it was fixed in between; one failure among
-        many probes is a wrong probe.
-        """
-        line, beyond = self.line, range(self.first)
-        if self.good_end == self.last:
-            beyond = range(self.last + 1, len(line))
-        failing = [index for index in beyond if self._failures(index)]
-        if not (found.confirmed and failing):
-            return found
-        index = failing[0]
-        for least in (_WINDOW, RARE):
-            more = least - len(line.outcomes(index))
-            if more > 0 and not line.stopped:
-                line.probe({index: more})
-            shown, count = self._failures(index), len(line.outcomes(index))
-            if shown == count:
-                return found
-            if shown > 1:
-                break
-        else:
-            return found
-        why = f"{line.name(index)} shows the same failure in {shown} of {count} runs: "
-        older = f"{why}the failure may be older."
-        return replace(found, confirmed=False, older=older)
-
-    def _failures(self, index: int) -> int:
-        """Return how many probes of a candidate show the failure."""
-        verdicts = map(self.verdict, self.line.outcomes(index))
-        return sum(verdict is Verdict.BAD for verdict in verdicts)
 
     def verified(self) -> Search | NoSearch:
         """Probe both ends. Return the search for the failure of the bad one, or why
@@ -229,8 +195,8 @@ class Search:
         tallies = {}
         for index in range(self.first, self.last + 1):
             sides = Counter(map(self.side, self.line.outcomes(index)))
-            if index in self.told:
-                sides = Counter([self.told[index]])
+            if index in self.stated:
+                sides = Counter([self.stated[index]])
             if sides:
                 tally = Tally(sides[Side.OLD], sides[Side.NEW], sides[None])
                 tallies[index - self.first] = tally
@@ -287,9 +253,9 @@ class Search:
             if chances[index] > least
         }
         before, after = self.first + low, self.first + high
-        is_told = bool(self.told.keys() & {before, after})
+        is_stated = bool(self.stated.keys() & {before, after})
         has_fork = self.line.range.fork in suspects
-        confirmed = belief.is_confirmed and not (is_told or has_fork)
+        confirmed = belief.is_confirmed and not (is_stated or has_fork)
         return Found(before, after, suspects, confirmed, text)
 
     def progress_text(self, belief: Belief) -> str:

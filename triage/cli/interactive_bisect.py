@@ -145,7 +145,7 @@ class Session:
                 out.print(f"  {error}", style="yellow")
         found = self.search.found(self.search.belief())
         # their verdict is not confirmed
-        if self.search.told.keys() & {found.before, found.after}:
+        if self.search.stated.keys() & {found.before, found.after}:
             return answer(self.search, found)
         out.print("probing the pair again", style="dim")
         return answer(self.search, self.search.run())
@@ -287,13 +287,13 @@ class Session:
                 _JOURNAL.dump_json(Journal(self.key, list(entries))),
                 "write the journal of the bisect",
             )
-        told = {}
+        stated = {}
         for entry in entries:
             index = self._index_of(entry.name)
             side = self.search.kind.side(entry.verdict)
             if entry.by == "person" or not self.line.probes[index]:
-                told[index] = side
-        self.search = replace(self.search, told=told)
+                stated[index] = side
+        self.search = replace(self.search, stated=stated)
 
     def _index_of(self, name: str) -> int:
         """Return the candidate with this name, or a sha that begins with it (4 digits
