@@ -107,23 +107,6 @@ int main(int count, char **words) {
   return 0;
 }
 """
-_RUNTIME = r"""
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-
-int main(int count, char **words) {
-  struct stat module = {0};
-  int is_measured = 0;
-  for (int at = 1; at < count; ++at) {
-    if (!strncmp(words[at], "--module=", 9) && stat(words[at] + 9, &module)) return 1;
-    is_measured |= !strncmp(words[at], "--benchmark", 11);
-  }
-  if (!is_measured) return printf("EXEC @main\nresult[0]: i32=%ld\n", (long)module.st_size) < 0;
-  const char *report = "{\"benchmarks\": [{\"run_type\": \"iteration\", \"cpu_time\": %ld, \"time_unit\": \"us\"}]}\n";
-  return printf(report, (long)module.st_size) < 0;
-}
-"""
 _CMAKE = f"""cmake_minimum_required(VERSION 3.20)
 project(small C)
 add_library(passes STATIC {CONFIG} {FUSION} {SCHEDULE})
@@ -239,26 +222,6 @@ def compile_commit(repository: SmallCompiler, sha: str, folder: Path) -> Path | 
 def wheel_of(program: Path, version: str) -> Path:
     """A wheel with the compiler in it."""
     return make_wheel(program.parent, version, payload=program.read_bytes())
-
-
-def runtime_program(folder: Path) -> Path:
-    """A program of a runtime: a run of a module takes the longer, the larger the module
-    is.
-    """
-    (folder / "run.c").write_text(_RUNTIME)
-    subprocess.run(
-        ["cc", "-O0", "-o", str(folder / "run"), str(folder / "run.c")], check=True
-    )
-    return folder / "run"
-
-
-def runtime_wheel(program: Path, version: str) -> Path:
-    """A wheel with that program under the names of those that run and measure."""
-    names = ("iree-run-module", "iree-benchmark-module")
-    files = {f"iree/_runtime_libs/{name}": program.read_bytes() for name in names}
-    return make_wheel(
-        program.parent, version, distribution="iree-base-runtime", files=files
-    )
 
 
 def _commit(
