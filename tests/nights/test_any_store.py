@@ -62,7 +62,7 @@ def test_any_mixture_of_results_is_listed_shown_and_a_site(
         return done.stdout
 
     # results with an older toolchain than the night before had are left out
-    names = {row.case for row in store.history().rows}
+    names = {case.case for case in store.history().cases}
     for name in sorted(names):
         assert json.loads(answer("show", name, "--format", "json"))["case"] == name
         assert name in answer("show", name)
@@ -79,7 +79,7 @@ def test_any_mixture_of_results_is_listed_shown_and_a_site(
     # the overview says of the last nights what the list of nights says
     listed = Path(folder, "public", "nights.html").read_text()
     index = Path(folder, "public", "index.html").read_text()
-    for style, text in re.findall(r'class="verdict (\w+)">(.*?)</p>', index):
+    for style, text in re.findall(r'class="track (\w+)">(.*?)</p>', index):
         said = text.partition(": ")[2].partition(" To do:")[0]
         assert said.rstrip(".") in listed
         assert (style == "bad") == ("newly fail" in said)

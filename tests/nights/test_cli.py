@@ -54,7 +54,7 @@ def test_nights_are_listed_shown_and_removed(imported: None, triage: Triage) -> 
 def test_the_latest_night_is_the_latest_that_can_be_read(
     imported: None, home: Path, triage: Triage
 ) -> None:
-    [stored] = home.glob("nights-*/5/nightly.json.z")
+    [stored] = home.glob("nights-*/5/*.json.z")
     stored.write_bytes(stored.read_bytes()[:50])
     shown = triage("nights", "show", "--format", "json")
     assert json.loads(shown.stdout)["started"].startswith("2026-01-04")
@@ -232,5 +232,5 @@ def test_a_nightly_stores_its_night_and_the_page_shows_its_log(
     )
     assert triage("site", "--out", tmp_path / "public").returncode == 0
     assert "broken badly" in "".join(
-        path.read_text() for path in (tmp_path / "public" / "data").glob("cases-*.js")
+        path.read_text() for path in (tmp_path / "public" / "cases").glob("*.html")
     )

@@ -5,7 +5,6 @@ Failures live from night to night.
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import combinations, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +13,10 @@ import pytest
 from tests.nights.documents import night, nights
 from triage.cli.nights import earlier_nights, open_nights
 from triage.model.revision import Revision, ToolchainKind
-from triage.nightly.failure_report import FailureLife, failure_lives
-from triage.nightly.history import NightsHistory
+from triage.nightly.failure_life import FailureLife, failure_lives
+from triage.nightly.history import History
 from triage.nightly.store import NightStore
-from triage.nightly.trends import find_steps, segment_bounds
+from triage.nightly.trends import find_steps, level_bounds
 from triage.toolchains.home import Home
 
 HISTORIES = {
@@ -38,17 +37,17 @@ def store(tmp_path: Path) -> NightStore:
     return store
 
 
-def history_of(tmp_path: Path, **histories: str) -> NightsHistory:
+def history_of(tmp_path: Path, **histories: str) -> History:
     store = NightStore(Home(tmp_path))
     for record in nights(histories):
         store.add(record)
     return store.history()
 
 
-def runs_of(history: NightsHistory) -> dict[str, list[tuple[int, int, bool]]]:
+def runs_of(history: History) -> dict[str, list[tuple[int, int, bool]]]:
     return {
-        name: [(run.first, run.last, run.failed) for run in history.runs[row]]
-        for row, name in enumerate(history.names)
+        case.name: [(run.first.night, run.last.night, run.failed) for run in case.runs]
+        for case in history.cases
     }
 
 
@@ -66,30 +65,28 @@ def test_a_history_has_the_runs_of_equal_states_also_when_it_is_read_again(
         assert runs["stable"] == [(0, 4, False)]
         assert runs["breaks"] == [(0, 1, False), (2, 4, True)]
         assert runs["late"] == [(3, 3, False), (4, 4, False)]
-        failure = history.failure_of(history.names.index("breaks"), 2)
-        assert failure
-        assert failure.signature == "legalize:x"
-        assert (
-            history.metrics["cpu_seconds"][history.names.index("stable")].tolist()
-            == [1.5] * 5
-        )
+        cases = {case.name: case for case in history.cases}
+        assert cases["breaks"].runs[1].first.signature == "legalize:x"
+        measured = cases["stable"].metrics["cpu_seconds"]
+        assert measured == dict.fromkeys(range(5), 1.5)
 
 
-@pytest.mark.parametrize("name", ["nightly.json.z", "columns.z"])
+@pytest.mark.parametrize("name", ["*.json.z", "short.z"])
 @pytest.mark.parametrize("content", [b"", b"garbage" * 1000])
 def test_a_damaged_night_is_left_out_and_a_damaged_cache_is_written_again(
     store: NightStore, name: str, content: bytes
 ) -> None:
     store.history()
-    (store.path / "3" / name).write_bytes(content)
-    if name == "nightly.json.z":
-        (store.path / "3" / "columns.z").unlink()
+    [damaged] = (store.path / "3").glob(name)
+    damaged.write_bytes(content)
+    if name == "*.json.z":
+        (store.path / "3" / "short.z").unlink()
     warnings: list[str] = []
     history = NightStore(Home(store.path.parent), warn=warnings.append).history()
     assert history.numbers == (
-        (1, 2, 4, 5) if name == "nightly.json.z" else (1, 2, 3, 4, 5)
+        (1, 2, 4, 5) if name == "*.json.z" else (1, 2, 3, 4, 5)
     )
-    assert len(warnings) == (name == "nightly.json.z")
+    assert len(warnings) == (name == "*.json.z")
 
 
 def test_a_nightly_learns_from_stored_nights_which_cases_are_flaky(
@@ -112,14 +109,17 @@ def test_a_nightly_learns_from_stored_nights_which_cases_are_flaky(
     assert not store.history().alternates("flaky", nights=2)
 
 
-def lives_of(history: NightsHistory) -> dict[tuple[str, str], FailureLife]:
-    return {(life.track.kind, life.signature): life for life in failure_lives(history)}
+def lives_of(history: History) -> dict[tuple[str, str], FailureLife]:
+    return {
+        (life.track.kind, life.failure.signature): life
+        for life in failure_lives(history)
+    }
 
 
-def states_of(history: NightsHistory) -> list[tuple[str, list[str], str]]:
+def states_of(history: History) -> list[tuple[str, list[str], str]]:
     """Return signature, cases and state of each failure."""
     return [
-        (life.signature, sorted(history.names[row] for row in life.rows), life.state)
+        (life.failure.signature, sorted(case.name for case in life.cases), life.state)
         for life in failure_lives(history)
     ]
 
@@ -158,9 +158,8 @@ def test_a_failure_is_open_until_its_cases_pass(tmp_path: Path) -> None:
         ("segfault:x", ["c"], "gone"),
     ]
     segfault = lives_of(history)["nightly", "segfault:x"]
-    assert segfault.ended
-    assert segfault.ended.after
-    assert (segfault.last.run.last, segfault.ended.after.first) == (1, 2)
+    assert segfault.gone
+    assert (segfault.last.day, segfault.gone.day) == ("2026-01-02", "2026-01-03")
 
 
 @pytest.mark.parametrize(
@@ -179,16 +178,11 @@ def test_only_the_last_night_of_a_track_brings_new_failures(tmp_path: Path) -> N
         tmp_path, new="PPPF", older="PPFF", known="PPPX", other="PPGF", always="FFFF"
     )
     assert {
-        name
-        for row, name in enumerate(history.names)
-        if history.is_new_in_last_night(row)
-    } == {
-        "new",
-        "other",
-    }
+        case.name for case in history.cases if history.is_new_in_last_night(case)
+    } == {"new", "other"}
     first = history_of(tmp_path / "first", regressed="F", passes="P")
     assert [
-        first.names[row] for row in range(2) if first.is_new_in_last_night(row)
+        case.name for case in first.cases if first.is_new_in_last_night(case)
     ] == ["regressed"], "compared with the baseline"
 
 
@@ -221,7 +215,7 @@ def test_a_pass_with_an_older_toolchain_closes_nothing(tmp_path: Path) -> None:
         )
     history = store.history()
     assert [life.state for life in failure_lives(history)] == ["open"]
-    assert history.names == ("a", "only with 3.3.0"), (
+    assert [case.name for case in history.cases] == ["a", "only with 3.3.0"], (
         "a case without a result that counts is left out"
     )
     assert not history.alternates("only with 3.2.0")
@@ -230,39 +224,29 @@ def test_a_pass_with_an_older_toolchain_closes_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("at", [20, 60, 115])
 def test_a_step_is_found_where_it_is(at: int) -> None:
     noise = np.random.default_rng(at)
-    values = 10 * np.exp(noise.normal(0, 0.02, (2, 120)))
-    values[0, at:] *= 1.2
-    values[:, 5] = np.nan
-    [step] = find_steps(values.astype(np.float32), 0.05)
-    assert (step.row, step.before, step.at) == (0, at - 1, at)
+    values = dict(enumerate(10 * np.exp(noise.normal(0, 0.02, 120))))
+    values |= {night: 1.2 * values[night] for night in range(at, 120)}
+    del values[5]
+    [step] = find_steps(values, 0.05)
+    assert (step.before, step.at) == (at - 1, at)
     assert step.ratio == pytest.approx(1.2, rel=0.03)
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_no_division_into_segments_is_better_than_the_one_that_is_found(
-    seed: int,
-) -> None:
+def test_two_steps_are_found_and_no_others(seed: int) -> None:
     noise = np.random.default_rng(seed)
-    values, penalty = noise.normal(0, 1, 20), 6.0
-    values[noise.integers(4, 16) :] += 2.5
-
-    def cost(bounds: list[int]) -> float:
-        parts = [values[begin:end] for begin, end in pairwise(bounds)]
-        return sum(penalty + ((part - part.mean()) ** 2).sum() for part in parts)
-
-    divisions = [
-        [0, *inner, 20]
-        for count in range(4)
-        for inner in combinations(range(5, 16), count)
-        if all(end - begin >= 5 for begin, end in pairwise([0, *inner, 20]))
-    ]
-    assert segment_bounds(values, penalty) == min(divisions, key=cost)
+    values = noise.normal(0, 1, 60)
+    values[20:40] += 6
+    bounds = level_bounds(values, penalty=30.0)
+    assert len(bounds) == 4
+    assert abs(bounds[1] - 20) <= 1
+    assert abs(bounds[2] - 40) <= 1
 
 
 def test_outliers_are_no_step() -> None:
     noise = np.random.default_rng(1)
-    values = 10 * np.exp(noise.normal(0, 0.02, (20, 120)))
-    values[:, 30] *= 3
-    values[:, 77] *= 0.5
-    assert list(find_steps(values, 0.05)) == []
-    assert list(find_steps(np.full((1, 50), 2.0), 0.05)) == []
+    for values in 10 * np.exp(noise.normal(0, 0.02, (20, 120))):
+        values[30] *= 3
+        values[77] *= 0.5
+        assert list(find_steps(dict(enumerate(values)), 0.05)) == []
+    assert list(find_steps(dict.fromkeys(range(50), 2.0), 0.05)) == []

@@ -68,19 +68,19 @@ def earlier_nights() -> EarlierNights:
 def list_nights(output: FormatOption = "text") -> Exit:
     """List stored nights, the oldest first."""
     store, listed = open_nights(), []
-    stored = store.columns()
-    for number, columns in stored:
-        night = columns.night
+    stored = store.stored()
+    for entry in stored:
+        summary, night = entry.summary, entry.summary.night
         listed.append(
             {
-                "night": number,
+                "night": entry.number,
                 "at": night.started,
-                "suites": columns.suites,
+                "suites": summary.suites,
                 "toolchain": night.toolchain,
                 "baseline": night.baseline,
-                "cases": columns.statuses,
+                "cases": summary.statuses,
                 "partial": night.partial,
-                "verdict": columns.verdicts,
+                "verdict": summary.verdicts,
             }
         )
     size = sum(path.stat().st_size for path in store.path.rglob("*") if path.is_file())
@@ -120,7 +120,7 @@ def prune_nights(
     if not nights and keep is None:
         raise BadInput("name nights, or pass --keep N")
     store = open_nights()
-    stored = [(number, columns.night) for number, columns in store.columns()]
+    stored = [(entry.number, entry.summary.night) for entry in store.stored()]
     doomed = {store.night_named(name)[0] for name in nights or ()}
     if keep is not None:
         doomed |= {number for number, _ in stored[:-keep]}

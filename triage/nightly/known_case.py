@@ -16,16 +16,11 @@ from triage.compilers.invocation import readable_output
 from triage.execution.cache import Record, ResultCache
 from triage.execution.judge import judge, judge_mismatch
 from triage.model.errors import BadInput
-from triage.model.outcome import FAILING, Outcome, Status
+from triage.model.outcome import Outcome, Status
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
-from triage.nightly.failure_report import (
-    FailureReport,
-    failure_lives,
-    failure_report,
-    known_failures,
-)
-from triage.nightly.history import NightsHistory, status_in
+from triage.nightly.failure_life import FailureLife, failure_lives
+from triage.nightly.history import CaseHistory, History
 from triage.nightly.store import NightStore
 from triage.recipes.values import parse_version
 from triage.reduce.reproducer import without_paths
@@ -95,58 +90,55 @@ class KnownCase:
     """The last result on each toolchain, the newest release first. What the recipe
     expects is known from nights only.
     """
-    failures: Sequence[FailureReport]
-    """The reports on its failures."""
+    failures: Sequence[FailureLife]
     tracked: Mapping[str, str]
     """The issues of these failures, by id."""
     log: LogExcerpt | None
 
 
 def known_case(
-    text: str, store: NightStore, history: NightsHistory, results: ResultCache
+    text: str, store: NightStore, history: History, results: ResultCache
 ) -> KnownCase:
     """Collect what is known of the case with a name or a part of it. Raises BadInput if
     nothing is, or several cases fit.
     """
     name = _name_of(text, history)
     records = results.newest_of(name)
-    rows = [number for number, row in enumerate(history.rows) if row.case == name]
-    if not rows and not records:
+    cases = [case for case in history.cases if case.case == name]
+    if not cases and not records:
         raise BadInput(
             f"nothing is known of a case {name!r}; `triage run` or `triage nightly` "
             "tests it"
         )
     suite, facts = "", dict[str, str]()
-    if rows:
-        track = history.rows[rows[0]].track
+    if cases:
+        track = cases[0].track
         suite, facts = track.suite, {"compiler": track.compiler, "target": track.target}
-    lives = failure_lives(history)
-    known = known_failures(history, lives, store.issues())
     failures = [
-        failure_report(history, life, known.get(life.page))
-        for life in lives
-        if not set(rows).isdisjoint(life.rows)
+        life
+        for life in failure_lives(history, store.issues())
+        if not set(cases).isdisjoint(life.cases)
     ]
-    runs = [run for row in rows for run in _runs_of(history, row)]
+    runs = [run for case in cases for run in _runs_of(history, case)]
     log = log_of(records, next((run.toolchain.name for run in runs if run.failure), ""))
-    for row in rows:
-        log = log or stored_log(store, history, row)
+    for case in cases:
+        log = log or stored_log(store, history, case)
     return KnownCase(
         case=name,
         suite=suite,
         facts=facts,
-        now=[case_state(history, row) for row in rows],
+        now=[case_state(history, case) for case in cases],
         runs=runs,
-        states=states_of(records, history, rows),
+        states=states_of(records, history, cases),
         failures=failures,
         tracked={each.cluster.id: each.issue for each in failures if each.issue},
         log=log,
     )
 
 
-def _name_of(text: str, history: NightsHistory) -> str:
+def _name_of(text: str, history: History) -> str:
     """Return the name of the only case that a text fits, else the text."""
-    names = list(dict.fromkeys(row.case for row in history.rows))
+    names = list(dict.fromkeys(case.case for case in history.cases))
     if text in names:
         return text
     fitting = [name for name in names if text in name]
@@ -160,77 +152,69 @@ def _name_of(text: str, history: NightsHistory) -> str:
     return fitting[0] if fitting else text
 
 
-def case_state(history: NightsHistory, row: int) -> CaseState:
+def case_state(history: History, case: CaseHistory) -> CaseState:
     """Return the last result of a case."""
-    track, runs = history.rows[row].track, history.runs[row]
-    run = runs[-1]
-    is_edited = len(runs) > 1 and history.has_new_input(row, runs[-2].last, run.first)
-    last_number = history.tracks[track][-1]
-    last, first = history.nights[last_number], history.nights[run.first]
-    is_missed = not history.states[row, last_number]
+    first = history.nights[case.now.first.night]
+    last_number = history.tracks[case.track][-1]
+    last = history.nights[last_number]
+    is_missed = case.nights[-1] != last_number
     return CaseState(
-        track=track.name,
-        status=run.status,
+        track=case.track.name,
+        status=case.now.status,
         since=first.started[:10],
         toolchain=first.toolchain,
-        is_edited=is_edited,
+        is_edited=case.is_edited,
         missed=last.started[:10] if is_missed else None,
-        flaky_changes=history.flaky_changes.get(row, 0),
+        flaky_changes=history.flaky_changes(case),
     )
 
 
-def _runs_of(history: NightsHistory, row: int) -> Iterator[CaseRun]:
-    """Yield the runs of equal results in a row of the history, the newest first."""
-    track, case = history.rows[row]
-    for run in reversed(history.runs[row]):
-        failure = history.failure_of(row, run.last)
-        first, last = history.nights[run.first], history.nights[run.last]
+def _runs_of(history: History, case: CaseHistory) -> Iterator[CaseRun]:
+    """Yield the runs of equal results of a case, the newest first."""
+    for run in reversed(case.runs):
+        failure = run.last.failure
+        first, last = (history.nights[seen.night] for seen in (run.first, run.last))
         yield CaseRun(
-            case=case,
-            recipe=case.partition("[")[0],
+            case=case.case,
+            recipe=case.case.partition("[")[0],
             toolchain=first.toolchain,
             status=run.status,
-            flaky=run.flaky,
+            flaky=run.last.flaky,
             failure=failure,
             first=first.started,
             last=last.started,
             nights=run.count,
             last_toolchain=last.toolchain,
-            track=track.name,
-            cluster=track.key_of(failure).id if failure else None,
+            track=case.track.name,
+            cluster=case.track.key_of(failure).id if failure else None,
         )
 
 
 def states_of(
-    records: Sequence[Record], history: NightsHistory, rows: Sequence[int]
+    records: Sequence[Record], history: History, cases: Sequence[CaseHistory]
 ) -> list[ProbeResult]:
     """Return the state on each toolchain that a case ran on, the newest release first.
 
     A night also runs the program, compares its results, and knows what the recipe
     expects, so its failures and unexpected passes come before what a compile alone
-    shows. rows: of the case in the history.
+    shows.
     """
     states = {}
     for record in sorted(records, key=lambda record: record.at):
         states[record.toolchain] = _compiled_state(record)
-    for row in rows:
-        case = history.rows[row].case
-        nights = {
-            night.toolchain.name: number
-            for number, night in enumerate(history.nights)
-            if history.states[row, number]
-        }
+    for case in cases:
+        nights = {history.nights[night].toolchain.name: night for night in case.nights}
         for toolchain, number in nights.items():
-            status = status_in(int(history.states[row, number]))
+            run = case.run_at(number)
             compiled = states.get(toolchain)
             failure = compiled.failure if compiled else None
-            if status in FAILING or (status is Status.XPASS and not failure):
+            if run and (run.failed or (run.status is Status.XPASS and not failure)):
                 states[toolchain] = ProbeResult(
-                    case=case,
-                    recipe=case.partition("[")[0],
+                    case=case.case,
+                    recipe=case.case.partition("[")[0],
                     toolchain=history.nights[number].toolchain,
-                    status=status,
-                    failure=failure or history.failure_of(row, number),
+                    status=run.status,
+                    failure=failure or run.last.failure,
                 )
     return sorted(states.values(), key=_release_order, reverse=True)
 
@@ -274,22 +258,22 @@ def log_of(records: Sequence[Record], toolchain: str) -> LogExcerpt | None:
 
 
 def stored_log(
-    store: NightStore, history: NightsHistory, row: int
+    store: NightStore, history: History, case: CaseHistory
 ) -> LogExcerpt | None:
     """Return the output of a case that was stored with the last or the first night of
     its last failure.
     """
-    run = next((run for run in reversed(history.runs[row]) if run.failed), None)
-    for number in (run.last, run.first) if run else ():
-        night, failure = history.nights[number], history.failure_of(row, number)
-        logs = [one.log for one in night.cases if one.case == history.rows[row].case]
-        if failure is None or not logs or not logs[0]:
+    run = next((run for run in reversed(case.runs) if run.failed), None)
+    for seen in (run.last, run.first) if run else ():
+        night = history.nights[seen.night]
+        logs = [one.log for one in night.cases if one.case == case.case]
+        if seen.failure is None or not logs or not logs[0]:
             continue
-        text = store.log(history.numbers[number], logs[0])
+        text = store.log(history.numbers[seen.night], logs[0])
         if text is not None:
             root = None
             for line, content in enumerate(text.splitlines(), 1):
-                if failure.headline in content:
+                if seen.failure.headline in content:
                     root = line
                     break
             return _excerpt(text, root, night.toolchain.name, ())

@@ -39,9 +39,10 @@ from triage.model.outcome import (
 )
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import ToolchainKind
-from triage.nightly.history import NightsHistory, row_of
+from triage.nightly.history import History
 from triage.nightly.result import SCHEMA, Night, TimeChange
 from triage.nightly.store import LARGEST_FILE
+from triage.nightly.stored_night import track_of
 from triage.nightly.times import compile_times, run_times
 from triage.processes.sealing import is_sealing
 from triage.recipes.expectations import expectation_for
@@ -51,7 +52,7 @@ from triage.toolchains.registry import ToolchainRef
 # a compile is measured again when it takes this many times the baseline's CPU time
 _SUSPICIOUS = 1.5
 _SUSPICIOUS_BY = 1.0  # and this many seconds more
-EarlierNights = Callable[[], NightsHistory]
+EarlierNights = Callable[[], History]
 
 
 @dataclass
@@ -317,7 +318,8 @@ def with_earlier_nights(
     if history.alternates(result.case):
         return replace(result, change=CaseChangeKind.FLAKY)
     if result.change is CaseChangeKind.NEW_UNTESTED:
-        last = history.last_failure(row_of(result, kind), result.toolchain)
+        track = track_of(result, kind)
+        last = history.last_failure(track, result.case, result.toolchain)
         if last and result.failure and last.signature == result.failure.signature:
             return replace(result, change=CaseChangeKind.KNOWN)
     return result

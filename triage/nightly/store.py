@@ -20,14 +20,15 @@ from pydantic import TypeAdapter
 from triage.investigate.result import CaseResult
 from triage.model.errors import BadInput
 from triage.model.foreign_file import read_bytes
-from triage.nightly.history import NightColumns, NightsHistory, history_of
+from triage.nightly.history import History, history_of
 from triage.nightly.result import SCHEMA, Night, night_bytes, parse_night
+from triage.nightly.stored_night import StoredNight
 from triage.toolchains.home import Home, disk_errors, write_whole
 
 NIGHT_FILE = "nightly.json"
 LARGEST_FILE = 1 << 20  # bytes of a file that a night names
 _LARGEST_NIGHT = 1 << 30  # bytes
-_STORED, _COLUMNS, _ISSUES = "nightly.json.z", "columns.z", "issues.json"
+_SHORT, _ISSUES = "short.z", "issues.json"
 _LOG_PART = 32 << 10  # bytes at the beginning and at the end of a log that are stored
 
 
@@ -70,50 +71,44 @@ class NightStore:
         cases = [case if case.is_new_failure else _short(case) for case in night.cases]
         night = replace(night, cases=cases, reports={})
         content = night_bytes(night)
-        digest = _digest(content)
+        name = f"{sha256(content).hexdigest()[:16]}.json.z"
         with disk_errors(f"store the night in {self.path}"):
             self.path.mkdir(parents=True, exist_ok=True)
             with FileLock(self.path / ".lock"):
-                numbers = self.numbers()
-                for number in numbers:
-                    if (self.path / str(number) / digest).exists():
-                        return None
-                number = max(numbers, default=0) + 1
+                if any(self.path.glob(f"*/{name}")):
+                    return None
+                number = max(self.numbers(), default=0) + 1
                 own = self.path / str(number)
                 if folder:
                     _store_logs(night, folder, own)
-                write_whole(own / digest, str(number))
-                write_whole(
-                    own / _COLUMNS, _columns_file(digest, NightColumns.of(night))
-                )
-                write_whole(own / _STORED, zlib.compress(content))
+                document = b"%s%s}" % (_begin(number), content)
+                write_whole(own / name, zlib.compress(document))
+                _write_short(own / name, StoredNight.of(number, night))
         return number
 
-    def history(self) -> NightsHistory:
-        """Read all nights, the oldest first."""
-        return history_of(self.columns())
+    def history(self, tracks: str = "*") -> History:
+        """Read all nights. tracks: a shell pattern of the names of tracks; BadInput if
+        none fits.
+        """
+        return history_of(self.stored(), tracks)
 
     def numbers(self) -> list[int]:
         """Return the numbers of all nights, the oldest first."""
-        names = (path.parent.name for path in self.path.glob(f"*/{_STORED}"))
+        names = {path.parent.name for path in self.path.glob("*/*.json.z")}
         return sorted(int(name) for name in names if name.isdecimal())
 
-    def columns(self) -> list[tuple[int, NightColumns]]:
-        """Return the columns of all nights with their numbers, the oldest first."""
-        found = []
-        keys: dict[bytes, bytes] = {}  # most nights have the cases of the one before
-        for number in self.numbers():
-            columns = self._columns(number)
-            if columns is not None:
-                shared = keys.setdefault(columns.keys, columns.keys)
-                found.append((number, replace(columns, keys=shared)))
-        return sorted(found, key=lambda entry: (entry[1].night.started, entry[0]))
+    def stored(self) -> list[StoredNight]:
+        """Return all nights, the oldest first."""
+        nights = filter(None, map(self._stored, self.numbers()))
+        return sorted(
+            nights, key=lambda night: (night.summary.night.started, night.number)
+        )
 
     def night_named(self, name: str) -> tuple[int, Night]:
         """Return the night with a number or a date, or `latest` or `previous`. Raises
         BadInput if there is none.
         """
-        stored = self.columns()
+        stored = self.stored()
         while True:  # until one that is not damaged is found
             number = _number_of(name, stored)
             if number is None:
@@ -124,48 +119,43 @@ class NightStore:
             night = self.night(number)
             if night is not None:
                 return number, night
-            stored = [entry for entry in stored if entry[0] != number]
+            stored = [entry for entry in stored if entry.number != number]
 
     def night(self, number: int) -> Night | None:
         """Return a night, unless it is missing or damaged."""
-        path = self.path / str(number) / _STORED
+        path = self._file(number)
         try:
-            content = zlib.decompress(path.read_bytes())
-            night = parse_night(content, str(path))
+            document = zlib.decompress(path.read_bytes())
+            content = document.removeprefix(_begin(number))[:-1]
+            if sha256(content).hexdigest()[:16] == path.name.partition(".")[0]:
+                return parse_night(content, str(path))
+            damage = "it is another night's file"
         except (OSError, zlib.error, BadInput) as error:
             damage = str(error)
-        else:
-            if self._has_marker(number, _digest(content)):
-                return night
-            damage = "it is another night's file"
         self._warn(f"night {number} in {self.path} is damaged and left out: {damage}")
         return None
 
-    def _columns(self, number: int) -> NightColumns | None:
-        """Return the columns of a night. They are made again where their file is
+    def _file(self, number: int) -> Path:
+        folder = self.path / str(number)
+        return next(folder.glob("*.json.z"), folder / "none")
+
+    def _stored(self, number: int) -> StoredNight | None:
+        """Return the short form of a night, which is made again where its file is
         damaged.
         """
-        path = self.path / str(number) / _COLUMNS
+        path = self._file(number)
         with suppress(OSError, ValueError, zlib.error):
-            digest, _, content = path.read_bytes().partition(b"\n")
-            if self._has_marker(number, digest.decode()):
-                return NightColumns.read(content)
+            content = (path.parent / _SHORT).read_bytes()
+            begin = _owner_of(path)
+            if content.startswith(begin):
+                return StoredNight.read(number, content.removeprefix(begin))
         night = self.night(number)
         if night is None:
             return None
-        columns = NightColumns.of(night)
-        content = zlib.decompress((path.parent / _STORED).read_bytes())
+        short = StoredNight.of(number, night)
         with suppress(OSError):  # a folder that is only read
-            write_whole(path, _columns_file(_digest(content), columns))
-        return columns
-
-    def _has_marker(self, number: int, digest: str) -> bool:
-        """Return whether the folder is the one in which a night was stored."""
-        marker = self.path / str(number) / digest
-        try:
-            return marker.read_text("utf-8") == str(number)
-        except (OSError, ValueError):
-            return False
+            _write_short(path, short)
+        return short
 
     def log(self, number: int, name: str) -> str | None:
         """Return the output of a failure that was stored with a night. name: its path
@@ -206,34 +196,42 @@ def _issues() -> TypeAdapter[dict[str, dict[str, str]]]:
     return TypeAdapter(dict[str, dict[str, str]])
 
 
-def _columns_file(digest: str, columns: NightColumns) -> bytes:
-    return digest.encode() + b"\n" + columns.content()
+def _begin(number: int) -> bytes:
+    """Return how the file of a night begins, so that no other night's file is read in
+    its place.
+    """
+    return b'{"number":%d,"night":' % number
 
 
-def _digest(content: bytes) -> str:
-    """Return the name of the file that marks the folder of a night."""
-    return sha256(content).hexdigest()[:16]
+def _owner_of(path: Path) -> bytes:
+    """Return the first line of the short form of the night in a file."""
+    return f"{path.parent.name}/{path.name}\n".encode()
 
 
-def _number_of(name: str, stored: Sequence[tuple[int, NightColumns]]) -> int | None:
+def _write_short(path: Path, night: StoredNight) -> None:
+    write_whole(path.parent / _SHORT, _owner_of(path) + night.content())
+
+
+def _number_of(name: str, stored: Sequence[StoredNight]) -> int | None:
     """Return the number of the night with a number or a date, or `latest` or
     `previous`, if there is one.
     """
     if name in ("latest", "previous"):
         # several suites alternate
         same = [
-            number
-            for number, columns in stored
-            if columns.suites == stored[-1][1].suites
+            each.number
+            for each in stored
+            if each.summary.suites == stored[-1].summary.suites
         ]
         back = 2 if name == "previous" else 1
         return same[-back] if len(same) >= back else None
     fitting = None
-    for number, columns in stored:
-        if name == str(number):
-            return number
-        if name in (columns.night.started[:10], columns.night.started):
-            fitting = number
+    for each in stored:
+        started = each.summary.night.started
+        if name == str(each.number):
+            return each.number
+        if name in (started[:10], started):
+            fitting = each.number
     return fitting
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from typing import Any
 
 import numpy as np
-
-from triage.nightly.history import Matrix
+from numpy.typing import NDArray
 
 _SHORTEST = 5  # nights between two steps, and least number of nights after one
 _PENALTY = 12.0  # times the logarithm of the number of nights, see docs/research.md
@@ -20,7 +19,6 @@ _OUTLIER = 3.0  # standard deviations
 class MetricStep:
     """A lasting change of a metric."""
 
-    row: int
     before: int
     """The last night before it."""
     at: int
@@ -35,51 +33,34 @@ class MetricStep:
 
 
 def find_steps(
-    values: Matrix, least_ratio: float, least_difference: float = 0.0
+    values: Mapping[int, float], least_ratio: float, least_difference: float = 0.0
 ) -> Iterator[MetricStep]:
-    """Yield the steps in each row of a matrix whose columns are nights; NaN stands for
-    no value.
+    """Yield the steps in positive values by night.
 
     A step counts if the value changes by the part `least_ratio` and by the amount
     `least_difference` at least.
     """
-    for row, of_case in enumerate(values):
-        nights = np.flatnonzero(of_case > 0)
-        if len(nights) < 2 * _SHORTEST:
-            continue
-        series = of_case[nights].astype(np.float64)
-        bounds = _bounds_of(series, least_ratio)
-        for start, bound, end in zip(bounds, bounds[1:], bounds[2:], strict=False):
-            old = float(np.median(series[start:bound]))
-            at = _first_value_after(series, bound, end, old)
-            if end - at < _SHORTEST:
-                continue  # too few values yet: it may be an outlier
-            new = float(np.median(series[at:end]))
-            ratio = max(new / old, old / new)
-            if ratio >= 1 + least_ratio and abs(new - old) >= least_difference:
-                before, after = int(nights[at - 1]), int(nights[at])
-                yield MetricStep(row, before, after, old, new)
+    nights = [night for night, value in values.items() if value > 0]
+    series = np.array([values[night] for night in nights])
+    if len(series) < 2 * _SHORTEST:
+        return
+    bounds = _bounds_of(np.log(series))
+    for start, bound, end in zip(bounds, bounds[1:], bounds[2:], strict=False):
+        old = float(np.median(series[start:bound]))
+        last = float(series[end - 1])
+        # a part has a least length, so that the bound of a step in the last nights is
+        # too early: the first value that is nearer to the last one is meant
+        nearer = abs(series[bound:end] - last) <= abs(series[bound:end] - old)
+        at = bound + int(np.argmax(nearer))
+        new = float(np.median(series[at:end]))
+        ratio = max(new / old, old / new)
+        is_large = ratio >= 1 + least_ratio and abs(new - old) >= least_difference
+        if is_large and end - at >= _SHORTEST:  # fewer values may be outliers
+            yield MetricStep(nights[at - 1], nights[at], old, new)
 
 
-def _first_value_after(series: Matrix, bound: int, end: int, old: float) -> int:
-    """Return the index of the first value that is nearer to the last one than to the
-    old level.
-
-    A segment has a least length, so that the bound of a step in the last nights is too
-    early.
-    """
-    last = float(series[end - 1])
-    at = bound
-    while at < end and abs(series[at] - old) < abs(series[at] - last):
-        at += 1
-    return at
-
-
-def _bounds_of(series: Matrix, least_ratio: float) -> list[int]:
-    """Return the bounds of the segments of a series with equal levels; none where no
-    two segments can differ by the ratio.
-    """
-    logs = np.log(series)
+def _bounds_of(logs: NDArray[Any]) -> list[int]:
+    """Return the bounds of the parts of a series with equal levels."""
     changes = np.diff(logs)
     # Steps are rare among the differences of neighbours, so that their median deviation
     # measures the noise alone.
@@ -89,52 +70,27 @@ def _bounds_of(series: Matrix, least_ratio: float) -> list[int]:
         np.pad(logs, _WINDOW // 2, mode="edge"), _WINDOW
     )
     middle = np.median(near, axis=1)
-    logs = np.clip(logs, middle - _OUTLIER * noise, middle + _OUTLIER * noise)
-    means = np.convolve(logs, np.full(_SHORTEST, 1 / _SHORTEST), mode="valid")
-    if means.max() - means.min() < np.log1p(least_ratio) / 2:
-        return []
-    return segment_bounds(logs / noise, _PENALTY * float(np.log(len(logs))))
+    clipped = np.clip(logs, middle - _OUTLIER * noise, middle + _OUTLIER * noise)
+    return level_bounds(clipped / noise, _PENALTY * float(np.log(len(logs))))
 
 
-@lru_cache(maxsize=4)  # most cases ran in as many nights
-def _lengths(count: int) -> Matrix:
-    """Return the lengths of the segments between so many bounds; infinity for those
-    that are too short.
-    """
-    bounds = np.arange(count)
-    lengths = np.abs(np.subtract.outer(bounds, bounds)).astype(np.float64)
-    lengths[lengths < _SHORTEST] = np.inf
-    return lengths
+def level_bounds(values: NDArray[Any], penalty: float) -> list[int]:
+    """Return the bounds of the parts of a series, 0 and its length included. A part is
+    divided where that lowers the squared deviations from the means most, as long as it
+    lowers them by more than the penalty.
 
-
-def segment_bounds(values: Matrix, penalty: float) -> list[int]:
-    """Return the bounds of the segments, 0 and the number of values included, that have
-    the least squared deviation from their means, plus a penalty for each segment.
-
-    >>> segment_bounds(np.array([0.0] * 6 + [9.0] * 5), 10.0)
+    >>> level_bounds(np.array([0.0] * 6 + [9.0] * 5), 10.0)
     [0, 6, 11]
     """
-    values = values - values.mean()  # differences of large squares are not exact
-    sums = np.concatenate(([0.0], np.cumsum(values)))
-    # A division into k segments pays only if it gains more than k - 1 penalties, and
-    # then one segment alone gains more than half a penalty.
-    gains = np.subtract.outer(sums, sums)
-    gains *= gains
-    gains /= _lengths(len(sums))
-    if gains.max() < penalty / 2:
-        return [0, len(values)]
-    squares = np.concatenate(([0.0], np.cumsum(values**2)))
-    # of the values before each index: the least cost, and where the last segment begins
-    best, begins = np.full(len(sums), np.inf), np.zeros(len(sums), int)
-    best[0] = 0.0
-    for end in range(_SHORTEST, len(sums)):
-        start = np.arange(end - _SHORTEST + 1)
-        deviation = squares[end] - squares[start]
-        deviation -= (sums[end] - sums[start]) ** 2 / (end - start)
-        costs = best[start] + deviation
-        begins[end] = np.argmin(costs)
-        best[end] = costs[begins[end]] + penalty
-    bounds = [len(values)]
-    while bounds[-1] > 0:
-        bounds.append(int(begins[bounds[-1]]))
-    return bounds[::-1]
+    count = len(values)
+    if count >= 2 * _SHORTEST:
+        left = np.arange(_SHORTEST, count - _SHORTEST + 1)
+        sums = np.cumsum(values)[left - 1]
+        mean_left, mean_right = sums / left, (values.sum() - sums) / (count - left)
+        gains = left * (count - left) / count * (mean_left - mean_right) ** 2
+        if gains.max() > penalty:
+            bound = int(left[np.argmax(gains)])
+            first = level_bounds(values[:bound], penalty)
+            second = level_bounds(values[bound:], penalty)
+            return [*first, *(bound + inner for inner in second[1:])]
+    return [0, count]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from triage.bisect.result import Answer, Bisection, Suspect
 from triage.investigate.result import FailureCluster
 from triage.model.revision import Revision
-from triage.nightly.failure_report import FailureReport, SeenAt
+from triage.nightly.failure_life import FailureLife, SeenAt
 from triage.recipes.values import parse_version, share_text
 from triage.report.document import (
     Block,
@@ -36,7 +36,7 @@ _NO_OWNER = with_code("unknown: no rule in `owners` of `triage.yaml` fits")
 _ISSUE = re.compile(r"([\w.-]+/[\w.-]+)#(\d+)")
 
 
-def report_blocks(report: FailureReport) -> list[Block]:
+def report_blocks(report: FailureLife) -> list[Block]:
     """Return what is known of a failure, and why the rest is not."""
     cluster = report.cluster
     facts = [*_dates(report), *_found(report)]
@@ -47,11 +47,13 @@ def report_blocks(report: FailureReport) -> list[Block]:
     blocks: list[Block] = [Facts(facts)]
     if cluster.draft:
         return [*blocks, *input_blocks(cluster, cluster.draft)]
-    reason = why_unknown(cluster, "reduce")
-    return [*blocks, Paragraph(f"The smallest input is unknown: {reason}.")]
+    if cluster.steps:
+        reason = why_unknown(cluster, "reduce")
+        blocks.append(Paragraph(f"The smallest input is unknown: {reason}."))
+    return blocks
 
 
-def what_to_do(report: FailureReport) -> Inline:
+def what_to_do(report: FailureLife) -> Inline:
     """Return what to do about a failure, or why nothing is to do."""
     if report.to_do:
         issue = issue_span(report.issue) if report.issue else None
@@ -68,12 +70,10 @@ def why_unknown(cluster: FailureCluster, step: str) -> str:
         return found.reason
     if found and found.status == "done":
         return "the search found nothing"
-    if cluster.is_investigated:
-        return "the investigation had no such step"
-    return "no night investigated the failure"
+    return "the investigation had no such step"
 
 
-def _dates(report: FailureReport) -> Iterator[Fact]:
+def _dates(report: FailureLife) -> Iterator[Fact]:
     """Yield when a failure came, and when it went or was seen last."""
     compiler, came, first = report.compiler, report.came, report.first
     yield "since", _dated(came_spans(compiler, report.before, came), came)
@@ -86,9 +86,14 @@ def _dates(report: FailureReport) -> Iterator[Fact]:
         yield "gone", _dated(gone, report.gone)
 
 
-def _found(report: FailureReport) -> Iterator[Fact]:
+def _found(report: FailureLife) -> Iterator[Fact]:
     cluster, compiler = report.cluster, report.compiler
     culprit, found = cluster.culprit, cluster.attribution
+    if not (cluster.steps or culprit):
+        if cluster.failure and cluster.failure.failing_pass:
+            yield "pass", f"{cluster.failure.failing_pass}, which fails"
+        yield "found out", "nothing else: no night investigated it"
+        return
     if culprit is None:
         yield "culprit", f"unknown: {why_unknown(cluster, 'bisect')}"
     elif culprit.status is Answer.INCONCLUSIVE or not culprit.suspects:

@@ -4,7 +4,7 @@ failure and what to do about it, how times changed, the state of a case.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from triage.model.outcome import FAILING, PASSING, Status
 from triage.nightly.result import Night, TimeChange
 from triage.nightly.verdict import Action, BackendVerdict, ToDo
 from triage.recipes.values import duration_text, share_text, time_text
-from triage.report.document import Fact, Inline, Phrase, Span, Table
+from triage.report.document import Fact, Inline, Phrase, Span, Table, TableRows
 from triage.report.elements import (
     compare_spans,
     compiler_title,
@@ -26,8 +26,8 @@ from triage.report.elements import (
 )
 
 if TYPE_CHECKING:
-    from triage.nightly.history import NightColumns
     from triage.nightly.known_case import CaseState
+    from triage.nightly.stored_night import StoredNight
 
 _SYNC = "triage issues sync --repo OWNER/NAME --apply"
 _VERBS = {
@@ -350,19 +350,21 @@ def state_sentence(state: CaseState) -> str:
     return text
 
 
-def night_table(nights: Sequence[tuple[int, NightColumns]]) -> Table:
-    """Return a row for each night."""
-    rows = []
-    for number, columns in nights:
-        night, statuses = columns.night, columns.statuses
+def night_table(
+    nights: Sequence[StoredNight], urls: Mapping[int, str] | None = None
+) -> Table:
+    """Return a row for each night. urls: of the pages of nights, by number."""
+    rows: TableRows = []
+    for stored in nights:
+        summary, night = stored.summary, stored.summary.night
         counts = [
-            str(sum(statuses.get(status, 0) for status in group))
+            str(sum(summary.statuses.get(status, 0) for status in group))
             for group in (PASSING, FAILING, (Status.UNTESTABLE,))
         ]
-        names = [", ".join(columns.suites), night.toolchain.name, night.baseline.name]
+        names = [", ".join(summary.suites), night.toolchain.name, night.baseline.name]
+        number = Span(str(stored.number), url=(urls or {}).get(stored.number))
         began = night.started[:16].replace("T", " ")
-        sentences = [backend_sentence(verdict, night) for verdict in columns.verdicts]
+        said = " ".join(backend_sentence(each, night) for each in summary.verdicts)
         partial = "partial" if night.partial else ""
-        said = " ".join(sentences)
-        rows.append([str(number), began, *names, *counts, partial, said])
+        rows.append([number, began, *names, *counts, partial, said])
     return Table((*_TITLES, *_COUNTS), rows)

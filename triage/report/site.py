@@ -1,36 +1,27 @@
-"""Write the static site of all stored nights: pages from templates, data in files that
-the pages load when they need them.
+"""Write the static site of all stored nights: an overview, a page for each failure, for
+each of the last nights and for each case that did not only pass, trends and a search.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from importlib.metadata import distribution
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
-import numpy as np
 from jinja2 import Environment
 
 from triage.execution.cache import ResultCache
+from triage.investigate.result import text_id
 from triage.model.errors import BadInput
-from triage.model.json_form import as_json
 from triage.model.outcome import Status
-from triage.nightly.failure_report import (
-    FailureLife,
-    FailureReport,
-    KnownFailure,
-    failure_lives,
-    failure_report,
-    known_failures,
-)
-from triage.nightly.history import NightColumns, NightsHistory, history_of
-from triage.nightly.known_case import log_of, states_of, stored_log
+from triage.nightly.failure_life import FailingRun, FailureLife, failure_lives
+from triage.nightly.history import CaseHistory, History, history_of
+from triage.nightly.known_case import case_state, log_of, states_of, stored_log
 from triage.nightly.store import NightStore
 from triage.nightly.trends import MetricStep, find_steps
 from triage.report.document import (
@@ -39,40 +30,61 @@ from triage.report.document import (
     Details,
     Fact,
     Facts,
-    Paragraph,
     Span,
     Table,
     TableRows,
 )
 from triage.report.elements import failure_text, plural
-from triage.report.failure import range_spans, report_blocks, why_unknown
+from triage.report.failure import range_spans, report_blocks
 from triage.report.html import fragment, html_templates, inline_markup
-from triage.report.issue import issue_markdown
-from triage.report.night_text import night_table
+from triage.report.night import night_document
+from triage.report.night_text import night_table, state_sentence, times_text
 from triage.report.printable import visible
-from triage.report.site_data import (
-    LETTERS,
-    METRICS,
-    ChartedMetric,
-    FailureNumbers,
-    case_file_count,
-    case_files,
-    data_file,
-    failure_letters,
-    grid,
-    night_rows,
-    search_rows,
-    track_rows,
+from triage.report.site_overview import (
+    GRID_NIGHTS,
+    button_of,
+    date_text,
+    last_nights,
+    overview,
+    track_labels,
 )
-from triage.report.site_overview import overview, owners_in
+from triage.report.trend_line import trend_line, value_text
 from triage.toolchains.home import disk_errors, write_whole
 
 _MARK = "made-by-triage-site"  # a folder with this file may be written again
 _MOST_CASES = 500  # of a failure on its page
 _MOST_STEPS = 1000
 _OPEN_ROWS = 60  # of a table; a browser takes long to lay out hundreds
-_CHART_FILES = ("uPlot.iife.js", "uPlot.min.css")
 _HASH = re.compile(r"\b[0-9a-f]{32,}\b")
+
+
+@dataclass(frozen=True)
+class ChartedMetric:
+    """A metric that pages draw as a line."""
+
+    name: str
+    title: str
+    unit: str
+    least_ratio: float
+    """The smallest relative change that is marked as a step."""
+    least_difference: float = 0.0
+    """The smallest change that is marked as a step, in the unit of the metric."""
+
+
+METRICS = (
+    ChartedMetric("run_seconds", "Run time", "s", 0.05),
+    ChartedMetric("cpu_seconds", "Compile time (CPU)", "s", 0.10, 0.1),
+    ChartedMetric("dispatches", "Dispatches", "", 0.01),
+    ChartedMetric("artifact_bytes", "Size", "bytes", 0.05),
+)
+_KINDS = {
+    Status.FAILED: "bad",
+    Status.XFAIL: "known",
+    Status.XPASS: "known",
+    Status.PASSED: "good",
+}
+_METRICS_OF_TIMES = {"run": "run_seconds", "compile": "cpu_seconds"}
+_Steps = Mapping[CaseHistory, Mapping[ChartedMetric, Sequence[MetricStep]]]
 
 
 @dataclass
@@ -86,13 +98,6 @@ class Site:
     tracks: str = "*"
     """A shell pattern of the names of the tracks to show."""
     sizes: list[int] = field(default_factory=list)
-    history: NightsHistory = field(init=False)
-    steps: dict[str, list[MetricStep]] = field(init=False)
-    lives: tuple[FailureLife, ...] = field(init=False)
-    known: Mapping[str, KnownFailure] = field(init=False)
-    """What nights found out about the failure on each page."""
-    reports: Mapping[str, FailureReport] = field(init=False)
-    """The report on each page."""
 
     def write(self) -> dict[str, Any]:
         """Write all pages. Return the path of the index, and how many nights, cases,
@@ -100,30 +105,43 @@ class Site:
 
         Raises BadInput when no night has a result, or the folder has other files.
         """
-        columns = self.store.columns()
-        history = history_of(columns)
-        if not history.rows:
+        stored = self.store.stored()
+        history = history_of(stored, self.tracks)
+        if not history.cases:
             raise BadInput("no night with a result is stored; run `triage nightly`")
-        self.history = history = history.of_tracks(self.tracks)
+        lives = failure_lives(history, self.store.issues())
+        steps = _steps_of(history)
         with disk_errors(f"write {self.out}"):
             _clear(self.out)
-            self._write_assets()
-            self.steps = self._find_steps()
-            self.lives = failure_lives(history)
-            self.known = known_failures(history, self.lives, self.store.issues())
-            self.reports = {
-                life.page: failure_report(history, life, self.known.get(life.page))
-                for life in self.lives
-            }
-            self._write_data()
-            shown = [entry for entry in columns if entry[0] in history.numbers]
-            self._write_pages(shown)
+            self._write_file(_MARK, "`triage site` may write this folder again.\n")
+            assets = files("triage.report").joinpath("assets")
+            for name in ("site.css", "site.js"):
+                self._write_file(f"assets/{name}", assets.joinpath(name).read_bytes())
+            pages = _Pages(history, lives, steps)
+            shown = [night for night in stored if night.number in history.numbers]
+            table = _folded(night_table(shown[::-1], pages.night_urls()), "older night")
+            values = overview(history, lives)
+            self._write_page(pages, "index", slower=pages.slower(), **values)
+            self._write_page(pages, "nights", content=fragment(table))
+            self._write_page(pages, "trends", rows=pages.trends())
+            self._write_page(pages, "search")
+            for life in lives:
+                path = f"failures/{life.page}"
+                self._write_page(pages, path, "failure", **pages.failure(life))
+            for case in pages.cases:
+                path = f"cases/{_page_of(case)}"
+                values = pages.case(case, self._states_and_log)
+                self._write_page(pages, path, "case", **values)
+            for number in pages.night_numbers:
+                self._write_night(pages, number)
+            index = json.dumps(pages.search_rows(), separators=(",", ":"))
+            self._write_file("data/search.js", f"triageSearch({index});\n")
         return {
             "index": str(self.out / "index.html"),
             "nights": len(history.nights),
-            "cases": len(history.rows),
-            "failures": len(self.lives),
-            "steps": sum(map(len, self.steps.values())),
+            "cases": len(history.cases),
+            "failures": len(lives),
+            "steps": sum(len(each) for of in steps.values() for each in of.values()),
             "files": len(self.sizes),
             "bytes": sum(self.sizes),
         }
@@ -133,124 +151,149 @@ class Site:
         write_whole(self.out / name, data)
         self.sizes.append(len(data))
 
-    def _write_data_file(self, name: str, value: object) -> None:
-        self._write_file(f"data/{name}.js", data_file(name, value))
+    def _write_page(
+        self, pages: _Pages, path: str, template: str | None = None, **values: object
+    ) -> None:
+        name = template or path
+        page = pages.environment.get_template(f"site/{name}.html.j2")
+        root = "../" * path.count("/")
+        text = page.render({**pages.common(), "root": root, "here": name, **values})
+        self._write_file(f"{path}.html", text)
 
-    def _write_assets(self) -> None:
-        self._write_file(_MARK, "`triage site` may write this folder again.\n")
-        own = files("triage.report").joinpath("assets")
-        for name in ("site.css", "site.js"):
-            self._write_file(f"assets/{name}", own.joinpath(name).read_bytes())
-        # not imported, because it imports IPython
-        charts = distribution("uplot-python")
-        for name in _CHART_FILES:
-            path = Path(str(charts.locate_file(f"uplot/static/{name}")))
-            self._write_file(f"assets/{name}", path.read_bytes())
+    def _write_night(self, pages: _Pages, number: int) -> None:
+        """Write the report of a night with the output of its failures."""
+        night = self.store.night(number)
+        if night is None:
+            return
+        document = night_document(night)
+        logs: list[Block] = []
+        for case in night.cases:
+            text = self.store.log(number, case.log) if case.log else None
+            if text:
+                logs.append(Details(f"Output of {case.case}", [Code(text)]))
+        values = {"title": document.title, "day": date_text(night)}
+        content = fragment([*document.blocks, *logs])
+        self._write_page(pages, f"nights/{number}", "night", content=content, **values)
 
-    def _find_steps(self) -> dict[str, list[MetricStep]]:
-        """Return the steps of each metric that was measured."""
-        steps = {}
-        for metric in METRICS:
-            values = self.history.metrics.get(metric.name)
-            if values is not None:
-                found = find_steps(values, metric.least_ratio, metric.least_difference)
-                steps[metric.name] = [
-                    step
-                    for step in found
-                    if not self.history.has_new_input(step.row, step.before, step.at)
-                ]
-        return steps
-
-    def _write_data(self) -> None:
-        history = self.history
-        numbers = FailureNumbers.of(history, self.lives)
-        owners = {page: one.cluster.owner or "" for page, one in self.reports.items()}
-        self._write_data_file("nights", night_rows(history))
-        self._write_data_file("tracks", track_rows(history))
-        self._write_data_file("grid", grid(history, numbers, owners))
-        self._write_data_file("search", search_rows(history, self.reports.values()))
-        failing = {row for life in self.lives for row in life.rows}
-
-        def values_of(row: int) -> Mapping[str, Any]:
-            return self._states_and_log(row) if row in failing else {}
-
-        for name, values in case_files(history, self.steps, values_of, numbers):
-            self._write_data_file(name, values)
-
-    def _states_and_log(self, row: int) -> dict[str, Any]:
-        """Return the state on each toolchain, and the output, of a case that failed."""
-        history = self.history
-        records = self.cache.newest_of(history.rows[row].case) if self.cache else ()
-        last = next(run.last for run in reversed(history.runs[row]) if run.failed)
-        log = log_of(records, history.nights[last].toolchain.name)
-        log = log or stored_log(self.store, history, row)
-        states = [
-            (
-                visible(state.toolchain.name),
-                LETTERS[state.status],
-                visible(failure_text(state.failure)) if state.failure else "",
-            )
-            for state in states_of(records, history, [row])
+    def _states_and_log(
+        self, history: History, case: CaseHistory
+    ) -> tuple[list[Block], list[Block]]:
+        """Return the state of a case on each toolchain, and its last output."""
+        records = self.cache.newest_of(case.case) if self.cache else ()
+        failing = [run for run in case.runs if run.failed]
+        log = None
+        if failing:
+            last = history.nights[failing[-1].last.night]
+            log = log_of(records, last.toolchain.name)
+            log = log or stored_log(self.store, history, case)
+        rows = [
+            [
+                state.toolchain.name,
+                state.status.value,
+                failure_text(state.failure) if state.failure else "",
+            ]
+            for state in states_of(records, history, [case])
         ]
-        return {"states": states, "log": as_json(log) if log else None}
+        states: list[Block] = []
+        if rows:
+            states.append(Table(("toolchain", "state", "failure"), rows))
+        output: list[Block] = []
+        if log:
+            output.append(Facts([("toolchain", log.toolchain)]))
+            if log.command:
+                output.append(Code(log.command, "sh"))
+            output.append(Code("\n".join(log.lines)))
+        return states, output
 
-    def _write_pages(self, columns: Sequence[tuple[int, NightColumns]]) -> None:
-        history, environment = self.history, _environment()
-        common = {
-            "title": "triage",
-            "history": history,
-            "night": lambda number: history.nights[number],
-            "last": history.nights[-1],
-            "case_name": lambda row: history.names[row],
-            "files": case_file_count(history),
-            "range": lambda row, old, new: inline_markup(
-                range_spans(history.rows[row].track.compiler, old, new)
-            ),
+
+@dataclass
+class _Pages:
+    """The values of the templates."""
+
+    history: History
+    lives: Sequence[FailureLife]
+    steps: _Steps
+
+    def __post_init__(self) -> None:
+        self.environment = _environment()
+        failing = {case for life in self.lives for case in life.cases}
+        self.cases = [
+            case
+            for case in self.history.cases
+            if case in failing or case in self.steps or len(case.runs) > 1
+        ]
+        """Those that have a page."""
+        self._paged = set(self.cases)
+        self._labels = track_labels(self.history.tracks)
+        nights = {*range(len(self.history.nights))[-GRID_NIGHTS:]}
+        nights |= {self.history.last_night(track) for track in self.history.tracks}
+        self.night_numbers = [self.history.numbers[night] for night in sorted(nights)]
+        """The nights that have a page, by their numbers."""
+
+    def common(self) -> Mapping[str, object]:
+        return {
+            "history": self.history,
+            "last": date_text(self.history.nights[-1]),
+            "labels": self._labels,
+            "case_url": self._case_url,
+            "night_numbers": self.night_numbers,
+            "changes": self.history.flaky_changes,
+            "button_of": button_of,
         }
 
-        def write(name: str, template: str, **values: object) -> None:
-            root = "../" * name.count("/")
-            page = environment.get_template(f"site/{template}.html.j2")
-            text = page.render({**common, "root": root, **values})
-            self._write_file(f"{name}.html", text)
+    def night_urls(self) -> dict[int, str]:
+        return {number: f"nights/{number}.html" for number in self.night_numbers}
 
-        write("index", "index", **overview(history, self.lives, self.reports))
-        write("grid", "grid", owners=owners_in(self.reports.values()))
-        write("search", "search")
-        write("case", "case", metrics=METRICS)
-        write("trends", "trends", rows=self._trends(), metrics=METRICS)
-        nights = _folded(night_table(columns[::-1]), "older night")
-        write("nights", "nights", content=fragment(nights))
-        for life in self.lives:
-            report = self.reports[life.page]
-            write(
-                f"failures/{life.page}",
-                "failure",
-                report=report,
-                content=fragment(report_blocks(report)),
-                draft=fragment(self._draft_blocks(life)),
-                track=list(history.tracks).index(life.track),
-                states=failure_letters(history, life),
-                cases=fragment(_folded(self._case_table(life), "further case")),
-                others=len(life.rows),
-                details=fragment([Facts(list(self._details(life)))]),
-            )
+    def _case_url(self, case: CaseHistory | None) -> str | None:
+        return f"cases/{_page_of(case)}.html" if case in self._paged and case else None
 
-    def _draft_blocks(self, life: FailureLife) -> list[Block]:
-        known = self.known.get(life.page)
-        if known is None or not known.cluster.is_investigated:
-            reason = why_unknown(self.reports[life.page].cluster, "reduce")
-            return [Paragraph(f"No draft is written: {reason}.")]
-        night = self.history.nights[known.night]
-        draft = issue_markdown(known.cluster, night, with_title=True)
-        return [Details("Draft of an issue in Markdown", [Code(draft)])]
+    def slower(self) -> list[tuple[CaseHistory | None, str, str]]:
+        """Return what became slower in the last nights: the case, its times, a line."""
+        cases = {case.case: case for case in self.history.cases}
+        by_name = {metric.name: metric for metric in METRICS}
+        rows = []
+        for night in last_nights(self.history):
+            for row in night.slower:
+                case = cases.get(row.case)
+                metric = by_name[_METRICS_OF_TIMES[row.measured]]
+                line = ""
+                if case and metric.name in case.metrics:
+                    line = self._line(case, metric, 120, 24)
+                rows.append((case, times_text(row), line))
+        return rows
+
+    def failure(self, life: FailureLife) -> dict[str, object]:
+        nights = self.history.tracks[life.track]
+        rows: TableRows = [
+            [
+                Span(failing.case.case, url=f"../{self._case_url(failing.case)}"),
+                life.seen_at(failing.first).day,
+                life.seen_at(failing.run.last.night).day,
+                _now(life, failing),
+            ]
+            for failing in life.runs[:_MOST_CASES]
+        ]
+        columns = ("case", "since", "last seen", "now")
+        table = _folded(Table(columns, rows), "further case")
+        return {
+            "life": life,
+            "button": button_of(life),
+            "answer": fragment(report_blocks(life)),
+            "table": fragment(table),
+            "details": fragment([Facts(list(self._details(life)))]),
+            "strip": [
+                (kind, f"{date_text(life.nights[night])}: {text}")
+                for night, state in zip(nights, life.states(nights), strict=True)
+                for kind, text in [_shown_state(*state)]
+            ],
+        }
 
     def _details(self, life: FailureLife) -> Iterator[Fact]:
-        failure, cluster = life.failure, self.reports[life.page].cluster
+        failure = life.failure
         place = (failure.location or "").rpartition("/")[2]
         texts = {
             "track": life.track.name,
-            "signature": life.signature,
+            "signature": failure.signature,
             "stage": failure.stage.value,
             "phase": failure.phase,
             "where": _HASH.sub("input", place),
@@ -258,47 +301,171 @@ class Site:
         for name, text in texts.items():
             if text:
                 yield name, text
-        pages = {known.cluster.id: page for page, known in self.known.items()}
-        for other in cluster.same_culprit:
+        pages = {each.cluster.id: each.page for each in self.lives}
+        for other in life.cluster.same_culprit:
             url = f"{pages[other]}.html" if other in pages else None
             yield "same culprit", Span(other, url=url)
 
-    def _day(self, number: int) -> str:
-        return self.history.nights[number].started[:10]
+    def case(
+        self,
+        case: CaseHistory,
+        states_and_log: Callable[
+            [History, CaseHistory], tuple[list[Block], list[Block]]
+        ],
+    ) -> dict[str, object]:
+        states, output = states_and_log(self.history, case)
+        rows = []
+        for run in reversed(case.runs):
+            ends = [self.history.nights[seen.night] for seen in (run.first, run.last)]
+            days = " to ".join(dict.fromkeys(night.started[:10] for night in ends))
+            names = " to ".join(dict.fromkeys(night.toolchain.name for night in ends))
+            failure = run.last.failure
+            text = failure_text(failure) if failure else ""
+            rows.append([days, names, run.status.value, text])
+        newest = self.history.nights[case.nights[-1]].toolchain.name
+        return {
+            "case": case,
+            "lives": [life for life in self.lives if case in life.cases],
+            "said": state_sentence(case_state(self.history, case)),
+            "newest": newest,
+            "nights": fragment(
+                [Table(("nights", "toolchain", "state", "failure"), rows)]
+            ),
+            "states": fragment(states),
+            "output": fragment(output),
+            "metrics": [
+                (
+                    metric,
+                    self._line(case, metric, 600, 60),
+                    self._step_texts(case, metric),
+                )
+                for metric in METRICS
+                if metric.name in case.metrics
+            ],
+        }
 
-    def _case_table(self, life: FailureLife) -> Table:
-        rows: TableRows = []
-        for failing in life.runs[:_MOST_CASES]:
-            name, run = visible(self.history.names[failing.row]), failing.run
-            short = visible(self.history.rows[failing.row].case)
-            if failing.after:
-                now = f"gone since {self._day(failing.after.first)}"
-            elif run.status is Status.XFAIL:
-                now = "fails as expected"
-            else:
-                now = "fails"
-            link = Span(short, url=f"../case.html#{quote(name, safe='')}")
-            rows.append([link, self._day(run.first), self._day(run.last), now])
-        return Table(("case", "since", "last seen", "now"), rows)
+    def _line(
+        self, case: CaseHistory, metric: ChartedMetric, width: int, height: int
+    ) -> str:
+        steps = self.steps.get(case, {}).get(metric, ())
+        return trend_line(case.metrics[metric.name], metric.unit, steps, width, height)
 
-    def _trends(self) -> list[tuple[ChartedMetric, MetricStep]]:
+    def _step_texts(self, case: CaseHistory, metric: ChartedMetric) -> list[str]:
+        texts = []
+        for step in self.steps.get(case, {}).get(metric, ()):
+            old, new = (
+                value_text(value, metric.unit) for value in (step.old, step.new)
+            )
+            day = self.history.nights[step.at].started[:10]
+            texts.append(f"{old} to {new} since {day}")
+        return texts
+
+    def trends(self) -> list[dict[str, object]]:
         """Return the steps of all metrics, the latest and largest first."""
-        rows = [
-            (metric, step)
-            for metric in METRICS
-            for step in self.steps.get(metric.name, ())
+        found = [
+            (step, metric, case)
+            for case, of_case in self.steps.items()
+            for metric, steps in of_case.items()
+            for step in steps
         ]
-        rows.sort(key=lambda row: (-row[1].at, -abs(float(np.log(row[1].ratio)))))
-        return rows[:_MOST_STEPS]
+        found.sort(key=lambda row: (-row[0].at, -max(row[0].ratio, 1 / row[0].ratio)))
+        nights = self.history.nights
+        return [
+            {
+                "case": case,
+                "metric": metric,
+                "step": step,
+                "change": f"{100 * (step.ratio - 1):+.1f} %",
+                "old": value_text(step.old, metric.unit),
+                "new": value_text(step.new, metric.unit),
+                "line": self._line(case, metric, 120, 24),
+                "day": nights[step.at].started[:10],
+                "commits": range_spans(
+                    case.track.compiler,
+                    nights[step.before].toolchain,
+                    nights[step.at].toolchain,
+                ),
+            }
+            for step, metric, case in found[:_MOST_STEPS]
+        ]
+
+    def search_rows(self) -> list[list[str]]:
+        """Return what the search finds: kind, text, and address where it has a page."""
+        rows = [
+            ("case", f"{case.name}, {case.now.status}", self._case_url(case) or "")
+            for case in self.history.cases
+        ]
+        for life in self.lives:
+            cluster, page = life.cluster, f"failures/{life.page}.html"
+            text = f"{life.failure.failure_class}: {life.failure.headline}"
+            rows.append(("failure", f"{text} ({life.track.name}, {life.state})", page))
+            flags = [flag for remedy in cluster.remedies for flag in remedy.flags]
+            if cluster.draft:
+                words = cluster.draft.command.split()
+                flags += [word for word in words if word.startswith("--")]
+            rows += [("flag", flag, page) for flag in flags]
+            for suspect in cluster.culprit.suspects if cluster.culprit else ():
+                sha, subject = suspect.commit or suspect.name, suspect.subject or ""
+                rows.append(("commit", f"{sha[:12]} {subject}".strip(), page))
+        urls = self.night_urls()
+        numbers = self.history.numbers
+        for number, night in zip(numbers, self.history.nights, strict=True):
+            name = f"{(night.toolchain.commit or '')[:12]} {night.toolchain.name}"
+            text = f"{name.strip()}, {night.started[:10]}"
+            rows.append(("commit", text, urls.get(number, "nights.html")))
+        return [[visible(text) for text in row] for row in dict.fromkeys(rows)]
+
+
+def _steps_of(history: History) -> _Steps:
+    """Return the steps of each case that has some, without those that an edit of its
+    input made.
+    """
+    found: dict[CaseHistory, dict[ChartedMetric, list[MetricStep]]] = {}
+    for case in history.cases:
+        edits = {
+            new.first.night
+            for old, new in zip(case.runs, case.runs[1:], strict=False)
+            if new.first.is_edited_since(old.last)
+        }
+        for metric in METRICS:
+            values = case.metrics.get(metric.name, {})
+            for step in find_steps(values, metric.least_ratio, metric.least_difference):
+                if edits.isdisjoint(range(step.before + 1, step.at + 1)):
+                    found.setdefault(case, {}).setdefault(metric, []).append(step)
+    return found
+
+
+def _page_of(case: CaseHistory) -> str:
+    """Return the name of a case's page: a hash, since names have any characters."""
+    return text_id(case.name)
+
+
+def _now(life: FailureLife, failing: FailingRun) -> str:
+    if failing.after:
+        return f"gone since {life.seen_at(failing.after.first.night).day}"
+    if failing.run.status is Status.XFAIL:
+        return "fails as expected"
+    return "fails"
+
+
+def _shown_state(status: Status | None, otherwise: bool) -> tuple[str, str]:  # noqa: FBT001 - as a night says it
+    """Return the style and the text of a failure in a night. otherwise: its cases fail
+    in another way.
+    """
+    if status is None:
+        return "none", "not run"
+    if otherwise:
+        return "none", "fails in another way"
+    return _KINDS.get(status, "none"), status.value
 
 
 def _folded(table: Table, what: str) -> list[Block]:
     """Return a table of the first rows, and one of the others, folded."""
     first, others = table.rows[:_OPEN_ROWS], table.rows[_OPEN_ROWS:]
-    blocks: list[Block] = [replace(table, rows=first)]
+    blocks: list[Block] = [Table(table.columns, first)]
     if others:
         title = plural(len(others), what)
-        blocks.append(Details(title, [replace(table, rows=others)]))
+        blocks.append(Details(title, [Table(table.columns, others)]))
     return blocks
 
 
@@ -310,18 +477,12 @@ def _clear(out: Path) -> None:
                 f"{out} has files that are not of a site; name another folder with "
                 "--out"
             )
-        for name in ("assets", "data", "failures"):
+        for name in ("assets", "cases", "data", "failures", "nights"):
             shutil.rmtree(out / name, ignore_errors=True)
 
 
 def _environment() -> Environment:
     environment = html_templates()
-    environment.filters.update(
-        inline=inline_markup, day=lambda at: str(at)[:10], number=_number
-    )
+    environment.filters.update(inline=inline_markup)
     environment.globals.update(plural=plural)
     return environment
-
-
-def _number(value: float) -> str:
-    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"

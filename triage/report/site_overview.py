@@ -1,233 +1,267 @@
-"""The first page of the site: the verdicts of the last nights, new and open failures,
-and what to do about them.
+"""The first page of the site: what the last nights say, what needs a person, and which
+nights brought new failures.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from datetime import datetime
 from typing import Any
 
-from triage.model.outcome import FAILING, PASSING, Status
-from triage.nightly.failure_report import (
-    FailingRun,
-    FailureLife,
-    FailureReport,
-    seen_at,
-    toolchain_before,
-)
-from triage.nightly.history import (
-    NightsHistory,
-    Track,
-    is_untested,
-    row_of,
-    status_in,
-)
-from triage.nightly.verdict import (
-    BackendVerdict,
-    ToDo,
-    flaky_to_do,
-    unexpected_pass_to_do,
-    verdicts_of,
-)
-from triage.recipes.values import share_text
-from triage.report.document import Inline
-from triage.report.elements import plural
-from triage.report.failure import (
-    came_spans,
-    culprit_spans,
-    what_to_do,
-)
-from triage.report.night_text import backend_sentence, to_do_spans
-from triage.report.site_data import timestamp
+from triage.model.outcome import Status
+from triage.nightly.failure_life import FailureLife
+from triage.nightly.history import CaseHistory, History
+from triage.nightly.result import Night
+from triage.nightly.stored_night import Track, track_of
+from triage.nightly.verdict import Action, BackendVerdict, verdicts_of
+from triage.report.document import Inline, spans
+from triage.report.elements import compiler_title, plural
+from triage.report.failure import came_spans, culprit_spans, issue_span
+from triage.report.issue import issue_markdown
+from triage.report.night_text import backend_sentence, workaround_spans
 
-_MOST_ROWS = 100  # of a table; the grid shows the rest
-_MOST_OTHERS = 20  # of failures that are gone, and of flaky cases
+GRID_NIGHTS = 14
+_MOST_ROWS = 100  # of a list; the search finds the others
 
 
 @dataclass(frozen=True)
-class OpenFailure:
-    """A row of the table of open failures."""
+class Button:
+    """The one thing to do about a failure: an address to open, or a text to copy."""
 
-    report: FailureReport
-    rows: Sequence[int]
-    """Rows of the history: the new cases, or all that are open if none is new."""
+    text: str
+    url: str | None = None
+    copied: str | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A failure that needs a person."""
+
+    life: FailureLife
     is_new: bool
-    since: Inline
-    age: str
+    cases: Sequence[CaseHistory]
+    """The new ones, or all that are open if none is new."""
+    where: str
+    """The short name of its track."""
     nights: int
-    """Since when it is open, to sort by."""
-    culprit: Inline
-    to_do: Inline
+    """How many nights of the track it is open for."""
+    since: Inline
+    known: Inline
+    """The culprit, or what works around it."""
+    button: Button | None
 
 
-def overview(
-    history: NightsHistory,
-    lives: Sequence[FailureLife],
-    reports: Mapping[str, FailureReport],
-) -> dict[str, Any]:
-    """Return the values of the template. reports: by page."""
-    passing, flaky = _unexpected_passes(history), _flaky(history)
-    parts = [
-        _TrackPart(
-            history,
-            track,
-            [life for life in lives if life.track == track],
-            reports,
-        )
-        for track in history.tracks
+@dataclass(frozen=True)
+class Cell:
+    """A track in a night."""
+
+    kind: str
+    """`bad` for new failures, `known` for older ones only, `good`, or `none`."""
+    new: int
+    """New failures."""
+    number: int
+    """Of the night."""
+    about: str
+
+
+def overview(history: History, lives: Sequence[FailureLife]) -> dict[str, Any]:
+    """Return the values of the template."""
+    labels = track_labels(history.tracks)
+    new = {life: _new_cases(history, life) for life in lives}
+    rows = [
+        _row(history, life, new[life], labels[life.track])
+        for life in lives
+        if life.state == "open"
     ]
-    new = {page: runs for part in parts for page, runs in part.new_runs.items()}
-    still = [life for life in lives if life.state != "gone"]
-    gone = [(life, reports[life.page]) for life in lives if life.state == "gone"]
-    gone.sort(key=lambda entry: entry[1].gone.day if entry[1].gone else "")
-    open_rows = [
-        _open_failure(history, life, reports[life.page], new) for life in still
-    ]
-    older = [row for row in open_rows if not row.is_new]
-    verdicts = [part.verdict() for part in parts]
+    rows.sort(key=lambda row: not row.is_new)
+    flaky = {case: history.flaky_changes(case) for case in history.cases}
+    last = last_nights(history)
+    verdicts = [_verdict(history, track) for track in history.tracks]
+    ran = sum(verdict.cases for _, _, verdict in verdicts)
+    nights = range(max(0, len(history.nights) - GRID_NIGHTS), len(history.nights))
+    count = sum(row.is_new for row in rows)
+    loud = {row.life.track for row in rows if row.is_new} or set(history.tracks)
+    shown = [history.nights[history.last_night(track)] for track in sorted(loud)]
     return {
-        "verdicts": sorted(verdicts, key=lambda verdict: verdict[1] != "bad"),
-        "new": [row for row in open_rows if row.is_new][:_MOST_ROWS],
-        "open": older[:_MOST_ROWS],
-        "open_count": len(older),
-        "owners": owners_in(reports[life.page] for life in still),
-        "others": [
-            (row, to_do_spans(to_do))
-            for row, to_do in (*passing, *flaky[:_MOST_OTHERS])
+        "new": count,
+        "toolchains": _joined(
+            f"{compiler_title(night.compiler)} {night.toolchain.name}".strip()
+            for night in shown
+        ),
+        "counts": [
+            date_text(max(last, key=lambda night: night.started)),
+            f"{len(rows) - count} open",
+            f"{sum(map(bool, flaky.values()))} flaky",
+            f"{sum(len(night.slower) for night in last_nights(history))} slower",
+            f"{ran} of {plural(len(history.cases), 'case')} ran",
+            f"against {_joined(night.baseline.name for night in shown)}",
         ],
-        "gone": gone[: -_MOST_OTHERS - 1 : -1],
-        "cards": [part.card() for part in parts],
+        "verdicts": [
+            (text, style)
+            for text, style, _ in sorted(verdicts, key=lambda entry: entry[1] != "bad")
+        ],
+        "rows": rows[:_MOST_ROWS],
+        "more": len(rows) - _MOST_ROWS,
+        "passing": [case for case in history.cases if case.now.status is Status.XPASS],
+        "flaky": sorted(
+            ((count, case) for case, count in flaky.items() if count),
+            key=lambda entry: -entry[0],
+        )[:_MOST_ROWS],
+        "known": [life for life in lives if life.state == "known"][:_MOST_ROWS],
+        "gone": sorted(
+            (life for life in lives if life.state == "gone"),
+            key=lambda life: life.gone.day if life.gone else "",
+            reverse=True,
+        )[:_MOST_ROWS],
+        "grid_nights": [history.nights[number] for number in nights],
+        "grid": [
+            (labels[track], [_cell(history, lives, track, n) for n in nights])
+            for track in history.tracks
+        ],
     }
 
 
-def owners_in(reports: Iterable[FailureReport]) -> list[str]:
-    """Return the owners of failures by name."""
-    return sorted({each.cluster.owner for each in reports if each.cluster.owner})
+def date_text(night: Night) -> str:
+    """Return the day of a night: `Fri 27 Nov`."""
+    try:
+        return f"{datetime.fromisoformat(night.started):%a %d %b}".replace(" 0", " ")
+    except ValueError:
+        return night.started[:10]
 
 
-def _open_failure(
-    history: NightsHistory,
-    life: FailureLife,
-    report: FailureReport,
-    new: Mapping[str, Sequence[FailingRun]],
-) -> OpenFailure:
-    """Return a row of the table. new: the new runs of each failure, by page."""
-    new_runs = new.get(life.page, ())
-    runs = new_runs or life.open_runs
-    first = min(failing.run.first for failing in runs)
-    before, came = report.before, report.came
-    if new_runs:  # further cases of a failure may be new
-        before = toolchain_before(history, new_runs[0])
-        came = seen_at(history, first, new_runs[0].is_edited)
-    return OpenFailure(
-        report=report,
-        rows=[failing.row for failing in runs],
-        is_new=bool(new_runs),
-        since=came_spans(report.compiler, before, came),
-        age=_age(history, first),
-        nights=len(history.nights) - first,
-        culprit=culprit_spans(report.cluster),
-        to_do=what_to_do(report),
+def track_labels(tracks: Iterable[Track]) -> dict[Track, str]:
+    """Return a short name for each track: its chip or backend, or where several have
+    it, the whole name.
+    """
+    short = {
+        track: track.target.split()[-1] if track.target else track.compiler
+        for track in tracks
+    }
+    counts = Counter(short.values())
+    return {
+        track: name if counts[name] == 1 else track.name
+        for track, name in short.items()
+    }
+
+
+def _joined(names: Iterable[str]) -> str:
+    distinct = list(dict.fromkeys(names))
+    return " and ".join(filter(None, (", ".join(distinct[:-1]), distinct[-1])))
+
+
+def last_nights(history: History) -> list[Night]:
+    """Return the last complete night of each track; once where several share it."""
+    numbers = dict.fromkeys(map(history.last_night, history.tracks))
+    return [history.nights[number] for number in numbers]
+
+
+def _new_cases(history: History, life: FailureLife) -> list[CaseHistory]:
+    """Return the cases that have a failure since the last night."""
+    if life.state != "open":
+        return []
+    cases = (failing.case for failing in life.open_runs)
+    return [case for case in cases if history.is_new_in_last_night(case)]
+
+
+def _row(
+    history: History, life: FailureLife, new: Sequence[CaseHistory], label: str
+) -> Row:
+    runs = [each for each in life.open_runs if not new or each.case in new]
+    before, came = life.before, life.came
+    if new:  # further cases of a failure may be new
+        before = life.toolchain_before(runs[0])
+        came = life.seen_at(runs[0].first, runs[0].is_edited)
+    nights = [n for n in history.tracks[life.track] if n >= life.current.first]
+    known = culprit_spans(life.cluster)
+    if not known and life.cluster.remedies:
+        known = ["works with ", *spans(workaround_spans(life.cluster))]
+    return Row(
+        life=life,
+        is_new=bool(new),
+        cases=[each.case for each in runs],
+        where=label,
+        nights=len(nights),
+        since=came_spans(life.compiler, before, came),
+        known=known,
+        button=button_of(life),
     )
 
 
-def _unexpected_passes(history: NightsHistory) -> list[tuple[int, ToDo]]:
-    """Return the rows that pass although a recipe expects a failure."""
-    found = []
-    for row, runs in enumerate(history.runs):
-        if runs and runs[-1].status is Status.XPASS:
-            version = history.nights[runs[-1].first].toolchain.name
-            found.append((row, unexpected_pass_to_do(history.names[row], version)))
-    return found
+def button_of(life: FailureLife) -> Button | None:
+    """Return the one thing to do about a failure."""
+    to_do = life.to_do
+    if to_do is None:
+        return None
+    match to_do.action:
+        case Action.FILE:
+            return Button("Copy issue", copied=draft_of(life))
+        case Action.WAIT:
+            issue = issue_span(to_do.issue or "")
+            return Button(f"Open {issue.text.rpartition('/')[2]}", url=issue.url)
+        case Action.UPGRADE:
+            return Button(f"Upgrade to {to_do.since}", copied=to_do.since)
+    if to_do.command:
+        return Button("Copy command", copied=to_do.command)
+    return None
 
 
-def _flaky(history: NightsHistory) -> list[tuple[int, ToDo]]:
-    """Return the rows with most changes without a change of the compiler."""
-    rows = sorted(history.flaky_changes, key=lambda row: -history.flaky_changes[row])
-    return [(row, flaky_to_do(history.rows[row].case)) for row in rows]
+def draft_of(life: FailureLife) -> str | None:
+    """Return the draft of an issue; None if no night investigated the failure."""
+    if not (life.found_in and life.cluster.is_investigated):
+        return None
+    return issue_markdown(life.cluster, life.found_in, with_title=True)
 
 
-@dataclass(frozen=True)
-class _TrackPart:
-    """The part of the page about one track, by its last complete night."""
-
-    history: NightsHistory
-    track: Track
-    lives: Sequence[FailureLife]
-    """The failures of the track."""
-    reports: Mapping[str, FailureReport]
-    """The report on each page."""
-
-    @cached_property
-    def new_runs(self) -> dict[str, list[FailingRun]]:
-        """The runs of each failure that began in the last night, by page."""
-        new = {}
-        for life in self.lives:
-            if life.state == "open":
-                is_new = self.history.is_new_in_last_night
-                runs = [failing for failing in life.open_runs if is_new(failing.row)]
-                if runs:
-                    new[life.page] = runs
-        return new
-
-    def verdict(self) -> tuple[str, str]:
-        """Return what the last night says of the track, as the list of nights does, and
-        its style. What to do now stands next to each failure.
-        """
-        history, track = self.history, self.track
-        last = history.last_night(track)
-        night = history.nights[last]
-        cases = [
-            case for case in night.cases if row_of(case, night.kind).track == track
-        ]
-        names = {case.case for case in cases}
-        clusters = [each for each in night.clusters if not names.isdisjoint(each.cases)]
-        known = verdicts_of(cases, clusters)
-        states = history.states[history.rows_of[track], last]
-        verdict = replace(
-            known[0] if known else BackendVerdict(track.backend, 0, 0, 0),
-            cases=int((states != 0).sum()),
-            untestable=int(is_untested(states).sum()),
-            actions={},
-        )
-        title = f"{night.started[:10]} · {track.name}"
-        sentence = backend_sentence(verdict, night, title)
-        return sentence, "bad" if verdict.broken else "good"
-
-    def card(self) -> dict[str, object]:
-        """Return the counts of the track."""
-        history, rows = self.history, self.history.rows_of[self.track]
-        last = history.last_night(self.track)
-        codes = history.known_states[rows, last].tolist()
-        statuses = Counter(status_in(code) for code in codes if code)
-        passed, failed = (
-            sum(statuses[status] for status in group) for group in (PASSING, FAILING)
-        )
-        tested = passed + failed
-        open_runs = [life.open_runs for life in self.lives if life.state == "open"]
-        return {
-            "track": self.track,
-            "night": history.nights[last],
-            "rate": share_text(passed / tested, 2) if tested else "-",
-            "passed": passed,
-            "failed": statuses[Status.FAILED],
-            "known": statuses[Status.XFAIL],
-            "untestable": statuses[Status.UNTESTABLE],
-            "new": sum(map(len, self.new_runs.values())),
-            "open": sum(map(len, open_runs)),
-            "not_run": int((history.states[rows, last] == 0).sum()),
-        }
-
-
-def _age(history: NightsHistory, night: int) -> str:
-    """Return how long ago a night was, counted from the last one; empty where one of
-    them has no valid time.
+def _verdict(history: History, track: Track) -> tuple[str, str, BackendVerdict]:
+    """Return what the last complete night says of a track, as the list of nights does,
+    and its style. What to do now stands next to each failure.
     """
-    last, then = (timestamp(history.nights[number].started) for number in (-1, night))
-    days = int((last - then) // 86400)
-    if not (last and then):
-        return ""
-    return plural(days, "day") if days else "less than a day"
+    last = history.last_night(track)
+    night = history.nights[last]
+    cases = [case for case in night.cases if track_of(case, night.kind) == track]
+    names = {case.case for case in cases}
+    clusters = [each for each in night.clusters if not names.isdisjoint(each.cases)]
+    known = verdicts_of(cases, clusters)
+    runs = [case.run_at(last) for case in history.cases_of[track]]
+    seen = [run.last if run.last.night == last else run.first for run in runs if run]
+    verdict = replace(
+        known[0] if known else BackendVerdict(track.backend, 0, 0, 0),
+        cases=len(seen),
+        untestable=sum(not (each.is_compared or each.is_new) for each in seen),
+        actions={},
+    )
+    title = f"{night.started[:10]} · {track.name}"
+    style = "bad" if verdict.broken else "good"
+    return backend_sentence(verdict, night, title), style, verdict
+
+
+def _cell(
+    history: History, lives: Sequence[FailureLife], track: Track, night: int
+) -> Cell:
+    """Return what a night brought to a track."""
+    label, number = track_labels([track])[track], history.numbers[night]
+    where = f"{label}, {date_text(history.nights[night])}"
+    if night not in history.tracks[track]:
+        return Cell("none", 0, number, f"{where}: did not run")
+    failing = [
+        (life, run)
+        for life in lives
+        if life.track == track
+        for run in life.runs
+        if run.has(night)
+    ]
+    new = {
+        life
+        for life, run in failing
+        if run.first == night
+        and run.run.first.status is Status.FAILED
+        and (run.before or run.run.first.is_new)
+    }
+    if new:
+        what = plural(len(new), "new failure")
+        return Cell("bad", len(new), number, f"{where}: {what}")
+    if failing:
+        return Cell("known", 0, number, f"{where}: only older failures")
+    return Cell("good", 0, number, f"{where}: nothing fails")
