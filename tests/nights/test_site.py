@@ -164,7 +164,9 @@ def test_the_first_page_begins_with_what_broke_and_what_to_do(tmp_path: Path) ->
         store.add(replace(record, clusters=clusters))
     Site(store, tmp_path / "site").write()
     page = (tmp_path / "site" / "index.html").read_text()
-    assert re.search(r"<h1><em>2 new failures</em> in IREE 3\.10\.0rc20260103</h1>", page)
+    assert re.search(
+        r"<h1><em>2 new failures</em> in IREE 3\.10\.0rc20260103</h1>", page
+    )
     verdict = re.search(r'<p class="track bad">(.*?)</p>', page)
     assert verdict
     assert "2 of 3 cases newly fail on" in verdict[1]

@@ -83,9 +83,7 @@ def test_a_damaged_night_is_left_out_and_a_damaged_cache_is_written_again(
         (store.path / "3" / "short.z").unlink()
     warnings: list[str] = []
     history = NightStore(Home(store.path.parent), warn=warnings.append).history()
-    assert history.numbers == (
-        (1, 2, 4, 5) if name == "*.json.z" else (1, 2, 3, 4, 5)
-    )
+    assert history.numbers == ((1, 2, 4, 5) if name == "*.json.z" else (1, 2, 3, 4, 5))
     assert len(warnings) == (name == "*.json.z")
 
 
@@ -181,9 +179,9 @@ def test_only_the_last_night_of_a_track_brings_new_failures(tmp_path: Path) -> N
         case.name for case in history.cases if history.is_new_in_last_night(case)
     } == {"new", "other"}
     first = history_of(tmp_path / "first", regressed="F", passes="P")
-    assert [
-        case.name for case in first.cases if first.is_new_in_last_night(case)
-    ] == ["regressed"], "compared with the baseline"
+    assert [case.name for case in first.cases if first.is_new_in_last_night(case)] == [
+        "regressed"
+    ], "compared with the baseline"
 
 
 def test_nothing_is_compared_across_tracks(tmp_path: Path) -> None:

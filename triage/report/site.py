@@ -24,6 +24,7 @@ from triage.nightly.history import CaseHistory, History, history_of
 from triage.nightly.known_case import case_state, log_of, states_of, stored_log
 from triage.nightly.store import NightStore
 from triage.nightly.trends import MetricStep, find_steps
+from triage.nightly.verdict import command_line
 from triage.report.document import (
     Block,
     Code,
@@ -350,14 +351,23 @@ class _Pages:
         steps = self.steps.get(case, {}).get(metric, ())
         return trend_line(case.metrics[metric.name], metric.unit, steps, width, height)
 
-    def _step_texts(self, case: CaseHistory, metric: ChartedMetric) -> list[str]:
+    def _step_texts(
+        self, case: CaseHistory, metric: ChartedMetric
+    ) -> list[tuple[str, str | None]]:
+        """Return each step in words, and the command line that bisects it."""
         texts = []
         for step in self.steps.get(case, {}).get(metric, ()):
             old, new = (
                 value_text(value, metric.unit) for value in (step.old, step.new)
             )
-            day = self.history.nights[step.at].started[:10]
-            texts.append(f"{old} to {new} since {day}")
+            night, before = (self.history.nights[n] for n in (step.at, step.before))
+            ends = before.toolchain.name, night.toolchain.name
+            words = ["triage", "bisect", case.source, "--case", case.case]
+            words += ["--metric", metric.name, "--good", ends[0], "--bad", ends[1]]
+            command = None
+            if case.source:
+                command = command_line(words, case.source, case.case, *ends)
+            texts.append((f"{old} to {new} since {night.started[:10]}", command))
         return texts
 
     def trends(self) -> list[dict[str, object]]:
@@ -448,7 +458,7 @@ def _now(life: FailureLife, failing: FailingRun) -> str:
     return "fails"
 
 
-def _shown_state(status: Status | None, otherwise: bool) -> tuple[str, str]:  # noqa: FBT001 - as a night says it
+def _shown_state(status: Status | None, otherwise: bool) -> tuple[str, str]:
     """Return the style and the text of a failure in a night. otherwise: its cases fail
     in another way.
     """

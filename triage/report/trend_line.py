@@ -20,7 +20,8 @@ def value_text(value: float, unit: str) -> str:
     """
     if unit == "s":
         return time_text(value)
-    return f"{value:,.6g} {unit}".rstrip()
+    digits = 0 if value == int(value) else 2
+    return f"{value:,.{digits}f} {unit}".rstrip()
 
 
 def trend_line(
