@@ -96,7 +96,7 @@ class DaskCluster:
         process, which no other program can reach.
         """
         self._registry, self._address, self._warn = registry, address, warn
-        self._threads = jobs or os.cpu_count() or 1
+        self._jobs = jobs
         self._closing = ExitStack()
         self._lock = threading.Lock()
         self._client: Client | None = None
@@ -108,8 +108,8 @@ class DaskCluster:
         self._closing.close()
 
     def slots(self) -> int:
-        """Return how many threads all workers have."""
-        return sum(self.client.nthreads().values())
+        """Return how many tasks the workers make at once."""
+        return self._jobs or sum(self.client.nthreads().values())
 
     @property
     def client(self) -> Client:
@@ -125,7 +125,9 @@ class DaskCluster:
         place: Any = self._address
         if place is None:
             self._closing.enter_context(config.set(_SETTINGS))
-            place = self._closing.enter_context(_local_cluster(self._threads))
+            place = self._closing.enter_context(
+                _local_cluster(self._jobs or os.cpu_count() or 1)
+            )
         elif not place.startswith("tls://"):
             self._warn(
                 f"{place} is not protected: whoever reaches it can run programs on "
@@ -152,7 +154,7 @@ class DaskCluster:
         is set.
         """
         run, ref = task.case.run, self._registry.ref_of(task.toolchain)
-        if ref is None or not (ref.release or ref.path) or (run and run.measured):
+        if not (ref.release or ref.path) or (run and run.measured):
             return None
         rev = ref.release.version if ref.release else f"path:{ref.path}"
         path = task.prepared.path.absolute()

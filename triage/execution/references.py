@@ -24,7 +24,7 @@ from triage.execution.reads import mentioned_by
 from triage.execution.run_task import RunTask, differences
 from triage.execution.stop import AnyOf
 from triage.execution.task import Naming, Task
-from triage.model.case import Case, Flag, Library, Reference
+from triage.model.case import Case, Flag, Library, Reference, RunSpec
 from triage.model.content import file_sha256
 from triage.model.errors import TriageError
 from triage.model.execution import Ending, Execution, Stage
@@ -73,22 +73,17 @@ def library_file(
 
     def make(scratch: Path) -> Path | NoAnswer | Failed:
         target = scratch / "module"
-        probe = engine.find(task)
-        if probe is None or isinstance(probe.outcome, Passed):
-            probe = engine.run(
-                task, on_output=lambda module: module.replace(target), fresh=True
-            )
-        if isinstance(probe.outcome, Passed):
-            return target
-        return probe.outcome
+        outcome = engine.known_failure(task)
+        if outcome is None:
+            records = engine.make(task, engine.stop, lambda file: file.replace(target))
+            outcome = engine.keep(task, records).outcome
+        return target if isinstance(outcome, Passed) else outcome
 
     modules = engine.registry.home.kept(KeptKind.MODULES)
     file: Prepared | NoAnswer | Failed = engine.kept.get(
         modules / f"{task.key}.module", make
     )
-    if isinstance(file, Prepared):
-        return file.path
-    return file
+    return file.path if isinstance(file, Prepared) else file
 
 
 def reference_results(
@@ -110,8 +105,9 @@ def reference_results(
     stop = AnyOf(engine.stop, cancelled)
     is_strict = folder is not None
     if reference.onnxruntime:
-        key = _onnxruntime_key(case)
-        compute = partial(_onnxruntime_results, case, stop)
+        assert case.run
+        key = _onnxruntime_key(case, case.run)
+        compute = partial(_onnxruntime_results, case, case.run, stop)
     else:
         task = reference_task(engine, case, toolchain, reference)
         if isinstance(task, NoAnswer):
@@ -174,14 +170,16 @@ def _compiled_results(
     run_task = task.run
     assert isinstance(run_task, RunTask)
     ran: list[Execution] = []
-    is_defined = True
+    undefined = ""
 
     def execute(module: Path) -> None:
-        nonlocal is_defined
+        nonlocal undefined
         execution, files = run_task.results(module, results, stop)
         ran.append(execution)
-        if is_strict and execution.ok:
-            is_defined = _ignores_unwritten_memory(run_task, module, files, stop)
+        if not files:
+            undefined = "returns nothing"
+        elif is_strict and not _ignores_unwritten_memory(run_task, module, files, stop):
+            undefined = "reads memory that was never written to"
 
     plain = replace(task, run=None, naming=Naming.NEVER)
     [compiled] = engine.make(plain, stop, execute)
@@ -189,11 +187,7 @@ def _compiled_results(
     probe = task.probe(compiled, *records, cached=False)
     assert probe
     made(probe)
-    problem = _problem(probe.outcome)
-    if not problem and not is_defined:
-        problem = "reads memory that was never written to"
-    elif not problem and not any(results.iterdir()):
-        problem = "returns nothing"
+    problem = _problem(probe.outcome) or undefined
     if not problem:
         return results
     problem = f"the reference on {task.toolchain.revision.name} {problem}"
@@ -212,10 +206,9 @@ def _problem(outcome: Outcome) -> str:
         return f"cannot be tested: {outcome.reason}"
     if isinstance(outcome, Passed):
         return ""
-    headline = outcome.failure.headline
-    if outcome.failure.stage is Stage.COMPILE:
-        return f"does not compile: {headline}"
-    return f"does not run: {headline}"
+    is_compile = outcome.failure.stage is Stage.COMPILE
+    verb = "compile" if is_compile else "run"
+    return f"does not {verb}: {outcome.failure.headline}"
 
 
 def _ignores_unwritten_memory(
@@ -230,20 +223,19 @@ def _ignores_unwritten_memory(
         ran = run_task.start(module, stop, results=again, MALLOC_PERTURB_=str(pattern))
         if not ran.ok:
             return False
-        for new, old in zip(
-            map(file_value, again), map(file_value, files), strict=True
-        ):
-            numbers = differences(new, old, dict(spec.tolerances), spec.closeness)
+        for new, old in zip(again, files, strict=True):
+            numbers = differences(
+                file_value(new), file_value(old), dict(spec.tolerances), spec.closeness
+            )
             if numbers.get("mismatches", 1):
                 return False
     return True
 
 
-def _onnxruntime_key(case: Case) -> str | NoAnswer:
+def _onnxruntime_key(case: Case, spec: RunSpec) -> str | NoAnswer:
     """Return the content key of the results of onnxruntime, or why it cannot compute
     them.
     """
-    assert case.run is not None
     runtime = package_version("onnxruntime")
     if runtime == "none":
         problem = (
@@ -252,23 +244,22 @@ def _onnxruntime_key(case: Case) -> str | NoAnswer:
         )
         return NoAnswer(Cause.ENVIRONMENT, problem)
     try:
-        digests = [file_sha256(case.input.path), *map(identity_of, case.run.inputs)]
+        digests = [file_sha256(case.input.path), *map(identity_of, spec.inputs)]
     except OSError as error:
         return recipe_mistake(f"{error.filename}: {error.strerror}")
     return sha256("\0".join(["onnxruntime", runtime, *digests]).encode()).hexdigest()
 
 
 def _onnxruntime_results(
-    case: Case, stop: StopSignal, scratch: Path
+    case: Case, spec: RunSpec, stop: StopSignal, scratch: Path
 ) -> Path | NoAnswer:
     """Run a case's model on its inputs in a process, which may crash; return the folder
     with the results.
     """
     import numpy as np  # slow to import, and only this reference needs it
 
-    assert case.run is not None
-    inputs, results = [], scratch / "results"
-    for index, text in enumerate(case.run.inputs):
+    inputs, results, model = [], scratch / "results", case.input.path
+    for index, text in enumerate(spec.inputs):
         array = read_value(text)
         # It does not read the types of ml_dtypes.
         if array is None or array.dtype.isbuiltin != 1:
@@ -276,11 +267,10 @@ def _onnxruntime_results(
         inputs.append(str(scratch / f"input-{index}.npy"))
         np.save(inputs[-1], array, allow_pickle=False)
     results.mkdir()
-    model = case.input.path
     words = ["compute", str(model), str(results), *inputs]
     execution = run(
         [sys.executable, "-P", str(WORKER), *words],
-        case.run.limits,
+        spec.limits,
         scratch,
         seal=Seal((*own_python(), WORKER, model, *mentioned_by(model))),
         env=dict(case.env),

@@ -37,9 +37,21 @@ from triage.model.outcome import Failed, Measured, NoAnswer, Outcome, Passed, Pr
 from triage.model.pass_name import PassName
 from triage.model.revision import Toolchain
 from triage.processes.containment import settings
+from triage.processes.process import StopSignal
 from triage.processes.sealing import Seal
 from triage.toolchains.contents import file_state
 from triage.toolchains.registry import ToolchainRef
+
+
+class Naming(StrEnum):
+    """How a trial compiles: once, with or without the name of the pass that fails."""
+
+    NEVER = "never"
+    """Compile as the recipe says, and name no pass."""
+    AT_ONCE = "at once"
+    """Compile with options that print the failing pass, on one thread, so that a crash
+    has the same stack each time.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +67,14 @@ class ProbeJob:
     """Compile a case that compiles once more, to read resource metrics from its IR."""
     here: bool = False
     """Do not use a cluster, because times are compared."""
-
-
-class Naming(StrEnum):
-    """How a trial compiles: once, with or without the name of the pass that fails."""
-
-    NEVER = "never"
-    """Compile as the recipe says, and name no pass."""
-    AT_ONCE = "at once"
-    """Compile with options that print the failing pass, on one thread, so that a crash
-    has the same stack each time.
+    once: Naming | None = None
+    """Compile once, without repeating doubtful endings, and record that apart from
+    probes: for a search that tries many programs and probes only its result in full.
     """
+    attempt: int = 0
+    """Each attempt to compile once is cached by itself."""
+    stop: StopSignal | None = None
+    """Ends it early, with Interrupted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,13 +261,8 @@ class Task:
 
 
 def probe_not_made(
-    case: Case,
-    toolchain: Toolchain,
-    outcome: NoAnswer | Failed,
-    *,
-    cached: bool = False,
+    case: Case, toolchain: Toolchain, outcome: NoAnswer | Failed
 ) -> Probe:
     """Return the probe of a case that is not compiled, with the reason as outcome."""
-    return Probe(
-        case, toolchain.revision, toolchain.version, outcome, Measured(), cached
-    )
+    revision, version = toolchain.revision, toolchain.version
+    return Probe(case, revision, version, outcome, Measured(), cached=False)
