@@ -20,7 +20,7 @@ from triage.compilers.base import Compiler, ModelImporter, Needs
 from triage.compilers.interpreters import prefixes_of
 from triage.compilers.registry import onnx_family
 from triage.execution.cache import Record, ResultCache
-from triage.execution.files import KeptFiles, Prepared, is_unchanged, note_use
+from triage.execution.files import KeptFiles, Prepared
 from triage.execution.judge import judge_import, rules_of
 from triage.execution.machine_problem import machine_problem
 from triage.execution.reads import (
@@ -293,9 +293,6 @@ class Inputs:
         that cannot be obtained is missing, None if all are there.
         """
         for artifact in artifacts:
-            if is_unchanged(artifact.path):
-                note_use(artifact.path)
-                continue
             try:
                 self._kept.get(artifact.path, partial(self._obtain, artifact))
             except EnvironmentFailure as error:

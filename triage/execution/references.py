@@ -12,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from triage.execution.compare import differences
 from triage.execution.files import Prepared
 from triage.execution.inputs import (
     named_toolchain,
@@ -21,7 +22,7 @@ from triage.execution.inputs import (
 )
 from triage.execution.mlir_tools import WORKER
 from triage.execution.reads import mentioned_by
-from triage.execution.run_task import RunTask, differences
+from triage.execution.run_task import RunTask
 from triage.execution.stop import AnyOf
 from triage.execution.task import Naming, Task
 from triage.model.case import Case, Flag, Library, Reference, RunSpec
