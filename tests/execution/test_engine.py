@@ -17,7 +17,7 @@ from triage.compilers.base import Compiler, Description
 from triage.compilers.invocation import Invocation
 from triage.compilers.parts import Measures, PassTrace, Runner
 from triage.execution.cache import ResultCache
-from triage.execution.engine import Engine, EngineOptions
+from triage.execution.engine import Engine
 from triage.execution.files import Scratch
 from triage.execution.references import reference_results
 from triage.execution.task import ProbeJob
@@ -155,7 +155,7 @@ def engine_in(folder: Path) -> Engine:
     )
     cache, stop = ResultCache(folder / "evidence.db"), threading.Event()
     families = {"script": ScriptFamily()}
-    return Engine(registry, families, cache, stop, EngineOptions())
+    return Engine(registry, families, cache, stop)
 
 
 def test_a_crash_is_confirmed_by_a_second_run(lab: Laboratory) -> None:

@@ -26,7 +26,7 @@ from contextlib import (
     suppress,
 )
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -102,23 +102,6 @@ class Prober(Protocol):
     def recall(self, job: ProbeJob) -> Probe | None: ...
 
 
-@dataclass(frozen=True)
-class EngineOptions:
-    """How an engine works."""
-
-    jobs: int | None = None
-    """How many compiles run here at once (default: one for each core)."""
-    fresh: bool = False
-    """Ignore the result cache."""
-    progress: Progress | None = None
-    warn: Callable[[str], None] = lambda _: None
-    """Receives what the user must know."""
-    cluster: Callable[[ToolchainRegistry], DaskCluster] | None = None
-    """Opens machines that make tasks as well."""
-    is_dry: bool = False
-    """Install, download and compile nothing."""
-
-
 class Engine:
     """Everything that a search needs: toolchains, tasks, and how much of the machine it
     may use. Safe for several threads.
@@ -130,19 +113,33 @@ class Engine:
         compilers: Mapping[str, Compiler],
         cache: ResultCache,
         stop: threading.Event,
-        options: EngineOptions,
+        *,
+        jobs: int | None = None,
+        fresh: bool = False,
         cluster: DaskCluster | None = None,
+        warn: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Make tasks here or on a cluster, until `stop` is set."""
+        """Make tasks here or on a cluster, until `stop` is set.
+
+        Args:
+            registry: The toolchains.
+            compilers: The families.
+            cache: The facts of earlier tasks.
+            stop: Ends all work.
+            jobs: How many compiles run here at once (default: one for each core).
+            fresh: Prepare every input again.
+            cluster: Machines that make tasks as well.
+            warn: Receives what the user must know.
+        """
         self.registry, self.compilers, self.cache = registry, compilers, cache
-        self.stop, self.progress = stop, options.progress or Progress()
+        self.stop, self.progress = stop, registry.workspace.progress
         self.cluster = cluster
-        self.local_jobs = options.jobs or os.cpu_count() or 1
+        self.local_jobs = jobs or os.cpu_count() or 1
         self.compiles = 0
         """Made so far, cached answers not counted."""
         self.kept = KeptFiles()
-        self.scratch = Scratch(registry.home.scratch, options.warn)
-        self.planner = Planner(self, is_fresh=options.fresh)
+        self.scratch = Scratch(registry.home.scratch, warn)
+        self.planner = Planner(self, is_fresh=fresh)
         self.judge: NumberJudge | None = None
         self._slots = threading.Semaphore(self.local_jobs)
         self._installed: set[ToolchainRef] = set()
@@ -279,7 +276,7 @@ class Engine:
             return reason_not_made(task.outcome)
         altered = replace(task, invocation=alter(task.invocation))
         return self._compile(
-            altered, self.stop, on_stderr=on_stderr, on_output=on_output, writes=writes
+            altered, on_stderr=on_stderr, on_output=on_output, writes=writes
         )
 
     def threads(self, count: int) -> AbstractContextManager[ThreadPoolExecutor]:
@@ -397,7 +394,7 @@ class Engine:
         """Compile a trial once, everything else up to three times until the ending is
         sure. If the failure needs the name of its pass, compile once more, printing it.
         """
-        reporting = task.with_pass_reporting()
+        reporting = task.altered(lambda passes: passes.naming_failed_pass)
         can_report = reporting != task
         if task.naming is Naming.AT_ONCE and can_report:
             return task.record(task.key, *self._compile_naming(reporting, stop, use))
@@ -411,7 +408,7 @@ class Engine:
         execution, failing_pass, rules = same[0], None, rules_of(task.case)
         if execution.ending is Ending.SIGNALLED:
             # threads that crash at different places print different stacks
-            single = task.on_one_thread()
+            single = task.altered(lambda passes: passes.on_one_thread)
             stacks = {_signature_of(judge(crash, rules)) for crash in same}
             if single != task and len(stacks) > 1:
                 again = self._compile(single, stop)
@@ -435,7 +432,7 @@ class Engine:
     def _compile(
         self,
         task: Task,
-        stop: StopSignal,
+        stop: StopSignal | None = None,
         *,
         on_stderr: Callable[[bytes], None] | None = None,
         on_output: OnOutput | None = None,
@@ -458,7 +455,7 @@ class Engine:
                 folder,
                 seal=seal.reading_all() if reads_all else seal,
                 env=task.env,
-                stop=stop,
+                stop=stop or self.stop,
                 on_stderr=on_stderr,
             )
             execution = with_named_stack(ended)
@@ -498,10 +495,8 @@ class Engine:
         def read(printed: Path) -> None:
             numbers.update(resources.metrics(printed, case.target.backend))
 
-        stopped = replace(
-            task, invocation=resources.stopped_after(task.invocation, phase)
-        )
-        execution = self._compile(stopped, self.stop, on_output=read)
+        words = resources.stopped_after(task.invocation, phase)
+        execution = self._compile(replace(task, invocation=words), on_output=read)
         if numbers:
             shown = replace(execution, metrics=numbers, output_bytes=None)
             self.cache.add(task.record(task.key, shown))
@@ -597,28 +592,42 @@ def _signature_of(outcome: Outcome) -> str:
 
 @contextmanager
 def open_engine(
-    cases: Sequence[Case], options: EngineOptions | None = None
+    cases: Sequence[Case],
+    *,
+    jobs: int | None = None,
+    fresh: bool = False,
+    progress: Progress | None = None,
+    warn: Callable[[str], None] = lambda _: None,
+    cluster: Callable[[ToolchainRegistry], DaskCluster] | None = None,
+    is_dry: bool = False,
 ) -> Iterator[Engine]:
     """Open TRIAGE_HOME and yield an engine. On exit, compilers are stopped and the
     result cache is closed.
 
     `cases` are those to compile: their recipes may describe further compiler families.
+    `fresh` ignores the result cache, `cluster` opens machines that make tasks as well,
+    and `is_dry` installs, downloads and compiles nothing.
     """
-    options = options or EngineOptions()
     stop, home, families = threading.Event(), open_home(), Families(cases)
     with ExitStack() as opened:
         # a file system without locks, or a home that cannot be written
         with suppress(OSError):
             opened.enter_context(lock_file(home.use_lock, fcntl.LOCK_SH, stop))
-        cache = ResultCache(home.results_database, options.warn, fresh=options.fresh)
+        cache = ResultCache(home.results_database, warn, fresh=fresh)
         opened.callback(cache.close)
-        registry = ToolchainRegistry(
-            home, families, options.progress, stop, is_dry=options.is_dry
-        )
-        cluster = options.cluster(registry) if options.cluster else nullcontext()
+        registry = ToolchainRegistry(home, families, progress, stop, is_dry=is_dry)
         try:
-            with cluster as joined:
-                yield Engine(registry, families, cache, stop, options, joined)
+            with cluster(registry) if cluster else nullcontext() as joined:
+                yield Engine(
+                    registry,
+                    families,
+                    cache,
+                    stop,
+                    jobs=jobs,
+                    fresh=fresh,
+                    cluster=joined,
+                    warn=warn,
+                )
         except BaseException:
             stop.set()
             raise

@@ -12,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from triage.execution.cache import Record
 from triage.execution.compare import differences
 from triage.execution.files import Prepared
 from triage.execution.inputs import (
@@ -28,17 +29,9 @@ from triage.execution.task import Naming, Task
 from triage.model.case import Case, Flag, Library, Reference, RunSpec
 from triage.model.content import file_sha256
 from triage.model.errors import TriageError
-from triage.model.execution import Ending, Execution, Stage
+from triage.model.execution import Stage
 from triage.model.foreign_file import is_regular
-from triage.model.outcome import (
-    OF_MACHINE,
-    Cause,
-    Failed,
-    NoAnswer,
-    Outcome,
-    Passed,
-    Probe,
-)
+from triage.model.outcome import Cause, Failed, NoAnswer, Passed, Probe
 from triage.model.revision import Toolchain
 from triage.processes.process import StopSignal, run
 from triage.processes.sealing import Seal
@@ -48,7 +41,6 @@ from triage.toolchains.home import KeptKind
 if TYPE_CHECKING:
     from triage.execution.engine import Engine
 
-_PROBLEM = "problem"  # the file that says why there are no results
 UNWRITTEN = (85, 170)  # bytes that glibc fills new memory with
 
 
@@ -121,10 +113,10 @@ def reference_results(
     kept: Prepared | NoAnswer = engine.kept.get(target, compute)
     if isinstance(kept, NoAnswer):
         return kept
-    problem = kept.path / _PROBLEM
-    if problem.exists():
-        return recipe_mistake(problem.read_text("utf-8"))
     files = sorted(kept.path.iterdir(), key=lambda file: int(file.name.split(".")[0]))
+    if not files:
+        problem = "returns nothing, or reads memory that was never written to"
+        return recipe_mistake(f"the reference {problem}")
     return tuple(map(file_value, files))
 
 
@@ -146,7 +138,7 @@ def reference_task(
             return NoAnswer(Cause.TOOLCHAIN, problem)
     task = engine.planner.plan(plain, toolchain)
     if isinstance(task, Task) and isinstance(task.run, RunTask):
-        return task
+        return replace(task, variant="reference", naming=Naming.NEVER)
     outcome = task.outcome if isinstance(task, Probe) else task.run
     reason = outcome.reason if isinstance(outcome, NoAnswer) else "nothing to run"
     return recipe_mistake(f"the reference cannot be run: {reason}")
@@ -160,56 +152,37 @@ def _compiled_results(
     is_strict: bool,
     scratch: Path,
 ) -> Path | NoAnswer:
-    """Compile and run a task; return a folder with its results.
-
-    If there are none, the folder holds the reason, so that no later attempt is made. If
-    another attempt may end in another way, return the reason instead, which is not
-    kept.
+    """Compile and run a task; return a folder with its results, an empty one if they do
+    not count.
     """
     results = scratch / "results"
     results.mkdir()
     run_task = task.run
     assert isinstance(run_task, RunTask)
-    ran: list[Execution] = []
-    undefined = ""
+    ran: list[Record] = []
 
     def execute(module: Path) -> None:
-        nonlocal undefined
         execution, files = run_task.results(module, results, stop)
-        ran.append(execution)
-        if not files:
-            undefined = "returns nothing"
-        elif is_strict and not _ignores_unwritten_memory(run_task, module, files, stop):
-            undefined = "reads memory that was never written to"
+        ran[:] = [task.record(task.run_key or "", execution)]
+        if is_strict and not _ignores_unwritten_memory(run_task, module, files, stop):
+            for file in files:
+                file.unlink()
 
-    plain = replace(task, run=None, naming=Naming.NEVER)
-    [compiled] = engine.make(plain, stop, execute)
-    records = [task.record("", execution) for execution in ran]
-    probe = task.probe(compiled, *records, cached=False)
-    assert probe
-    made(probe)
-    problem = _problem(probe.outcome) or undefined
-    if not problem:
-        return results
-    problem = f"the reference on {task.toolchain.revision.name} {problem}"
-    endings = [execution.ending for execution in (compiled.execution, *ran)]
-    if probe.outcome.cause in OF_MACHINE or Ending.TIMED_OUT in endings:
-        return recipe_mistake(problem)
-    kept = scratch / "no results"
-    kept.mkdir()
-    (kept / _PROBLEM).write_text(problem, "utf-8", "replace")
-    return kept
-
-
-def _problem(outcome: Outcome) -> str:
-    """Return what is wrong with a reference by its outcome, empty if nothing is."""
-    if isinstance(outcome, NoAnswer):
-        return f"cannot be tested: {outcome.reason}"
+    outcome = engine.known_failure(task)
+    if outcome is None:
+        compiled = engine.make(replace(task, run=None), stop, execute)
+        probe = engine.keep(task, [*compiled, *ran])
+        made(probe)
+        outcome = probe.outcome
     if isinstance(outcome, Passed):
-        return ""
-    is_compile = outcome.failure.stage is Stage.COMPILE
-    verb = "compile" if is_compile else "run"
-    return f"does not {verb}: {outcome.failure.headline}"
+        return results
+    if isinstance(outcome, NoAnswer):
+        problem = f"cannot be tested: {outcome.reason}"
+    else:
+        is_compile = outcome.failure.stage is Stage.COMPILE
+        verb = "compile" if is_compile else "run"
+        problem = f"does not {verb}: {outcome.failure.headline}"
+    return recipe_mistake(f"the reference on {task.toolchain.revision.name} {problem}")
 
 
 def _ignores_unwritten_memory(
