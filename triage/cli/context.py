@@ -41,15 +41,18 @@ def open_engine_for(
     The recipes of the cases may describe further compiler families.
     """
     executor = executor or os.environ.get("TRIAGE_EXECUTOR") or "local"
-    with app.progress() as progress, open_engine(
-        cases,
-        jobs=jobs,
-        fresh=fresh,
-        progress=progress,
-        warn=print_stderr,
-        cluster=_cluster(executor, jobs),
-        is_dry=app.is_dry,
-    ) as engine:
+    with (
+        app.progress() as progress,
+        open_engine(
+            cases,
+            jobs=jobs,
+            fresh=fresh,
+            progress=progress,
+            warn=print_stderr,
+            cluster=_cluster(executor, jobs),
+            is_dry=app.is_dry,
+        ) as engine,
+    ):
         yield engine
 
 
