@@ -41,8 +41,7 @@ from triage.execution.metric import DISPATCHES
 from triage.execution.plan import Planner, reason_not_made
 from triage.execution.reads import what_was_refused
 from triage.execution.run_task import RunTask, agreeing_runs
-from triage.execution.stop import AnyOf
-from triage.execution.task import Naming, ProbeJob, Task, probe_not_made
+from triage.execution.task import AnyOf, Naming, ProbeJob, Task, probe_not_made
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, TriageError, Unobtainable
 from triage.model.execution import Ending, Execution
@@ -67,6 +66,7 @@ from triage.toolchains.home import lock_file, open_home
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 
 if TYPE_CHECKING:
+    from triage.compilers.parts import Kernels
     from triage.execution.dask_executor import DaskCluster
     from triage.execution.number_judge import NumberJudge
 
@@ -180,8 +180,7 @@ class Engine:
         if not jobs:
             return
         progress = self.progress.task(what, total=len(jobs))
-        if len(jobs) == 1:
-            progress.describe(f"{what}  {_name_of(jobs[0])}")
+        progress.describe(f"{what}  {_name_of(jobs[0])}")
         threads = self.registry.workspace.threads
         try:
             with threads(fetching) as fetchers, threads(slots) as workers:
@@ -443,7 +442,7 @@ class Engine:
         everything.
         """
         kernels = task.compiler.kernels if task.counts_dispatches else None
-        seal, counts = replace(task.seal, writes=writes), {}
+        seal = replace(task.seal, writes=writes)
         with self.scratch.folder() as folder:
             output, counted = folder / "out", folder / "statistics.json"
             argv = task.argv(output)
@@ -464,9 +463,7 @@ class Engine:
             must_write = task.invocation.has_output and task.case.script is None
             if execution.ok and must_write and not size:
                 execution = replace(execution, ending=Ending.NO_OUTPUT)
-            if kernels and is_regular(counted):
-                count = kernels.kernel_count(counted.read_text("utf-8", "replace"))
-                counts = {} if count is None else {DISPATCHES: float(count)}
+            counts = _kernel_counts(kernels, counted)
             if on_output and size:
                 on_output(output)
         facts = reported_facts(execution)
@@ -534,6 +531,14 @@ class Engine:
         decided = [one for one in outcomes if not isinstance(one, NoAnswer)]
         is_flaky = any(outcome.flaky for outcome in decided)
         return is_flaky or len(set(map(_signature_of, decided))) > 1
+
+
+def _kernel_counts(kernels: Kernels | None, file: Path) -> dict[str, float]:
+    """Return how many kernels the functions of a program start, if that is known."""
+    if kernels is None or not is_regular(file):
+        return {}
+    count = kernels.kernel_count(file.read_text("utf-8", "replace"))
+    return {} if count is None else {DISPATCHES: float(count)}
 
 
 def _with_refusal(

@@ -24,8 +24,7 @@ from triage.execution.inputs import (
 from triage.execution.mlir_tools import WORKER
 from triage.execution.reads import mentioned_by
 from triage.execution.run_task import RunTask
-from triage.execution.stop import AnyOf
-from triage.execution.task import Naming, Task
+from triage.execution.task import AnyOf, Naming, Task
 from triage.model.case import Case, Flag, Library, Reference, RunSpec
 from triage.model.content import file_sha256
 from triage.model.errors import TriageError

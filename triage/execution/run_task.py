@@ -258,7 +258,7 @@ def plan_run(
     tool = run_tool(registry, toolchain, runner, measured=spec.measured)
     if isinstance(tool, NoAnswer):
         return tool
-    folder, digest = registry.home.kept(KeptKind.VALUES), registry.contents.digest
+    folder = registry.home.kept(KeptKind.VALUES)
     try:
         task = RunTask(
             case,
@@ -273,22 +273,23 @@ def plan_run(
             identity="",
             reads=tool.reads,
         )
-        content = [settled_sha256(str(tool.path))]
-        if tool.reads[0] != toolchain.root:
-            content.append(digest(tool.reads[0]))
-        content += [f"{scope}={digest(path)}" for scope, path in spec.parameters]
-        return replace(task, identity=_identity(task, content))
+        identity = _identity(task, toolchain, registry.contents.digest)
+        return replace(task, identity=identity)
     except OSError as error:
         return recipe_mistake(f"{error.filename}: {error.strerror}")
     except ValueError as error:
         return recipe_mistake(str(error))
 
 
-def _identity(task: RunTask, content: Sequence[str]) -> str:
-    """Return the content key of a run. `content`: digests of the runtime and of files
-    of weights.
-    """
-    spec = task.spec
+def _identity(
+    task: RunTask, toolchain: Toolchain, digest: Callable[[Path], str]
+) -> str:
+    """Return the content key of a run. The key of the compile names the toolchain."""
+    spec, runtime = task.spec, task.reads[0]
+    content = [settled_sha256(str(task.tool))]
+    if runtime != toolchain.root:
+        content.append(digest(runtime))
+    content += [f"{scope}={digest(path)}" for scope, path in spec.parameters]
     parts = [
         *content,
         *surroundings((), uses_processor=True),

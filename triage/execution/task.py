@@ -58,6 +58,17 @@ class Naming(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class AnyOf:
+    """Set as soon as one of two stop signals is."""
+
+    first: StopSignal
+    second: StopSignal | None
+
+    def is_set(self) -> bool:
+        return self.first.is_set() or (self.second is not None and self.second.is_set())
+
+
+@dataclass(frozen=True, slots=True)
 class ProbeJob:
     """One probe to make."""
 
