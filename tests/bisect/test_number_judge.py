@@ -20,6 +20,7 @@ from triage.execution.number_judge import (
     NumberJudge,
     engine_with_judge,
 )
+from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import (
@@ -82,7 +83,8 @@ class InventedCompiles:
     def with_judge(self, judge: NumberJudge) -> Any:
         return SimpleNamespace(judge=judge)
 
-    def probe(self, case: Case, ref: ToolchainRef, *, fresh: bool) -> Probe:
+    def probe(self, job: ProbeJob) -> Probe:
+        case, ref = job.case, job.ref
         name = ref.revision.name
         self.made.append(name)
         value = self.true[name]

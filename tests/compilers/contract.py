@@ -24,7 +24,7 @@ from triage.compilers.registry import family_of, load_cases
 from triage.compilers.repro_script import MODULE_PLACE, StandaloneCompile
 from triage.execution.engine import open_engine
 from triage.execution.run_task import RunTask
-from triage.execution.task import Task
+from triage.execution.task import ProbeJob, Task
 from triage.model.case import Case
 from triage.model.errors import BadFiles, EnvironmentFailure
 from triage.model.execution import Stage
@@ -258,7 +258,7 @@ class Contract:
             toolchain = engine.registry.obtain(ref)
             task = engine.planner.plan(case, toolchain)
             assert isinstance(task, Task), task
-            engine.probe(case, ref)
+            engine.probe(ProbeJob(case, ref))
             made = reproducer()
             failing = replace(made.bad, case=case, version=toolchain.version)
             values: dict[str, bytes] = {}
@@ -310,7 +310,7 @@ class Contract:
         with open_engine([case]) as engine:
             ref: ToolchainRef = engine.registry.resolve(self.sample.rev, case.compiler)
             toolchain = engine.registry.obtain(ref)
-            yield engine.probe(case, ref), toolchain
+            yield engine.probe(ProbeJob(case, ref)), toolchain
 
     def _is_described(self, toolchain: Toolchain) -> None:
         program = self.family.locate(toolchain.root)

@@ -17,15 +17,17 @@ from triage.compilers.base import Compiler, Description
 from triage.compilers.invocation import Invocation
 from triage.compilers.parts import Measures, PassTrace, Runner
 from triage.execution.cache import ResultCache
-from triage.execution.engine import Engine, EngineOptions
+from triage.execution.engine import Engine
 from triage.execution.files import Scratch
 from triage.execution.references import reference_results
+from triage.execution.task import ProbeJob
 from triage.model.case import Case, Input, InputKind, Reference, RunSpec, Target
 from triage.model.execution import Limits
 from triage.model.outcome import Cause, Failed, NoAnswer
 from triage.model.revision import Capabilities, Revision, Toolchain
 from triage.processes.sealing import Seal
-from triage.toolchains.home import Home
+from triage.toolchains.home import Home, Workspace
+from triage.toolchains.registry import ToolchainRef
 
 # Notes its arguments, then does what the next line of the plan says; its last line says
 # it for all later runs.
@@ -99,6 +101,9 @@ class Laboratory:
     def toolchain(self) -> Toolchain:
         return lab_toolchain(self.folder)
 
+    def job(self) -> ProbeJob:
+        return ProbeJob(self.case(), ToolchainRef("script", Revision("1.0.0")))
+
     def case(self) -> Case:
         source, target = (
             Input(self.folder / "m.mlir", InputKind.MLIR),
@@ -145,17 +150,17 @@ def engine_in(folder: Path) -> Engine:
         runtime=lambda toolchain, _: toolchain.root,
         resolve=lambda _rev, _family: None,
         obtain=lambda _ref: lab_toolchain(folder),
-        ref_of=lambda _toolchain: None,
+        workspace=Workspace(Home(folder)),
         contents=contents_in(folder),
     )
     cache, stop = ResultCache(folder / "evidence.db"), threading.Event()
     families = {"script": ScriptFamily()}
-    return Engine(registry, families, cache, stop, EngineOptions())
+    return Engine(registry, families, cache, stop)
 
 
 def test_a_crash_is_confirmed_by_a_second_run(lab: Laboratory) -> None:
     lab.plan(CRASHES)
-    outcome = lab.engine.probe_on(lab.case(), lab.toolchain).outcome
+    outcome = lab.engine.probe(lab.job()).outcome
     assert isinstance(outcome, Failed)
     assert not outcome.flaky
     assert len(lab.runs) == 2
@@ -169,7 +174,7 @@ def test_of_threads_that_crash_at_different_places_a_run_on_one_thread_decides(
     lab: Laboratory,
 ) -> None:
     lab.plan(crashes_in("ns::first"), crashes_in("ns::second"), crashes_in("ns::third"))
-    outcome = lab.engine.probe_on(lab.case(), lab.toolchain).outcome
+    outcome = lab.engine.probe(lab.job()).outcome
     assert isinstance(outcome, Failed)
     assert (outcome.failure.signature, outcome.flaky) == ("segfault:ns::third", False)
     assert ["--one-thread" in line for line in lab.runs] == [False, False, True]
@@ -177,17 +182,17 @@ def test_of_threads_that_crash_at_different_places_a_run_on_one_thread_decides(
 
 def test_a_failure_with_which_a_run_disagrees_is_flaky(lab: Laboratory) -> None:
     lab.plan(CRASHES, FAILS)
-    outcome = lab.engine.probe_on(lab.case(), lab.toolchain).outcome
+    outcome = lab.engine.probe(lab.job()).outcome
     assert isinstance(outcome, Failed)
     assert outcome.flaky
-    recalled = lab.engine.probe_on(lab.case(), lab.toolchain)
+    recalled = lab.engine.probe(lab.job())
     assert recalled.cached
     assert recalled.outcome == outcome
 
 
 def test_the_failing_pass_comes_from_another_run(lab: Laboratory) -> None:
     lab.plan(NAMES_ITS_PASS)
-    outcome = lab.engine.probe_on(lab.case(), lab.toolchain).outcome
+    outcome = lab.engine.probe(lab.job()).outcome
     assert isinstance(outcome, Failed)
     assert outcome.failure.failing_pass == "SomePass"
     assert ["--report" in line for line in lab.runs] == [False, True]
@@ -195,7 +200,7 @@ def test_the_failing_pass_comes_from_another_run(lab: Laboratory) -> None:
 
 def test_a_kill_from_outside_is_not_recorded(lab: Laboratory) -> None:
     lab.plan(KILLED)
-    outcome = lab.engine.probe_on(lab.case(), lab.toolchain).outcome
+    outcome = lab.engine.probe(lab.job()).outcome
     assert isinstance(outcome, NoAnswer)
     assert outcome.cause is Cause.ENVIRONMENT
     assert lab.evidence.count() == 0

@@ -14,7 +14,7 @@ from tests.bisect.letters import case_named, outcome, release_refs
 from tests.execution.invented_programs import Machine
 from triage.bisect.result import Answer, Bisection, BisectKind, Suspect
 from triage.execution.in_turn import LEAST, Pace, Ratio
-from triage.model.case import Case
+from triage.execution.task import ProbeJob
 from triage.model.outcome import Cause, Measured, NoAnswer, Probe
 from triage.model.progress import Progress
 from triage.nightly.result import SCHEMA, Night, TimeChange, night_bytes, parse_night
@@ -22,7 +22,6 @@ from triage.nightly.run import case_result
 from triage.nightly.times import compile_times
 from triage.report.formats import rendered
 from triage.report.night import night_junit, night_screen
-from triage.toolchains.registry import ToolchainRef
 
 CASE = case_named("case")
 OLD, MIDDLE, NEW = release_refs(3)
@@ -39,8 +38,9 @@ class TimedProber:
     jobs: int = 4
     progress: Progress = field(default_factory=Progress)
 
-    def probe(self, case: Case, ref: ToolchainRef, *, fresh: bool) -> Probe:
-        assert fresh
+    def probe(self, job: ProbeJob) -> Probe:
+        case, ref = job.case, job.ref
+        assert job.fresh
         name = ref.revision.name
         self.order.append(name)
         seconds = self.machine.seconds(self.true[name])

@@ -14,7 +14,7 @@ from tests.conftest import ROOT
 from triage.compilers.registry import load_cases
 from triage.execution.engine import open_engine
 from triage.execution.persistent_workers import PersistentWorkers
-from triage.execution.task import Task
+from triage.execution.task import ProbeJob, Task
 from triage.model.execution import Stage
 from triage.model.outcome import Failed
 
@@ -42,7 +42,7 @@ def test_a_persistent_worker_says_what_new_processes_say(
         task, invalid = engine.planner.plan(case, bad), engine.planner.plan(broken, bad)
         assert isinstance(task, Task)
         assert isinstance(invalid, Task)
-        fresh = engine.probe_on(case, bad).outcome
+        fresh = engine.probe(ProbeJob(case, engine.registry.ref_of(bad))).outcome
         with closing(PersistentWorkers(tmp_path, engine.stop)) as workers:
             answers = [
                 workers.run(each, tmp_path / str(number), (0, 85, 170))

@@ -10,7 +10,7 @@ import pytest
 
 from tests.values import ELEMENTS, WAYS, Element, value
 from triage.compilers.registry import load_cases
-from triage.execution.run_task import differences
+from triage.execution.compare import differences
 from triage.model.errors import BadFiles
 from triage.recipes.run_keys import read_flagfile
 from triage.recipes.run_values import (

@@ -5,14 +5,15 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.reduce.test_search import CASE
 from triage.execution.match import same_signature
-from triage.execution.task import Naming
-from triage.model.case import Case, InputKind
+from triage.execution.task import Naming, ProbeJob
+from triage.model.case import InputKind
 from triage.model.outcome import Failed, Failure, Measured, Outcome, Passed, Probe
 from triage.model.revision import Revision, Toolchain
 from triage.reduce.baseline import Baseline
@@ -46,7 +47,12 @@ class FakeProber:
     def __init__(self, limit: Failure) -> None:
         self.limit = limit
 
-    def probe_on(self, case: Case, toolchain: Any, **_: object) -> Probe:
+    @property
+    def registry(self) -> Any:
+        return SimpleNamespace(ref_of=lambda _: None)
+
+    def probe(self, job: ProbeJob) -> Probe:
+        case = job.case
         word, *where = case.input.path.read_text().splitlines()[0].split()
         limit = replace(self.limit, location=f"input.mlir:{where[0] if where else 1}:1")
         failure = limit if word == "limit" else FAILURES.get(word)

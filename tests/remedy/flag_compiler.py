@@ -97,8 +97,8 @@ class FlagEngine:
     def registry(self) -> FlagRegistry:
         return FlagRegistry(self.newest)
 
-    def probe(self, case: Case, place: ToolchainRef) -> Probe:
-        [probe] = self.probe_all([ProbeJob(case, place)])
+    def probe(self, job: ProbeJob) -> Probe:
+        [probe] = self.probe_all([job])
         return probe
 
     def probe_all(self, jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:

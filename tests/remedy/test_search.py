@@ -11,6 +11,7 @@ import pytest
 from tests.remedy.flag_compiler import FlagEngine, a_case, a_place, failed, fixed_by
 from triage.classify.rules import RemedyCandidate
 from triage.execution.judge import result_of
+from triage.execution.task import ProbeJob
 from triage.model.errors import Interrupted
 from triage.model.json_form import as_json
 from triage.model.outcome import Cause, Measured, NoAnswer, Outcome, Passed, Probe
@@ -187,7 +188,7 @@ def test_the_smallest_value_is_found(needed: int) -> None:
     largest = CaseChange(
         ("--limit=65536",), limit=RemedyCandidate(least="--limit", above=32, upto=65536)
     )
-    works = engine.probe(a_case("--limit=65536"), a_place())
+    works = engine.probe(ProbeJob(a_case("--limit=65536"), a_place()))
     change, probe, seen_to_fail = trials(engine).with_smallest_value(largest, works)
     assert change.flags == (f"--limit={needed}",)
     assert isinstance(probe.outcome, Passed)

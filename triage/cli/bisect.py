@@ -466,11 +466,9 @@ def _last_failures(engine: Engine, case: Case) -> tuple[Failure, ...]:
     for name in (record.toolchain for record in engine.cache.newest_of(case.name)):
         try:
             ref = engine.registry.resolve(name, case.compiler)
-            if not engine.registry.is_installed(ref):
-                continue
-            probe = engine.cached_probe_on(case, engine.registry.obtain(ref))
         except (BadInput, EnvironmentFailure):
             continue  # a toolchain that no longer exists
+        probe = engine.recall(ProbeJob(case, ref))
         if probe and isinstance(probe.outcome, Failed):
             return (probe.outcome.failure, *probe.outcome.others)
     return ()

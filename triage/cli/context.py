@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers import registry
 from triage.compilers.registry import DEFAULT_FAMILY, Families, suite_reader
-from triage.execution.engine import Engine, EngineOptions, open_engine
+from triage.execution.engine import Engine, open_engine
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.revision import FamilyRef
@@ -41,17 +41,19 @@ def open_engine_for(
     The recipes of the cases may describe further compiler families.
     """
     executor = executor or os.environ.get("TRIAGE_EXECUTOR") or "local"
-    with app.progress() as progress:
-        options = EngineOptions(
+    with (
+        app.progress() as progress,
+        open_engine(
+            cases,
             jobs=jobs,
             fresh=fresh,
             progress=progress,
             warn=print_stderr,
             cluster=_cluster(executor, jobs),
             is_dry=app.is_dry,
-        )
-        with open_engine(cases, options) as engine:
-            yield engine
+        ) as engine,
+    ):
+        yield engine
 
 
 def _cluster(

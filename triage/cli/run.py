@@ -35,7 +35,7 @@ from triage.execution.engine import Engine
 from triage.execution.judge import result_of
 from triage.execution.own_program import case_with_own_program, ends_as_expected
 from triage.execution.results import RunResults, UnseenFailure
-from triage.execution.task import ProbeJob
+from triage.execution.task import ProbeJob, Task
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted
 from triage.model.outcome import Probe
@@ -112,7 +112,8 @@ def run_cases(
 
 def _readable_text(engine: Engine, job: ProbeJob) -> str:
     """Return what the compile of a job may read."""
-    paths = engine.readable(job)
+    task = engine.plan(job)
+    paths = task.seal.reads if isinstance(task, Task) else ()
     text = "is not sealed: it may read all files"
     if is_sealing():
         text = "may read " + (", ".join(map(str, paths)) or "nothing: it is untestable")

@@ -12,7 +12,7 @@ import os
 import sqlite3
 import threading
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -96,45 +96,25 @@ class Record:
         }
 
 
-def record_of_row(digest: object, facts: object) -> Record:
-    """Return the record of a row. Raises ValueError when it is damaged."""
-    try:
-        data = zlib.decompressobj().decompress(facts, _LARGEST_RECORD)  # type: ignore[arg-type]
-    except (TypeError, zlib.error) as error:
-        raise ValueError(f"the row is damaged: {error}") from error
-    if sha256(data).hexdigest() != digest:
-        raise ValueError("the row does not fit its checksum")
-    return parse_record(data)
-
-
 def record_json(record: Record) -> str:
     """Return the record as JSON. Lone surrogates, which UTF-8 cannot hold, become `?`.
     ValueError for NaN and infinity.
     """
-    return utf8(
-        json.dumps(
-            asdict(record), separators=(",", ":"), ensure_ascii=False, allow_nan=False
-        )
-    )
+    return utf8(json.dumps(asdict(record), ensure_ascii=False, allow_nan=False))
 
 
 def parse_record(text: str | bytes) -> Record:
     """Read a record from JSON. Missing fields have their defaults, unknown ones are
-    ignored.
-
-    Raises:
-        ValueError: the text is not JSON, or a field is missing or has another type.
+    ignored. Raises ValueError for another text, without naming its content, which may
+    be hostile.
     """
     from pydantic import ValidationError  # slow to import
 
     try:
         return _reader().validate_json(text, strict=True)
     except ValidationError as error:
-        # the input may be hostile
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise ValueError(
-            f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-        ) from None
+        places = [detail["loc"] for detail in error.errors(include_input=False)]
+        raise ValueError(f"it is not a record: {places[0]}") from None
 
 
 @cache
@@ -173,12 +153,9 @@ class ResultCache:
     def find_all(self, *keys: str) -> list[Record | None]:
         """Return for each key its newest intact record, or None."""
         places = ", ".join("?" * len(keys))
-        newest: dict[str, Record] = {}
         condition = f"key IN ({places}) AND id > ?"
-        for record in self._records(condition, *keys, self._after):  # newest first
-            newest.setdefault(record.key, record)
-            if len(newest) == len(keys):
-                break
+        records = self._records(condition, *keys, self._after)
+        newest = {record.key: record for record in reversed(records)}
         return [newest.get(key) for key in keys]
 
     def find(self, key: str) -> Record | None:
@@ -187,8 +164,7 @@ class ResultCache:
 
     def records(self, key: str) -> list[Record]:
         """Return the intact records of a key, the newest first."""
-        records = self._records("key = ?", key)
-        return [record for record in records if record.key == key]
+        return [record for record in self._records("key = ?", key) if record.key == key]
 
     def newest_of(self, case_name: str) -> tuple[Record, ...]:
         """Return the newest record of a case of this name on each toolchain, the latest
@@ -202,26 +178,17 @@ class ResultCache:
         """
         rows: list[tuple[object, ...]] = []
         for record in records:
-            data = b""
+            case, toolchain = utf8(record.case_name), utf8(record.toolchain)
             try:
                 data = record_json(record).encode()
                 parse_record(data)
             except ValueError as error:
                 self._warn(
-                    f"the result of {record.case_name} on {record.toolchain} is not "
-                    f"cached: {error}"
+                    f"the result of {case} on {toolchain} is not cached: {error}"
                 )
                 continue
-            rows.append(
-                (
-                    sha256(data).hexdigest(),
-                    record.key,
-                    utf8(record.case_name),
-                    utf8(record.toolchain),
-                    record.at,
-                    zlib.compress(data, 6),
-                )
-            )
+            digest, facts = sha256(data).hexdigest(), zlib.compress(data, 6)
+            rows.append((digest, record.key, case, toolchain, record.at, facts))
 
         def insert(db: sqlite3.Connection) -> None:
             with db:
@@ -234,17 +201,17 @@ class ResultCache:
         [(count,)] = self._rows("SELECT count(*) FROM probes")
         return int(count)
 
-    def close(self) -> None:
-        """Close the file."""
-        with self._lock:
-            self._close()
-
-    def _records(self, condition: str, *values: object) -> Iterator[Record]:
-        """Yield the intact records that meet a condition, the newest first."""
+    def _records(self, condition: str, *values: object) -> list[Record]:
+        """Return the intact records that meet a condition, the newest first."""
         query = f"SELECT digest, facts FROM probes WHERE {condition} ORDER BY id DESC"  # noqa: S608 - no user text
+        records = []
         for digest, facts in self._rows(query, *values):
-            with suppress(ValueError):  # a damaged row is a miss
-                yield record_of_row(digest, facts)
+            # a damaged row is a miss
+            with suppress(ValueError, TypeError, zlib.error):
+                data = zlib.decompressobj().decompress(facts, _LARGEST_RECORD)
+                if sha256(data).hexdigest() == digest:
+                    records.append(parse_record(data))
+        return records
 
     def _rows(self, query: str, *values: object) -> Sequence[Any]:
         return self._run(lambda db: db.execute(query, values).fetchall())
@@ -263,9 +230,8 @@ class ResultCache:
                 self._delete()
                 return action(self._connect())
             except sqlite3.Error as error:
-                raise EnvironmentFailure(
-                    f"the result cache {self._path} cannot be used: {error}"
-                ) from error
+                problem = f"the result cache {self._path} cannot be used: {error}"
+                raise EnvironmentFailure(problem) from error
 
     def _is_corrupt(self, error: sqlite3.DatabaseError) -> bool:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -291,23 +257,22 @@ class ResultCache:
             raise error
         if version == 0:
             # SQLite does not wait for others that change the journal mode
-            with self._file_lock():
+            with FileLock(f"{self._path}.lock"):
                 db.execute("PRAGMA journal_mode=WAL")
                 db.executescript(f"{_SCHEMA} PRAGMA user_version = {_VERSION};")
         db.execute("PRAGMA synchronous=NORMAL")
         return db
 
-    def _file_lock(self) -> FileLock:
-        """Let one process at a time create or delete the file."""
-        return FileLock(f"{self._path}.lock")
-
-    def _close(self) -> None:
-        if self._db is not None:
-            self._db.close()
-        self._db = None
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            if self._db is not None:
+                self._db.close()
+            self._db = None
 
     def _delete(self) -> None:
-        with self._file_lock():
+        """Delete the file that was opened, unless another process did."""
+        with FileLock(f"{self._path}.lock"):
             if _identity(self._path) == self._opened:
                 for suffix in ("", "-wal", "-shm"):
                     Path(f"{self._path}{suffix}").unlink(missing_ok=True)
@@ -315,7 +280,9 @@ class ResultCache:
                     f"the result cache {self._path} was damaged and is deleted: cases "
                     "are compiled again"
                 )
-        self._close()  # only now: SQLite does not write to a file that is deleted
+        if self._db is not None:
+            # only now: SQLite does not write to a file that is deleted
+            self._db.close()
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

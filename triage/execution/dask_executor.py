@@ -11,24 +11,14 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from typing import Any, Self
 
 from dask import config
-from distributed import (
-    Client,
-    Future,
-    KilledWorker,
-    Scheduler,
-    SpecCluster,
-    Worker,
-    get_worker,
-)
+from distributed import Client, KilledWorker, Scheduler, SpecCluster, Worker, get_worker
 
 from triage.execution.cache import Record, parse_record, record_json
 from triage.execution.engine import open_engine
@@ -40,7 +30,7 @@ from triage.processes.process import StopSignal
 from triage.toolchains.home import write_whole
 from triage.toolchains.registry import ToolchainRegistry
 
-_ATTEMPTS = 3  # of one job, each on another worker
+_ATTEMPTS = 3  # of one task, each on another worker
 _SECONDS_BETWEEN_LOOKS = 0.2  # at the stop signal
 _SECONDS_TO_CONNECT = 30.0
 _GONE = (
@@ -70,8 +60,6 @@ class Order:
     naming: Naming | None
     keys: tuple[str, str | None]
     """Of the compile and the run. The task that the worker makes must have the same."""
-    program: str
-    """The version of this program and of Python."""
 
 
 class NotMade(Exception):
@@ -96,8 +84,7 @@ class DaskCluster:
         process, which no other program can reach.
         """
         self._registry, self._address, self._warn = registry, address, warn
-        self._threads = jobs or os.cpu_count() or 1
-        self._closing = ExitStack()
+        self._jobs, self._closing = jobs, ExitStack()
         self._lock = threading.Lock()
         self._client: Client | None = None
 
@@ -108,8 +95,8 @@ class DaskCluster:
         self._closing.close()
 
     def slots(self) -> int:
-        """Return how many threads all workers have."""
-        return sum(self.client.nthreads().values())
+        """Return how many tasks the workers make at once."""
+        return self._jobs or sum(self.client.nthreads().values())
 
     @property
     def client(self) -> Client:
@@ -125,19 +112,19 @@ class DaskCluster:
         place: Any = self._address
         if place is None:
             self._closing.enter_context(config.set(_SETTINGS))
-            place = self._closing.enter_context(_local_cluster(self._threads))
+            cluster = _local_cluster(self._jobs or os.cpu_count() or 1)
+            place = self._closing.enter_context(cluster)
         elif not place.startswith("tls://"):
             self._warn(
                 f"{place} is not protected: whoever reaches it can run programs on "
                 "its workers; use tls://, or a network that is closed to others"
             )
         try:
-            client = self._closing.enter_context(
-                Client(place, timeout=_SECONDS_TO_CONNECT, set_as_default=False)
-            )
+            client = Client(place, timeout=_SECONDS_TO_CONNECT, set_as_default=False)
         except (OSError, ValueError) as error:
             problem = f"cannot reach the Dask scheduler {place}: {error}"
             raise EnvironmentFailure(problem) from error
+        self._closing.enter_context(client)
         if not client.nthreads():
             raise EnvironmentFailure(
                 "the scheduler has no workers; start some with `dask worker ADDRESS`"
@@ -152,21 +139,16 @@ class DaskCluster:
         is set.
         """
         run, ref = task.case.run, self._registry.ref_of(task.toolchain)
-        if ref is None or not (ref.release or ref.path) or (run and run.measured):
+        if not (ref.release or ref.path) or (run and run.measured):
             return None
-        rev = ref.release.version if ref.release else f"path:{ref.path}"
         path = task.prepared.path.absolute()
         case = replace(task.case, input=Input(path, InputKind.MLIR), artifacts=())
+        rev = ref.release.version if ref.release else f"path:{ref.path}"
+        keys = (task.key, task.run_key)
+        order = Order(case, path.read_bytes(), rev, task.variant, task.naming, keys)
         try:
-            content = path.read_bytes()
-            keys = (task.key, task.run_key)
-            order = Order(
-                case, content, rev, task.variant, task.naming, keys, _program()
-            )
-            needs = self._devices(task)
-            if isinstance(needs, NoAnswer):
-                return needs
-            return self._make(order, needs, stop)
+            device = run and task.compiler.run and task.compiler.run.device(case, run)
+            return self._make(order, {device: 1.0} if device else {}, stop)
         except KilledWorker:
             return NoAnswer(Cause.ENVIRONMENT, "each time, it ended its worker")
         except Exception as error:
@@ -175,35 +157,37 @@ class DaskCluster:
             raise EnvironmentFailure(_GONE) from error
 
     def _make(
-        self, order: Order, needs: dict[str, float], stop: StopSignal
+        self, order: Order, devices: dict[str, float], stop: StopSignal
     ) -> list[Record] | NoAnswer:
-        """Submit a task, and again to another worker where one cannot make it."""
+        """Submit a task, and again to another worker where one cannot make it.
+        `devices`: what the worker must offer.
+        """
+        workers = self.client.scheduler_info(n_workers=-1)["workers"]
+        for device in devices:
+            if not any(device in worker["resources"] for worker in workers.values()):
+                advice = f"start one with --resources {device}=1"
+                reason = f"no worker offers the device {device}; {advice}"
+                return NoAnswer(Cause.TARGET, reason)
         problems: dict[str, str] = {}  # by worker
-        workers: list[str] | None = None
-        while len(problems) < _ATTEMPTS and workers != []:
+        others: list[str] | None = None
+        while len(problems) < _ATTEMPTS and others != []:
             future = self.client.submit(
-                _make_here, order, pure=False, resources=needs, workers=workers
+                _make_here, order, pure=False, resources=devices, workers=others
             )
-            try:
-                return _wait(future, stop)
-            except NotMade as problem:
-                problems[problem.args[0]] = problem.args[1]
-            workers = [name for name in self.client.nthreads() if name not in problems]
+            while True:
+                try:
+                    records = future.result(_SECONDS_BETWEEN_LOOKS)
+                    return list(map(parse_record, records))
+                except TimeoutError:
+                    if stop.is_set():
+                        future.cancel(force=True)
+                        raise Interrupted("stopped") from None
+                except NotMade as problem:
+                    problems[problem.args[0]] = problem.args[1]
+                    break
+            others = [name for name in self.client.nthreads() if name not in problems]
         reasons = "; ".join(map(": ".join, problems.items()))
         return NoAnswer(Cause.ENVIRONMENT, f"no worker could do this: {reasons}")
-
-    def _devices(self, task: Task) -> dict[str, float] | NoAnswer:
-        """Return the devices that a worker of a task must offer, or why none does."""
-        runner, run = task.compiler.run, task.case.run
-        device = runner.device(task.case, run) if runner and run else None
-        if device is None:
-            return {}
-        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
-        if any(device in worker["resources"] for worker in workers):
-            return {device: 1.0}
-        advice = f"start one with --resources {device}=1"
-        reason = f"no worker offers the device {device}; {advice}"
-        return NoAnswer(Cause.TARGET, reason)
 
 
 def _local_cluster(threads: int) -> SpecCluster:
@@ -221,22 +205,6 @@ def _local_cluster(threads: int) -> SpecCluster:
     )
 
 
-def _wait(future: Future, stop: StopSignal) -> list[Record]:
-    while True:
-        try:
-            return list(map(parse_record, future.result(_SECONDS_BETWEEN_LOOKS)))
-        except TimeoutError:
-            if stop.is_set():
-                future.cancel(force=True)
-                raise Interrupted("stopped") from None
-
-
-def _program() -> str:
-    """Return what a client and its workers must have in common."""
-    python = f"Python {sys.version_info[0]}.{sys.version_info[1]}"
-    return f"triage {version('iree-triage')} on {python}"
-
-
 def _make_here(order: Order) -> list[str]:
     """Make a task on a worker; return its records as JSON. Raises NotMade for a problem
     of its machine.
@@ -251,8 +219,6 @@ def _make_here(order: Order) -> list[str]:
 
 
 def _records(order: Order) -> list[str]:
-    if order.program != _program():
-        raise EnvironmentFailure(f"it has {_program()}, not {order.program}")
     there = order.case.input.path
     with open_engine([order.case]) as engine, engine.scratch.folder() as folder:
         here = folder / there.name
@@ -272,7 +238,7 @@ def _records(order: Order) -> list[str]:
         probe = task.probe(*records, cached=False)
         if probe and probe.outcome.cause in OF_MACHINE:
             raise EnvironmentFailure(probe.outcome.reason or "")
-    return [record_json(one).replace(str(here), str(there)) for one in records]
+    return [record_json(record).replace(str(here), str(there)) for record in records]
 
 
 class _Released:

@@ -1,5 +1,4 @@
-"""The engine: plan the task of a case, look it up once in the cache, make it here or on
-a cluster, record it and judge it.
+"""The engine: look a task up, make it here or on a cluster, keep its facts, judge them.
 
 The key insight: a task is data. Its key is a digest of all that can change what the
 compiler does: its own identity, the input's content, options, variables and limits.
@@ -27,7 +26,7 @@ from contextlib import (
     suppress,
 )
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -37,14 +36,12 @@ from triage.compilers.invocation import Invocation, reported_facts
 from triage.compilers.registry import Families
 from triage.execution.cache import Record, ResultCache
 from triage.execution.files import KeptFiles, Scratch
-from triage.execution.inputs import Inputs, NoInput
 from triage.execution.judge import judge, needs_pass, rules_of
 from triage.execution.metric import DISPATCHES
-from triage.execution.plan import Planner
+from triage.execution.plan import Planner, reason_not_made
 from triage.execution.reads import what_was_refused
 from triage.execution.run_task import RunTask, agreeing_runs
-from triage.execution.stop import AnyOf
-from triage.execution.task import Naming, ProbeJob, Task, probe_not_made
+from triage.execution.task import AnyOf, Naming, ProbeJob, Task, probe_not_made
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, TriageError, Unobtainable
 from triage.model.execution import Ending, Execution
@@ -70,6 +67,7 @@ from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 
 if TYPE_CHECKING:
     from triage.compilers.parts import Kernels
+    from triage.execution.dask_executor import DaskCluster
     from triage.execution.number_judge import NumberJudge
 
 # increase the number when the IR is read in another way
@@ -104,41 +102,6 @@ class Prober(Protocol):
     def recall(self, job: ProbeJob) -> Probe | None: ...
 
 
-class Cluster(Protocol):
-    """Other machines that make tasks."""
-
-    def slots(self) -> int:
-        """Return how many tasks they make at once."""
-        ...
-
-    def make(self, task: Task, stop: StopSignal) -> list[Record] | NoAnswer | None:
-        """Return the records of a task, or why there are none. None if only this
-        machine can make it.
-        """
-        ...
-
-
-@dataclass(frozen=True)
-class EngineOptions:
-    """How an engine works."""
-
-    jobs: int | None = None
-    """How many compiles run at once (default: one for each core, or for each slot of a
-    cluster).
-    """
-    fresh: bool = False
-    """Ignore the result cache."""
-    progress: Progress | None = None
-    warn: Callable[[str], None] = lambda _: None
-    """Receives what the user must know."""
-    cluster: Callable[[ToolchainRegistry], AbstractContextManager[Cluster]] | None = (
-        None
-    )
-    """Opens machines that make tasks as well."""
-    is_dry: bool = False
-    """Install, download and compile nothing."""
-
-
 class Engine:
     """Everything that a search needs: toolchains, tasks, and how much of the machine it
     may use. Safe for several threads.
@@ -150,33 +113,41 @@ class Engine:
         compilers: Mapping[str, Compiler],
         cache: ResultCache,
         stop: threading.Event,
-        options: EngineOptions,
-        cluster: Cluster | None = None,
+        *,
+        jobs: int | None = None,
+        fresh: bool = False,
+        cluster: DaskCluster | None = None,
+        warn: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Make tasks here or on a cluster, until `stop` is set."""
+        """Make tasks here or on a cluster, until `stop` is set.
+
+        Args:
+            registry: The toolchains.
+            compilers: The families.
+            cache: The facts of earlier tasks.
+            stop: Ends all work.
+            jobs: How many compiles run here at once (default: one for each core).
+            fresh: Prepare every input again.
+            cluster: Machines that make tasks as well.
+            warn: Receives what the user must know.
+        """
         self.registry, self.compilers, self.cache = registry, compilers, cache
-        self.stop, self.progress = stop, options.progress or Progress()
-        self.local_jobs = options.jobs or os.cpu_count() or 1
+        self.stop, self.progress = stop, registry.workspace.progress
+        self.cluster = cluster
+        self.local_jobs = jobs or os.cpu_count() or 1
         self.compiles = 0
         """Made so far, cached answers not counted."""
         self.kept = KeptFiles()
-        self.scratch = Scratch(registry.home.scratch, options.warn)
-        self._slots = threading.Semaphore(self.local_jobs)
-        inputs = Inputs(registry, compilers, cache, stop, fresh=options.fresh)
-        self.planner = Planner(registry, compilers, inputs, self)
-        self.most_jobs, self._is_dry = options.jobs, options.is_dry
-        self.cluster = cluster
+        self.scratch = Scratch(registry.home.scratch, warn)
+        self.planner = Planner(self, is_fresh=fresh)
         self.judge: NumberJudge | None = None
-        self._installed: set[tuple[str, str]] = set()
+        self._slots = threading.Semaphore(self.local_jobs)
+        self._installed: set[ToolchainRef] = set()
 
     @property
     def jobs(self) -> int:
         """How many compiles run at once. Connects to the cluster, if there is one."""
-        if self.most_jobs:
-            return self.most_jobs
-        if self.cluster:
-            return self.cluster.slots()
-        return self.local_jobs
+        return self.cluster.slots() if self.cluster else self.local_jobs
 
     def with_judge(self, judge: NumberJudge) -> Engine:
         """Return another engine, on this machine, for which a bad number is a
@@ -185,15 +156,10 @@ class Engine:
         engine = copy(self)
         engine.judge, engine.cluster, engine.compiles = judge, None, 0
         if judge.is_alone:
-            engine.most_jobs = engine.local_jobs = 1
+            engine.local_jobs = 1
         return engine
 
-    # Many probes at once
-
-    def probe(self, case: Case, ref: ToolchainRef, *, fresh: bool = False) -> Probe:
-        """Make one probe on this machine and wait for it."""
-        [probe] = self.probe_all([ProbeJob(case, ref, fresh=fresh, here=True)])
-        return probe
+    # The door
 
     def probe_all(
         self, jobs: Sequence[ProbeJob], what: str = "compile"
@@ -201,33 +167,27 @@ class Engine:
         """Yield probes as they are ready, in any order, and count in `compiles` those
         that were not cached. `what`: names the work next to the progress bar.
 
-        A toolchain that cannot be obtained makes its probes untestable: TOOLCHAIN when
-        there is none, ENVIRONMENT when it may be obtained another time. An error,
-        Ctrl-C and closing the iterator set `stop` and wait for what runs.
+        An error, Ctrl-C and closing the iterator set `stop` and wait for what runs.
         """
+        refs = dict.fromkeys(job.ref for job in jobs)
+        fetching = min(_DOWNLOADS, len(refs))
+        if any(ref.bring for ref in refs):
+            # of commits, whose compilers may be built, each on a core
+            fetching = min(fetching, self.local_jobs)
+        slots = self.local_jobs
+        if self.cluster and not all(job.here for job in jobs):
+            slots = _QUEUED
         if not jobs:
             return
-        refs = {_key_of(job.ref): job.ref for job in jobs}
-        at_once = min(_DOWNLOADS, len(refs))
-        if any(ref.bring for ref in refs.values()):
-            # of commits, whose compilers may be built, each on a core
-            at_once = min(at_once, self.local_jobs)
-        on_cluster = self.cluster is not None and not all(job.here for job in jobs)
-        slots = self.local_jobs
-        if on_cluster:
-            slots = _QUEUED
         progress = self.progress.task(what, total=len(jobs))
-        if len(jobs) == 1:
-            progress.describe(f"{what}  {_name_of(jobs[0])}")
+        progress.describe(f"{what}  {_name_of(jobs[0])}")
         threads = self.registry.workspace.threads
         try:
-            with threads(at_once) as fetchers, threads(slots) as workers:
+            with threads(fetching) as fetchers, threads(slots) as workers:
                 obtain = self.registry.obtain
-                fetched = {
-                    key: fetchers.submit(obtain, ref) for key, ref in refs.items()
-                }
+                fetched = {ref: fetchers.submit(obtain, ref) for ref in refs}
                 probes = [
-                    workers.submit(self._probe, job, fetched[_key_of(job.ref)])
+                    workers.submit(self._guarded_probe, job, fetched[job.ref])
                     for job in jobs
                 ]
                 for future in as_completed(probes):
@@ -241,282 +201,58 @@ class Engine:
         finally:
             progress.finish()
 
-    def _probe(self, job: ProbeJob, fetched: Future[Toolchain]) -> Probe:
-        """Make one probe. A defect of this program that a case brings out makes that
-        case untestable, not the others.
+    def probe(self, job: ProbeJob) -> Probe:
+        """Return one probe: from the cache unless it must be fresh, else make it.
+
+        A toolchain that cannot be obtained makes it untestable: TOOLCHAIN when there is
+        none, ENVIRONMENT when it may be obtained another time. Raises Interrupted when
+        a stop signal is set; nothing is recorded then.
         """
-        try:
-            toolchain = fetched.result()
-        except EnvironmentFailure as error:
-            return _without_toolchain(job, error)
-        try:
-            probe = self.probe_on(
-                job.case, toolchain, fresh=job.fresh, here=job.here, ref=job.ref
-            )
-            if job.resources and isinstance(probe.outcome, Passed):
-                shown = self._resource_metrics(job.case, toolchain)
-                metrics = {**probe.measured.metrics, **shown}
-                measured = replace(probe.measured, metrics=metrics)
-                return replace(probe, measured=measured)
-        except (TriageError, OSError):
-            raise
-        except Exception as error:
-            problem = self.internal_error(_name_of(job), error)
-            return probe_not_made(job.case, toolchain, problem)
-        return probe
-
-    def readable(self, job: ProbeJob) -> tuple[Path, ...]:
-        """Return what the compile of a job may read besides the system's own files;
-        nothing if it cannot be made.
-        """
-        try:
-            task = self.planner.plan(job.case, self.registry.obtain(job.ref))
-        except EnvironmentFailure:
-            return ()
-        return task.seal.reads if isinstance(task, Task) else ()
-
-    def recall(self, job: ProbeJob) -> Probe | None:
-        """Return the probe of a job if it is cached. Installs and compiles nothing."""
-        key = _key_of(job.ref)
-        if job.fresh or not (
-            key in self._installed or self.registry.is_installed(job.ref)
-        ):
-            return None
-        self._installed.add(key)  # checking every file of an install takes milliseconds
-        try:
-            return self.cached_probe_on(job.case, self.registry.obtain(job.ref))
-        except EnvironmentFailure:
-            return None
-
-    def threads(self, count: int) -> AbstractContextManager[ThreadPoolExecutor]:
-        """Open a pool of at most `jobs` threads that wait for compilers. An error or
-        Ctrl-C ends the compilers first.
-        """
-        return self.registry.workspace.threads(min(count, self.local_jobs))
-
-    def internal_error(self, name: str, error: Exception) -> NoAnswer:
-        """Print the traceback of a defect that a case brings out; return why the case
-        is untestable.
-        """
-        trace = "".join(traceback.format_exception(error, limit=-_FRAMES))
-        self.progress.error(
-            f"internal error on {name}; this is a bug in triage:\n{trace}"
-        )
-        return NoAnswer(
-            Cause.INTERNAL,
-            f"internal error of triage: {type(error).__name__}: {str(error)[:200]}",
-        )
-
-    # One probe
-
-    def probe_on(
-        self,
-        case: Case,
-        toolchain: Toolchain,
-        *,
-        fresh: bool = False,
-        here: bool = False,
-        once: Naming | None = None,
-        attempt: int = 0,
-        cancelled: StopSignal | None = None,
-        ref: ToolchainRef | None = None,
-    ) -> Probe:
-        """Return the probe of a case on a toolchain, as `run` does.
-
-        With `once`, compile once, without repeating doubtful endings, and record that
-        apart from probes: for a search that tries many programs and probes only its
-        result in full. Each `attempt` is cached by itself.
-        """
-        judging, planned = self.judge, case
-        if judging and judging.is_alone:
-            planned = replace(case, run=None)
-        task = self.planner.plan(planned, toolchain)
-        if once and isinstance(task, Task):
-            task = replace(task, variant=f"trial {attempt} {once}", naming=once)
-        probe = self.run(task, cancelled, fresh=fresh, here=here)
-        ref = ref or self.registry.ref_of(toolchain)
-        if judging is None or ref is None:
-            return probe
-        return judging.judge(replace(probe, case=case), ref)
-
-    def cached_probe_on(self, case: Case, toolchain: Toolchain) -> Probe | None:
-        """Return the probe of a case on a toolchain if it is cached. None if a number
-        is judged, because that compiles.
-        """
-        if self.judge:
-            return None
-        task = self.planner.plan(case, toolchain)
+        task = self.plan(job)
         if isinstance(task, Probe):
             return task
-        return self.find(task)
-
-    def find(self, task: Task) -> Probe | None:
-        """Return the probe of a task if the cache has all its records, else None."""
-        keys, run_key = [task.key], task.run_key
-        if run_key is not None:
-            keys.append(run_key)
-        return task.probe(*self.cache.find_all(*keys), cached=True)
-
-    def run(
-        self,
-        task: Task | Probe,
-        stop: StopSignal | None = None,
-        on_output: OnOutput | None = None,
-        *,
-        fresh: bool = False,
-        here: bool = False,
-    ) -> Probe:
-        """Return the probe of a task: from the cache unless `fresh` is set, else make
-        it and keep the records for which the machine is not to blame.
-
-        With `here`, no cluster is used. Raises Interrupted when a stop signal is set;
-        nothing is recorded then.
-        """
-        if isinstance(task, Probe):  # it could not be planned
-            return task
-        if not fresh:
-            cached = self.find(task)
-            if cached:
-                return cached
-        if self._is_dry:
-            raise EnvironmentFailure("a dry run compiles nothing")
-        records: list[Record] | NoAnswer | None = None
-        if self.cluster and not (here or on_output):
-            records = self.cluster.make(task, AnyOf(self.stop, stop))
-        if records is None:
-            records = self.make(task, stop, on_output)
-        if isinstance(records, NoAnswer):
-            return probe_not_made(task.case, task.toolchain, records)
-        if task.has_changed():
-            changed = NoAnswer(Cause.ENVIRONMENT, "a file changed while it was read")
-            return probe_not_made(task.case, task.toolchain, changed)
-        probe = task.probe(*records, cached=False)
-        assert probe  # every stage has a record
-        if probe.outcome.cause in OF_MACHINE:
-            records = records[:-1]
-        self.cache.add(*records)
+        probe = None if job.fresh else self._find(task)
+        if probe is None:
+            probe = self._make(task, job)
+        if job.resources and isinstance(probe.outcome, Passed):
+            metrics = {**probe.measured.metrics, **self._resource_metrics(task)}
+            probe = replace(probe, measured=replace(probe.measured, metrics=metrics))
+        if self.judge:
+            return self.judge.judge(replace(probe, case=job.case), job.ref)
         return probe
 
-    def make(
-        self,
-        task: Task,
-        stop: StopSignal | None = None,
-        on_output: OnOutput | None = None,
-    ) -> list[Record]:
-        """Compile here, run the program if there is one, and return a record of each;
-        see `run`.
+    def recall(self, job: ProbeJob) -> Probe | None:
+        """Return the probe of a job if it is cached. Installs and compiles nothing, and
+        judges no number, because that compiles.
         """
-        rules_of(task.case)  # reports mistakes in them before anything is compiled
-        either = AnyOf(self.stop, stop)
-        ran: list[Record] = []
+        if job.fresh or self.judge:
+            return None
+        # checking every file of an install takes milliseconds
+        if job.ref not in self._installed:
+            if not self.registry.is_installed(job.ref):
+                return None
+            self._installed.add(job.ref)
+        with suppress(EnvironmentFailure):  # a dry run makes nothing that it needs
+            task = self.plan(job)
+            if isinstance(task, Task):
+                return self._find(task)
+            return None if task.outcome.cause in OF_MACHINE else task
+        return None
 
-        def use(module: Path) -> None:
-            """Run the program while its file exists; the last compile counts."""
-            if isinstance(task.run, RunTask):
-                ran[:] = [self._run_program(task, task.run, module, either)]
-            if on_output:
-                on_output(module)
-
-        with self._slots:
-            compiled = self._compile_task(task, either, use)
-            execution = self._with_refusal(
-                task,
-                compiled.execution,
-                task.seal,
-                lambda: self._compile(task, either, reads_all=True),
-            )
-        return [replace(compiled, execution=execution), *ran]
-
-    def _run_program(
-        self, task: Task, run: RunTask, module: Path, stop: StopSignal
-    ) -> Record:
-        """Run a compiled program. No process that uses this home measures while it is
-        measured.
-        """
-        with ExitStack() as held:
-            if run.spec.measured:
-                lock = self.registry.home.measuring_lock
-                with suppress(OSError):  # a file system without locks
-                    held.enter_context(lock_file(lock, fcntl.LOCK_EX, self.stop))
-            agreement = partial(_agreement_of, task.case)
-            execution, disagreements = run.make(module, stop, agreement)
-        again = partial(run.start, module, stop, reads_all=True)
-        execution = self._with_refusal(task, execution, run.seal(module), again)
-        return task.record(task.run_key or "", execution, disagreements=disagreements)
-
-    def _with_refusal(
-        self,
-        task: Task,
-        execution: Execution,
-        seal: Seal,
-        start: Callable[[], Execution],
-    ) -> Execution:
-        """Return an execution that failed with what its seal refused, if that is why.
-
-        If the output names no path, the program is started once more and may read
-        everything. If it fails all the same, the seal is not why.
-        """
-        refused = what_was_refused(execution, seal)
-        if refused is None or not task.sealed:
-            return execution
-        if not refused.startswith("/"):
-            agreement = partial(_agreement_of, task.case)
-            if agreement(execution) == agreement(start()):
-                return execution
-        return replace(execution, refused=refused)
-
-    # One compile
-
-    def _compile_task(
-        self, task: Task, stop: StopSignal, use: Callable[[Path], None]
-    ) -> Record:
-        """Compile a trial once, everything else up to three times until the ending is
-        sure. If the failure needs the name of its pass, compile once more, printing it.
-        """
-        reporting = task.with_pass_reporting()
-        can_report = reporting != task
-        if task.naming is Naming.AT_ONCE and can_report:
-            return task.record(task.key, *self._compile_naming(reporting, stop, use))
-        if task.naming:
-            return task.record(task.key, self._compile(task, stop, on_output=use))
-        same, disagreements = agreeing_runs(
-            lambda: self._compile(task, stop, on_output=use),
-            lambda execution: execution.ending not in _REPEATED,
-            partial(_agreement_of, task.case),
-        )
-        execution, failing_pass = same[0], None
-        if execution.ending is Ending.SIGNALLED:
-            execution = self._identifying_crash(task, same, stop)
-        elif can_report and needs_pass(execution, rules_of(task.case)):
-            _, failing_pass = self._compile_naming(reporting, stop)
-        return task.record(task.key, execution, failing_pass, disagreements)
-
-    def _compile_naming(
-        self, task: Task, stop: StopSignal, use: Callable[[Path], None] | None = None
-    ) -> tuple[Execution, PassName]:
-        """Compile with options that print the failing pass. Return the execution and
-        that pass, `NO_PASS` if none was printed.
-        """
-        from triage.classify import PassScanner  # slow to import
-
-        scanner = PassScanner()
-        execution = self._compile(task, stop, on_stderr=scanner.feed, on_output=use)
-        return execution, scanner.finish() or NO_PASS
-
-    def _identifying_crash(
-        self, task: Task, runs: Sequence[Execution], stop: StopSignal
-    ) -> Execution:
-        """Return the crash that identifies the failure. Threads that crash at different
-        places print different stacks; then the case is compiled once more on one
-        thread, and that stack counts.
-        """
-        single, rules = task.on_one_thread(), rules_of(task.case)
-        signatures = {_signature_of(judge(run, rules)) for run in runs}
-        if single != task and len(signatures) > 1:
-            again = self._compile(single, stop)
-            if again.signal == runs[0].signal:
-                return again
-        return runs[0]
+    def plan(self, job: ProbeJob) -> Task | Probe:
+        """Return the task of a job, or the probe that says why there is none."""
+        try:
+            toolchain = self.registry.obtain(job.ref)
+        except EnvironmentFailure as error:
+            return _without_toolchain(job, error)
+        case = job.case
+        if self.judge and self.judge.is_alone:
+            case = replace(case, run=None)
+        task = self.planner.plan(case, toolchain)
+        if job.once and isinstance(task, Task):
+            variant = f"trial {job.attempt} {job.once}"
+            return replace(task, variant=variant, naming=job.once)
+        return task
 
     def observe(
         self,
@@ -536,12 +272,161 @@ class Engine:
         """
         task = self.planner.plan(case, toolchain)
         if isinstance(task, Probe):
-            assert not isinstance(task.outcome, Passed)
-            return NoInput(task.outcome).reason
+            return reason_not_made(task.outcome)
         altered = replace(task, invocation=alter(task.invocation))
         return self._compile(
             altered, on_stderr=on_stderr, on_output=on_output, writes=writes
         )
+
+    def threads(self, count: int) -> AbstractContextManager[ThreadPoolExecutor]:
+        """Open a pool of at most `jobs` threads that wait for compilers. An error or
+        Ctrl-C ends the compilers first.
+        """
+        return self.registry.workspace.threads(min(count, self.local_jobs))
+
+    def internal_error(self, name: str, error: Exception) -> NoAnswer:
+        """Print the traceback of a defect that a case brings out; return why the case
+        is untestable.
+        """
+        trace = "".join(traceback.format_exception(error, limit=-_FRAMES))
+        self.progress.error(
+            f"internal error on {name}; this is a bug in triage:\n{trace}"
+        )
+        why = f"internal error of triage: {type(error).__name__}: {str(error)[:200]}"
+        return NoAnswer(Cause.INTERNAL, why)
+
+    def _guarded_probe(self, job: ProbeJob, fetched: Future[Toolchain]) -> Probe:
+        """Make one probe. A defect of this program that a case brings out makes that
+        case untestable, not the others.
+        """
+        try:
+            with suppress(EnvironmentFailure):  # `probe` meets it again
+                fetched.result()
+            return self.probe(job)
+        except (TriageError, OSError):
+            raise
+        except Exception as error:
+            return _not_probed(job, self.internal_error(_name_of(job), error))
+
+    # Look up, make, keep
+
+    def _find(self, task: Task) -> Probe | None:
+        """Return the probe of a task if the cache has all its records, else None."""
+        keys = filter(None, (task.key, task.run_key))
+        return task.probe(*self.cache.find_all(*keys), cached=True)
+
+    def _make(self, task: Task, job: ProbeJob) -> Probe:
+        stop = AnyOf(self.stop, job.stop)
+        records: list[Record] | NoAnswer | None = None
+        if self.cluster and not job.here:
+            records = self.cluster.make(task, stop)
+        if records is None:
+            records = self.make(task, stop)
+        if isinstance(records, NoAnswer):
+            return probe_not_made(task.case, task.toolchain, records)
+        return self.keep(task, records)
+
+    def known_failure(self, task: Task) -> Outcome | None:
+        """Return the outcome of a task if the cache knows that it does not pass."""
+        known = self._find(task)
+        if known is None or isinstance(known.outcome, Passed):
+            return None
+        return known.outcome
+
+    def keep(self, task: Task, records: Sequence[Record]) -> Probe:
+        """Keep the records of a task for which the machine is not to blame; return its
+        probe.
+        """
+        if task.has_changed():
+            changed = NoAnswer(Cause.ENVIRONMENT, "a file changed while it was read")
+            return probe_not_made(task.case, task.toolchain, changed)
+        probe = task.probe(*records, cached=False)
+        assert probe  # every stage has a record
+        if probe.outcome.cause in OF_MACHINE:
+            records = records[:-1]
+        self.cache.add(*records)
+        return probe
+
+    def make(
+        self, task: Task, stop: StopSignal, on_output: OnOutput | None = None
+    ) -> list[Record]:
+        """Compile here, run the program if there is one, and return a record of
+        each.
+        """
+        self.registry.workspace.refuse_if_dry("compile")
+        rules_of(task.case)  # reports mistakes in them before anything is compiled
+        ran: list[Record] = []
+
+        def use(module: Path) -> None:
+            """Run the program while its file exists; the last compile counts."""
+            if isinstance(task.run, RunTask):
+                ran[:] = [self._run_program(task, task.run, module, stop)]
+            if on_output:
+                on_output(module)
+
+        with self._slots:
+            compiled = self._compile_until_sure(task, stop, use)
+            again = partial(self._compile, task, stop, reads_all=True)
+            execution = _with_refusal(task, compiled.execution, task.seal, again)
+        return [replace(compiled, execution=execution), *ran]
+
+    def _run_program(
+        self, task: Task, run: RunTask, module: Path, stop: StopSignal
+    ) -> Record:
+        """Run a compiled program. No process that uses this home measures while it is
+        measured.
+        """
+        with ExitStack() as held:
+            if run.spec.measured:
+                lock = self.registry.home.measuring_lock
+                with suppress(OSError):  # a file system without locks
+                    held.enter_context(lock_file(lock, fcntl.LOCK_EX, self.stop))
+            agreement = partial(_agreement_of, task.case)
+            execution, disagreements = run.make(module, stop, agreement)
+        again = partial(run.start, module, stop, reads_all=True)
+        execution = _with_refusal(task, execution, run.seal(module), again)
+        return task.record(task.run_key or "", execution, disagreements=disagreements)
+
+    def _compile_until_sure(
+        self, task: Task, stop: StopSignal, use: OnOutput
+    ) -> Record:
+        """Compile a trial once, everything else up to three times until the ending is
+        sure. If the failure needs the name of its pass, compile once more, printing it.
+        """
+        reporting = task.altered(lambda passes: passes.naming_failed_pass)
+        can_report = reporting != task
+        if task.naming is Naming.AT_ONCE and can_report:
+            return task.record(task.key, *self._compile_naming(reporting, stop, use))
+        if task.naming:
+            return task.record(task.key, self._compile(task, stop, on_output=use))
+        same, disagreements = agreeing_runs(
+            lambda: self._compile(task, stop, on_output=use),
+            lambda execution: execution.ending not in _REPEATED,
+            partial(_agreement_of, task.case),
+        )
+        execution, failing_pass, rules = same[0], None, rules_of(task.case)
+        if execution.ending is Ending.SIGNALLED:
+            # threads that crash at different places print different stacks
+            single = task.altered(lambda passes: passes.on_one_thread)
+            stacks = {_signature_of(judge(crash, rules)) for crash in same}
+            if single != task and len(stacks) > 1:
+                again = self._compile(single, stop)
+                execution = again if again.signal == execution.signal else execution
+        elif can_report and needs_pass(execution, rules):
+            _, failing_pass = self._compile_naming(reporting, stop)
+        return task.record(task.key, execution, failing_pass, disagreements)
+
+    def _compile_naming(
+        self, task: Task, stop: StopSignal, use: OnOutput | None = None
+    ) -> tuple[Execution, PassName]:
+        """Compile with options that print the failing pass. Return the execution and
+        that pass, `NO_PASS` if none was printed.
+        """
+        from triage.classify import PassScanner  # slow to import
+
+        scanner = PassScanner()
+        execution = self._compile(task, stop, on_stderr=scanner.feed, on_output=use)
+        return execution, scanner.finish() or NO_PASS
 
     def _compile(
         self,
@@ -585,20 +470,17 @@ class Engine:
         metrics = {**facts.metrics, **counts}
         return replace(execution, output_bytes=size, phase=facts.phase, metrics=metrics)
 
-    # What else is known of a case
+    # What else is known of a task
 
-    def _resource_metrics(
-        self, case: Case, toolchain: Toolchain
-    ) -> Mapping[str, float]:
+    def _resource_metrics(self, task: Task) -> Mapping[str, float]:
         """Return the resource metrics of a compiled case on its target, such as shared
         memory, as the IR of one more compile shows them. Empty when the family's IR
         does not show them or that compile fails.
         """
-        resources = self.compilers[case.compiler].resources
-        task = self.planner.plan(case, toolchain)
-        if resources is None or isinstance(task, Probe):
+        resources, case = task.compiler.resources, task.case
+        if resources is None:
             return {}
-        phase = resources.best_phase(toolchain, case.phase)
+        phase = resources.best_phase(task.toolchain, case.phase)
         if phase is None:
             return {}
         task = replace(task, variant=_RESOURCES)
@@ -606,13 +488,12 @@ class Engine:
         if cached:
             return cached.metrics
         numbers: dict[str, float] = {}
-        stopped = resources.stopped_after(task.invocation, phase)
-        execution = self._compile(
-            replace(task, invocation=stopped),
-            on_output=lambda printed: numbers.update(
-                resources.metrics(printed, case.target.backend)
-            ),
-        )
+
+        def read(printed: Path) -> None:
+            numbers.update(resources.metrics(printed, case.target.backend))
+
+        words = resources.stopped_after(task.invocation, phase)
+        execution = self._compile(replace(task, invocation=words), on_output=read)
         if numbers:
             shown = replace(execution, metrics=numbers, output_bytes=None)
             self.cache.add(task.record(task.key, shown))
@@ -638,7 +519,7 @@ class Engine:
         """Return whether the same compile, or the same run of its program, ended in
         different ways at different times.
         """
-        task = self.planner.plan(job.case, self.registry.obtain(job.ref))
+        task = self.plan(job)
         if isinstance(task, Probe):
             return False
         compiled = self.cache.records(task.key)
@@ -646,13 +527,10 @@ class Engine:
         if compiled and task.run_key:
             ran = self.cache.records(task.run_key)
             probes += [task.probe(compiled[0], record, cached=True) for record in ran]
-        outcomes = [
-            probe.outcome
-            for probe in probes
-            if probe and not isinstance(probe.outcome, NoAnswer)
-        ]
-        is_flaky = any(outcome.flaky for outcome in outcomes)
-        return is_flaky or len(set(map(_signature_of, outcomes))) > 1
+        outcomes = [probe.outcome for probe in probes if probe]
+        decided = [one for one in outcomes if not isinstance(one, NoAnswer)]
+        is_flaky = any(outcome.flaky for outcome in decided)
+        return is_flaky or len(set(map(_signature_of, decided))) > 1
 
 
 def _kernel_counts(kernels: Kernels | None, file: Path) -> dict[str, float]:
@@ -663,17 +541,35 @@ def _kernel_counts(kernels: Kernels | None, file: Path) -> dict[str, float]:
     return {} if count is None else {DISPATCHES: float(count)}
 
 
+def _with_refusal(
+    task: Task, execution: Execution, seal: Seal, start: Callable[[], Execution]
+) -> Execution:
+    """Return an execution that failed with what its seal refused, if that is why.
+
+    If the output names no path, the program is started once more and may read
+    everything. If it fails all the same, the seal is not why.
+    """
+    refused = what_was_refused(execution, seal)
+    if refused is None or not task.sealed:
+        return execution
+    if not refused.startswith("/"):
+        agreement = partial(_agreement_of, task.case)
+        if agreement(execution) == agreement(start()):
+            return execution
+    return replace(execution, refused=refused)
+
+
 def _without_toolchain(job: ProbeJob, error: EnvironmentFailure) -> Probe:
     """Return the probe of a job whose toolchain cannot be obtained."""
-    why = NoAnswer(Cause.ENVIRONMENT, str(error))
+    cause = Cause.ENVIRONMENT
     if isinstance(error, Unobtainable):  # also at another time
-        why = NoAnswer(Cause.TOOLCHAIN, str(error))
+        cause = Cause.TOOLCHAIN
+    return _not_probed(job, NoAnswer(cause, str(error)))
+
+
+def _not_probed(job: ProbeJob, why: NoAnswer) -> Probe:
     version = job.ref.release.version if job.ref.release else None
     return Probe(job.case, job.ref.revision, version, why, Measured(), cached=False)
-
-
-def _key_of(ref: ToolchainRef) -> tuple[str, str]:
-    return ref.family, ref.revision.name
 
 
 def _name_of(job: ProbeJob) -> str:
@@ -696,35 +592,47 @@ def _agreement_of(case: Case, execution: Execution) -> str:
 
 def _signature_of(outcome: Outcome) -> str:
     """Return what is the same for outcomes that do not contradict each other."""
-    if isinstance(outcome, Failed):
-        return outcome.failure.signature
-    return ""
+    return outcome.failure.signature if isinstance(outcome, Failed) else ""
 
 
 @contextmanager
 def open_engine(
-    cases: Sequence[Case], options: EngineOptions | None = None
+    cases: Sequence[Case],
+    *,
+    jobs: int | None = None,
+    fresh: bool = False,
+    progress: Progress | None = None,
+    warn: Callable[[str], None] = lambda _: None,
+    cluster: Callable[[ToolchainRegistry], DaskCluster] | None = None,
+    is_dry: bool = False,
 ) -> Iterator[Engine]:
     """Open TRIAGE_HOME and yield an engine. On exit, compilers are stopped and the
     result cache is closed.
 
     `cases` are those to compile: their recipes may describe further compiler families.
+    `fresh` ignores the result cache, `cluster` opens machines that make tasks as well,
+    and `is_dry` installs, downloads and compiles nothing.
     """
-    options = options or EngineOptions()
     stop, home, families = threading.Event(), open_home(), Families(cases)
     with ExitStack() as opened:
         # a file system without locks, or a home that cannot be written
         with suppress(OSError):
             opened.enter_context(lock_file(home.use_lock, fcntl.LOCK_SH, stop))
-        cache = ResultCache(home.results_database, options.warn, fresh=options.fresh)
+        cache = ResultCache(home.results_database, warn, fresh=fresh)
         opened.callback(cache.close)
-        registry = ToolchainRegistry(
-            home, families, options.progress, stop, is_dry=options.is_dry
-        )
-        cluster = options.cluster(registry) if options.cluster else nullcontext()
+        registry = ToolchainRegistry(home, families, progress, stop, is_dry=is_dry)
         try:
-            with cluster as joined:
-                yield Engine(registry, families, cache, stop, options, joined)
+            with cluster(registry) if cluster else nullcontext() as joined:
+                yield Engine(
+                    registry,
+                    families,
+                    cache,
+                    stop,
+                    jobs=jobs,
+                    fresh=fresh,
+                    cluster=joined,
+                    warn=warn,
+                )
         except BaseException:
             stop.set()
             raise

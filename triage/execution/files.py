@@ -28,6 +28,7 @@ from triage.toolchains.home import (
 
 T = TypeVar("T")
 _CHECKSUM = ".sha256"  # suffix of the file with the checksum
+_LARGE = 1 << 20  # bytes of a file
 
 
 class Scratch:
@@ -112,15 +113,15 @@ class KeptFiles:
     ) -> Prepared | T:
         """Return the file or folder at `target`. If need be, or if `fresh`, make it.
 
-        `make` gets an empty folder and returns what it made there. What it returns
-        instead, or raises, is returned or raised here.
+        `make` gets an empty folder and returns what it made there. If it returns no
+        path, nothing is kept and that value is returned.
         """
         with self._locks[str(target)]:
-            if not fresh:
-                digest = _digest_if_intact(target)
-                if digest is not None:
-                    note_use(target)
-                    return Prepared(target, digest)
+            digest = None if fresh else _digest_if_intact(target)
+            if digest is not None:
+                with suppress(OSError):  # the home cannot be written
+                    os.utime(target.with_suffix(_CHECKSUM))  # it was used now
+                return Prepared(target, digest)
             with disk_errors("keep a file"):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with temporary_folder(target.parent, prefix=".making-") as scratch:
@@ -130,47 +131,26 @@ class KeptFiles:
                     return made
 
 
-def is_unchanged(target: Path) -> bool:
-    """Return whether a kept file is still the one that was kept under this name. It is
-    not read, which takes long for a large one.
+def _digest_if_intact(target: Path) -> str | None:
+    """Return the digest of a kept file or folder; None unless it is there and intact. A
+    large file that was not written since it was kept is not read.
     """
-    try:
-        kept = target.with_suffix(_CHECKSUM).read_text("utf-8").split()
-        return kept[1:] == _marks(target)
-    except (OSError, ValueError):
-        return False
+    with suppress(OSError, ValueError):
+        line = target.with_suffix(_CHECKSUM).read_text("utf-8")
+        digest, name, time = line.split()
+        is_large = target.stat().st_size > _LARGE
+        if (is_large and [name, time] == _marks(target)) or [digest, name] == [
+            _digest(target),
+            _marks(target)[0],
+        ]:
+            return digest
+    return None
 
 
 def _marks(target: Path) -> list[str]:
     """Return the key of a kept file, and the time at which it was made."""
     name = quote(f"{target.parent.name}/{target.name}")
     return [name, f"{target.stat().st_mtime_ns}"]
-
-
-def note_use(target: Path) -> None:
-    """Note that a kept file was used now."""
-    with suppress(OSError):  # the home cannot be written
-        os.utime(target.with_suffix(_CHECKSUM))
-
-
-def digest_of(file: Path, *, is_kept: bool) -> str:
-    """Return the digest of a file. That of a kept one, which may be large, is in its
-    checksum.
-    """
-    if is_kept:
-        return file.with_suffix(_CHECKSUM).read_text("utf-8").split()[0]
-    return file_sha256(file)
-
-
-def _digest_if_intact(target: Path) -> str | None:
-    """Return the digest of a kept file or folder; None unless it is there and
-    intact.
-    """
-    with suppress(OSError, ValueError):
-        digest, kept = _digest(target), target.with_suffix(_CHECKSUM)
-        if kept.read_text("utf-8").split()[:2] == [digest, _marks(target)[0]]:
-            return digest
-    return None
 
 
 def _keep(made: Path, target: Path) -> str:

@@ -14,14 +14,13 @@ from functools import cache, cached_property, partial
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from triage.classify.log import decoded, text_encoding
 from triage.compilers.base import Compiler, ModelImporter, Needs
 from triage.compilers.interpreters import prefixes_of
 from triage.compilers.registry import onnx_family
 from triage.execution.cache import Record, ResultCache
-from triage.execution.files import KeptFiles, Prepared, is_unchanged, note_use
+from triage.execution.files import KeptFiles, Prepared
 from triage.execution.judge import judge_import, rules_of
 from triage.execution.machine_problem import machine_problem
 from triage.execution.reads import (
@@ -33,7 +32,7 @@ from triage.execution.reads import (
 from triage.model.address import Address
 from triage.model.case import OWN, Artifact, Case, InputKind
 from triage.model.content import file_sha256
-from triage.model.errors import EnvironmentFailure, TriageError, Unobtainable
+from triage.model.errors import EnvironmentFailure, TriageError
 from triage.model.execution import Execution
 from triage.model.foreign_file import regular_size
 from triage.model.outcome import Cause, Failed, NoAnswer
@@ -46,6 +45,8 @@ from triage.toolchains.home import KeptKind, Workspace
 from triage.toolchains.registry import ToolchainRegistry, recorded_rev
 
 _RUNNER = Path(__file__).with_name("generator_runner.py")
+# The same program prints the same input.
+_SAME = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
 # The importer's own OnnxImportError is about the model.
 _IS_MISSING = re.compile(
     r"No module named|^ImportError\b|AttributeError: module 'onnx", re.MULTILINE
@@ -53,25 +54,8 @@ _IS_MISSING = re.compile(
 # bytes of a file of weights: those of a model with 8 billion parameters take 16 GiB
 _LARGEST_DOWNLOAD = 32 << 30
 
-
-@dataclass(frozen=True, slots=True)
-class NoInput:
-    """Why the compiler has nothing to read."""
-
-    outcome: NoAnswer | Failed
-    cached: bool = False
-    """The cache knew it."""
-
-    @property
-    def reason(self) -> NoAnswer:
-        """Why there is nothing to compile; a failed import is a mistake of the recipe
-        then.
-        """
-        if isinstance(self.outcome, NoAnswer):
-            return self.outcome
-        failure = self.outcome.failure
-        problem = f"the model cannot be imported: {failure.headline}"
-        return NoAnswer(Cause.RECIPE, problem, failure)
+Missing = NoAnswer | Failed
+"""Why the compiler has nothing to read."""
 
 
 def recipe_mistake(reason: str) -> NoAnswer:
@@ -91,7 +75,7 @@ class _Maker:
 
     identity: str
     """A digest of all that makes it, besides the source files."""
-    make: Callable[[Sequence[Path], str, Path], Path | NoInput]
+    make: Callable[[Sequence[Path], str, Path], Path | Missing]
     """Gets the source files, their key, and an empty folder."""
 
 
@@ -115,21 +99,19 @@ class Inputs:
         self._registry, self._compilers = registry, compilers
         self._cache, self._stop, self._fresh = cache, stop, fresh
         self._kept = KeptFiles()
-        self._prepared: dict[str, Prepared | NoInput] = {}
-        # host -> reason, so that a suite waits for a dead host once
-        self._unreachable: dict[str, str] = {}
+        self._prepared: dict[str, Prepared | Missing] = {}
 
-    def prepare(self, case: Case, toolchain: Toolchain | None) -> Prepared | NoInput:
+    def prepare(self, case: Case, toolchain: Toolchain | None) -> Prepared | Missing:
         """Return the file that the compiler reads for a case, or why there is none.
         `toolchain` imports an ONNX model.
         """
         missing = self.obtain(case.artifacts)
         if missing:
-            return NoInput(missing)
+            return missing
         try:
             maker = self._maker_of(case, toolchain)
             if isinstance(maker, NoAnswer):
-                return NoInput(maker)
+                return maker
             sources = [case.input.path, *case.reads]
             if case.input.is_made:
                 sources += mentioned_by(case.input.path)
@@ -140,46 +122,44 @@ class Inputs:
                 prepared = self._make(case, sources, maker)
                 if state != file_state(sources):
                     problem = f"{case.input.path.name} changed while it was read"
-                    return NoInput(NoAnswer(Cause.ENVIRONMENT, problem))
+                    return NoAnswer(Cause.ENVIRONMENT, problem)
                 self._prepared[memo] = prepared
             return self._prepared[memo]
         except OSError as error:
-            problem = f"{error.filename or case.input.path}: {error.strerror}"
-            return NoInput(recipe_mistake(problem))
+            path = error.filename or case.input.path
+            return recipe_mistake(f"{path}: {error.strerror}")
 
     def _maker_of(
         self, case: Case, toolchain: Toolchain | None
     ) -> _Maker | NoAnswer | None:
         """Return what makes the input of a case; None if the compiler reads the file
-        itself, or the same text in another encoding.
+        itself.
         """
+        source, kind = case.input.path, case.input.kind
         if case.input.imported:
             return self._importer(case, toolchain)
-        if case.input.kind is InputKind.GENERATOR:
+        if kind is InputKind.GENERATOR:
             return self._generator(case, toolchain)
+        if kind is InputKind.MLIR and _is_marked(source):
+            return _Maker("decoded", _write_decoded)
         return None
 
     def _make(
         self, case: Case, sources: Sequence[Path], maker: _Maker | None
-    ) -> Prepared | NoInput:
+    ) -> Prepared | Missing:
         source = case.input.path
-        if maker is None and case.input.kind is InputKind.MLIR and _is_marked(source):
-            maker = _Maker("decoded", _write_decoded)
         if maker is None:
             state, mentioned = file_state([source]), tuple(mentioned_by(source))
             return Prepared(source, file_sha256(source), state, mentioned)
+        digest = self._registry.contents.digest
         parts = [
             f"{case.input.kind} {case.input.args}",
             *settings(dict(case.env)),
             *surroundings((), uses_processor=False),
-            *(
-                f"{path.name} {self._registry.contents.digest(path)}"
-                for path in sources
-            ),
+            *(f"{path.name} {digest(path)}" for path in sources),
             maker.identity,
         ]
-        text = "\0".join(parts)
-        key = sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+        key = sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
         target = self._registry.home.kept(KeptKind.INPUTS) / f"{key}.mlir"
         make = partial(maker.make, sources, key)
         return self._kept.get(target, make, fresh=self._fresh)
@@ -188,38 +168,29 @@ class Inputs:
 
     def _generator(self, case: Case, toolchain: Toolchain | None) -> _Maker | NoAnswer:
         """Return what runs a generator: this program's interpreter or, for a family
-        whose tools do, the toolchain that the case names.
+        whose tools do, the newest toolchain or the one that the case names.
         """
         words = self._compilers[case.compiler].generator
         if not words:
             argv: tuple[str, ...] = (sys.executable, "-P")
             make = partial(self._generate, case, argv, own_python())
             return _Maker(self._identity_of_own_python, make)
+        rev = case.input.maker
         try:
-            maker = self._generating_toolchain(case, toolchain)
+            if rev != OWN or toolchain is None:
+                newest = rev in (None, OWN)
+                rev = "latest" if newest else rev
+                toolchain = named_toolchain(self._registry, rev or "latest", case)
         except TriageError as error:
             problem = f"cannot obtain the toolchain that makes the program: {error}"
             return NoAnswer(Cause.TOOLCHAIN, problem)
-        argv = (str(maker.program), *words)
-        make = partial(self._generate, case, argv, maker.reads)
-        return _Maker(f"{maker.identity} {words}", make)
+        argv = (str(toolchain.program), *words)
+        make = partial(self._generate, case, argv, toolchain.reads)
+        return _Maker(f"{toolchain.identity} {words}", make)
 
     @cached_property
     def _identity_of_own_python(self) -> str:
         return self._registry.contents.identity(Needs((), Path(sys.executable)))
-
-    def _generating_toolchain(
-        self, case: Case, toolchain: Toolchain | None
-    ) -> Toolchain:
-        """Return the toolchain that generates the program of a case: the newest one,
-        unless the case names another, or that on which it is compiled (`OWN`).
-        """
-        rev = case.input.maker
-        if rev == OWN and toolchain is not None:
-            return toolchain
-        if rev is None or rev == OWN:
-            rev = "latest"
-        return named_toolchain(self._registry, rev, case)
 
     def _generate(
         self,
@@ -229,30 +200,26 @@ class Inputs:
         sources: Sequence[Path],
         _key: str,
         scratch: Path,
-    ) -> Path | NoInput:
-        target = scratch / "made.mlir"
-        words = [
-            word for name, value in case.input.args for word in (f"--{name}", value)
-        ]
-        # The same program prints the same input.
-        env = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", **dict(case.env)}
+    ) -> Path | Missing:
+        target, words = scratch / "made.mlir", []
+        for name, value in case.input.args:
+            words += [f"--{name}", value]
         # options of the interpreter stand before the script, scripts of triage after it
         flags = [word for word in argv[1:] if word.startswith("-")]
         scripts = [word for word in argv[1:] if not word.startswith("-")]
-        source = str(case.input.path)
         seal = Seal((*reads, *sources, _RUNNER))
         execution = run(
-            [argv[0], *flags, str(_RUNNER), *scripts, source, *words],
+            [argv[0], *flags, str(_RUNNER), *scripts, str(case.input.path), *words],
             case.limits,
             scratch,
             seal=seal,
-            env=env,
+            env={**_SAME, **dict(case.env)},
             stdout_to=target,
             stop=self._stop,
         )
         if execution.ok and regular_size(target):
             return target
-        return NoInput(_why_not_generated(case, execution, seal))
+        return _why_not_generated(case, execution, seal)
 
     # ONNX
 
@@ -274,22 +241,21 @@ class Inputs:
         sources: Sequence[Path],
         key: str,
         scratch: Path,
-    ) -> Path | NoInput:
+    ) -> Path | Missing:
         target, source = scratch / "made.mlir", case.input.path
         failed = self._cache.find(key)
         if failed:
-            return NoInput(judge_import(failed.execution, rules_of(case)), cached=True)
+            return judge_import(failed.execution, rules_of(case))
         argv = [sys.executable, "-m", importer.module, str(source), "-o", str(target)]
         for root in self._importer_roots(toolchain):
-            env, reads = dict(case.env), [*own_python(), *sources]
+            env = dict(case.env)
             if root:
                 env["PYTHONPATH"] = str(root)
-                reads.append(root)
             execution = run(
                 argv,
                 case.limits,
                 scratch,
-                seal=Seal(tuple(reads)),
+                seal=Seal((*own_python(), *sources, *filter(None, [root]))),
                 env=env,
                 stop=self._stop,
             )
@@ -299,19 +265,17 @@ class Inputs:
             return target
         machine = machine_problem(execution)
         if machine:
-            return NoInput(machine)
+            return machine
         if _is_broken(execution):
-            last = execution.stderr.last_line[:300]
-            return NoInput(
-                recipe_mistake(
-                    f"no importer for ONNX runs here: {last}; `pip install "
-                    "'iree-triage[onnx]'` adds what it needs"
-                )
+            return recipe_mistake(
+                "no importer for ONNX runs here: "
+                f"{execution.stderr.last_line[:300]}; `pip install 'iree-triage[onnx]'`"
+                " adds what it needs"
             )
-        portable = replace(execution, argv=(*execution.argv[1:3], case.input.path.name))
+        portable = replace(execution, argv=(*execution.argv[1:3], source.name))
         name = toolchain.revision.name if toolchain else ""
         self._cache.add(Record(key, case.name, name, portable))
-        return NoInput(judge_import(execution, rules_of(case)))
+        return judge_import(execution, rules_of(case))
 
     def _importer_roots(self, toolchain: Toolchain | None) -> list[Path | None]:
         """Return the folders with the modules of an importer, best first; None for
@@ -329,34 +293,20 @@ class Inputs:
         that cannot be obtained is missing, None if all are there.
         """
         for artifact in artifacts:
-            if not is_unchanged(artifact.path):
-                make = partial(self._obtain_artifact, artifact)
-                made = self._kept.get(artifact.path, make)
-                if isinstance(made, NoAnswer):
-                    return made
-            elif isinstance(artifact.source, Address):
-                note_use(artifact.path)
+            try:
+                self._kept.get(artifact.path, partial(self._obtain, artifact))
+            except EnvironmentFailure as error:
+                return NoAnswer(Cause.ENVIRONMENT, f"{artifact.source}: {error}")
+            except ValueError as error:
+                return recipe_mistake(str(error))
         return None
 
-    def _obtain_artifact(self, artifact: Artifact, scratch: Path) -> Path | NoAnswer:
-        target, source = scratch / artifact.path.name, artifact.source
-        host = ""
-        if isinstance(source, Address):
-            host = urlsplit(source).netloc
-        if host in self._unreachable:
-            problem = f"{source}: {self._unreachable[host]}"
-            return NoAnswer(Cause.ENVIRONMENT, problem)
-        try:
-            if isinstance(source, Address):
-                download(self._registry.workspace, source, target)
-            else:
-                source.write(target)
-        except EnvironmentFailure as error:
-            if host and not isinstance(error, Unobtainable):  # the host does not answer
-                self._unreachable[host] = str(error)
-            return NoAnswer(Cause.ENVIRONMENT, f"{source}: {error}")
-        except ValueError as error:
-            return recipe_mistake(str(error))
+    def _obtain(self, artifact: Artifact, scratch: Path) -> Path:
+        target = scratch / artifact.path.name
+        if isinstance(artifact.source, Address):
+            download(self._registry.workspace, artifact.source, target)
+        else:
+            artifact.source.write(target)
         return target
 
 
@@ -384,11 +334,9 @@ def _why_not_generated(case: Case, execution: Execution, seal: Seal) -> NoAnswer
     how = execution.ending_text(case.limits)
     if execution.ok:
         how = "it printed nothing"
-    problem = f"the generator {case.input.path.name} failed: {how}"
-    last = execution.stderr.last_line[:300]
-    if last:
-        problem += f": {last}"
-    return recipe_mistake(problem)
+    reasons = filter(None, [how, execution.stderr.last_line[:300]])
+    name = case.input.path.name
+    return recipe_mistake(f"the generator {name} failed: {': '.join(reasons)}")
 
 
 def _is_marked(source: Path) -> bool:

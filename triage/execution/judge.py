@@ -4,7 +4,6 @@ outcome a verdict on one failure.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
     from triage.classify import Diagnosis, RuleSet
     from triage.compilers.parts import Runner
 
-_SUGGESTION = re.compile(r"[Dd]id you mean '?(-{1,2}[^\s'?]+)")
-
 
 def rules_of(case: Case) -> RuleSet:
     """Return the rules to judge a case by: its recipe's own rules before the packaged
@@ -48,26 +45,18 @@ def rules_of(case: Case) -> RuleSet:
     Raises:
         BadFiles: the recipe's rule file has mistakes.
     """
-    from triage.classify import packaged_rules  # slow to import
-
-    if case.rules is None:
-        rules = packaged_rules()
-    else:
-        rules = _rules_in(case.rules, case.rules.stat().st_mtime_ns)
-    if case.spec is not None and case.spec.parse_errors_fail:
-        return _with_parse_errors(rules)
-    return rules
+    modified = case.rules.stat().st_mtime_ns if case.rules else 0
+    parse_errors_fail = case.spec is not None and case.spec.parse_errors_fail
+    return _rules(case.rules, modified, parse_errors_fail)
 
 
 @cache
-def _rules_in(path: Path, _modified: int) -> RuleSet:
-    from triage.classify import load_rules  # slow to import
+def _rules(path: Path | None, _modified: int, parse_errors_fail: bool) -> RuleSet:
+    from triage.classify import load_rules, packaged_rules  # slow to import
 
-    return load_rules([path])
-
-
-@cache
-def _with_parse_errors(rules: RuleSet) -> RuleSet:
+    rules = load_rules([path]) if path else packaged_rules()
+    if not parse_errors_fail:
+        return rules
     changed = tuple(
         replace(rule, says_nothing=None) if rule.says_nothing is Cause.INPUT else rule
         for rule in rules
@@ -114,13 +103,9 @@ def judge(
         first = rules.by_name["compiler-status"].reclassify(first, signature)
     rule = rules.by_name[first.failure_class]
     if rule.says_nothing is not None:
-        reason = first.headline
-        flag = first.details.get("flag")
+        reason, flag = first.headline, first.details.get("flag")
         if flag and rule.says_nothing is Cause.FLAG:
             reason = f"does not know the flag {flag}"
-            suggestion = _SUGGESTION.search(execution.stderr.text)
-            if suggestion:
-                reason += f"; the compiler asks: did you mean {suggestion[1]}?"
         return NoAnswer(rule.says_nothing, reason, first)
     return Failed(first, tuple(others), flaky)
 
@@ -265,30 +250,19 @@ def with_operator(outcome: Outcome, operator: Callable[[int], str]) -> Outcome:
     Both are the same on each release that has the defect; elements and values need not
     be.
     """
-    if (
-        not isinstance(outcome, Failed)
-        or outcome.failure.failure_class != "wrong-result"
-    ):
+    if outcome.failure is None or outcome.failure.failure_class != "wrong-result":
         return outcome
     wrong, output = outcome.failure, int(outcome.failure.details.get("output", 0))
-    (kind, _), name = kind_of_wrong_result(wrong), operator(output)
+    kind, name = kind_of_wrong_result(wrong)[0], operator(output)
     parts = [wrong.signature, kind if kind in NOT_NUMBERS else "", name]
-    signature = " ".join(filter(None, parts))
+    signature, headline = " ".join(filter(None, parts)), wrong.headline
+    details: dict[str, Detail] = dict(wrong.details)
     if name:
-        headline = wrong.headline.replace(
-            f"result {output}", f"result {output} ({name})", 1
-        )
-        wrong = replace(wrong, headline=headline, details={**wrong.details, "op": name})
-    return replace(outcome, failure=replace(wrong, signature=signature))
-
-
-def is_recorded_as(signature: str, recorded: str) -> bool:
-    """Return whether a signature is a recorded one. That of a wrong result was shorter
-    in older versions.
-    """
-    return signature == recorded or (
-        signature.startswith("wrong-result:") and signature.startswith(f"{recorded} ")
-    )
+        shown = f"result {output} ({name})"
+        headline = headline.replace(f"result {output}", shown, 1)
+        details["op"] = name
+    wrong = replace(wrong, signature=signature, headline=headline, details=details)
+    return replace(outcome, failure=wrong)
 
 
 _WRONG_COUNTS = ("output", "element", "mismatches", "elements", "nan", "inf")

@@ -1,5 +1,5 @@
-"""Look for a failure that a program lost: the newest release may make another program
-of a source than an old one.
+"""Look for a failure on one toolchain after another, and for one that a program lost:
+the newest release may make another program of a source than an old one.
 """
 
 from __future__ import annotations
@@ -30,9 +30,8 @@ def ends_as_expected(case: Case, outcome: Outcome) -> bool:
     failures = [outcome.failure]
     if isinstance(outcome, Failed):
         failures += outcome.others
-    return not case.expect or any(
-        matches(item, failure) for item in case.expect for failure in failures
-    )
+    wanted = [matches(item, failure) for item in case.expect for failure in failures]
+    return any(wanted) or not case.expect
 
 
 def first_that(
@@ -46,12 +45,12 @@ def first_that(
     if it alone has it. what: progress.
     """
     for start in range(0, len(refs), engine.jobs):
+        names = [ref.revision.name for ref in refs[start : start + engine.jobs]]
         batch = [ProbeJob(case, ref) for ref in refs[start : start + engine.jobs]]
         probes = {probe.revision.name: probe for probe in engine.probe_all(batch, what)}
-        for job in batch:
-            probe = probes[job.ref.revision.name]
-            if is_wanted(probe.outcome):
-                return probe
+        for name in names:
+            if is_wanted(probes[name].outcome):
+                return probes[name]
     return None
 
 
@@ -67,10 +66,10 @@ def case_with_own_program(
     None also unless the case passed on all of them: the program that the newest release
     makes may lack what fails.
     """
-    if not all(result.passed for result in results):
-        return None
     is_made = case.input.kind is InputKind.GENERATOR and case.input.maker is None
-    if not (is_made and engine.compilers[case.compiler].generator):
+    if not is_made or not engine.compilers[case.compiler].generator:
+        return None
+    if not all(result.passed for result in results):
         return None
     own = replace(case, input=replace(case.input, maker=OWN))
     what = f"{case.name}, made by each release"
@@ -82,8 +81,5 @@ def case_with_own_program(
         f"{case.name} passes with the program that the newest release makes of "
         f"{source}, not with {maker}'s own"
     )
-    return replace(
-        case,
-        name=f"{case.name} made by {maker}",
-        input=replace(case.input, maker=maker),
-    )
+    name, made = f"{case.name} made by {maker}", replace(case.input, maker=maker)
+    return replace(case, name=name, input=made)

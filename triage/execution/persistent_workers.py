@@ -48,13 +48,12 @@ class WorkerAnswer:
         """Return the probe of the task, as if it was made in processes of its own; None
         if a record is missing.
         """
-        if self.stage is Stage.COMPILE:
-            return self.task.probe(self.task.record("", self.execution), cached=False)
-        passed = replace(self.execution, exit_code=0, stderr=Captured())
-        ran = self.execution
+        compiled = ran = self.execution
+        if self.stage is not Stage.COMPILE:
+            compiled = replace(compiled, exit_code=0, stderr=Captured())
         if ran.ok:
             ran = self.run.compared(ran, self.files[0])
-        records = (self.task.record("", each) for each in (passed, ran))
+        records = (self.task.record("", execution) for execution in (compiled, ran))
         return self.task.probe(*records, cached=False)
 
 
@@ -88,30 +87,18 @@ class PersistentWorkers:
             return None
         for number in range(len(patterns)):
             (folder / str(number)).mkdir(parents=True)
-        program = folder / "program"
-        shutil.copyfile(task.prepared.path, program)
-        inputs = []
-        for number, text in enumerate(run.inputs):
-            place, at, file = text.rpartition("@")
-            if at:
-                copy = folder / f"input-{number}{Path(file).suffix}"
-                shutil.copyfile(file, copy)
-                text = f"{place}@{copy}"
-            inputs.append(text)
         request = {
-            "program": str(program),
+            "program": shutil.copyfile(task.prepared.path, folder / "program"),
             "function": run.spec.function,
-            "inputs": inputs,
-            "folder": str(folder),
+            "inputs": [_copied(text, folder) for text in run.inputs],
+            "folder": folder,
             "patterns": list(patterns),
         }
         limit = task.case.limits.timeout + run.spec.limits.timeout * len(patterns)
         process = self._process(tuple(argv), task)
-        said = process.ask(json.dumps(request).encode(), limit)
-        if said is None:
-            return None
+        said = process.ask(json.dumps(request, default=str).encode(), limit)
         try:
-            return _read(task, run, json.loads(said), folder)
+            return _read(task, run, json.loads(said or b""), folder)
         except (ValueError, LookupError, TypeError):  # not an answer of a worker
             return None
 
@@ -137,6 +124,15 @@ class PersistentWorkers:
             return self._processes[argv]
 
 
+def _copied(text: str, folder: Path) -> str:
+    """Return a value with its file, if it has one, in the folder of the request."""
+    type_, at, file = text.rpartition("@")
+    if not at:
+        return text
+    name = f"input-{len(list(folder.iterdir()))}{Path(file).suffix}"
+    return f"{type_}@{shutil.copyfile(file, folder / name)}"
+
+
 def _read(
     task: Task, run: RunTask, said: dict[str, object], folder: Path
 ) -> WorkerAnswer:
@@ -144,26 +140,18 @@ def _read(
     TypeError for another text.
     """
     error = str(said.get("error", ""))
-    nothing = Captured()
+    argv, code, printed = (str(run.tool),), int(bool(error)), Captured(error)
     execution = Execution(
-        (str(run.tool),),
-        Ending.EXITED,
-        1 if error else 0,
-        None,
-        0.0,
-        0.0,
-        0.0,
-        nothing,
-        Captured(error),
+        argv, Ending.EXITED, code, None, 0.0, 0.0, 0.0, Captured(), printed
     )
     if error:
         return WorkerAnswer(task, run, Stage(str(said["stage"])), execution)
-    printed = said["results"]
-    if not isinstance(printed, list):
+    results = said["results"]
+    if not isinstance(results, list):
         raise TypeError("no results")
     files = [
         tuple(run.runner.result_files(str(text), folder / str(number)))
-        for number, text in enumerate(printed)
+        for number, text in enumerate(results)
     ]
     if not all(is_regular(file) for call in files for file in call):
         raise ValueError("a result is missing")

@@ -8,29 +8,26 @@ of the process and into the key of its result.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation
 from triage.execution.files import Prepared
-from triage.execution.inputs import Inputs, NoInput, recipe_mistake
+from triage.execution.inputs import Inputs, recipe_mistake
 from triage.execution.reads import files_in
 from triage.execution.references import library_file, reference_results
 from triage.execution.run_task import RunTask, plan_run
 from triage.execution.task import Task, probe_not_made
 from triage.model.case import OWN, Case, RunSpec
 from triage.model.content import file_sha256, settled_sha256
-from triage.model.outcome import Failed, NoAnswer, Probe
+from triage.model.outcome import Cause, Failed, NoAnswer, Outcome, Passed, Probe
 from triage.model.revision import Toolchain
 from triage.processes.containment import COMPILE_PATH
 from triage.processes.sealing import Seal, is_sealing
 from triage.recipes.run_values import identity_of
 from triage.toolchains.contents import file_state
-from triage.toolchains.registry import ToolchainRegistry
 
 if TYPE_CHECKING:
     from triage.execution.engine import Engine
@@ -39,27 +36,29 @@ if TYPE_CHECKING:
 class Planner:
     """Plans tasks. Safe for several threads."""
 
-    def __init__(
-        self,
-        registry: ToolchainRegistry,
-        compilers: Mapping[str, Compiler],
-        inputs: Inputs,
-        engine: Engine,
-    ) -> None:
-        """Plan with an engine that makes the tasks which other tasks need."""
-        self.registry, self.compilers, self.inputs = registry, compilers, inputs
-        self._engine = engine
+    def __init__(self, engine: Engine, *, is_fresh: bool) -> None:
+        """Plan with an engine that makes the tasks which other tasks need. `is_fresh`:
+        every input is prepared again, once.
+        """
+        self._engine, self._registry = engine, engine.registry
+        self.inputs = Inputs(
+            engine.registry,
+            engine.compilers,
+            engine.cache,
+            engine.stop,
+            fresh=is_fresh,
+        )
 
     def plan(self, case: Case, toolchain: Toolchain) -> Task | Probe:
         """Return the task of a case, or the probe that says why there is nothing to
         compile.
         """
         prepared = self.inputs.prepare(case, toolchain)
-        if isinstance(prepared, NoInput):
-            outcome, cached = prepared.outcome, prepared.cached
-            return probe_not_made(case, toolchain, outcome, cached=cached)
-        compiler = self.compilers[case.compiler]
+        if not isinstance(prepared, Prepared):
+            return probe_not_made(case, toolchain, prepared)
+        compiler = self._engine.compilers[case.compiler]
         invocation: Invocation | NoAnswer
+        run: RunTask | NoAnswer | Failed | None = None
         if case.script is None:
             invocation = compiler.invocation(case, toolchain)
         else:
@@ -69,11 +68,12 @@ class Planner:
         try:
             reads = _reads(case, invocation, toolchain, prepared)
             state = file_state(reads)
-            content = " ".join(map(self.registry.contents.digest, reads))
+            content = " ".join(map(self._registry.contents.digest, reads))
         except OSError as error:
             problem = f"{error.filename}: {error.strerror}"
             return probe_not_made(case, toolchain, recipe_mistake(problem))
-        run = None if case.script else self._plan_run(case, toolchain)
+        if case.run and not case.script:
+            run = self._plan_run(case, case.run, toolchain)
         return Task(
             case,
             toolchain,
@@ -94,9 +94,9 @@ class Planner:
         `toolchain` imports an ONNX model.
         """
         prepared = self.inputs.prepare(case, toolchain)
-        if isinstance(prepared, NoInput):
-            return prepared.reason
-        return prepared
+        if isinstance(prepared, Prepared):
+            return prepared
+        return reason_not_made(prepared)
 
     def input_hash(self, case: Case, toolchain: Toolchain) -> str:
         """Return a hash of what a case compiles and runs, which an edit of its recipe
@@ -117,15 +117,11 @@ class Planner:
         return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
     def _plan_run(
-        self, case: Case, toolchain: Toolchain
-    ) -> RunTask | NoAnswer | Failed | None:
-        """Return the run of a case with all its files, or why it cannot be run; None if
-        the case is not run.
-        """
-        if case.run is None:
-            return None
+        self, case: Case, spec: RunSpec, toolchain: Toolchain
+    ) -> RunTask | NoAnswer | Failed:
+        """Return the run of a case with all its files, or why it cannot be run."""
         try:
-            spec = case.run.with_arguments()
+            spec = spec.with_arguments()
         except ValueError as error:
             return recipe_mistake(str(error))
         case = replace(case, run=spec)
@@ -143,8 +139,20 @@ class Planner:
             if isinstance(expected, NoAnswer):
                 return expected
             case = replace(case, run=replace(spec, expected=expected))
-        compiler = self.compilers[case.compiler]
-        return plan_run(case, toolchain, compiler, self.registry, libraries)
+        compiler = self._engine.compilers[case.compiler]
+        return plan_run(case, toolchain, compiler, self._registry, libraries)
+
+
+def reason_not_made(outcome: Outcome) -> NoAnswer:
+    """Return why there is nothing to compile; a failed import is a mistake of the
+    recipe then.
+    """
+    assert not isinstance(outcome, Passed)
+    if isinstance(outcome, NoAnswer):
+        return outcome
+    failure = outcome.failure
+    problem = f"the model cannot be imported: {failure.headline}"
+    return NoAnswer(Cause.RECIPE, problem, failure)
 
 
 def _run_settings(run: RunSpec | None) -> tuple[object, ...]:
@@ -182,12 +190,6 @@ def _script_invocation(case: Case, script: Path, toolchain: Toolchain) -> Invoca
         words += ["{input}", "{output}"]
     # scripts that a package installs in `bin` may need their own interpreter
     folders = (toolchain.program.parent, toolchain.root / "bin")
-    path = [*map(str, folders), COMPILE_PATH]
-    return Invocation(
-        tuple(words),
-        env={
-            "PATH": os.pathsep.join(dict.fromkeys(path)),
-            "TRIAGE_TOOLCHAIN": str(toolchain.root),
-        },
-        placeholders={"script": str(script)},
-    )
+    path = dict.fromkeys([*map(str, folders), COMPILE_PATH])
+    env = {"PATH": os.pathsep.join(path), "TRIAGE_TOOLCHAIN": str(toolchain.root)}
+    return Invocation(tuple(words), env=env, placeholders={"script": str(script)})

@@ -8,6 +8,7 @@ from pathlib import Path
 from triage.compilers.registry import load_cases, recipe_families
 from triage.execution.engine import Engine
 from triage.execution.judge import result_of
+from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.probe_result import ProbeResult
 from triage.recipes.family import RecipeStart, new_recipe
@@ -36,7 +37,7 @@ def try_recipe(
         for name, ref in refs.items():
             if ref in named or all(result.untestable for result in results):
                 task = engine.progress.task(f"trying {title}  {name}")
-                probe = engine.probe_on(case, engine.registry.obtain(ref))
+                probe = engine.probe(ProbeJob(case, ref))
                 task.finish()
                 results.append(result_of(probe))
     return results

@@ -12,6 +12,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from triage.execution.cache import Record
+from triage.execution.compare import differences
 from triage.execution.files import Prepared
 from triage.execution.inputs import (
     named_toolchain,
@@ -21,23 +23,14 @@ from triage.execution.inputs import (
 )
 from triage.execution.mlir_tools import WORKER
 from triage.execution.reads import mentioned_by
-from triage.execution.run_task import RunTask, differences
-from triage.execution.stop import AnyOf
-from triage.execution.task import Naming, Task
-from triage.model.case import Case, Flag, Library, Reference
+from triage.execution.run_task import RunTask
+from triage.execution.task import AnyOf, Naming, Task
+from triage.model.case import Case, Flag, Library, Reference, RunSpec
 from triage.model.content import file_sha256
 from triage.model.errors import TriageError
-from triage.model.execution import Ending, Execution, Stage
+from triage.model.execution import Stage
 from triage.model.foreign_file import is_regular
-from triage.model.outcome import (
-    OF_MACHINE,
-    Cause,
-    Failed,
-    NoAnswer,
-    Outcome,
-    Passed,
-    Probe,
-)
+from triage.model.outcome import Cause, Failed, NoAnswer, Passed, Probe
 from triage.model.revision import Toolchain
 from triage.processes.process import StopSignal, run
 from triage.processes.sealing import Seal
@@ -47,7 +40,6 @@ from triage.toolchains.home import KeptKind
 if TYPE_CHECKING:
     from triage.execution.engine import Engine
 
-_PROBLEM = "problem"  # the file that says why there are no results
 UNWRITTEN = (85, 170)  # bytes that glibc fills new memory with
 
 
@@ -73,22 +65,17 @@ def library_file(
 
     def make(scratch: Path) -> Path | NoAnswer | Failed:
         target = scratch / "module"
-        probe = engine.find(task)
-        if probe is None or isinstance(probe.outcome, Passed):
-            probe = engine.run(
-                task, on_output=lambda module: module.replace(target), fresh=True
-            )
-        if isinstance(probe.outcome, Passed):
-            return target
-        return probe.outcome
+        outcome = engine.known_failure(task)
+        if outcome is None:
+            records = engine.make(task, engine.stop, lambda file: file.replace(target))
+            outcome = engine.keep(task, records).outcome
+        return target if isinstance(outcome, Passed) else outcome
 
     modules = engine.registry.home.kept(KeptKind.MODULES)
     file: Prepared | NoAnswer | Failed = engine.kept.get(
         modules / f"{task.key}.module", make
     )
-    if isinstance(file, Prepared):
-        return file.path
-    return file
+    return file.path if isinstance(file, Prepared) else file
 
 
 def reference_results(
@@ -110,8 +97,9 @@ def reference_results(
     stop = AnyOf(engine.stop, cancelled)
     is_strict = folder is not None
     if reference.onnxruntime:
-        key = _onnxruntime_key(case)
-        compute = partial(_onnxruntime_results, case, stop)
+        assert case.run
+        key = _onnxruntime_key(case, case.run)
+        compute = partial(_onnxruntime_results, case, case.run, stop)
     else:
         task = reference_task(engine, case, toolchain, reference)
         if isinstance(task, NoAnswer):
@@ -124,10 +112,10 @@ def reference_results(
     kept: Prepared | NoAnswer = engine.kept.get(target, compute)
     if isinstance(kept, NoAnswer):
         return kept
-    problem = kept.path / _PROBLEM
-    if problem.exists():
-        return recipe_mistake(problem.read_text("utf-8"))
     files = sorted(kept.path.iterdir(), key=lambda file: int(file.name.split(".")[0]))
+    if not files:
+        problem = "returns nothing, or reads memory that was never written to"
+        return recipe_mistake(f"the reference {problem}")
     return tuple(map(file_value, files))
 
 
@@ -149,7 +137,7 @@ def reference_task(
             return NoAnswer(Cause.TOOLCHAIN, problem)
     task = engine.planner.plan(plain, toolchain)
     if isinstance(task, Task) and isinstance(task.run, RunTask):
-        return task
+        return replace(task, variant="reference", naming=Naming.NEVER)
     outcome = task.outcome if isinstance(task, Probe) else task.run
     reason = outcome.reason if isinstance(outcome, NoAnswer) else "nothing to run"
     return recipe_mistake(f"the reference cannot be run: {reason}")
@@ -163,59 +151,37 @@ def _compiled_results(
     is_strict: bool,
     scratch: Path,
 ) -> Path | NoAnswer:
-    """Compile and run a task; return a folder with its results.
-
-    If there are none, the folder holds the reason, so that no later attempt is made. If
-    another attempt may end in another way, return the reason instead, which is not
-    kept.
+    """Compile and run a task; return a folder with its results, an empty one if they do
+    not count.
     """
     results = scratch / "results"
     results.mkdir()
     run_task = task.run
     assert isinstance(run_task, RunTask)
-    ran: list[Execution] = []
-    is_defined = True
+    ran: list[Record] = []
 
     def execute(module: Path) -> None:
-        nonlocal is_defined
         execution, files = run_task.results(module, results, stop)
-        ran.append(execution)
-        if is_strict and execution.ok:
-            is_defined = _ignores_unwritten_memory(run_task, module, files, stop)
+        ran[:] = [task.record(task.run_key or "", execution)]
+        if is_strict and not _ignores_unwritten_memory(run_task, module, files, stop):
+            for file in files:
+                file.unlink()
 
-    plain = replace(task, run=None, naming=Naming.NEVER)
-    [compiled] = engine.make(plain, stop, execute)
-    records = [task.record("", execution) for execution in ran]
-    probe = task.probe(compiled, *records, cached=False)
-    assert probe
-    made(probe)
-    problem = _problem(probe.outcome)
-    if not problem and not is_defined:
-        problem = "reads memory that was never written to"
-    elif not problem and not any(results.iterdir()):
-        problem = "returns nothing"
-    if not problem:
-        return results
-    problem = f"the reference on {task.toolchain.revision.name} {problem}"
-    endings = [execution.ending for execution in (compiled.execution, *ran)]
-    if probe.outcome.cause in OF_MACHINE or Ending.TIMED_OUT in endings:
-        return recipe_mistake(problem)
-    kept = scratch / "no results"
-    kept.mkdir()
-    (kept / _PROBLEM).write_text(problem, "utf-8", "replace")
-    return kept
-
-
-def _problem(outcome: Outcome) -> str:
-    """Return what is wrong with a reference by its outcome, empty if nothing is."""
-    if isinstance(outcome, NoAnswer):
-        return f"cannot be tested: {outcome.reason}"
+    outcome = engine.known_failure(task)
+    if outcome is None:
+        compiled = engine.make(replace(task, run=None), stop, execute)
+        probe = engine.keep(task, [*compiled, *ran])
+        made(probe)
+        outcome = probe.outcome
     if isinstance(outcome, Passed):
-        return ""
-    headline = outcome.failure.headline
-    if outcome.failure.stage is Stage.COMPILE:
-        return f"does not compile: {headline}"
-    return f"does not run: {headline}"
+        return results
+    if isinstance(outcome, NoAnswer):
+        problem = f"cannot be tested: {outcome.reason}"
+    else:
+        is_compile = outcome.failure.stage is Stage.COMPILE
+        verb = "compile" if is_compile else "run"
+        problem = f"does not {verb}: {outcome.failure.headline}"
+    return recipe_mistake(f"the reference on {task.toolchain.revision.name} {problem}")
 
 
 def _ignores_unwritten_memory(
@@ -230,20 +196,19 @@ def _ignores_unwritten_memory(
         ran = run_task.start(module, stop, results=again, MALLOC_PERTURB_=str(pattern))
         if not ran.ok:
             return False
-        for new, old in zip(
-            map(file_value, again), map(file_value, files), strict=True
-        ):
-            numbers = differences(new, old, dict(spec.tolerances), spec.closeness)
+        for new, old in zip(again, files, strict=True):
+            numbers = differences(
+                file_value(new), file_value(old), dict(spec.tolerances), spec.closeness
+            )
             if numbers.get("mismatches", 1):
                 return False
     return True
 
 
-def _onnxruntime_key(case: Case) -> str | NoAnswer:
+def _onnxruntime_key(case: Case, spec: RunSpec) -> str | NoAnswer:
     """Return the content key of the results of onnxruntime, or why it cannot compute
     them.
     """
-    assert case.run is not None
     runtime = package_version("onnxruntime")
     if runtime == "none":
         problem = (
@@ -252,23 +217,22 @@ def _onnxruntime_key(case: Case) -> str | NoAnswer:
         )
         return NoAnswer(Cause.ENVIRONMENT, problem)
     try:
-        digests = [file_sha256(case.input.path), *map(identity_of, case.run.inputs)]
+        digests = [file_sha256(case.input.path), *map(identity_of, spec.inputs)]
     except OSError as error:
         return recipe_mistake(f"{error.filename}: {error.strerror}")
     return sha256("\0".join(["onnxruntime", runtime, *digests]).encode()).hexdigest()
 
 
 def _onnxruntime_results(
-    case: Case, stop: StopSignal, scratch: Path
+    case: Case, spec: RunSpec, stop: StopSignal, scratch: Path
 ) -> Path | NoAnswer:
     """Run a case's model on its inputs in a process, which may crash; return the folder
     with the results.
     """
     import numpy as np  # slow to import, and only this reference needs it
 
-    assert case.run is not None
-    inputs, results = [], scratch / "results"
-    for index, text in enumerate(case.run.inputs):
+    inputs, results, model = [], scratch / "results", case.input.path
+    for index, text in enumerate(spec.inputs):
         array = read_value(text)
         # It does not read the types of ml_dtypes.
         if array is None or array.dtype.isbuiltin != 1:
@@ -276,11 +240,10 @@ def _onnxruntime_results(
         inputs.append(str(scratch / f"input-{index}.npy"))
         np.save(inputs[-1], array, allow_pickle=False)
     results.mkdir()
-    model = case.input.path
     words = ["compute", str(model), str(results), *inputs]
     execution = run(
         [sys.executable, "-P", str(WORKER), *words],
-        case.run.limits,
+        spec.limits,
         scratch,
         seal=Seal((*own_python(), WORKER, model, *mentioned_by(model))),
         env=dict(case.env),

@@ -15,7 +15,7 @@ from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.json_form import UNPRINTED, in_json_as, key
-from triage.model.outcome import OF_MACHINE, Outcome, Probe
+from triage.model.outcome import Outcome, Probe
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.toolchains.registry import ToolchainRef
@@ -90,9 +90,6 @@ def forecast(
     planned = []
     for job in jobs:
         probe = engine.recall(job)
-        # without what a dry run does not obtain, nothing is known
-        if probe and probe.outcome.cause in OF_MACHINE:
-            probe = None
         cached_status = status_of(probe).value if probe else None
         planned.append(
             PlannedProbe(

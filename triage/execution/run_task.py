@@ -4,7 +4,7 @@ far its results are off.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from triage.compilers.invocation import mismatch_line
 from triage.compilers.parts import RunValues
-from triage.execution.files import KeptFiles, digest_of
+from triage.execution.files import KeptFiles
 from triage.execution.inputs import recipe_mistake
 from triage.execution.metric import RUN_MS
 from triage.execution.reads import files_in, limits_key, surroundings
@@ -27,11 +27,8 @@ from triage.processes.containment import settings
 from triage.processes.process import StopSignal, run
 from triage.processes.sealing import Seal
 from triage.recipes.run_values import (
-    TOLERANCES,
-    element_name,
     file_value,
     identity_of,
-    is_scalar,
     read_tensor_proto,
     read_value,
     split_value,
@@ -42,15 +39,9 @@ from triage.recipes.run_values import (
 from triage.toolchains.home import KeptKind
 
 if TYPE_CHECKING:
-    from typing import Any
-
-    import numpy as np
-
     from triage.compilers.base import Compiler
     from triage.compilers.parts import Measures, Runner, Surroundings
     from triage.toolchains.registry import ToolchainRegistry
-
-    Array = np.ndarray[Any, Any]
 
 
 def agreeing_runs(
@@ -70,11 +61,8 @@ def agreeing_runs(
             runs.append(start())
     agreements = [agreement(execution) for execution in runs]
     most_common = max(agreements, key=agreements.count)
-    same = [
-        execution
-        for execution, own in zip(runs, agreements, strict=True)
-        if own == most_common
-    ]
+    pairs = zip(runs, agreements, strict=True)
+    same = [execution for execution, found in pairs if found == most_common]
     return same, len(runs) - len(same)
 
 
@@ -108,10 +96,15 @@ class RunTask:
             The result that most runs have, with numbers on wrong results as its
                 metrics, and how many runs disagree.
         """
+        limit = dict(self.case.thresholds).get(RUN_MS)
+
+        def is_sure(execution: Execution) -> bool:
+            """A slow run may be slow because the machine is busy."""
+            fastest = min(self._milliseconds(execution), default=0.0)
+            return execution.ok and (limit is None or fastest <= limit)
+
         same, disagreements = agreeing_runs(
-            lambda: self._run_and_compare(module, stop),
-            lambda execution: execution.ok and not self._is_slow(execution),
-            agreement,
+            lambda: self._run_and_compare(module, stop), is_sure, agreement
         )
         metrics = dict(same[0].metrics)
         metrics["run_seconds"] = min(execution.seconds for execution in same)
@@ -145,19 +138,12 @@ class RunTask:
         """Run a compiled file once, and write its results to files if there are any.
         With `reads_all`, it may read everything.
         """
-        argv = self.runner.argv(
-            self.tool,
-            module,
-            self.options,
-            RunValues(self.inputs, results),
-            self.libraries,
-        )
+        values = RunValues(self.inputs, results)
+        argv = self.runner.argv(self.tool, module, self.options, values, self.libraries)
         if self.spec.measured and self.measures:
             argv += self.measures.report_options
-        seal = replace(
-            self.seal(module),
-            writes=tuple({file.parent for file in results}),
-        )
+        folders = tuple({file.parent for file in results})
+        seal = replace(self.seal(module), writes=folders)
         execution = run(
             argv,
             self.spec.limits,
@@ -177,14 +163,26 @@ class RunTask:
 
     def seal(self, module: Path) -> Seal:
         """What a run may read: the runtime, and the files that its command names."""
-        options = (*self.options, *self.inputs, *self.expected)
-        reads = (
-            *self.reads,
-            *(module, *self.libraries, *self.case.reads),
-            *files_in(options),
-        )
+        named = files_in((*self.options, *self.inputs, *self.expected))
         surroundings = self.surroundings
-        return Seal((*reads, *surroundings.reads), devices=surroundings.devices)
+        reads = (
+            *(*self.reads, module, *self.libraries),
+            *(*self.case.reads, *named, *surroundings.reads),
+        )
+        return Seal(reads, devices=surroundings.devices)
+
+    def compared(self, execution: Execution, files: Sequence[Path]) -> Execution:
+        """Return a run as it ends when these results are compared with the expected
+        ones: unchanged if they are equal, else with numbers on the first wrong result
+        as its metrics.
+        """
+        from triage.execution.compare import first_wrong  # most runs compare nothing
+
+        mismatch, numbers = first_wrong(files, self.expected, self.spec)
+        if not mismatch:
+            return execution
+        line = Captured(mismatch_line(**mismatch))
+        return replace(execution, exit_code=1, stdout=line, metrics=numbers)
 
     def _run_and_compare(self, module: Path, stop: StopSignal) -> Execution:
         """Run a compiled file once, and compare its results with the expected ones."""
@@ -197,165 +195,11 @@ class RunTask:
             execution, files = self.results(module, module.parent, stop)
         return self.compared(execution, files) if execution.ok else execution
 
-    def compared(self, execution: Execution, files: Sequence[Path]) -> Execution:
-        """Return a run as it ends when these results are compared with the expected
-        ones: unchanged if they are equal, else with numbers on the first wrong result
-        as its metrics.
-        """
-        mismatch, numbers = self._first_wrong(files)
-        if not mismatch:
-            return execution
-        line = Captured(mismatch_line(**mismatch))
-        return replace(execution, exit_code=1, stdout=line, metrics=numbers)
-
-    def _first_wrong(
-        self, files: Sequence[Path]
-    ) -> tuple[dict[str, str | int], dict[str, float]]:
-        """Return the first wrong result as in `MISMATCH`, and numbers on it; both are
-        empty if none is wrong.
-        """
-        tolerances = dict(self.spec.tolerances)
-        for index, (file, expected) in enumerate(
-            zip(files, self.expected, strict=False)
-        ):
-            actual = file_value(file)
-            numbers = differences(actual, expected, tolerances, self.spec.closeness)
-            if not numbers:
-                wrong = _shapes_differ(type_text(actual), type_text(expected))
-            elif numbers["mismatches"]:
-                element = int(numbers["element"])
-                arrays = (read_value(actual), read_value(expected))
-                texts = [number_text(array, element) for array in arrays]
-                wrong = {"element": element, "actual": texts[0], "expected": texts[1]}
-            else:
-                continue
-            return {"output": index, **wrong}, {"output": float(index), **numbers}
-        counts = len(files), len(self.expected)
-        if counts[0] == counts[1]:
-            return {}, {}
-        texts = [f"{count} result{'' if count == 1 else 's'}" for count in counts]
-        return {"output": min(counts), **_shapes_differ(*texts)}, {}
-
     def _milliseconds(self, execution: Execution) -> list[float]:
         if self.spec.measured and self.measures:
             times = self.measures.seconds(execution.stdout.text)
             return [1000 * time for time in times]
         return []
-
-    def _is_slow(self, execution: Execution) -> bool:
-        """Return whether a measured run took longer than its threshold, perhaps because
-        the machine is busy.
-        """
-        threshold = dict(self.case.thresholds).get(RUN_MS)
-        return (
-            threshold is not None
-            and min(self._milliseconds(execution), default=0.0) > threshold
-        )
-
-
-def _shapes_differ(actual: str, expected: str) -> dict[str, str | int]:
-    return {"kind": "metadata", "actual": actual, "expected": expected}
-
-
-def differences(
-    actual: str,
-    expected: str,
-    tolerances: Mapping[str, float],
-    closeness: tuple[float, float, bool] | None = None,
-) -> dict[str, float]:
-    """Compare two results: `elements`, `mismatches`, `nan`, `inf`, `max_abs_error`,
-    `max_rel_error`, and the index of the first mismatch as `element`.
-
-    `nan` and `inf` count the elements that have become so. Results that cannot be read,
-    or have different shapes, have no numbers. `tolerances` has those that differ from
-    the defaults, by element type. `closeness` replaces them, see `RunSpec`.
-    """
-    import numpy as np
-
-    read, wanted = read_value(actual), read_value(expected)
-    if read is None or wanted is None or read.shape != wanted.shape:
-        return {}
-    if closeness is None and read.dtype != wanted.dtype:
-        if is_scalar(expected):
-            wanted = wanted.astype(read.dtype)
-        elif _are_integers_of_one_size(read, wanted):
-            wanted = wanted.view(read.dtype)  # 255 and -1 are the same i8
-        else:
-            return {}
-    read, wanted = read.ravel(), wanted.ravel()
-    element, allowed = element_name(read), {**TOLERANCES, **tolerances}
-    relative, absolute, equal_nan = closeness or (
-        allowed["relative"] if element in allowed else 0.0,
-        allowed.get(element, 0.0),
-        True,
-    )
-    with np.errstate(all="ignore"):
-        error = _distances(read, wanted, equal_nan=equal_nan)
-        got, want = map(_as_floats, (read, wanted))
-        size = np.abs(want)
-        wrong = (error != 0) & ~(
-            np.isfinite(size) & (error <= absolute + relative * size)
-        )
-        finite = error[np.isfinite(error)]
-        relative_error = (error / size)[
-            np.isfinite(error) & np.isfinite(size) & (size != 0)
-        ]
-    if wrong.any():
-        first = {"element": float(np.flatnonzero(wrong)[0])}
-    else:
-        first = {}
-    return {
-        **first,
-        "elements": float(got.size),
-        "mismatches": float(np.count_nonzero(wrong)),
-        "nan": float(np.count_nonzero(np.isnan(got) & ~np.isnan(want))),
-        "inf": float(np.count_nonzero(np.isinf(got) & ~np.isinf(want))),
-        "max_abs_error": float(finite.max(initial=0.0)),
-        "max_rel_error": float(relative_error.max(initial=0.0)),
-    }
-
-
-def _are_integers_of_one_size(read: Array, wanted: Array) -> bool:
-    kinds = {read.dtype.kind, wanted.dtype.kind}
-    return kinds <= {"i", "u"} and read.dtype.itemsize == wanted.dtype.itemsize
-
-
-def _distances(read: Array, wanted: Array, *, equal_nan: bool) -> Array:
-    """Return how far elements are apart: 0 only if they are equal, also for integers
-    that have no exact float.
-    """
-    import numpy as np
-
-    if _are_integers_of_one_size(read, wanted):
-        distance = np.maximum(read, wanted) - np.minimum(read, wanted)
-        return distance.view(f"u{distance.itemsize}").astype(np.float64)
-    got, want = map(_as_floats, (read, wanted))
-    same = (got == want) | (np.isnan(got) & np.isnan(want) & equal_nan)
-    return np.where(same, 0.0, np.abs(got - want))
-
-
-def _as_floats(array: Array) -> Array:
-    """Return numbers in the largest type of floats, which is exact for smaller ones."""
-    return array.astype("complex128" if array.dtype.kind == "c" else "float64")
-
-
-def type_text(text: str) -> str:
-    """Return the type of a value as in `MISMATCH`, such as `2x3xf32`."""
-    array = read_value(text)
-    if array is None:
-        return f"{split_value(text).type} that cannot be read".lstrip()
-    return type_name(array)
-
-
-def number_text(array: Array | None, element: int) -> str:
-    """Return an element of a value as in `MISMATCH`, such as `0.5`."""
-    assert array is not None
-    number = array.flat[element]
-    if array.dtype.kind in "iub":
-        return str(int(number))
-    if array.dtype.kind == "c":
-        return f"{complex(number):g}"
-    return f"{float(number):g}"
 
 
 @dataclass(frozen=True)
@@ -379,9 +223,9 @@ def run_tool(
     """
     try:
         root = registry.runtime(toolchain, runner.distribution)
+    except Unobtainable as error:  # also at another time
+        return NoAnswer(Cause.TOOLCHAIN, str(error))
     except EnvironmentFailure as error:
-        if isinstance(error, Unobtainable):  # also at another time
-            return NoAnswer(Cause.TOOLCHAIN, str(error))
         return NoAnswer(Cause.ENVIRONMENT, str(error))
     for place in (root, toolchain.program.parent):
         tool = runner.program(place, measured=measured)
@@ -429,33 +273,30 @@ def plan_run(
             identity="",
             reads=tool.reads,
         )
-        runtime = tool.reads[0]
-        digests = [settled_sha256(str(tool.path))]
-        if runtime != toolchain.root:
-            digests.append(registry.contents.digest(runtime))
-        return replace(task, identity=_identity(task, " ".join(digests)))
+        identity = _identity(task, toolchain, registry.contents.digest)
+        return replace(task, identity=identity)
     except OSError as error:
         return recipe_mistake(f"{error.filename}: {error.strerror}")
     except ValueError as error:
         return recipe_mistake(str(error))
 
 
-def _identity(task: RunTask, tool_digest: str) -> str:
-    """Return the content key of a run."""
-    spec = task.spec
-    downloads = {artifact.path for artifact in spec.artifacts}
+def _identity(
+    task: RunTask, toolchain: Toolchain, digest: Callable[[Path], str]
+) -> str:
+    """Return the content key of a run. The key of the compile names the toolchain."""
+    spec, runtime = task.spec, task.reads[0]
+    content = [settled_sha256(str(task.tool))]
+    if runtime != toolchain.root:
+        content.append(digest(runtime))
+    content += [f"{scope}={digest(path)}" for scope, path in spec.parameters]
     parts = [
-        tool_digest,
+        *content,
         *surroundings((), uses_processor=True),
         *settings(task.surroundings.variables),
         *task.runner.options(task.case, replace(spec, parameters=())),
         *(path.name for path in task.libraries),
-        *([] if spec.closeness is None else [f"close {spec.closeness}"]),
-        *(f"tolerance {name} {value:g}" for name, value in spec.tolerances),
-        *(
-            f"{scope}={digest_of(path, is_kept=path in downloads)}"
-            for scope, path in spec.parameters
-        ),
+        f"{spec.closeness} {spec.tolerances}",
         *limits_key(spec.limits),
         *map(identity_of, task.inputs),
         "compared with",

@@ -5,20 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-
-from triage.processes.process import StopSignal
-
-
-@dataclass(frozen=True, slots=True)
-class AnyOf:
-    """Set as soon as one of two stop signals is."""
-
-    first: StopSignal
-    second: StopSignal | None
-
-    def is_set(self) -> bool:
-        return self.first.is_set() or (self.second is not None and self.second.is_set())
 
 
 @contextmanager

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation
+from triage.compilers.parts import PassTrace
 from triage.execution.cache import Record
 from triage.execution.files import Prepared
 from triage.execution.judge import (
@@ -37,9 +40,32 @@ from triage.model.outcome import Failed, Measured, NoAnswer, Outcome, Passed, Pr
 from triage.model.pass_name import PassName
 from triage.model.revision import Toolchain
 from triage.processes.containment import settings
+from triage.processes.process import StopSignal
 from triage.processes.sealing import Seal
 from triage.toolchains.contents import file_state
 from triage.toolchains.registry import ToolchainRef
+
+
+class Naming(StrEnum):
+    """How a trial compiles: once, with or without the name of the pass that fails."""
+
+    NEVER = "never"
+    """Compile as the recipe says, and name no pass."""
+    AT_ONCE = "at once"
+    """Compile with options that print the failing pass, on one thread, so that a crash
+    has the same stack each time.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """Set as soon as one of two stop signals is."""
+
+    first: StopSignal
+    second: StopSignal | None
+
+    def is_set(self) -> bool:
+        return self.first.is_set() or (self.second is not None and self.second.is_set())
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +81,14 @@ class ProbeJob:
     """Compile a case that compiles once more, to read resource metrics from its IR."""
     here: bool = False
     """Do not use a cluster, because times are compared."""
-
-
-class Naming(StrEnum):
-    """How a trial compiles: once, with or without the name of the pass that fails."""
-
-    NEVER = "never"
-    """Compile as the recipe says, and name no pass."""
-    AT_ONCE = "at once"
-    """Compile with options that print the failing pass, on one thread, so that a crash
-    has the same stack each time.
+    once: Naming | None = None
+    """Compile once, without repeating doubtful endings, and record that apart from
+    probes: for a search that tries many programs and probes only its result in full.
     """
+    attempt: int = 0
+    """Each attempt to compile once is cached by itself."""
+    stop: StopSignal | None = None
+    """Ends it early, with Interrupted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,19 +169,16 @@ class Task:
     def argv(self, output: Path) -> list[str]:
         return self.invocation.argv(self.toolchain.program, self.prepared.path, output)
 
-    def with_pass_reporting(self) -> Task:
-        """Return the same task, printing which pass failed."""
+    def altered(
+        self, change_of: Callable[[PassTrace], Callable[[Invocation], Invocation]]
+    ) -> Task:
+        """Return the same task with a change that the family's part for passes makes,
+        if it has that part.
+        """
         passes = self.compiler.passes
-        if passes and self.case.script is None:
-            return replace(self, invocation=passes.naming_failed_pass(self.invocation))
-        return self
-
-    def on_one_thread(self) -> Task:
-        """Return the same task, compiling on one thread."""
-        passes = self.compiler.passes
-        if passes and self.case.script is None:
-            return replace(self, invocation=passes.on_one_thread(self.invocation))
-        return self
+        if passes is None or self.case.script is not None:
+            return self
+        return replace(self, invocation=change_of(passes)(self.invocation))
 
     def record(
         self,
@@ -171,20 +191,14 @@ class Task:
         machine.
         """
         program, root = self.toolchain.program, f"{self.toolchain.root}{os.sep}"
-        names = {
-            str(program): program.name,
-            str(self.prepared.path): f"input:{self.prepared.digest[:12]}",
-        }
-        words = (
-            names.get(word) or re.sub(r"^.*/out$", "out", word)
-            for word in execution.argv
-        )
-        argv = tuple(word.replace(root, "toolchain/") for word in words)
+        names = {str(program): program.name, str(self.prepared.path): "input"}
+        words = (re.sub(r"^.*/out$", "out", word) for word in execution.argv)
+        argv = [names.get(word, word).replace(root, "toolchain/") for word in words]
         return Record(
             key,
             self.case.name,
             self.toolchain.revision.name,
-            replace(execution, argv=argv),
+            replace(execution, argv=tuple(argv)),
             failing_pass,
             disagreements,
         )
@@ -197,8 +211,7 @@ class Task:
         """
         if compiled is None:
             return None
-        metrics = compiled.metrics
-        outcome = self._judge_compile(compiled)
+        metrics, outcome = compiled.metrics, self._judge_compile(compiled)
         if isinstance(outcome, Passed) and isinstance(self.run, RunTask):
             if ran is None:
                 return None
@@ -206,23 +219,17 @@ class Task:
             metrics = {**metrics, **ran.metrics}
         elif isinstance(outcome, Passed) and isinstance(self.run, NoAnswer | Failed):
             outcome = self.run
-        execution = compiled.execution
-        measured = Measured(
-            execution.seconds, execution.cpu_seconds, execution.peak_rss_mb, metrics
-        )
+        used = compiled.execution
+        measured = Measured(used.seconds, used.cpu_seconds, used.peak_rss_mb, metrics)
         revision, version = self.toolchain.revision, self.toolchain.version
         return Probe(self.case, revision, version, outcome, measured, cached)
 
     def _judge_compile(self, compiled: Record) -> Outcome:
-        execution = compiled.execution
+        execution, is_flaky = compiled.execution, compiled.disagreements > 0
         outcome: Outcome = Passed()
         if not is_silent_pass(execution):  # rules take long to read
-            outcome = judge(
-                execution,
-                rules_of(self.case),
-                compiled.failing_pass,
-                flaky=compiled.disagreements > 0,
-            )
+            rules, failing_pass = rules_of(self.case), compiled.failing_pass
+            outcome = judge(execution, rules, failing_pass, flaky=is_flaky)
         if self.case.script is not None:
             outcome = reason_script_skips(execution) or outcome
         if isinstance(outcome, Passed):
@@ -234,31 +241,20 @@ class Task:
         """Judge a run by its thresholds if it succeeded, else by its failure, with the
         operation that computes a wrong result.
         """
-        if ran.execution.ok:
+        execution, is_flaky = ran.execution, ran.disagreements > 0
+        if execution.ok:
             above = judge_thresholds(self.case, ran.metrics, Stage.BENCHMARK)
             return above or Passed()
-        outcome = judge_run(
-            ran.execution,
-            rules_of(self.case),
-            run.runner,
-            ran.metrics,
-            flaky=ran.disagreements > 0,
-        )
+        rules = rules_of(self.case)
+        outcome = judge_run(execution, rules, run.runner, ran.metrics, flaky=is_flaky)
         program, digest = self.prepared.path, self.prepared.digest
-        function = run.spec.function
-        return with_operator(
-            outcome, lambda result: operator_in(program, digest, function, result)
-        )
+        operator = partial(operator_in, program, digest, run.spec.function)
+        return with_operator(outcome, operator)
 
 
 def probe_not_made(
-    case: Case,
-    toolchain: Toolchain,
-    outcome: NoAnswer | Failed,
-    *,
-    cached: bool = False,
+    case: Case, toolchain: Toolchain, outcome: NoAnswer | Failed
 ) -> Probe:
     """Return the probe of a case that is not compiled, with the reason as outcome."""
-    return Probe(
-        case, toolchain.revision, toolchain.version, outcome, Measured(), cached
-    )
+    revision, version = toolchain.revision, toolchain.version
+    return Probe(case, revision, version, outcome, Measured(), cached=False)

@@ -17,7 +17,7 @@ from triage.execution.metric import DISPATCHES, Metric, value_of
 from triage.execution.mlir_tools import Reader
 from triage.execution.reads import files_in
 from triage.execution.run_task import RunTool, run_tool, with_readable_values
-from triage.execution.task import Naming
+from triage.execution.task import Naming, ProbeJob
 from triage.mlir import UnparsableError, parse_module
 from triage.model.case import Case, Input, InputKind, RunSpec
 from triage.model.errors import EnvironmentFailure
@@ -100,11 +100,8 @@ def compile_sampler(
 
     def sample() -> float | NoAnswer:
         fresh = not metric.exact
-        if once:
-            toolchain = engine.registry.obtain(ref)
-            probe = engine.probe_on(case, toolchain, fresh=fresh, here=True, once=once)
-        else:
-            probe = engine.probe(case, ref, fresh=fresh)
+        job = ProbeJob(case, ref, fresh=fresh, here=True, once=once)
+        probe = engine.probe(job)
         value = value_of(probe, metric)
         name = ref.revision.name
         if value is not None:

@@ -30,6 +30,7 @@ from triage.execution.own_program import (
     first_that,
 )
 from triage.execution.results import KnownReleases, TriedReleases
+from triage.execution.task import ProbeJob
 from triage.investigate.result import StepResult
 from triage.investigate.steps import diverging_pass, do_step, working_remedies
 from triage.model.case import Case
@@ -197,7 +198,9 @@ class Explainer:
             target=_target_text(self.case),
             assumed=self.assumed,
         )
-        known = self._with_outcome(known, self.engine.probe(self.case, refs[0]))
+        known = self._with_outcome(
+            known, self.engine.probe(ProbeJob(self.case, refs[0]))
+        )
         yield known
         if known.failure is None:
             known = self._with_older_failure(known, refs)

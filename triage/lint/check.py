@@ -26,7 +26,7 @@ from triage.compilers.registry import (
 )
 from triage.execution.engine import Engine
 from triage.execution.mlir_tools import Reader
-from triage.execution.task import Naming
+from triage.execution.task import Naming, ProbeJob
 from triage.mlir import Module, SourcePosition, UnparsableError, parse_module
 from triage.model.case import Case, Flag, InputKind, Target
 from triage.model.errors import BadInput, EnvironmentFailure
@@ -319,10 +319,11 @@ def measure_solver(
 
     `shown` is what the user calls the program in `path`.
     """
+    ref = engine.registry.ref_of(toolchain)
     staged = _ended_after(case, toolchain, solver.phase)
     if staged is None:
         return _unmeasured(f"the case ends before phase {solver.phase}")
-    outcome = engine.probe_on(staged, toolchain).outcome
+    outcome = engine.probe(ProbeJob(staged, ref)).outcome
     if isinstance(outcome, NoAnswer):
         return _unmeasured(outcome.reason)
     if isinstance(outcome, Passed):
@@ -354,7 +355,7 @@ def measure_solver(
         flags = (flag,)
         text = f"{headline} on {version}; it needs {smallest} iterations: pass `{flag}`"
         limited = _with_limit(case, solver.option, smallest)
-        complete = engine.probe_on(limited, toolchain).outcome
+        complete = engine.probe(ProbeJob(limited, ref)).outcome
         if not isinstance(complete, Passed):
             failure = complete.failure
             other = failure.headline if failure else "it cannot be tested"
@@ -390,6 +391,7 @@ def _smallest_limit(
     """Return the smallest limit with which the solver converges, if one does. `option`
     sets the limit.
     """
+    ref = engine.registry.ref_of(toolchain)
     task = engine.progress.task(f"affinity solver iterations  {staged.name}")
     not_converging = _RESOURCE_CLASSES | solver.failure_classes
 
@@ -399,7 +401,7 @@ def _smallest_limit(
         """
         task.describe(f"{iterations} iterations  {staged.name}")
         limited = _with_limit(staged, option, iterations)
-        outcome = engine.probe_on(limited, toolchain, once=Naming.AT_ONCE).outcome
+        outcome = engine.probe(ProbeJob(limited, ref, once=Naming.AT_ONCE)).outcome
         if isinstance(outcome, NoAnswer):
             raise EnvironmentFailure(
                 f"{staged.name} with {iterations} iterations: {outcome.reason}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from triage.execution.engine import Engine
 from triage.execution.judge import rules_of
 from triage.execution.match import Match, same_signature, same_wrong_result
-from triage.execution.task import Naming
+from triage.execution.task import Naming, ProbeJob
 from triage.model.case import Case
 from triage.model.execution import Stage
 from triage.model.outcome import (
@@ -122,8 +122,9 @@ def measure_baseline(
     naming, count = _trials_for(case, failure)
 
     def trials(count: int) -> list[Probe]:
+        ref = engine.registry.ref_of(bad)
         return [
-            engine.probe_on(case, bad, once=naming, attempt=attempt)
+            engine.probe(ProbeJob(case, ref, once=naming, attempt=attempt))
             for attempt in range(count)
         ]
 
@@ -173,8 +174,8 @@ def _probe_original(
     """Probe on the bad toolchain, then on the good one if there is one."""
 
     def probe(toolchain: Toolchain) -> Probe:
-        cached = engine.cached_probe_on(case, toolchain)
-        return cached or engine.probe_on(case, toolchain, once=Naming.NEVER)
+        job = ProbeJob(case, engine.registry.ref_of(toolchain))
+        return engine.recall(job) or engine.probe(replace(job, once=Naming.NEVER))
 
     with engine.threads(2) as pool:
         return tuple(pool.map(probe, filter(None, [bad, good])))

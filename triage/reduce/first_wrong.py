@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from triage.execution.run_task import number_text
+from triage.execution.compare import number_text
 from triage.mlir import Operation, Value
 from triage.model.case import Reference
 from triage.recipes.run_values import read_value, value_type

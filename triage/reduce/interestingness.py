@@ -14,6 +14,7 @@ from pathlib import Path
 
 from triage.classify.findings import dispatch_kind
 from triage.execution.engine import Engine
+from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Probe
 from triage.model.revision import Toolchain
@@ -134,14 +135,15 @@ class CompileTest:
         attempt: int = 0,
     ) -> Probe:
         with self._case_on_disk(candidate) as case:
-            probe = self.engine.probe_on(
+            job = ProbeJob(
                 case,
-                toolchain,
+                self.engine.registry.ref_of(toolchain),
                 once=self.baseline.naming,
                 attempt=attempt,
-                cancelled=stop,
+                stop=stop,
                 here=not self.baseline.is_portable,
             )
+            probe = self.engine.probe(job)
         self._count(probe)
         match probe.outcome:
             case NoAnswer(cause=Cause.ENVIRONMENT, reason=reason):

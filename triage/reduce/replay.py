@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from triage.compilers.registry import load_cases
 from triage.execution.engine import Engine
-from triage.execution.judge import is_recorded_as, result_of
+from triage.execution.judge import result_of
 from triage.execution.metric import Metric
 from triage.execution.number_judge import NumberJudge
 from triage.execution.task import ProbeJob
@@ -265,7 +265,7 @@ def replay_state(result: ProbeResult, signature: str) -> ReplayState:
         return ReplayState.UNTESTABLE
     if result.failure is None:
         return ReplayState.FIXED
-    if is_recorded_as(result.failure.signature, signature):
+    if result.failure.signature == signature:
         return ReplayState.REPRODUCES
     return ReplayState.CHANGED
 

@@ -25,7 +25,7 @@ from triage.compilers.repro_script import (
 )
 from triage.execution.engine import Engine
 from triage.execution.run_task import RunTask
-from triage.execution.task import Task
+from triage.execution.task import ProbeJob, Task
 from triage.model.case import Case, Expectation, RunSpec
 from triage.model.outcome import Failed, Failure, NoAnswer, Passed, Probe
 from triage.model.revision import Revision
@@ -215,7 +215,7 @@ def original_draft(engine: Engine, case: Case, bad: ToolchainRef) -> IssueDraft 
     its program is compiled.
     """
     toolchain = engine.registry.obtain(bad)
-    probe = engine.cached_probe_on(case, toolchain)
+    probe = engine.recall(ProbeJob(case, bad))
     if (
         probe is None
         or not isinstance(probe.outcome, Failed)

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from triage.execution.compare import differences
 from triage.execution.persistent_workers import PersistentWorkers, WorkerAnswer
 from triage.execution.references import (
     UNWRITTEN,
     reference_results,
     reference_task,
 )
-from triage.execution.run_task import differences
 from triage.execution.task import Task
 from triage.model.case import Reference, RunSpec
 from triage.model.outcome import Failed, NoAnswer, Outcome, Probe

@@ -198,7 +198,7 @@ def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
         EnvironmentFailure: A compiler cannot be obtained.
     """
     deadline = time.monotonic() + request.seconds
-    failing = engine.probe(request.case, request.bad)
+    failing = engine.probe(ProbeJob(request.case, request.bad))
     failures = _failures(failing)
     if isinstance(failures, NoAnswer):
         return Remedies(request.case.name, failing.revision, failures)

@@ -357,11 +357,9 @@ class ToolchainRegistry:
             self._obtained.setdefault(key, (ref, self._obtain(ref)))
         return self._obtained[key][1]
 
-    def ref_of(self, toolchain: Toolchain) -> ToolchainRef | None:
+    def ref_of(self, toolchain: Toolchain) -> ToolchainRef:
         """Return the reference by which a toolchain was obtained."""
-        key = (toolchain.family, toolchain.revision.name)
-        ref, _ = self._obtained.get(key, (None, None))
-        return ref
+        return self._obtained[toolchain.family, toolchain.revision.name][0]
 
     def revision(self, ref: ToolchainRef) -> Revision:
         """Return the revision. After its toolchain was obtained, it has the commit and
@@ -394,9 +392,9 @@ class ToolchainRegistry:
         key = (package, toolchain.revision.name)
         if key not in self._companions:
             root = toolchain.root
-            if package and ref and ref.release:
+            if package and ref.release:
                 root = self._package(ref).companion(package, ref.release.version)
-            elif package and ref and ref.bring:
+            elif package and ref.bring:
                 root = ref.bring(package)
             self._companions[key] = self._used(root)
         return self._companions[key]
