@@ -19,6 +19,7 @@ from triage.recipes.document import (
     ConfigDocument,
     parse_document,
     read_document,
+    read_text,
     why_unreadable,
 )
 from triage.recipes.expectations import label_of
@@ -206,6 +207,8 @@ def _with_expectations(
     """Return the cases with the known failures in a file, which has a list like
     `expect` for each case.
     """
+    if not read_text(path).strip():
+        return list(cases)
     document = read_document(path, "write {}, or `CASE: [{failure: timeout}]`")
     lists = checked(document, dict[str, Entries], context=setting) or {}
     labels = [label_of(case.name) for case in cases]
