@@ -26,7 +26,7 @@ from triage.classify import packaged_rules
 from triage.cli.app import every_command
 from triage.cli.exit_codes import MEANINGS
 from triage.compilers.registry import Families, recipe_families
-from triage.model.json_form import printed_keys, printed_properties
+from triage.model.json_form import printed_keys
 from triage.recipes.recipe import recipe_schema
 
 
@@ -213,10 +213,11 @@ def schema_of(kind: Any, outer: tuple[Any, ...] = ()) -> dict[str, Any]:
         return {"title": getattr(kind, "__name__", "value")}
     hints = typing.get_type_hints(kind)
     known = {field.name: hints[field.name] for field in dataclasses.fields(kind)}
-    for name, value in printed_properties(kind):
-        known[name] = typing.get_type_hints(value.get)["return"]
     properties: dict[str, Any] = {}
     for name, key in printed_keys(kind).items():
+        if name not in known:
+            get = inspect.getattr_static(kind, name).get
+            known[name] = typing.get_type_hints(get)["return"]
         if isinstance(key, str):
             properties[key] = schema_of(known[name], (*outer, kind))
         else:

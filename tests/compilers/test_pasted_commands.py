@@ -14,7 +14,6 @@ import pytest
 from triage.compilers.iree.command_line import IreeRecipes
 from triage.compilers.iree.devices import target_flags
 from triage.compilers.recipe_input import with_response_files
-from triage.compilers.registry import recipe_families
 from triage.model.case import Target
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart, new_recipe
@@ -98,7 +97,7 @@ def test_the_recipe_has_the_flags_of_the_command_line(
     pasted, _, shell = form.partition("\n->\n")
     start = start_from([pasted])
     assert start.target is not None
-    assert new_recipe(recipe_families(), "pasted", "m.mlir", start)
+    assert new_recipe("pasted", "m.mlir", start)
     target = target_flags(start.target, KNOWN, start.flags)
     assert isinstance(target, list)
     expected = flags_of(shell or pasted)

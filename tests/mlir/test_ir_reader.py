@@ -68,21 +68,9 @@ def test_the_stream_may_be_cut_anywhere(cuts: list[int]) -> None:
     ("header", "name", "argument", "failed"),
     [
         (
-            "CanonicalizerPass (canonicalize) //----- //",
-            "CanonicalizerPass",
-            "canonicalize",
-            False,
-        ),
-        (
             "CanonicalizerPass: canonicalize{max-iterations=10 top-down=true} //----- //",
             "CanonicalizerPass",
             "canonicalize",
-            False,
-        ),
-        (
-            "mlir::detail::OpPipelineAdaptorPass: t-adaptor //----- //",
-            "OpPipelineAdaptorPass",
-            "t-adaptor",
             False,
         ),
         (

@@ -24,7 +24,7 @@ BASE = "name: a\ninput: models/matmul.mlir\n"
         (
             BASE
             + 'target: {backend: cuda}\nexpect: [{failure: a, since: "3.5", until: "3.5.0"}]',
-            "4:44",
+            "4:10",
             "later than since",
         ),
         (
@@ -37,7 +37,11 @@ BASE = "name: a\ninput: models/matmul.mlir\n"
             "3:8",
             "Kinds: .mlir, .mlirbc, .onnx, .py",
         ),
-        ("name: a\ntarget: {backend: cuda}\ninput: dir.mlir", "3:8", "is a folder"),
+        (
+            "name: a\ntarget: {backend: cuda}\ninput: dir.mlir",
+            "3:8",
+            "not a regular file",
+        ),
         (
             "name: a\ntarget: {backend: cuda}\ninput: pipe.mlir",
             "3:8",

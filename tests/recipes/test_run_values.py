@@ -144,7 +144,7 @@ def test_arguments_of_known_size_only_are_zeros() -> None:
         "0",
         "2xbf16",
         None,
-        None,
+        "0",
         None,
     ]
 

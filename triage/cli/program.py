@@ -87,7 +87,7 @@ class StartedRecipe:
         """The text of the recipe."""
         path = self.wanted.path.absolute()
         source = os.path.relpath(self.start.input.absolute(), path.parent)
-        return new_recipe(recipe_families(), path.stem, source, self.start)
+        return new_recipe(path.stem, source, self.start)
 
     def write(self, *, over: bool = False) -> None:
         """Write the recipe, and its program where that was copied. Raises BadInput for

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from triage.compilers.registry import load_cases, recipe_families
+from triage.compilers.registry import load_cases
 from triage.execution.engine import Engine
 from triage.execution.judge import result_of
 from triage.execution.task import ProbeJob
@@ -49,6 +49,6 @@ def _case(folder: Path, title: str, start: RecipeStart) -> Case:
         source = folder.absolute() / start.input.name
         source.write_text(start.copied, "utf-8")
     recipe = folder / "trial.yaml"
-    recipe.write_text(new_recipe(recipe_families(), title, str(source), start), "utf-8")
+    recipe.write_text(new_recipe(title, str(source), start), "utf-8")
     [case] = load_cases([recipe])
     return case

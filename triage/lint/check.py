@@ -128,8 +128,7 @@ def cases_to_lint(
     for text in flags:
         if not text.startswith("-"):
             raise BadInput(
-                f"--flag {text!r} is not a flag; write it with its dashes, such as "
-                f"--flag={family.flag}"
+                f"--flag {text!r} is not a flag; write it with its dashes, --flag=-O3"
             )
     programs = [
         path for path in paths if not path.is_dir() and path.suffix not in _RECIPES

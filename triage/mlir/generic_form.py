@@ -32,6 +32,7 @@ _ALIAS = re.compile(r"([#!][\w$.-]+) = (.*)")
 _RESULT = re.compile(r"(%[\w$.-]+)(?::(\d{1,9}))?")
 _LABEL = re.compile(r"\^[\w$.-]+(?=[(:])")
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
+_REST_OF_LINE = re.compile(r".*")
 _BLANK = re.compile(r"(?:\s|//.*)*")
 _POSITION = re.compile(r'"([^"]*)":(\d{1,9}):(\d{1,9})')
 _LOCATION_ALIAS = re.compile(r"#loc\d*")
@@ -85,7 +86,7 @@ class _Parser:
         if self.undefined:
             raise ValueError(f"{next(iter(self.undefined))} is not defined")
         # an empty module's block is not printed
-        root.regions[0].blocks = root.regions[0].blocks or [Block()]
+        root.regions[0].blocks = blocks[0] or [Block()]
         position = cache(self._position)
         for located, location in self.located:  # their aliases may follow the module
             located.position = position(location)
@@ -98,10 +99,10 @@ class _Parser:
             self.at = blank.end()
         return self.text.startswith(wanted, self.at)
 
-    def _skip(self, wanted: str, what: str) -> None:
+    def _skip(self, wanted: str) -> None:
         """Skip a text that must follow."""
         if not self._next(wanted):
-            raise ValueError(f"expected {what}")
+            raise ValueError(f"expected {wanted}")
         self.at += len(wanted)
 
     def _inside_brackets(self) -> str:
@@ -110,11 +111,6 @@ class _Parser:
         """
         begin, self.at = self.at, closing(self.text, self.at)
         return self.text[begin + 1 : self.at - 1]
-
-    def _rest_of_line(self) -> str:
-        end = self.text.find("\n", self.at)
-        begin, self.at = self.at, end if end >= 0 else len(self.text)
-        return self.text[begin : self.at].strip()
 
     def _read_aliases(self) -> None:
         while self._next(""):
@@ -145,9 +141,7 @@ class _Parser:
         if self._next("<{"):
             properties = self._inside_brackets()
             if not properties.endswith("}"):
-                raise ValueError(
-                    f"expected }}> after the properties of {operation.name}"
-                )
+                raise ValueError("expected }> after the properties")
             operation.properties = entries(properties[1:-1])
         if self._next("({"):
             if depth == _DEEPEST:
@@ -155,7 +149,7 @@ class _Parser:
             while self._next("(") or self._next(","):
                 self.at += 1
                 operation.regions.append(self._region(depth + 1))
-            self._skip(")", "the end of a region")
+            self._skip(")")
         if self._next("{"):
             operation.attributes = entries(self._inside_brackets())
         self._read_types(operation, head[1] or "")
@@ -163,7 +157,7 @@ class _Parser:
 
     def _region(self, depth: int) -> Region:
         region, blocks = Region(), dict[str, Block]()
-        self._skip("{", "a region")
+        self._skip("{")
         while not self._next("}"):
             if self._next("^"):
                 self._begin_block(region, blocks)
@@ -171,52 +165,48 @@ class _Parser:
             region.blocks = region.blocks or [Block()]
             region.blocks[-1].operations.append(self._operation(blocks, depth))
         self.at += 1
-        for name, block in blocks.items():
-            if block not in region.blocks:
-                raise ValueError(f"the block {name} is not defined")
+        if any(block not in region.blocks for block in blocks.values()):
+            raise ValueError("a block of this region is not defined")
         return region
 
     def _begin_block(self, region: Region, blocks: dict[str, Block]) -> None:
         label = _LABEL.match(self.text, self.at)
-        if label is None:
-            raise ValueError("expected the label of a block")
-        block = blocks.setdefault(label[0], Block())
-        if block in region.blocks:
-            raise ValueError(f"the block {label[0]} is defined twice")
+        block = blocks.setdefault(label[0], Block()) if label else None
+        if label is None or block is None or block in region.blocks:
+            raise ValueError("expected the label of another block")
         region.blocks.append(block)
         self.at = label.end()
         for part in split(self._inside_brackets()) if self._next("(") else ():
             name, _, typed = part.partition(":")
             kind, _, location = typed.strip().partition(" loc(")
             block.arguments.append(self._define(name.strip(), kind))
-            if location:
-                self.located += [(block.arguments[-1], location)]
-        self._skip(":", "a colon after the block label")
+            self.located.append((block.arguments[-1], location))
+        self._skip(":")
 
     def _read_types(self, operation: Operation, names: str) -> None:
         """Read the types and the location of an operation, and define its results."""
-        self._skip(": (", f"the type of {operation.name}")
-        self.at -= 1
-        operands = split(self._inside_brackets())
-        result, _, location = self._rest_of_line().partition(" loc(")
-        if not result.startswith("-> ") or len(operands) != len(operation.operands):
-            raise ValueError(
-                f"expected a function type of {operation.name} that fits its operands"
-            )
-        result = result[3:].strip()
-        if result.startswith("(") and closing(result, 0) != len(result):
-            raise ValueError(f"expected the result types of {operation.name}")
-        if result.startswith("("):
-            types = split(result[1:-1])
-        else:
-            types = [result]
+        self._skip(":")
+        operands = split(self._inside_brackets()) if self._next("(") else []
+        line = _REST_OF_LINE.match(self.text, self.at)
+        assert line
+        self.at = line.end()
+        arrow, _, typed = line[0].partition("->")
+        result, _, location = typed.partition(" loc(")
+        types = [result.strip()]
+        if types[0].startswith("("):
+            if closing(types[0], 0) != len(types[0]):
+                raise ValueError(f"expected the result types of {operation.name}")
+            types = split(types[0][1:-1])
         # `%0:2, %1` names the results %0#0, %0#1 and %1
         groups = _RESULT.findall(names)
         count = sum(int(size or 1) for _, size in groups)
         # Checked first, because a damaged program may have any number of names.
-        if count != len(types):
+        if arrow.strip() or (len(operands), count) != (
+            len(operation.operands),
+            len(types),
+        ):
             raise ValueError(
-                f"{operation.name} has {count} results but {len(types)} result types"
+                f"expected a type of {operation.name} for its operands and results"
             )
         result_names = [
             f"{name}#{index}" if size else name
@@ -224,8 +214,7 @@ class _Parser:
             for index in range(int(size or 1))
         ]
         operation.results = list(map(self._define, result_names, types))
-        if location:
-            self.located += [(operation, location)]
+        self.located.append((operation, location))
 
     def _define(self, name: str, kind: str) -> Value:
         if not kind or "\n" in kind or '"' in _STRING.sub("", kind):
@@ -245,7 +234,7 @@ class _Parser:
                     sys.intern(found[1]), int(found[2]), int(found[3])
                 )
             alias = _LOCATION_ALIAS.search(location)
-            location = self.aliases.get(alias.group(), "") if alias else ""
+            location = self.aliases.get(alias[0], "") if alias else ""
         return None
 
 
@@ -263,16 +252,14 @@ def print_module(module: Module) -> str:
 
 
 def _used_aliases(body: str, aliases: Mapping[str, str]) -> list[str]:
-    """Return the definitions of the aliases that the body uses, also those that other
-    aliases use.
-    """
-    used: set[str] = set()
-    waiting = [body] if aliases else []
-    while waiting:
-        found = (set(_ALIAS_USE.findall(waiting.pop())) & aliases.keys()) - used
-        used |= found
-        waiting += [aliases[name] for name in found]
-    return [f"{name} = {text}" for name, text in aliases.items() if name in used]
+    """Return the definitions of the aliases that the body or other aliases use."""
+    printed = {
+        name: text
+        for name, text in aliases.items()
+        if not _LOCATION_ALIAS.fullmatch(name)
+    }
+    used = set(_ALIAS_USE.findall("\n".join([body, *printed.values()])))
+    return [f"{name} = {text}" for name, text in printed.items() if name in used]
 
 
 class _Printer:

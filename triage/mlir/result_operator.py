@@ -33,8 +33,8 @@ def operator_in(path: Path, _digest: str, function: str | None, result: int) -> 
 
 
 def result_operator(lines: Iterable[str], function: str | None, result: int) -> str:
-    """Return the operation that computes a result, with the operations inside it, as
-    `linalg.generic[arith.addf,arith.mulf]`. Returns "" if none is found, such as in
+    """Return the operation that computes a result. Casts and reshapes of another
+    operation's result stand for that operation. Returns "" if none is found, such as in
     bytecode.
 
     Args:
@@ -47,39 +47,26 @@ def result_operator(lines: Iterable[str], function: str | None, result: int) -> 
     >>> result_operator(program, None, 0)
     'arith.addi'
     """
-    # Value -> the operation that computes it, then the operations inside this one.
-    operators: dict[str, list[str]] = {}
+    operators: dict[str, str] = {}
     is_wanted = False
-    depth = 0  # open braces
-    outer, outer_depth = "", 0  # the last value whose operation is not inside another
     for line in lines:
         definition, returned = _DEFINITION.match(line), _RETURN.match(line)
         if _FUNCTION.match(line):
+            is_wanted = "private" not in line
             if function:
                 is_wanted = f"@{function}(" in line or f'"{function}"' in line
-            else:
-                is_wanted = "private" not in line
-            outer, outer_depth = "", depth + 1
         elif is_wanted and definition:
             value, name = definition.groups()
             wrapped = _WRAPPED.search(line, definition.start(2))
+            operand = _VALUE.search(line, definition.end())
             if wrapped:
                 name = wrapped[1] or wrapped[2]
-            operand = _VALUE.search(line, definition.end())
-            if outer and depth > outer_depth:
-                operators[outer].append(name)
-            elif _SAME_ELEMENTS.search(name) and operand and operand[0] in operators:
-                operators[value] = operators[operand[0]]
-            else:
-                outer, outer_depth = value, depth
-                operators[value] = [name]
+            elif operand and _SAME_ELEMENTS.search(name):
+                name = operators.get(operand[0], name)
+            operators[value] = name
         elif is_wanted and returned:
             values = _VALUE.findall(returned[1])
-            if result >= len(values) or values[result] not in operators:
-                return ""
-            name, *inside = operators[values[result]]
-            if inside:
-                name += f"[{','.join(sorted(set(inside)))}]"
-            return name[:_LONGEST]
-        depth += line.count("{") - line.count("}")
+            if result < len(values):
+                return operators.get(values[result], "")[:_LONGEST]
+            return ""
     return ""

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, make_dataclass
 from typing import Annotated, Any, get_type_hints
 
-SCALAR = {"type": ["string", "number", "boolean"]}
 REQUIRED: Any = MISSING
 LONGEST = 7 * 24 * 3600.0
 
@@ -47,18 +46,27 @@ class Check:
 
 
 class DescribedKeys:
-    """Lets a file set only those fields of a dataclass that have a description."""
+    """Lets a file set only those fields of a dataclass that have a description, or only
+    the named ones.
+    """
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         """Read a dataclass that has only these fields."""
         from pydantic_core import core_schema
 
         types = get_type_hints(source, include_extras=True)
-        keys: list[tuple[str, Any, Any]] = []
-        for key in fields(source):
-            if "description" in key.metadata:
-                copied = field(default=key.default, metadata=key.metadata)
-                keys.append((key.name, types[key.name], copied))
+        keys = [
+            (
+                key.name,
+                types[key.name],
+                field(default=key.default, metadata=key.metadata),
+            )
+            for key in fields(source)
+            if key.name in self.names or (not self.names and key.metadata)
+        ]
         described = make_dataclass(source.__name__, keys)
         described.__doc__ = source.__doc__
         return core_schema.no_info_after_validator_function(
@@ -167,32 +175,12 @@ def _device_count(number: int, _: object) -> int:
     return number
 
 
-Text = Annotated[str, Check(_filled, {**SCALAR, "pattern": r"\S"})]
+Text = Annotated[str, Check(_filled, {"pattern": r"\S"})]
 """A scalar that is not empty, as the text in the file."""
 Word = Annotated[Text, fits(r"\S+", '"{text}" contains white space; write one word.')]
-DeviceCount = Annotated[
-    int,
-    # or a placeholder
-    Check(
-        _device_count, {"type": ["integer", "string"], "minimum": 1, "maximum": 1024}
-    ),
-]
-Duration = Annotated[
-    float,
-    Check(
-        lambda text, _: parse_duration(text),
-        {"type": ["string", "number"], "pattern": "^[0-9]"},
-        reads=str,
-    ),
-]
-Size = Annotated[
-    int,
-    Check(
-        lambda text, _: parse_size(text),
-        {"pattern": r"^[0-9.]+ ?([kKMGT]i?)B$"},
-        reads=str,
-    ),
-]
+DeviceCount = Annotated[int, Check(_device_count)]
+Duration = Annotated[float, Check(lambda text, _: parse_duration(text), reads=str)]
+Size = Annotated[int, Check(lambda text, _: parse_size(text), reads=str)]
 Release = Annotated[
     Text,
     fits(

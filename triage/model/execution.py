@@ -59,8 +59,7 @@ def _timeout(text: str, _: object) -> float:
     return WallSeconds(seconds)
 
 
-_TIME = {"type": ["string", "number"], "pattern": r"^[0-9][0-9.hms]*( cpu)?$"}
-Timeout = Annotated[float, Check(_timeout, {**_TIME, "exclusiveMinimum": 0}, reads=str)]
+Timeout = Annotated[float, Check(_timeout, reads=str)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ well; whoever reads the JSON ignores it, because it follows from the fields.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import PurePath
@@ -54,28 +54,18 @@ class JsonProperty(Generic[T]):
     def __init__(self, get: Callable[[Any], T], key: str | None = None) -> None:
         self.get = get
         self.key = key or get.__name__
-        self.__doc__ = get.__doc__
 
     def __get__(self, instance: object, owner: type) -> T:
         return self.get(instance)
 
 
-def in_json(get: Callable[[Any], T]) -> JsonProperty[T]:
-    """Make a method a property that is printed by its name."""
-    return JsonProperty(get)
+in_json = JsonProperty
+"""Makes a method a property that is printed by its name."""
 
 
 def in_json_as(key: str) -> Callable[[Callable[[Any], T]], JsonProperty[T]]:
     """Make a method a property that is printed with another key than its name."""
     return lambda get: JsonProperty(get, key)
-
-
-def printed_properties(kind: type) -> Iterator[tuple[str, JsonProperty[Any]]]:
-    """Yield the properties of a class that are printed, those of base classes first."""
-    for base in reversed(kind.__mro__):
-        for name, value in vars(base).items():
-            if isinstance(value, JsonProperty):
-                yield name, value
 
 
 @cache
@@ -84,11 +74,15 @@ def printed_keys(kind: type) -> Mapping[str, str | type]:
     inline field, return the class whose keys are printed in its place.
     """
     keys: dict[str, str | type] = {}
-    for one in fields(kind):
-        known = one.metadata
-        if known.get("printed", True):
-            keys[one.name] = known.get("inline") or known.get("alias") or one.name
-    return keys | {name: value.key for name, value in printed_properties(kind)}
+    for item in fields(kind):
+        options = item.metadata
+        if options.get("printed", True):
+            keys[item.name] = options.get("inline") or options.get("alias", item.name)
+    for base in reversed(kind.__mro__):
+        for name, value in vars(base).items():
+            if isinstance(value, JsonProperty):
+                keys[name] = value.key
+    return keys
 
 
 def as_json(value: object) -> Any:

@@ -46,6 +46,8 @@ class ConfigDocument:
     problems: list[Problem] = field(default_factory=list)
     marks: dict[Loc, tuple[yaml.Mark, yaml.Mark]] = field(default_factory=dict)
     """Where the key and the value of each location begin."""
+    texts: dict[Loc, str] = field(default_factory=dict)
+    """The values that are texts."""
 
     def problem(self, loc: Loc, message: str, *, at_key: bool = False) -> Problem:
         """Return a problem with the position of the value, or of the key, at `loc`."""
@@ -90,6 +92,7 @@ class ConfigDocument:
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, loc)
         if node.tag != _NULL:
+            self.texts[loc] = node.value
             if "\0" in node.value:
                 self.report(loc, "no program accepts a NUL character; remove the \\0.")
             return node.value
@@ -122,25 +125,23 @@ def read_document(path: Path, empty: str, *, json: bool = False) -> ConfigDocume
         empty: How to begin such a file, for an empty one.
         json: Whether it is JSON, where `null` is a value and `//` begins a comment.
     """
-    text = read_text(path)
-    if json:
-        text = json_as_yaml(text)
-    return parse_document(str(path), text, empty, nulls=json)
+    return parse_document(str(path), read_text(path), empty, json=json)
 
 
 def parse_document(
-    path: str, text: str, empty: str, *, nulls: bool = False
+    path: str, text: str, empty: str, *, json: bool = False
 ) -> ConfigDocument:
-    """Parse the text of a file as `read_document` does. With `nulls`, `null` counts as
-    a value.
-    """
+    """Parse the text of a file as `read_document` does."""
+    document = ConfigDocument(path, nulls=json)
+    if json:
+        text = _json_as_yaml(text)
     control = _CONTROL.search(text)
-    if control:
-        before = text[: control.start()].split("\n")
-        line, column = len(before), len(before[-1]) + 1
-        message = f"remove the control character U+{ord(control[0]):04X}."
-        raise BadFiles([Problem(path, line, column, message)])
     try:
+        if control:
+            before = text[: control.start()].split("\n")
+            line, column = len(before), len(before[-1]) + 1
+            message = f"remove the control character U+{ord(control[0]):04X}."
+            raise BadFiles([Problem(path, line, column, message)])
         root = yaml.compose(text, Loader=LOADER)
     except yaml.MarkedYAMLError as error:
         raise BadFiles([_syntax_problem(path, text, error)]) from error
@@ -149,12 +150,11 @@ def parse_document(
         raise BadFiles([Problem(path, None, None, message)]) from error
     if root is None or root.tag == _NULL:
         raise BadFiles([Problem(path, None, None, f"the file is empty; {empty}.")])
-    document = ConfigDocument(path, nulls)
     document.data = document.read(root)
     return document
 
 
-def json_as_yaml(text: str) -> str:
+def _json_as_yaml(text: str) -> str:
     """Return JSON with comments as YAML. Blanks replace comments and tabs, so that all
     positions stay the same.
     """
@@ -198,15 +198,8 @@ def _place(mark: Any) -> str:
 
 
 def _problem(path: str, mark: Any, message: str) -> Problem:
-    """Return a problem at a position. In its message, long words are shortened and
-    control characters escaped.
-    """
-    shortened = re.sub(r"(\S{100})\S{200,}", r"\1…", message)
-    characters = (
-        char if char.isprintable() else char.encode("unicode_escape").decode()
-        for char in shortened
-    )
-    return Problem(path, mark.line + 1, mark.column + 1, "".join(characters))
+    """Return a problem at a position, with its message on one line."""
+    return Problem(path, mark.line + 1, mark.column + 1, " ".join(message.split()))
 
 
 def _syntax_problem(path: str, text: str, error: yaml.MarkedYAMLError) -> Problem:

@@ -10,12 +10,10 @@ nightly or a post-release itself is compared exactly.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import yaml
 from packaging.version import Version
 
 from triage.model.case import Case, Expectation, Flag
@@ -23,7 +21,7 @@ from triage.model.execution import Stage
 from triage.model.json_form import UNPRINTED
 from triage.model.outcome import Failure
 from triage.model.revision import Revision
-from triage.recipes.document import LOADER, json_as_yaml, read_document
+from triage.recipes.document import read_document
 from triage.recipes.values import parse_version, yaml_text
 
 _TITLE = "# Known failures. `triage expect update` writes this file.\n"
@@ -171,31 +169,29 @@ def label_of(case: str) -> str:
 def updated_expectations(
     recipe: Path, cases: Sequence[Case], observed: Sequence[ObservedCase]
 ) -> UpdatedFile:
-    """Update the known failures of a recipe, or the file that it names, to the cases
-    that were observed.
+    """Update the known failures of a recipe to the cases that were observed: in the
+    file that it names, or else as a text to paste.
     """
-    named = read_document(recipe, "").data.get("expect")
     observed_by_name = {item.case.name: item for item in observed}
     changes: list[ExpectationChange] = []
     lines: list[str] = []
-    is_single = not isinstance(named, str) and not cases[0].matrix
     for case in cases:
-        entries = case.expect
+        entries: Sequence[Expectation] = case.expect
         if case.name in observed_by_name:
             entries = _updated_list(observed_by_name[case.name], changes)
-        key = "expect" if is_single else yaml_text(label_of(case.name))
-        lines += _list_lines(key, entries)
-    if isinstance(named, str):
-        text = "".join([_TITLE, *lines])
-        return UpdatedFile(recipe.parent / named, changes, text=text)
-    if is_single:
-        return UpdatedFile(recipe, changes, "".join(lines) or "expect: []\n")
-    return UpdatedFile(recipe, changes, "".join([_PASTE, *lines]))
+        if entries:
+            lines.append(f"{yaml_text(label_of(case.name))}:\n")
+        lines += [f"  - {yaml_text(entry)}\n" for entry in entries]
+    text = "".join(lines) or "{}\n"
+    file = read_document(recipe, "").data.get("expect")
+    if isinstance(file, str):
+        return UpdatedFile(recipe.parent / file, changes, text=_TITLE + text)
+    return UpdatedFile(recipe, changes, _PASTE + text)
 
 
 def _updated_list(
     observed: ObservedCase, changes: list[ExpectationChange]
-) -> tuple[Expectation, ...]:
+) -> list[Expectation]:
     """Return the known failures of a case. If one is gone, its entry ends at the
     observed version. A new failure gets an entry that begins with the oldest version
     that is known to have it.
@@ -213,35 +209,8 @@ def _updated_list(
             after = f"{name} until {version}"
         changes.append(ExpectationChange(case.name, name, after))
     if failure and expectation_for(case, version, failure) is None:
-        stage = None
-        if failure.stage is not Stage.COMPILE:
-            stage = failure.stage
+        stage = None if failure.stage is Stage.COMPILE else failure.stage
         since = version and (observed.since or version)
         entries.append(Expectation(failure.failure_class, since, stage=stage))
         changes.append(ExpectationChange(case.name, None, failure.failure_class))
-    return tuple(entries)
-
-
-def _list_lines(key: str, entries: Sequence[Expectation]) -> list[str]:
-    """Return a key with its entries, one a line; nothing if there are none."""
-    lines = [f"{key}:\n"] if entries else []
-    return [*lines, *(f"  - {yaml_text(entry)}\n" for entry in entries)]
-
-
-def with_json_lists(text: str, lists: Mapping[str, Iterable[str]]) -> str:
-    """Return the text of a JSON mapping with these lists, in place of those that it has
-    under their keys; the rest of the text stays as it is.
-    """
-    for name, entries in lists.items():
-        new = json.dumps(list(entries), indent=4, ensure_ascii=False)
-        new = new.replace("\n]", "\n  ]")
-        root = yaml.compose(json_as_yaml(text), Loader=LOADER)
-        assert isinstance(root, yaml.MappingNode)
-        places = {key.value: value for key, value in root.value}
-        if name in places:
-            node = places[name]
-            text = text[: node.start_mark.index] + new + text[node.end_mark.index :]
-        else:
-            start = root.start_mark.index + 1
-            text = f'{text[:start]}\n  "{name}": {new},{text[start:]}'
-    return text
+    return entries

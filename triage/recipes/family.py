@@ -5,7 +5,7 @@ keys; and the text of a new recipe.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,12 +50,6 @@ class RecipeFamily:
     """Whether files with other suffixes are accepted, too."""
     sections: tuple[str, ...] = ()
     """The family's own keys in which placeholders are replaced."""
-    flags: bool = True
-    """Whether the compiler has flags."""
-    axis: tuple[str, str] = ("dtype", "f16, f32")
-    """A matrix key with two values, for a new recipe."""
-    flag: str = "-O3"
-    """An example, for a new recipe."""
     keys: Callable[[], type[Recipe]] | None = None
     """Imports the class of its keys, because pydantic models are slow to import
     (default: the keys that all families have).
@@ -123,12 +117,8 @@ class RecipeStart:
     """Backend, chip and values that nobody named, such as `llvm-cpu`."""
 
 
-def new_recipe(
-    families: RecipeFamilies, title: str, input_path: str, start: RecipeStart
-) -> str:
-    """Return the YAML text of a new recipe. Its name is made from the title, and
-    comments show further keys.
-    """
+def new_recipe(title: str, input_path: str, start: RecipeStart) -> str:
+    """Return the YAML text of a new recipe. Its name is made from the title."""
     name, summary = name_from(title) or start.family, ""
     if start.target:
         summary = f" on {start.target.chip or start.target.backend}"
@@ -150,33 +140,5 @@ def new_recipe(
     lines = [
         *(f"# {line}" for line in comments.splitlines()),
         *recipe_lines({**first, **start.keys}, more, start.guessed),
-        "",
-        "# Further keys. since: the first version; until: the first version without "
-        "it.",
-        *_further_keys(families[start.family], start),
     ]
     return "\n".join(lines) + "\n"
-
-
-def _further_keys(family: RecipeFamily, start: RecipeStart) -> Iterator[str]:
-    """Yield comments with examples of the keys that a new recipe does not have."""
-    if family.flags and not start.flags:
-        yield (
-            f'# flags: ["{family.flag}", {{flag: "{family.flag}", since: "3.5.0", '
-            f'until: "3.9.0"}}]'
-        )
-    if family.phases and start.phase is None:
-        yield f"# phase: {family.phases[len(family.phases) // 2]}"
-    key, choices = family.axis
-    places = (*family.sections, "target")
-    if family.flags:
-        places = (*SECTIONS, *family.sections)
-    yield (
-        f"# matrix: {{{key}: [{choices}]}}  # a case for each value; ${{{key}}} is "
-        f"replaced in {', '.join(places)}"
-    )
-    if not start.expect:
-        yield (
-            '# expect: [{failure: timeout, since: "3.1.0", until: "3.8.0", issue: '
-            '"owner/repo#123"}]'
-        )

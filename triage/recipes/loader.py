@@ -17,7 +17,6 @@ from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.recipes.document import (
     ConfigDocument,
-    Loc,
     parse_document,
     read_document,
     read_text,
@@ -42,7 +41,7 @@ from triage.recipes.values import closest, did_you_mean, unknown_word
 
 _START = "`triage recipe new` writes a recipe to start from"
 _PLACEHOLDER = re.compile(r"\$\{([^{}]*)\}")
-_NO_ENTRIES = re.compile(r"(\s*(#.*)?\n?)*")
+_BOUNDS = ("since", "until")
 
 Choice = dict[str, str]
 """Key of a matrix -> the chosen value."""
@@ -72,18 +71,8 @@ def load_recipes(
         )
     cases: list[Case] = []
     problems: list[Problem] = []
-    files: dict[str, Path] = {}  # by the real path
-    for path in paths:
-        try:
-            for file in _recipe_files(path):
-                files.setdefault(os.path.realpath(file), file)
-        except BadFiles as error:
-            problems += error.problems
-        except OSError as error:
-            name, message = error.filename or path, why_unreadable(path, error)
-            problems.append(Problem(str(name), None, None, message))
-    names: dict[str, str] = {}
-    for path in files.values():
+    named_at: dict[str, str] = {}
+    for path in _recipe_files(paths, problems):
         try:
             document = read_document(path, _START)
             cases_of_file = _cases(document, path, families, path.parent, failure_names)
@@ -92,7 +81,7 @@ def load_recipes(
             continue
         for case in cases_of_file[:1]:
             here = str(document.problem(("name",), "")).removesuffix(": ")
-            first = names.setdefault(case.recipe, here)
+            first = named_at.setdefault(case.recipe, here)
             if first != here:
                 message = (
                     f'the name "{case.recipe}" is already used at {first}; give each '
@@ -116,26 +105,31 @@ def check_recipe(families: RecipeFamilies, text: str) -> None:
         raise BadFiles(document.in_order())
 
 
-def _recipe_files(path: Path) -> list[Path]:
-    """Return the recipe files of a path: itself, or the sorted files below a folder,
-    without hidden ones. Raises BadFiles if there are none.
-    """
-    if not path.is_dir():
-        return [path]
-    files: list[Path] = []
-    for parent, folders, names in os.walk(path, onerror=_stop):
+def _recipe_files(paths: Sequence[Path], problems: list[Problem]) -> Collection[Path]:
+    """Return the files, and the sorted recipes of the folders, each file once."""
+    files: dict[str, Path] = {}
+    for path in paths:
+        try:
+            below = sorted(_files_below(path)) if path.is_dir() else [path]
+        except OSError as error:
+            name, message = error.filename or path, why_unreadable(path, error)
+            problems.append(Problem(str(name), None, None, message))
+            continue
+        if not below:
+            message = "this folder has no recipe, *.yaml or *.yml, in it or below it."
+            problems.append(Problem(str(path), None, None, message))
+        for file in below:
+            files.setdefault(os.path.realpath(file), file)
+    return files.values()
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    """Yield the recipes below a folder, without hidden ones."""
+    for parent, folders, names in os.walk(folder, onerror=_stop):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        files += [
-            Path(parent, name)
-            for name in names
-            if re.fullmatch(r"[^.].*\.ya?ml", name) and not re.match(EXPECT_FILE, name)
-        ]
-    if not files:
-        message = (
-            "this folder has no recipe: no *.yaml or *.yml file in it or below it."
-        )
-        raise BadFiles([Problem(str(path), None, None, message)])
-    return sorted(files)
+        for name in names:
+            if re.fullmatch(r"[^.].*\.ya?ml", name) and not EXPECT_FILE.match(name):
+                yield Path(parent, name)
 
 
 def _stop(error: OSError) -> NoReturn:
@@ -159,13 +153,7 @@ def _cases(
     compiler = str(data.get("compiler", next(iter(families))))
     family = families.get(compiler, RecipeFamily(compiler, any_input=True))
     if compiler not in families:
-        nicknames = {
-            nickname: family.name
-            for family in families.values()
-            for nickname in family.nicknames
-        }
-        message = unknown_word(compiler, "compiler", families, nicknames)
-        document.report(("compiler",), message)
+        document.report(("compiler",), unknown_word(compiler, "compiler", families))
     # The recipe's own rules define further classes.
     setting = Setting(family, folder, () if "rules" in data else failure_names)
     _check_placeholders(document, (*SECTIONS, *family.sections))
@@ -219,10 +207,9 @@ def _with_expectations(
     """Return the cases with the known failures in a file, which has a list like
     `expect` for each case.
     """
-    # all entries were removed, or none was written yet
-    if _NO_ENTRIES.fullmatch(read_text(path)):
+    if not read_text(path).strip():
         return list(cases)
-    document = read_document(path, "write `CASE: [{failure: timeout}]`")
+    document = read_document(path, "write {}, or `CASE: [{failure: timeout}]`")
     lists = checked(document, dict[str, Entries], context=setting) or {}
     labels = [label_of(case.name) for case in cases]
     for label in lists.keys() - set(labels):
@@ -241,26 +228,24 @@ def _choices(document: ConfigDocument) -> list[Choice]:
     without a matrix has one empty combination.
     """
     # the check of the recipe reports other values
-    valid = {
-        key: [value for value in values if isinstance(value, str)]
+    lists = {
+        key: values
         for key, values in _matrix(document).items()
-        if isinstance(values, list)
+        if isinstance(values, list) and all(isinstance(each, str) for each in values)
     }
-    valid = {key: values for key, values in valid.items() if values}
-    count = prod(map(len, valid.values()))
+    count = prod(map(len, lists.values()))
     if count > MAX_CASES:
         message = f"the matrix has {count} combinations; the limit is {MAX_CASES}."
         document.report(("matrix",), message, at_key=True)
+    if not 0 < count <= MAX_CASES:
         return [{}]
-    choices = product(*valid.values())
-    return [dict(zip(valid, values, strict=True)) for values in choices]
+    choices = product(*lists.values())
+    return [dict(zip(lists, values, strict=True)) for values in choices]
 
 
 def _matrix(document: ConfigDocument) -> dict[str, Any]:
     matrix = document.data.get("matrix")
-    if isinstance(matrix, dict):
-        return matrix
-    return {}
+    return matrix if isinstance(matrix, dict) else {}
 
 
 def _filled(data: Any, choice: Choice) -> Any:
@@ -276,25 +261,15 @@ def _filled(data: Any, choice: Choice) -> Any:
     return data
 
 
-def _texts(data: Any, loc: Loc = ()) -> Iterator[tuple[Loc, str]]:
-    """Yield each text in the data that has a placeholder."""
-    if isinstance(data, str) and "${" in data:
-        yield loc, data
-    elif isinstance(data, dict):
-        for key, value in data.items():
-            yield from _texts(value, (*loc, key))
-    elif isinstance(data, list):
-        for number, value in enumerate(data):
-            yield from _texts(value, (*loc, number))
-
-
 def _check_placeholders(document: ConfigDocument, sections: Sequence[str]) -> None:
     """Report placeholders that stand in a wrong place or name no key of the matrix, and
     keys that no placeholder names.
     """
     keys, places = _matrix(document), ", ".join(sections)
     used: set[str | None] = set()
-    for loc, text in _texts(document.data):
+    for loc, text in document.texts.items():
+        if "${" not in text:
+            continue
         names = _PLACEHOLDER.findall(text)
         # a mistyped name uses the key that it means
         used.update(closest(name, keys) for name in names)
@@ -302,7 +277,7 @@ def _check_placeholders(document: ConfigDocument, sections: Sequence[str]) -> No
             if name not in keys:
                 known = f"{did_you_mean(name, keys)} Keys: {', '.join(keys) or 'none'}."
                 document.report(loc, f'"${{{name}}}" is not a matrix key{known}')
-        if loc[:1] not in [(name,) for name in sections] or loc[-1] in _BOUNDS:
+        if loc[0] not in sections or loc[-1] in _BOUNDS:
             message = f'"{text}": placeholders are replaced only in {places}.'
             document.report(loc, message)
         elif "${" in _PLACEHOLDER.sub("", text):
@@ -314,6 +289,3 @@ def _check_placeholders(document: ConfigDocument, sections: Sequence[str]) -> No
             "remove the key."
         )
         document.report(("matrix", key), message, at_key=True)
-
-
-_BOUNDS = ("since", "until")

@@ -4,7 +4,7 @@ editors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_origin
 
@@ -14,16 +14,15 @@ from pydantic import (
     ConfigDict,
     TypeAdapter,
     ValidationError,
-    WithJsonSchema,
 )
 from pydantic_core import ErrorDetails
 
-from triage.model.checks import SCALAR, fits
 from triage.model.checks import Duration as Duration
 from triage.model.checks import Text as Text
+from triage.model.checks import fits
 from triage.model.errors import BadFiles
 from triage.recipes.document import ConfigDocument, Loc
-from triage.recipes.values import closest, did_you_mean, yaml_text
+from triage.recipes.values import did_you_mean, yaml_text
 
 Content = TypeVar("Content")
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -40,14 +39,6 @@ class MappingFormat(BaseModel):
     )
 
 
-class AtKey(ValueError):
-    """A mistake in the value of one key of a mapping."""
-
-    def __init__(self, key: str, message: str) -> None:
-        super().__init__(message)
-        self.key = key
-
-
 def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
@@ -59,8 +50,6 @@ def _as_mapping(value: Any) -> Any:
     return value
 
 
-Scalar = Annotated[str, WithJsonSchema(SCALAR)]
-"""Any scalar, as the text in the file."""
 OneOrMore = BeforeValidator(_as_list, json_schema_input_type=Text | list[Text])
 """Lets one text stand for a list of one."""
 Texts = Annotated[tuple[Text, ...], OneOrMore]
@@ -69,10 +58,8 @@ _NAME_ADVICE = (
 )
 _Name = Annotated[str, fits(r"(?!TMPDIR$)[A-Za-z_][A-Za-z0-9_]*", _NAME_ADVICE)]
 Variables = Annotated[
-    dict[_Name, Scalar | None],
-    BeforeValidator(
-        _as_mapping, json_schema_input_type=list[_Name] | dict[_Name, Scalar]
-    ),
+    dict[_Name, str | None],
+    BeforeValidator(_as_mapping, json_schema_input_type=list[_Name] | dict[_Name, str]),
 ]
 """Environment variables: a list of names to pass on, whose values are None, or a
 mapping of names to values.
@@ -122,30 +109,18 @@ def content_of(document: ConfigDocument, kind: type[Content]) -> Content:
 
 
 def _report(error: ValidationError, document: ConfigDocument, kind: Any) -> None:
-    """Report pydantic's errors, except those with problems of their own: about mistyped
-    keys, and values that are left out or have placeholders.
+    """Report pydantic's errors, except those of values that have problems of their own:
+    empty ones, those with placeholders, and lists whose entries have mistakes.
     """
-    errors = error.errors(include_url=False)
-    mistyped = set()
-    for details in errors:
-        if details["type"] in _UNKNOWN_KEY:
-            *place, key = document.resolve(details["loc"])
-            mistyped.add(closest(str(key), _keys_at(tuple(place), kind)))
-    for details in errors:
+    for details in error.errors(include_url=False):
         loc, value = document.resolve(details["loc"]), details["input"]
-        cause = details.get("ctx", {}).get("error")
-        is_missing = details["type"] == "missing"
-        at_key = details["type"] in _UNKNOWN_KEY or details["loc"][-1:] == ("[key]",)
+        type_ = details["type"]
+        at_key = type_ in _UNKNOWN_KEY or details["loc"][-1:] == ("[key]",)
         is_empty = value is None and not document.nulls
         is_open = isinstance(value, str) and "${" in value and not at_key
-        # its entries have mistakes
-        is_shortened = details["type"] == "too_short" and value
-        is_mistyped = is_missing and details["loc"][-1] in mistyped
-        if is_empty or is_open or is_shortened or is_mistyped:
+        if is_empty or is_open or (type_ == "too_short" and value):
             continue
-        if isinstance(cause, AtKey):
-            loc = (*loc, cause.key)
-        if is_missing:
+        if type_ == "missing":
             loc = (*loc, details["loc"][-1])
         document.report(loc, _message(details, loc, kind), at_key=at_key)
 
@@ -153,30 +128,27 @@ def _report(error: ValidationError, document: ConfigDocument, kind: Any) -> None
 def _message(details: ErrorDetails, loc: Loc, kind: Any) -> str:
     """Return a sentence that says what is wrong, and what to write."""
     value = details["input"]
-    place = loc
-    while place and isinstance(place[-1], int):  # an entry of a list
-        place = place[:-1]
-    key = str(place[-1]) if place else ""
-    keys = _keys_at(place[:-1], kind)
-    subject = f'an entry of "{key}"' if place != loc else f'"{key}"'
+    names = [part for part in loc if isinstance(part, str)]
+    keys, advice = _keys_at(names[:-1], kind), "."
+    for depth in range(len(names)):  # the example of the innermost key that has one
+        schema = _keys_at(names[:depth], kind).get(names[depth], {})
+        if schema.get("examples"):
+            example = yaml_text(schema["examples"][0])
+            advice = f": write `{names[depth]}: {example}`."
     shape = f'"{value}"'
     if isinstance(value, list | Mapping):
         shape = "a mapping" if isinstance(value, Mapping) else "a list"
-    shown, advice = key or next(iter(keys), ""), "."
-    examples = [[value]] if isinstance(value, str) else []  # of the user's own key
-    if shown in keys:
-        examples = keys[shown].get("examples")
-    if examples:
-        advice = f": write `{shown}: {yaml_text(examples[0])}`."
-    sentence = _SENTENCES.get(details["type"], "{subject}: {msg}.")
-    return sentence.format(
-        **{"expected": "", **details.get("ctx", {})},
-        key=key,
-        subject=subject if key else "the file",
-        value=value,
+    noun = _NOUNS.get(details["type"].partition("_")[0])
+    default = details["msg"].replace("Input should be", "{key} must be") + "{advice}"
+    if noun:
+        default = "{key} must be {noun}, not {shape}{advice}"
+    key = names[-1] if names else ""
+    return _SENTENCES.get(details["type"], default).format(
+        error=details.get("ctx", {}).get("error"),
+        key=f'"{key}"' if key else "the file",
+        noun=noun,
         shape=shape,
         advice=advice,
-        msg=details["msg"],
         keys=", ".join(keys),
         guess=did_you_mean(key, keys),
     )
@@ -184,52 +156,39 @@ def _message(details: ErrorDetails, loc: Loc, kind: Any) -> str:
 
 # pydantic's errors for models and for dataclasses
 _UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
-_NO_KEY = '"{key}" is not a key here{guess} Keys: {keys}.'
-_NO_LIST = "{subject} must be a list, not {shape}{advice}"
-_NO_MAPPING = "{subject} must be a mapping, not {shape}{advice}"
-_NO_NUMBER = "{subject} must be a whole number, not {shape}{advice}"
-_NO_CHOICE = '"{value}" is not one of the choices: write {expected}.'
 # pydantic's type of an error -> what is said of it
 _SENTENCES = {
     "value_error": "{error}",
-    "missing": 'the key "{key}" is missing{advice}',
-    "extra_forbidden": _NO_KEY,
-    "unexpected_keyword_argument": _NO_KEY,
-    "literal_error": _NO_CHOICE,
-    "enum": _NO_CHOICE,
-    "too_short": 'the list of "{key}" is empty: give it values or remove the key.',
-    "string_type": "{subject} must be a single value, not {shape}{advice}",
-    "list_type": _NO_LIST,
-    "tuple_type": _NO_LIST,
-    "dict_type": _NO_MAPPING,
-    "model_type": _NO_MAPPING,
-    "dataclass_type": _NO_MAPPING,
-    "int_parsing": _NO_NUMBER,
-    "int_parsing_size": _NO_NUMBER,
-    "int_type": _NO_NUMBER,
-    "float_parsing": "{subject} must be a number, not {shape}{advice}",
-    "finite_number": "{subject} must be a finite number, not {shape}{advice}",
-    "bool_parsing": "{subject} must be true or false, not {shape}{advice}",
-    "greater_than": "{subject} must be more than {gt}, not {shape}{advice}",
-    "greater_than_equal": "{subject} must be at least {ge}, not {shape}{advice}",
-    "less_than_equal": "{subject} must be at most {le}, not {shape}{advice}",
+    "missing": "the key {key} is missing{advice}",
+    **dict.fromkeys(_UNKNOWN_KEY, "{key} is not a key here{guess} Keys: {keys}."),
+    "too_short": "the list of {key} is empty: give it values or remove the key.",
 }
+# the beginning of the type of other errors -> what the value must be
+_NOUNS = {
+    "string": "a single value",
+    **dict.fromkeys(("list", "tuple"), "a list"),
+    **dict.fromkeys(("dict", "model", "dataclass"), "a mapping"),
+    "int": "a whole number",
+    "float": "a number",
+    "finite": "a finite number",
+    "bool": "true or false",
+}
+
+
+def _keys_at(names: Sequence[str], kind: Any) -> dict[str, Any]:
+    """Return the JSON schemas of the keys of the mapping at a location. The user's own
+    keys are skipped.
+    """
+    schema = _schema(kind)
+    keys = _keys_in(schema, schema)
+    for name in names:
+        keys = _keys_in(keys.get(name), schema) or keys
+    return keys
 
 
 @cache
 def _schema(kind: Any) -> dict[str, Any]:
     return _adapter(kind).json_schema()
-
-
-def _keys_at(loc: Loc, kind: Any) -> dict[str, Any]:
-    """Return the JSON schemas of the keys of the mapping at a location. Indices and the
-    user's own keys are skipped.
-    """
-    schema = _schema(kind)
-    keys = _keys_in(schema, schema)
-    for part in loc:
-        keys = _keys_in(keys.get(str(part)), schema) or keys
-    return keys
 
 
 def _keys_in(part: Any, schema: dict[str, Any]) -> dict[str, Any]:

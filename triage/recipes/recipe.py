@@ -6,8 +6,9 @@ A compiler family with keys of its own subclasses Recipe.
 
 from __future__ import annotations
 
+import json
 import re
-import stat
+import sys
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,16 +33,17 @@ from triage.model.checks import (
     fits,
 )
 from triage.model.execution import LimitKeys, Limits
+from triage.model.foreign_file import check_regular
 from triage.recipes.document import why_unreadable
 from triage.recipes.family import RecipeFamilies, RecipeFamily
-from triage.recipes.mapping import STRICT, AtKey, Scalar, Variables
+from triage.recipes.mapping import STRICT, Variables
 from triage.recipes.run_values import located
 from triage.recipes.values import did_you_mean, unknown_word
 
 MAX_CASES = 4096
 FILE = "file"
 """The key of a case whose input is one of the files of a pattern."""
-EXPECT_FILE = r"(?:^|.*[./])expect\.ya?ml$"
+EXPECT_FILE = re.compile(r"(?:^|.*[./])expect\.ya?ml$")
 """The name of a file of known failures; no recipe has such a name."""
 
 
@@ -56,18 +58,13 @@ class Setting:
     """Known failure classes. If there are none, any word is accepted."""
 
     def backend(self, word: str) -> str:
-        return self._word(word, "backend", self.family.backends)
+        return _known(word, "backend", self.family.backends)
 
     def phase(self, word: str) -> str:
-        return self._word(word, "phase", self.family.phases)
+        return _known(word, "phase", self.family.phases)
 
     def failure(self, word: str) -> str:
-        return self._word(word, "failure class", self.failures)
-
-    def _word(self, word: str, noun: str, known: Collection[str]) -> str:
-        if known and word not in known:
-            raise ValueError(unknown_word(word, noun, known, self.family.aliases))
-        return word
+        return _known(word, "failure class", self.failures)
 
     def value(self, text: str) -> str:
         """Return a value with the absolute path of its file."""
@@ -77,20 +74,8 @@ class Setting:
 
     def file(self, text: str) -> str:
         """Check a file below the recipe: errors print parts of it."""
-        if self.folder is None:
-            return text
-        path = self.folder / text
-        try:
-            is_file = path.is_file()
-        except OSError:  # its name is too long
-            is_file = False
-        if not is_file:
-            raise ValueError(
-                f'there is no file "{text}"; paths are relative to the recipe\'s '
-                "folder."
-            )
-        if not path.resolve().is_relative_to(self.folder.resolve()):
-            raise ValueError(f'"{text}" is not in the recipe\'s folder.')
+        if self.folder is not None:
+            _check_file(self.folder, text, self.folder)
         return text
 
     def input(self, text: str) -> str:
@@ -102,19 +87,39 @@ class Setting:
                 f'{self.family.name} does not take the input "{text}" with this '
                 f"suffix{guess} Kinds: {', '.join(inputs)}."
             )
-        if self.folder is not None:
-            path = self.folder / text
-            try:
-                _check_input(self.folder, text)
-            except OSError as error:
-                reason = (
-                    f"{why_unreadable(path, error)} Paths are relative to the recipe"
-                )
-                raise ValueError(f'the input "{text}": {reason}.') from None
-            except ValueError as error:
-                reason = str(error).rstrip(".")
-                raise ValueError(f'the input "{text}": {reason}.') from None
+        if self.folder is None:
+            return text
+        if not is_pattern(text):
+            _check_file(self.folder, text, Path("/"))
+            return text
+        files = matching(self.folder, text)
+        if not 0 < len(files) <= MAX_CASES:
+            raise ValueError(
+                f'{len(files)} files fit the pattern "{text}", and one to {MAX_CASES} '
+                "may; ** is any folder."
+            )
+        for name, path in files:
+            if re.search(r"[,=\[\]\s]", name):
+                advice = "rename it without commas, brackets, = and white space."
+                raise ValueError(f'the file "{path}" cannot name a case: {advice}')
         return text
+
+
+def _known(word: str, noun: str, known: Collection[str]) -> str:
+    if known and word not in known:
+        raise ValueError(unknown_word(word, noun, known))
+    return word
+
+
+def _check_file(folder: Path, text: str, root: Path) -> None:
+    """Refuse what is not a regular file below `root`."""
+    try:
+        check_regular(folder / text, sys.maxsize, root)
+    except OSError as error:
+        reason = why_unreadable(folder / text, error)
+        raise ValueError(
+            f'"{text}", relative to the recipe\'s folder: {reason}'
+        ) from None
 
 
 def locate(folder: Path, text: str) -> Path:
@@ -139,8 +144,12 @@ def matching(folder: Path, pattern: str) -> list[tuple[str, Path]]:
     parts = Path(pattern).parts
     first = next(index for index, part in enumerate(parts) if is_pattern(part))
     base = locate(folder, str(Path(*parts[:first])))
+    try:
+        paths = list(base.glob(str(Path(*parts[first:]))))
+    except ValueError:
+        raise ValueError(f'"{pattern}": ** stands between slashes only.') from None
     files = {}
-    for path in base.glob(str(Path(*parts[first:]))):
+    for path in paths:
         inner = path.relative_to(base)
         if path.is_file() and not any(part.startswith(".") for part in inner.parts):
             name = inner.parent
@@ -148,23 +157,6 @@ def matching(folder: Path, pattern: str) -> list[tuple[str, Path]]:
                 name = inner.with_suffix("")
             files[name.as_posix()] = path
     return sorted(files.items())
-
-
-def _check_input(folder: Path, text: str) -> None:
-    if not is_pattern(text):
-        if not stat.S_ISREG((folder / text).stat().st_mode):
-            raise ValueError("it is a folder, or not a regular file.")
-        return
-    files = matching(folder, text)
-    if not 0 < len(files) <= MAX_CASES:
-        raise ValueError(
-            f"{len(files)} files fit the pattern, and one to {MAX_CASES} may; ** is "
-            "any folder."
-        )
-    for name, path in files:
-        if re.search(r"[,=\[\]\s]", name):
-            advice = "rename it without commas, brackets, = and white space."
-            raise ValueError(f'the file "{path}" cannot name a case: {advice}')
 
 
 def _distinct(values: list[str]) -> list[str]:
@@ -184,10 +176,9 @@ Bounded = TypeVar("Bounded", Flag, Expectation)
 def _sensible(item: Bounded) -> Bounded:
     """Refuse bounds with no version between them, and an entry for no failure."""
     if item.since and item.until and Version(item.since) >= Version(item.until):
-        raise AtKey(
-            "until",
+        raise ValueError(
             f'until is the first version without it, so "{item.until}" must be later '
-            f'than since, "{item.since}".',
+            f'than since, "{item.since}".'
         )
     if item in (Expectation(), Expectation(since=item.since, until=item.until)):
         raise ValueError(
@@ -201,7 +192,7 @@ def _listed(value: Any, info: ValidationInfo) -> Any:
     """Check the name of a file of known failures; its lists are read later."""
     if not isinstance(value, str):
         return value
-    if not re.match(EXPECT_FILE, value):
+    if not EXPECT_FILE.match(value):
         raise ValueError(
             f'"{value}" is not a list of known failures: write `[{{failure: '
             "timeout}]`, or the name of a file `expect.yaml`."
@@ -226,7 +217,7 @@ _CHOICE_ADVICE = (
     '"{text}" cannot be part of a case name: remove commas, brackets, line breaks and '
     "outer spaces."
 )
-_Choice = Annotated[Scalar, fits(r"(?!\s)[^,\[\]\n\r\t]*(?<!\s)", _CHOICE_ADVICE)]
+_Choice = Annotated[str, fits(r"(?!\s)[^,\[\]\n\r\t]*(?<!\s)", _CHOICE_ADVICE)]
 _Choices = Annotated[list[_Choice], Field(min_length=1), AfterValidator(_distinct)]
 _Flag = Annotated[
     Flag,
@@ -261,7 +252,7 @@ class Recipe:
         "models/matmul_f32.mlir",
         "models/**/*.onnx",
     )
-    args: dict[_Key, Scalar] | None = file_key(
+    args: dict[_Key, str] | None = file_key(
         None, "Arguments of a generator, each handed over as --key value.", {"n": 4096}
     )
     target: Target = file_key(
@@ -340,17 +331,15 @@ def recipe_schema(families: RecipeFamilies) -> dict[str, Any]:
     It describes shapes and words. Relations between keys, such as the order of since
     and until or an unused matrix key, are checked by the loader only.
     """
+    adapters = {name: TypeAdapter(keys_of(family)) for name, family in families.items()}
     references, schema = TypeAdapter.json_schemas(
-        [
-            (name, "validation", TypeAdapter(keys_of(family)))
-            for name, family in families.items()
-        ]
+        [(name, "validation", adapter) for name, adapter in adapters.items()]
     )
-    default = next(iter(families))
+    default, *others = families
     rules = []
     for name in families:
         condition: dict[str, Any] = {"properties": {"compiler": {"const": name}}}
-        if name != default:
+        if name in others:
             condition["required"] = ["compiler"]
         rules.append({"if": condition, "then": references[(name, "validation")]})
     return {
@@ -359,5 +348,12 @@ def recipe_schema(families: RecipeFamilies) -> dict[str, Any]:
         "type": "object",
         "properties": {"compiler": {"enum": list(families), "default": default}},
         "allOf": rules,
-        **schema,
+        # a text may look like a number
+        **json.loads(json.dumps(schema), object_hook=_with_any_scalar),
     }
+
+
+def _with_any_scalar(schema: dict[str, Any]) -> dict[str, Any]:
+    if schema.get("type") in ("string", "number", "integer", "boolean"):
+        schema["type"] = ["string", "number", "boolean"]
+    return schema

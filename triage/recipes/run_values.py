@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-_VALUE = re.compile(r"(?:(?P<type>[\w?]+)(?:=|\Z))?(?P<content>.*)\Z", re.DOTALL)
+_VALUE = re.compile(r"(?:(?P<type>\w+)(?:=|\Z))?(?P<content>.*)\Z", re.DOTALL)
 _F8 = ("E5M2", "E4M3", "E4M3FN", "E5M2FNUZ", "E4M3FNUZ", "E4M3B11FNUZ", "E3M4")
 # Element type -> type of numpy, or of ml_dtypes, which adds types to it.
 _ELEMENTS = {
@@ -40,14 +40,9 @@ _ELEMENTS = {
     "cf128": "complex128",
 }
 _NAMES = {kind: name for name, kind in _ELEMENTS.items() if not name.startswith("si")}
-_OF_MLIR = {"complex<f32>": "cf64", "complex<f64>": "cf128"}
-_TYPE = re.compile(rf"(?P<shape>(?:\d+x)*)(?P<element>{'|'.join(_ELEMENTS)})\Z")
+_TYPE = re.compile(rf"(?P<shape>(?:[\d?]+x)*)(?P<element>{'|'.join(_ELEMENTS)})\Z")
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?\Z")
-_SCALAR_TYPE = re.compile(r"[suif]+\d+\Z")
-_SCALAR = ""  # the element type of a value that is not a tensor
-_ELEMENT = r"(?P<element>[suif]+\d+|bf16|f8E\w+|complex<f(?:32|64)>)"
-_TENSOR = re.compile(rf"tensor<(?P<shape>(?:[\d?]+x)*){_ELEMENT}>\Z")
-_VTENSOR = re.compile(rf"!torch\.vtensor<\[(?P<shape>[\d?,\s]*)\],\s*{_ELEMENT}>\Z")
+_TENSOR = re.compile(r"tensor<(.*)>|!torch\.vtensor<\[(.*)\],\s*(.*)>", re.DOTALL)
 _MOST_ELEMENTS = 1 << 28  # of a value that is read here
 _MOST_WRITTEN = 16  # elements; more are written to a file
 _SEPARATOR = re.compile(r"[\s,\[\]]+")
@@ -174,7 +169,7 @@ def read_value(text: str) -> Array | None:
     try:
         value = split_value(text)
         file = tensor_proto(text)
-        if file is not None:
+        if file:
             return read_tensor_proto(file)
         if value.file is None or value.type:
             return _array(value)
@@ -189,13 +184,11 @@ def _array(value: ValueText) -> Array | None:
     """Return the elements of a value with a type, or of a number."""
     import numpy as np
 
-    match = _TYPE.match(value.type)
-    if match is None:
-        if set(".eE").isdisjoint(value.literal):
-            return np.array(int(value.literal))
-        return np.array(float(value.literal))
-    shape = tuple(int(size) for size in match["shape"].split("x")[:-1])
-    dtype = array_dtype(match["element"])
+    kind = value_type(value.type)
+    if kind is None:
+        is_whole = set(".eE").isdisjoint(value.literal)
+        return np.array(int(value.literal) if is_whole else float(value.literal))
+    shape, dtype = [size or 0 for size in kind.shape], kind.dtype
     if math.prod(shape) > _MOST_ELEMENTS:
         return None
     if value.file is not None:
@@ -217,7 +210,7 @@ def array_dtype(element: str) -> np.dtype[Any]:
     import ml_dtypes
     import numpy as np
 
-    kind = _ELEMENTS[_OF_MLIR.get(element, element)]
+    kind = _ELEMENTS[element]
     return np.dtype(getattr(ml_dtypes, kind, kind))
 
 
@@ -273,7 +266,7 @@ def file_value(file: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ValueType:
-    """What a value of an MLIR type must be."""
+    """What a value of a type must be."""
 
     shape: tuple[int | None, ...]
     """None for an unknown size."""
@@ -283,26 +276,31 @@ class ValueType:
 
 
 def value_type(type_: str) -> ValueType | None:
-    """Return how to make a value of an MLIR type, None if no value has this type."""
-    match = _TENSOR.match(type_) or _VTENSOR.match(type_)
+    """Return how to make a value of a type of MLIR, or of one such as `2x3xf32`; None
+    if no value has this type.
+    """
+    tensor = _TENSOR.fullmatch(type_)
+    text = type_
+    if type_ == "index":
+        text = "i64"
+    elif tensor:
+        sizes = [f"{size.strip()}x" for size in (tensor[2] or "").split(",")]
+        text = tensor[1] or f"{''.join(sizes).removeprefix('x')}{tensor[3]}"
+    text = text.replace("complex<f32>", "cf64").replace("complex<f64>", "cf128")
+    match = _TYPE.match(text)
     if match is None:
-        element = "i64" if type_ == "index" else type_
-        if element in _ELEMENTS and _SCALAR_TYPE.match(element):
-            return ValueType((), array_dtype(element), scalar=True)
         return None
-    element = _OF_MLIR.get(match["element"], match["element"])
-    if element not in _ELEMENTS:
-        return None
-    sizes = re.findall(r"\d+|\?", match["shape"])
-    shape = tuple(None if size == "?" else int(size) for size in sizes)
-    return ValueType(shape, array_dtype(element))
+    shape = tuple(
+        None if size == "?" else int(size) for size in match["shape"].split("x")[:-1]
+    )
+    return ValueType(shape, array_dtype(match["element"]), scalar=tensor is None)
 
 
 def zero_of(type_: str) -> str | None:
     """Return the value of zeros for an MLIR type, if its size is known."""
-    if _SCALAR_TYPE.match(type_):
+    kind = value_type(type_)
+    if kind is None or None in kind.shape:
+        return None
+    if kind.scalar:
         return "0"
-    match = _TENSOR.match(type_)
-    if match and "?" not in match["shape"]:
-        return f"{match['shape']}{match['element']}"
-    return None
+    return "x".join([*map(str, kind.shape), _NAMES[kind.dtype.name]])

@@ -58,7 +58,6 @@ class OnnxRuntime(Compiler):
         backends=("cpu",),
         inputs={".onnx": InputKind.ONNX},
         sections=("run",),
-        flag="--optimize=DISABLE_ALL",
         keys=runnable_keys,
     )
     passes = OrtPasses()

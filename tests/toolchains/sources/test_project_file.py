@@ -41,6 +41,7 @@ name: again
         ("2:1", 'did you mean "nightlies"? Keys: name, compiler, repository, '),
         ("3:25", "https://"),
         ("3:41", "{version}"),
+        ("4:11", 'the key "tags" is missing'),
         ("4:12", 'did you mean "tags"?'),
         ("5:19", "empty"),
         ("5:32", "120s, 2m or 1h30m"),

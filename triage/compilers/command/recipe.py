@@ -25,7 +25,7 @@ from triage.model.checks import REQUIRED, Text, file_key
 from triage.model.errors import BadInput
 from triage.model.revision import FamilyRef
 from triage.recipes.family import RecipeStart
-from triage.recipes.mapping import OneOrMore, Scalar
+from triage.recipes.mapping import OneOrMore
 from triage.recipes.recipe import File, Recipe, locate
 from triage.recipes.values import unknown_word
 
@@ -65,7 +65,7 @@ def _pattern(text: str) -> str:
     return text
 
 
-_Word = Annotated[Scalar, AfterValidator(_known_placeholders)]
+_Word = Annotated[str, AfterValidator(_known_placeholders)]
 _Words = Annotated[tuple[_Word, ...], Field(min_length=1)]
 _Packages = Annotated[
     tuple[Annotated[Text, AfterValidator(_requirement)], ...],

@@ -57,7 +57,6 @@ IREE = RecipeFamily(
     chips={"rocm": tuple(_ROCM_CHIPS.split()), "cuda": tuple(_CUDA_CHIPS.split())},
     phases=tuple(_PHASES.split()),
     sections=("run", "bench"),
-    flag="--iree-opt-level=O3",
     keys=runnable_keys,
     inputs={
         ".mlir": InputKind.MLIR,

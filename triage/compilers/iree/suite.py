@@ -4,6 +4,7 @@ with flags and known failures.
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -25,12 +26,11 @@ from triage.compilers.iree.suite_models import (
 from triage.model.case import Case, Flag, Library, RunSpec
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits, Stage
-from triage.recipes.document import read_document, read_text
+from triage.recipes.document import read_document
 from triage.recipes.expectations import (
     ExpectationChange,
     ObservedCase,
     UpdatedFile,
-    with_json_lists,
 )
 from triage.recipes.mapping import MappingFormat, Text, Texts
 from triage.recipes.run_keys import read_flagfile, without_tolerances
@@ -125,8 +125,8 @@ class IreeSuites:
             edits.move(entry)
         if prune:
             edits.remove_missing({name for one in folders for name, _ in _tests(one)})
-        text = with_json_lists(read_text(path), edits.changed())
-        return UpdatedFile(path, edits.changes, text=text)
+        text = json.dumps({**file.data, **edits.changed()}, indent=2)
+        return UpdatedFile(path, edits.changes, text=f"{text}\n")
 
 
 class _ListEdits:

@@ -85,8 +85,6 @@ class Triton(Compiler):
         # release that wrote it, and often with its neighbours.
         inputs=dict.fromkeys((".py", ".ttir", ".ttgir"), InputKind.OTHER),
         sections=("kernel", "signature", "constexprs", "hints", "options"),
-        flags=False,
-        axis=("num_warps", "4, 8"),
         keys=_keys,
     )
     noun = "kernel"

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from triage.compilers.base import Constant, KernelSpec, read_constant
 from triage.model.case import Case, InputKind
-from triage.model.checks import SCALAR, Check, Text, file_key, fits
+from triage.model.checks import Check, Text, file_key, fits
 from triage.recipes.recipe import Recipe
 
 _TYPE = (
@@ -35,11 +35,7 @@ _ADVICE = (
 )
 _Constant = Annotated[
     Constant,
-    Check(
-        lambda text, _: read_constant(text),
-        {"type": [*SCALAR["type"], "null"]},
-        reads=str,
-    ),
+    Check(lambda text, _: read_constant(text), reads=str),
 ]
 _HintValue = Annotated[int, Field(ge=0, lt=10**6)]
 

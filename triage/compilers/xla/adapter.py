@@ -78,7 +78,6 @@ class Xla(Compiler):
         aliases=dict.fromkeys(("host", "llvm-cpu", "local"), "cpu"),
         inputs=_INPUTS | _HLO,
         sections=("run", "bench", "lower"),
-        flag="--xla_backend_optimization_level=0",
         keys=_keys,
     )
     uses_processor = True

@@ -25,7 +25,6 @@ from triage.model.execution import Ending
 from triage.processes.containment import Purpose
 from triage.processes.process import Log, run, unlimited
 from triage.recipes.mapping import (
-    AtKey,
     Duration,
     MappingFormat,
     Texts,
@@ -92,7 +91,7 @@ class BuildSection(MappingFormat):
         for name in self.copy_:
             path = PurePosixPath(name)
             if path.is_absolute() or ".." in path.parts or not path.parts:
-                raise AtKey("copy", f'"{name}" is not a file below the checkout.')
+                raise ValueError(f'"{name}" is not a file below the checkout.')
         return self
 
 

@@ -15,7 +15,7 @@ from triage.git_history.repository import Repository, read_tags, tags_for
 from triage.model.errors import BadInput
 from triage.model.revision import FamilyRef
 from triage.recipes.document import parse_document, read_text
-from triage.recipes.mapping import AtKey, MappingFormat, Text, Texts, content_of
+from triage.recipes.mapping import MappingFormat, Text, Texts, content_of
 from triage.toolchains.home import Workspace
 from triage.toolchains.index import Index
 from triage.toolchains.install import PLAIN_WHEEL, Package
@@ -51,8 +51,7 @@ class OwnerRule(MappingFormat):
     @model_validator(mode="after")
     def _says_of_what(self) -> Self:
         if not (self.files or self.passes or self.backends or self.suites):
-            raise AtKey(
-                "owner",
+            raise ValueError(
                 f'nothing says what belongs to "{self.owner}": add files, passes, '
                 "backends or suites.",
             )
@@ -105,8 +104,7 @@ class Project(MappingFormat):
             section = getattr(self, key)
             own = getattr(section, "distribution", None)
             if section and not (own or self.distribution):
-                raise AtKey(
-                    key,
+                raise ValueError(
                     f"{key} need the name of the wheels: add `distribution: …` to the "
                     "project.",
                 )
