@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import as_completed
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -24,9 +23,8 @@ from triage.model.revision import Toolchain, split_revision
 from triage.report.document import Block, Facts, Paragraph, Span, Style, Table
 from triage.report.elements import plural
 from triage.report.formats import write_answer
-from triage.toolchains.home import KeptKind, open_home
-from triage.toolchains.install import bytes_below
-from triage.toolchains.pruning import TOOLCHAINS, prune_home, stored_toolchains
+from triage.toolchains.home import open_home
+from triage.toolchains.pruning import bytes_below, prune_home, stored_toolchains
 from triage.toolchains.registry import ToolchainRef
 
 app = typer.Typer(
@@ -197,47 +195,28 @@ def info(
 def prune_toolchains(
     keep: Annotated[
         str,
-        option(
-            "Keep this much of toolchains and this much of other files; 0 "
-            "removes everything not in use."
-        ),
+        option("Keep this much; 0 removes everything not in use."),
     ] = "8GiB",
     output: FormatOption = "text",
 ) -> Exit:
-    """Remove the least recently used toolchains until the rest fits. Damaged ones go
-    first, those in use stay.
+    """Remove the least recently used toolchains and files until the rest fits.
 
-    The folders in which compilers of commits are built, with their private clones, are
-    removed likewise. So are files that are made again when they are needed, such as
-    downloads, inputs and results: first those that were not used for 90 days. While
-    another command runs, nothing is removed.
+    Toolchains, the folders in which compilers of commits are built, and files that are
+    made again when they are needed, such as downloads, inputs and results, are removed.
+    While another command runs, nothing is removed.
     """
     try:
         limit = parse_size(keep, least=0) if keep.strip("0") else 0
     except ValueError as error:
         raise BadInput(f"--keep: {error}") from error
     home = open_home()
-    before, removed = prune_home(home, limit)
-    names: list[str] = []
-    lines: list[Block] = []
-    sizes = {
-        kind: {"bytes": 0, "removed": 0} for kind in (TOOLCHAINS, *map(str, KeptKind))
-    }
-    for entry in before:
-        sizes[entry.kind]["bytes"] += entry.bytes
-    for entry in removed:
-        sizes[entry.kind]["removed"] += entry.bytes
-        if entry.kind == TOOLCHAINS:
-            used = datetime.fromtimestamp(entry.used, UTC).date().isoformat()
-            names.append(str(entry.folder.relative_to(home.path)))
-            lines.append(Paragraph(f"removed {names[-1]}, last used {used}"))
-    rows = [
-        (kind, f"{size['bytes'] / _MIB:.0f} MiB", f"{size['removed'] / _MIB:.0f} MiB")
-        for kind, size in sizes.items()
-    ]
-    lines.append(Table(["", "size", "removed"], rows))
-    left = sizes[TOOLCHAINS]["bytes"] - sizes[TOOLCHAINS]["removed"]
-    write_answer(output, {"removed": names, "bytes_left": left, "sizes": sizes}, lines)
+    removed, left = prune_home(home, limit)
+    names = [str(entry.folder.relative_to(home.path)) for entry in removed]
+    size = _gib(entry.bytes for entry in removed)
+    answer = {"removed": names, "bytes_left": left}
+    lines: list[Block] = [Paragraph(f"removed {name}") for name in names]
+    lines.append(Paragraph(f"removed {size}; {_gib([left])} are left"))
+    write_answer(output, answer, lines)
     return Exit.OK
 
 
