@@ -5,7 +5,6 @@ it has.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import as_completed
 from typing import Annotated, Any
 
 import typer
@@ -100,7 +99,8 @@ def install_toolchains(
     output: FormatOption = "text",
 ) -> Exit:
     """Install releases, several at once. Intact installs are skipped."""
-    answers: dict[ToolchainRef, Toolchain | EnvironmentFailure] = {}
+    toolchains: list[dict[str, Any]] = []
+    failures: dict[str, str] = {}
     with open_engine_for(context) as engine:
         registry, refs = engine.registry, list[ToolchainRef]()
         for text in revs:
@@ -110,34 +110,24 @@ def install_toolchains(
             else:
                 refs += [registry.resolve(rev, family)]
         with registry.workspace.threads(_INSTALLS) as pool:
-            waiting = {pool.submit(registry.obtain, ref): ref for ref in refs}
-            for done in as_completed(waiting):
+            waiting = [(ref, pool.submit(registry.obtain, ref)) for ref in refs]
+            for ref, install in waiting:
                 try:
-                    answers[waiting[done]] = done.result()
+                    summary = _summary(install.result())
+                    size = bytes_below(summary["root"])
+                    toolchains.append({**summary, "bytes": size})
                 except EnvironmentFailure as error:
-                    answers[waiting[done]] = error
-    ready: dict[str, Toolchain] = {}
-    failures: dict[str, str] = {}
-    for ref in refs:
-        prefix = "" if ref.family == DEFAULT_FAMILY else f"{ref.family}:"
-        name, answer = prefix + ref.revision.name, answers[ref]
-        if isinstance(answer, Toolchain):
-            ready[name] = answer
-        else:
-            failures[name] = str(answer)
-    sizes = {name: bytes_below(one.root) for name, one in ready.items()}
+                    failures[f"{ref.family}:{ref.revision.name}"] = str(error)
     rows = [
-        (name, f"{sizes[name] / _MIB:.0f} MiB", str(one.root))
-        for name, one in ready.items()
+        (one["name"], f"{one['bytes'] / _MIB:.0f} MiB", str(one["root"]))
+        for one in toolchains
     ]
-    total = Paragraph(f"{plural(len(ready), 'toolchain')}, {_gib(sizes.values())}")
-    toolchains = [
-        {**_summary(one), "bytes": sizes[name]} for name, one in ready.items()
-    ]
+    count = plural(len(toolchains), "toolchain")
+    size_text = _gib(one["bytes"] for one in toolchains)
     write_answer(
         output,
         {"toolchains": toolchains, "failures": failures},
-        [Table(["", "size", "folder"], rows), total],
+        [Table(["", "size", "folder"], rows), Paragraph(f"{count}, {size_text}")],
     )
     for message in failures.values():
         print_stderr(f"triage: {message}")
@@ -159,34 +149,22 @@ def info(
         toolchain = engine.registry.obtain(engine.registry.resolve(text, family))
         dialects = sorted(engine.compilers[family].dialects(toolchain))
     known = toolchain.capabilities
-    revision = toolchain.revision
     summary = _summary(toolchain)
-    rows = [
-        (name, str(summary[name]))
-        for name in ("name", "version", "identity", "root", "program")
-    ]
+    names = ("name", "version", "identity", "root", "program")
+    rows = [(name, str(summary[name])) for name in names]
     rows += [
-        ("commit", revision.commit or "unknown"),
-        ("date", revision.date or "unknown"),
+        ("commit", toolchain.revision.commit or "unknown"),
+        ("date", toolchain.revision.date or "unknown"),
     ]
     lists = {
         "backends": sorted(known.backends),
         "phases": list(known.phases),
         "dialects": dialects,
     }
-    rows += [
-        (name, ", ".join(values))
-        for name, values in lists.items()
-        if values or name != "dialects"
-    ]
-    if known.flags:
-        rows += [("flags", str(len(known.flags)))]
-    write_answer(
-        output,
-        {**summary, **lists, "flags": sorted(known.flags)},
-        [Facts(rows)],
-        revision.name,
-    )
+    rows += [(name, ", ".join(values)) for name, values in lists.items() if values]
+    rows.append(("flags", str(len(known.flags))))
+    answer = {**summary, **lists, "flags": sorted(known.flags)}
+    write_answer(output, answer, [Facts(rows)], toolchain.revision.name)
     return Exit.OK
 
 

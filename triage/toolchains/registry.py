@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import re
 import threading
@@ -204,12 +203,13 @@ class ToolchainRegistry:
     ) -> tuple[ToolchainRef, ...]:
         """Return the releases from one to another, both included."""
         refs = self.releases(family)
-        for text, is_inside in ((since, operator.ge), (until, operator.le)):
-            if text:
-                end = self.resolve(text, family)
-                if end.release is None:
-                    raise BadInput(f"{text} is not a release")
-                refs = tuple(ref for ref in refs if is_inside(ref.version, end.version))
+        oldest = self.resolve(since or refs[0].revision.name, family)
+        newest = self.resolve(until or refs[-1].revision.name, family)
+        if oldest.release is None or newest.release is None:
+            raise BadInput(f"{since} or {until} is not a release")
+        refs = tuple(
+            ref for ref in refs if oldest.version <= ref.version <= newest.version
+        )
         if not refs:
             raise BadInput(f"there is no release of {family} from {since} to {until}")
         return refs

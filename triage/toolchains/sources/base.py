@@ -71,21 +71,6 @@ Tag = Annotated[
 Tags = Annotated[tuple[Tag, ...], OneOrMore]
 
 
-def commit_build(
-    source: str,
-    timeline: Timeline,
-    index: int,
-    seconds: float,
-    item: str,
-) -> Build:
-    """Return the build of the commit at an index; its position is exact."""
-    commit = timeline.commits[index]
-    revision = Revision(
-        commit.sha, commit=commit.sha, date=commit.date[:10], subject=commit.subject
-    )
-    return Build(source, revision, CommitPosition(index, commit.sha), seconds, item)
-
-
 def can_change(path: str, patterns: Sequence[str]) -> bool:
     """Return whether a file can change what the compiler does, by the patterns that a
     project has under `paths`.

@@ -9,7 +9,7 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated, Self
@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 
 from triage.git_history.checkout import Checkout
 from triage.git_history.repository import Repository
-from triage.git_history.timeline import Timeline
+from triage.git_history.timeline import CommitPosition, Timeline
 from triage.model.checks import fits
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.processes.containment import Purpose
@@ -40,7 +40,7 @@ from triage.toolchains.home import (
     save_file,
 )
 from triage.toolchains.install import fill_folder, is_intact
-from triage.toolchains.sources.base import Build, commit_build
+from triage.toolchains.sources.base import Build
 
 _COPY_SECONDS = 5.0
 _BUILD_SECONDS = 3600.0  # that a build counts for
@@ -108,16 +108,16 @@ class SourceBuilds:
 
     def builds(self, timeline: Timeline, indices: range) -> Sequence[Build]:
         """Return one build for each commit."""
-        seconds = _BUILD_SECONDS if self.steps.commands else _COPY_SECONDS
         builds = []
         for index in indices:
-            sha = timeline.commits[index].sha
-            is_made = is_intact(self.workspace.home.toolchains / self._folder(sha))
-            builds.append(
-                commit_build(
-                    self.name, timeline, index, 0.0 if is_made else seconds, sha
-                )
-            )
+            commit, seconds = timeline.commits[index], _COPY_SECONDS
+            if self.steps.commands:
+                seconds = _BUILD_SECONDS
+            if is_intact(self.workspace.home.toolchains / self._folder(commit.sha)):
+                seconds = 0.0
+            revision = replace(commit.revision, name=commit.sha)
+            position = CommitPosition(index, commit.sha)
+            builds.append(Build(self.name, revision, position, seconds, commit.sha))
         return builds
 
     def obtain(self, build: Build, package: str | None = None) -> Path:  # noqa: ARG002 - a build has everything

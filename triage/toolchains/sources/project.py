@@ -6,16 +6,15 @@ from __future__ import annotations
 
 from importlib.resources import files
 from pathlib import Path
-from typing import Self
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from triage.compilers.base import Packaging
 from triage.git_history.repository import Repository, read_tags, tags_for
 from triage.model.errors import BadInput
 from triage.model.revision import FamilyRef
 from triage.recipes.document import parse_document, read_text
-from triage.recipes.mapping import AtKey, MappingFormat, Text, Texts, content_of
+from triage.recipes.mapping import MappingFormat, Text, Texts, content_of
 from triage.toolchains.home import Workspace
 from triage.toolchains.index import Index
 from triage.toolchains.install import PLAIN_WHEEL, Package
@@ -47,16 +46,6 @@ class OwnerRule(MappingFormat):
     passes: Texts = Field(default=(), description="Shell patterns of passes.")
     backends: Texts = Field(default=(), description="Shell patterns of backends.")
     suites: Texts = Field(default=(), description="Shell patterns of suites.")
-
-    @model_validator(mode="after")
-    def _says_of_what(self) -> Self:
-        if not (self.files or self.passes or self.backends or self.suites):
-            raise AtKey(
-                "owner",
-                f'nothing says what belongs to "{self.owner}": add files, passes, '
-                "backends or suites.",
-            )
-        return self
 
 
 class Project(MappingFormat):
