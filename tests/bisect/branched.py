@@ -49,9 +49,9 @@ class EverySource:
                 CommitPosition(index, timeline.commits[index].sha),
                 self.seconds,
                 "",
-                "the artifact has expired" if index in self.missing else None,
             )
             for index in indices
+            if index not in self.missing
         ]
 
     def obtain(self, build: Build, package: str | None = None) -> Path:

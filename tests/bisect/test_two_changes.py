@@ -139,7 +139,7 @@ def test_commits_are_answered_as_by_git_and_for_this_failure(
     exchanged = [*words[:5], ends[1], "--bad", ends[0], "--repo", clone]
     refused = triage(*exchanged)
     assert refused.returncode == 2
-    assert "exchange them" in refused.stderr
+    assert "is not older than" in refused.stderr
     assert "--find" not in refused.stderr
     shown = triage(*words, "--repo", clone, "-j", "1").stdout
     marked = triage(*words, "--repo", clone, "-j", "1", "--format", "markdown").stdout

@@ -90,7 +90,7 @@ def test_all_mistakes_are_printed_and_nothing_is_run(
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["run", "{good}", "-t", "nightly:soon"], 2, "names no day"),
+        (["run", "{good}", "-t", "nightly:soon"], 2, "not a revision"),
         (["run", "{good}", "-t", "commit:abc1234"], 2, "--repo"),
         (["classify", "nothing.log"], 2, "nothing.log"),
         (["bisect", "{good}", "--case", "other"], 2, "there is no case 'other'"),
@@ -148,7 +148,7 @@ def test_no_network_is_an_environment_failure(
     env = {**os.environ, "TRIAGE_INDEX_URL": "http://127.0.0.1:9/simple/"}
     done = triage("run", recipe(tmp_path, "good", GOOD), "-t", "3.3.0", env=env)
     assert done.returncode == 4
-    assert "cannot read the package index" in done.stderr
+    assert "cannot read http" in done.stderr
     # the installed compiler needs none
     assert triage("run", tmp_path / "good.yaml", env=env).returncode == 0
 

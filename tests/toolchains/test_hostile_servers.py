@@ -36,7 +36,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostileServer]:
     """The index that the program asks."""
     with serve_hostile() as server:
         monkeypatch.setenv("TRIAGE_INDEX_URL", f"{server.url}/simple/")
-        monkeypatch.setattr("triage.toolchains.web._BACKOFF", 0)
         yield server
 
 

@@ -57,11 +57,6 @@ def test_a_day_names_the_newest_release_of_that_time(
         registry.resolve("2025-02-30", "iree")
 
 
-def test_an_unknown_version_names_its_neighbours(registry: ToolchainRegistry) -> None:
-    with pytest.raises(EnvironmentFailure, match=r"1\.9\.0 .*1\.10\.0"):
-        registry.resolve("1.9.0", "iree")
-
-
 @pytest.mark.parametrize("text", ["banana", "", "path:", "../x", "3.x"])
 def test_a_wrong_revision_gets_the_valid_forms(
     registry: ToolchainRegistry, text: str
@@ -90,37 +85,28 @@ def test_wheels_of_other_platforms_are_not_offered(
 
 def test_an_index_that_cannot_be_reached_is_named(tmp_path: Path) -> None:
     index = Index(Workspace(Home(tmp_path)), Address("http://127.0.0.1:1/simple/"))
-    with pytest.raises(EnvironmentFailure, match="the package index http://127"):
+    with pytest.raises(EnvironmentFailure, match=r"cannot read http://127"):
         index.releases("iree-base-compiler")
 
 
 def test_settings_that_name_the_index(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for name in (
-        "TRIAGE_INDEX_URL",
-        "UV_DEFAULT_INDEX",
-        "UV_INDEX_URL",
+    variables = (
         "PIP_INDEX_URL",
-    ):
+        "UV_INDEX_URL",
+        "UV_DEFAULT_INDEX",
+        "TRIAGE_INDEX_URL",
+    )
+    for name in variables:
         monkeypatch.delenv(name, raising=False)
-    home, pip = Home(tmp_path), tmp_path / "pip.conf"
+    pip = tmp_path / "pip.conf"
     monkeypatch.setenv("PIP_CONFIG_FILE", str(pip))
-    for host in ("one.example", "me:secret@two.example"):
-        pip.write_text(f"[global]\nindex-url = http://{host}/simple\n")
-        assert index_url(home).full == f"http://{host}/simple"
-    pip.write_text("[global]\nindex-url = http://three.example/simple\n")
-    with monkeypatch.context() as patch:
-        for _ in range(2):
-            assert index_url(home) == "http://three.example/simple"
-            patch.setattr("triage.toolchains.index.capture", None)  # asked once
-    for path in (tmp_path / "state").rglob("*"):
-        assert path.is_dir() or b"secret" not in path.read_bytes()
-    for name in (
-        "PIP_INDEX_URL",
-        "UV_INDEX_URL",
-        "UV_DEFAULT_INDEX",
-        "TRIAGE_INDEX_URL",
-    ):
+    pip.write_text("[global]\nindex-url = http://me:a%20b@one.example/simple\n")
+    assert index_url().full == "http://me:a%20b@one.example/simple"
+    pip.write_text("index-url\n")
+    with pytest.raises(BadInput, match=r"pip\.conf"):
+        index_url()
+    for name in variables:
         monkeypatch.setenv(name, f"http://{name.lower()}.example")
-        assert index_url(home) == f"http://{name.lower()}.example"
+        assert index_url() == f"http://{name.lower()}.example"

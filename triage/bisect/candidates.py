@@ -210,7 +210,7 @@ def _candidate(
     bring = _obtainer(group, compilers.sources, compilers.reported)
     ref = ToolchainRef(compilers.family, revision, bring=bring)
     if not group.builds:
-        return Candidate(revision, ref, untestable=group.untestable, shas=shas)
+        return Candidate(revision, ref, untestable=_NO_COMPILER, shas=shas)
     return Candidate(revision, ref, group.builds[0].seconds, shas=shas)
 
 
@@ -260,13 +260,8 @@ class _Group:
     @property
     def builds(self) -> list[Build]:
         """The compilers that can be obtained, the cheapest first."""
-        usable = [build for build in self.found if build.untestable is None]
-        return sorted(usable, key=lambda build: (build.seconds, build.position.index))
-
-    @property
-    def untestable(self) -> str:
-        return next(
-            (build.untestable for build in self.found if build.untestable), _NO_COMPILER
+        return sorted(
+            self.found, key=lambda build: (build.seconds, build.position.index)
         )
 
 
@@ -351,6 +346,6 @@ def _obtainer(
             if not package:
                 used.append(build)
             return root
-        raise Unobtainable("; ".join(reasons) or group.untestable)
+        raise Unobtainable("; ".join(reasons) or _NO_COMPILER)
 
     return obtain

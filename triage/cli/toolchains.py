@@ -5,8 +5,6 @@ it has.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import as_completed
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -24,9 +22,8 @@ from triage.model.revision import Toolchain, split_revision
 from triage.report.document import Block, Facts, Paragraph, Span, Style, Table
 from triage.report.elements import plural
 from triage.report.formats import write_answer
-from triage.toolchains.home import KeptKind, open_home
-from triage.toolchains.install import bytes_below
-from triage.toolchains.pruning import TOOLCHAINS, prune_home, stored_toolchains
+from triage.toolchains.home import open_home
+from triage.toolchains.pruning import bytes_below, prune_home, stored_toolchains
 from triage.toolchains.registry import ToolchainRef
 
 app = typer.Typer(
@@ -102,7 +99,8 @@ def install_toolchains(
     output: FormatOption = "text",
 ) -> Exit:
     """Install releases, several at once. Intact installs are skipped."""
-    answers: dict[ToolchainRef, Toolchain | EnvironmentFailure] = {}
+    toolchains: list[dict[str, Any]] = []
+    failures: dict[str, str] = {}
     with open_engine_for(context) as engine:
         registry, refs = engine.registry, list[ToolchainRef]()
         for text in revs:
@@ -112,34 +110,24 @@ def install_toolchains(
             else:
                 refs += [registry.resolve(rev, family)]
         with registry.workspace.threads(_INSTALLS) as pool:
-            waiting = {pool.submit(registry.obtain, ref): ref for ref in refs}
-            for done in as_completed(waiting):
+            waiting = [(ref, pool.submit(registry.obtain, ref)) for ref in refs]
+            for ref, install in waiting:
                 try:
-                    answers[waiting[done]] = done.result()
+                    summary = _summary(install.result())
+                    size = bytes_below(summary["root"])
+                    toolchains.append({**summary, "bytes": size})
                 except EnvironmentFailure as error:
-                    answers[waiting[done]] = error
-    ready: dict[str, Toolchain] = {}
-    failures: dict[str, str] = {}
-    for ref in refs:
-        prefix = "" if ref.family == DEFAULT_FAMILY else f"{ref.family}:"
-        name, answer = prefix + ref.revision.name, answers[ref]
-        if isinstance(answer, Toolchain):
-            ready[name] = answer
-        else:
-            failures[name] = str(answer)
-    sizes = {name: bytes_below(one.root) for name, one in ready.items()}
+                    failures[f"{ref.family}:{ref.revision.name}"] = str(error)
     rows = [
-        (name, f"{sizes[name] / _MIB:.0f} MiB", str(one.root))
-        for name, one in ready.items()
+        (one["name"], f"{one['bytes'] / _MIB:.0f} MiB", str(one["root"]))
+        for one in toolchains
     ]
-    total = Paragraph(f"{plural(len(ready), 'toolchain')}, {_gib(sizes.values())}")
-    toolchains = [
-        {**_summary(one), "bytes": sizes[name]} for name, one in ready.items()
-    ]
+    count = plural(len(toolchains), "toolchain")
+    size_text = _gib(one["bytes"] for one in toolchains)
     write_answer(
         output,
         {"toolchains": toolchains, "failures": failures},
-        [Table(["", "size", "folder"], rows), total],
+        [Table(["", "size", "folder"], rows), Paragraph(f"{count}, {size_text}")],
     )
     for message in failures.values():
         print_stderr(f"triage: {message}")
@@ -161,34 +149,22 @@ def info(
         toolchain = engine.registry.obtain(engine.registry.resolve(text, family))
         dialects = sorted(engine.compilers[family].dialects(toolchain))
     known = toolchain.capabilities
-    revision = toolchain.revision
     summary = _summary(toolchain)
-    rows = [
-        (name, str(summary[name]))
-        for name in ("name", "version", "identity", "root", "program")
-    ]
+    names = ("name", "version", "identity", "root", "program")
+    rows = [(name, str(summary[name])) for name in names]
     rows += [
-        ("commit", revision.commit or "unknown"),
-        ("date", revision.date or "unknown"),
+        ("commit", toolchain.revision.commit or "unknown"),
+        ("date", toolchain.revision.date or "unknown"),
     ]
     lists = {
         "backends": sorted(known.backends),
         "phases": list(known.phases),
         "dialects": dialects,
     }
-    rows += [
-        (name, ", ".join(values))
-        for name, values in lists.items()
-        if values or name != "dialects"
-    ]
-    if known.flags:
-        rows += [("flags", str(len(known.flags)))]
-    write_answer(
-        output,
-        {**summary, **lists, "flags": sorted(known.flags)},
-        [Facts(rows)],
-        revision.name,
-    )
+    rows += [(name, ", ".join(values)) for name, values in lists.items() if values]
+    rows.append(("flags", str(len(known.flags))))
+    answer = {**summary, **lists, "flags": sorted(known.flags)}
+    write_answer(output, answer, [Facts(rows)], toolchain.revision.name)
     return Exit.OK
 
 
@@ -197,47 +173,28 @@ def info(
 def prune_toolchains(
     keep: Annotated[
         str,
-        option(
-            "Keep this much of toolchains and this much of other files; 0 "
-            "removes everything not in use."
-        ),
+        option("Keep this much; 0 removes everything not in use."),
     ] = "8GiB",
     output: FormatOption = "text",
 ) -> Exit:
-    """Remove the least recently used toolchains until the rest fits. Damaged ones go
-    first, those in use stay.
+    """Remove the least recently used toolchains and files until the rest fits.
 
-    The folders in which compilers of commits are built, with their private clones, are
-    removed likewise. So are files that are made again when they are needed, such as
-    downloads, inputs and results: first those that were not used for 90 days. While
-    another command runs, nothing is removed.
+    Toolchains, the folders in which compilers of commits are built, and files that are
+    made again when they are needed, such as downloads, inputs and results, are removed.
+    While another command runs, nothing is removed.
     """
     try:
         limit = parse_size(keep, least=0) if keep.strip("0") else 0
     except ValueError as error:
         raise BadInput(f"--keep: {error}") from error
     home = open_home()
-    before, removed = prune_home(home, limit)
-    names: list[str] = []
-    lines: list[Block] = []
-    sizes = {
-        kind: {"bytes": 0, "removed": 0} for kind in (TOOLCHAINS, *map(str, KeptKind))
-    }
-    for entry in before:
-        sizes[entry.kind]["bytes"] += entry.bytes
-    for entry in removed:
-        sizes[entry.kind]["removed"] += entry.bytes
-        if entry.kind == TOOLCHAINS:
-            used = datetime.fromtimestamp(entry.used, UTC).date().isoformat()
-            names.append(str(entry.folder.relative_to(home.path)))
-            lines.append(Paragraph(f"removed {names[-1]}, last used {used}"))
-    rows = [
-        (kind, f"{size['bytes'] / _MIB:.0f} MiB", f"{size['removed'] / _MIB:.0f} MiB")
-        for kind, size in sizes.items()
-    ]
-    lines.append(Table(["", "size", "removed"], rows))
-    left = sizes[TOOLCHAINS]["bytes"] - sizes[TOOLCHAINS]["removed"]
-    write_answer(output, {"removed": names, "bytes_left": left, "sizes": sizes}, lines)
+    removed, left = prune_home(home, limit)
+    names = [str(entry.folder.relative_to(home.path)) for entry in removed]
+    size = _gib(entry.bytes for entry in removed)
+    answer = {"removed": names, "bytes_left": left}
+    lines: list[Block] = [Paragraph(f"removed {name}") for name in names]
+    lines.append(Paragraph(f"removed {size}; {_gib([left])} are left"))
+    write_answer(output, answer, lines)
     return Exit.OK
 
 

@@ -57,8 +57,7 @@ class Checkout:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o700)  # addresses of submodules may have a password
         if not (git_dir / "HEAD").is_file():
-            form = self.repository.text("rev-parse", "--show-object-format").strip()
-            self._git("init --quiet", f"--object-format={form}")
+            self._git("init --quiet")
             alternates = git_dir / "objects" / "info" / "alternates"
             alternates.write_text(f"{theirs / 'objects'}\n", "utf-8")
         if (theirs / "shallow").exists():

@@ -31,6 +31,11 @@ _PRINTED = shlex.split(
     "objects/info/alternates"
 )
 
+FETCH_ADVICE = (
+    "fetch newer commits with `git fetch --tags`, and those that a shallow clone lacks "
+    "with `git fetch --unshallow --tags`"
+)
+
 # Compare merges with their first parent too, and ignore settings of renames, submodules
 # and external programs. A renamed file is one removed and one added, because both
 # folders show what a commit is about.
@@ -136,27 +141,14 @@ class Repository:
         except GitRefused as error:
             raise UnknownCommit(
                 f"there is no branch, tag or commit {name!r} in {self.path}: "
-                f"{self.fetch_advice}"
+                f"{FETCH_ADVICE}"
             ) from error
-
-    @property
-    def fetch_advice(self) -> str:
-        """A clause that names the command to fetch a missing commit."""
-        if (self.common_dir / "shallow").exists():
-            return (
-                "this is a shallow clone; complete it with `git fetch --unshallow "
-                "--tags`"
-            )
-        return "fetch newer commits with `git fetch --tags`"
 
     @cached_property
     def remote(self) -> Address | None:
-        """The address of `origin`, else of the first remote, after the user's settings
-        such as `insteadOf`.
-        """
-        names = sorted(self.text("remote").split(), key="origin".__ne__)
+        """The address of `origin`, after the user's settings such as `insteadOf`."""
         try:
-            address = self.text("remote", "get-url", "--", *names[:1])
+            address = self.text("remote", "get-url", "--", "origin")
         except GitRefused:  # there is none, or it has no address
             return None
         return Address(address.removesuffix("\n"))
@@ -166,16 +158,14 @@ class Repository:
         as they are stored, without the changes that attributes ask for.
         """
         listed = self.text("ls-tree", "-r", "-z", "--full-tree", tree).split("\0")
-        entries = [entry.partition("\t") for entry in listed[:-1]]
-        heads = [head.split(" ") for head, _, _ in entries]
-        files = [
-            (mode, path, sha)
-            for (mode, kind, sha), (_, _, path) in zip(heads, entries, strict=True)
-            if kind == "blob"
-        ]
-        content = self.ask("cat-file", "--batch", lines=[sha for _, _, sha in files])
+        files = []
+        for entry in listed[:-1]:
+            mode, kind, rest = entry.split(" ", 2)
+            if kind == "blob":
+                files.append((mode, *rest.split("\t", 1)))
+        content = self.ask("cat-file", "--batch", lines=[sha for _, sha, _ in files])
         start = 0
-        for mode, path, _ in files:
+        for mode, _, path in files:
             begin = content.index(b"\n", start) + 1
             size = int(content[start:begin].split()[2])
             yield mode, path, content[begin : begin + size]
@@ -197,16 +187,12 @@ _DAY = re.compile(r"(?<!\d)(20\d\d)[-.]?(\d\d)[-.]?(\d\d)(?!\d)")
 
 
 def read_tags(repository: Repository) -> dict[str, str]:
-    """Return the commit of each tag by the tag's name, in git's order."""
-    form = (
-        "--format=%(objecttype) %(*objecttype) %(objectname) %(*objectname) "
-        "%(refname:strip=2)"
-    )
+    """Return what each tag names, usually a commit, by the tag's name."""
+    form = "--format=%(*objectname) %(objectname) %(refname:strip=2)"
     tags: dict[str, str] = {}
     for line in repository.text("for-each-ref", form, "refs/tags").splitlines():
-        kind, peeled_kind, sha, peeled, name = line.split(" ", 4)
-        if "commit" in (kind, peeled_kind):
-            tags[name] = peeled or sha
+        peeled, sha, name = line.split(" ", 2)
+        tags[name] = peeled or sha
     return tags
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from functools import cached_property
 from pathlib import Path
 
-from triage.git_history.repository import Repository, read_tags
+from triage.git_history.repository import FETCH_ADVICE, Repository, read_tags
 from triage.model.errors import BadInput
 from triage.model.revision import Commit
 
@@ -122,7 +121,7 @@ class Timeline:
     def _no_common_history(self, name: str) -> BadInput:
         return BadInput(
             f"{name} has no first-parent history in common with {self.ref}; "
-            f"{self.repository.fetch_advice}"
+            f"{FETCH_ADVICE}"
         )
 
     def between(self, good: str, bad: str) -> range:
@@ -131,20 +130,12 @@ class Timeline:
 
         Raises BadInput if `good` is not older than `bad`, and the errors of `place`.
         """
-        old, new = self.place(good), self.place(bad)
-        if old.index < new.index:
-            return range(old.index + 1, new.index + 1)
-        advice = ""
-        if old.index > new.index:
-            advice = ": exchange them"
+        old, new = self.place(good).index, self.place(bad).index
+        if old < new:
+            return range(old + 1, new + 1)
         raise BadInput(
-            f"{good} ({self._brief(old)}) is not older than {bad} ({self._brief(new)}) "
-            f"on the first-parent history of {self.ref}{advice}"
+            f"{good} is not older than {bad} on the first-parent history of {self.ref}"
         )
-
-    def _brief(self, position: CommitPosition) -> str:
-        commit = self.commits[position.index]
-        return f"{commit.sha[:10]} of {commit.date[:10]}"
 
     def with_files(self, indices: Iterable[int]) -> tuple[Commit, ...]:
         """Return the commits at these indices, with the files that each changed against
@@ -161,27 +152,18 @@ class Timeline:
         """The commit of each tag in the repository, on the timeline or not."""
         return read_tags(self.repository)
 
-    def newest_at(self, when: str) -> int:
-        """Return the index of the newest commit that is not later than a time, or than
-        the end of a day in UTC. Raises BadInput if all are later.
+    def newest_at(self, day: str) -> int:
+        """Return the index of the newest commit that is not later than a day in UTC.
+        Raises BadInput if all are later, or if it is not a day.
         """
-        moment = _moment(when)
+        try:
+            end = datetime.combine(date.fromisoformat(day), time.max, UTC)
+        except ValueError as error:
+            raise BadInput(f"{day!r} is not a date: write 2025-06-04") from error
         for index in reversed(range(len(self))):
-            if datetime.fromisoformat(self.commits[index].date) <= moment:
+            if datetime.fromisoformat(self.commits[index].date) <= end:
                 return index
         raise BadInput(
-            f"no commit is as old as {when}: the oldest is of "
+            f"no commit is as old as {day}: the oldest is of "
             f"{self.commits[0].date[:10]}"
         )
-
-
-def _moment(when: str) -> datetime:
-    """Return the end of a day in UTC, or a time. Raises BadInput if the text is not an
-    ISO date.
-    """
-    with suppress(ValueError):
-        return datetime.combine(date.fromisoformat(when), time.max, UTC)
-    try:
-        return datetime.fromisoformat(when)
-    except ValueError as error:
-        raise BadInput(f"{when!r} is not a date: write 2025-06-04") from error

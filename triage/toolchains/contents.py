@@ -61,24 +61,23 @@ class Contents:
         """Return the digest of files and of all files below folders. Raises OSError if
         one is missing or cannot be read.
         """
-        home = self.workspace.home
-        if paths[0].parent == home.toolchains:
-            with suppress(OSError, ValueError, LookupError, TypeError):
-                if paths[0] not in self._installed:
-                    self._installed[paths[0]] = _installed_digest(paths[0])
-                return self._installed[paths[0]]
-        files = [(path / name, state) for path in paths for name, state in states(path)]
+        home, first = self.workspace.home, paths[0]
+        if first.parent == home.toolchains:
+            with suppress(OSError, TypeError):  # no install, or not of a release
+                if first not in self._installed:
+                    self._installed[first] = _installed_digest(first)
+                return self._installed[first]
+        files = [(path, name, state) for path in paths for name, state in states(path)]
         key = repr(files)
         stored = home.stored("contents", key)
         if stored:
             return stored.decode()
         now, whole = time.time_ns(), sha256()
-        for path in paths:
-            for name, state in states(path):
-                digest = file_sha256(path / name)
-                whole.update(f"{name}\0{digest}\0{state[3] & 0o111}\0".encode())
-        is_large = sum(state[0] for _, state in files) > _LARGE
-        is_settled = all(now - max(state[1:3]) > _COARSEST_TIME for _, state in files)
+        for path, name, state in files:
+            digest = file_sha256(path / name)
+            whole.update(f"{name}\0{digest}\0{state[3] & 0o111}\0".encode())
+        is_large = sum(state[0] for *_, state in files) > _LARGE
+        is_settled = all(now - max(state[1:3]) > _COARSEST_TIME for *_, state in files)
         if is_large and is_settled:
             with suppress(EnvironmentFailure):  # the home cannot be written
                 home.store("contents", key, whole.hexdigest().encode())

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import blake2b
 from pathlib import Path
-from tempfile import mkdtemp, mkstemp
+from secrets import token_hex
+from tempfile import mkdtemp
 from typing import IO, TYPE_CHECKING
 
 from triage.model.errors import EnvironmentFailure, Interrupted
@@ -173,15 +174,12 @@ def write_whole(path: Path, text: str | bytes) -> None:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     data = text.encode("utf-8") if isinstance(text, str) else text
-    number, name = mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    new = path.with_name(f".{path.name}.{token_hex(8)}")
     try:
-        with os.fdopen(number, "wb") as new:
-            new.write(data)
-        # temporary files are created readable by their owner only
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
+        new.write_bytes(data)
+        new.replace(path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        new.unlink(missing_ok=True)
         raise
 
 

@@ -17,9 +17,7 @@ from packaging.version import Version
 
 from triage.model.address import Address, without_secrets
 from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
-from triage.processes.containment import Purpose
-from triage.processes.process import capture
-from triage.toolchains.home import Home, Workspace
+from triage.toolchains.home import Workspace
 from triage.toolchains.web import Web, network_seconds
 
 # These packages are imported where they are used, because importing them takes long.
@@ -39,14 +37,12 @@ _SECONDS = 30.0  # to read a page
 _PART = 1 << 12  # characters that are parsed between two looks at the clock
 _PUBLIC_INDEX = "https://pypi.org/simple/"
 _VARIABLES = ("TRIAGE_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
-_PIP_SETTING = "^global.index-url='(.*)'$"
-# Where pip may have settings. Asking it takes longer than a small compile.
-_PIP_FILES = (
-    "~/.pip/pip.conf",
-    "~/.config/pip/pip.conf",
-    "~/Library/Application Support/pip/pip.conf",
+_PIP_SETTINGS = (
     "/etc/pip.conf",
     "/etc/xdg/pip/pip.conf",
+    "~/Library/Application Support/pip/pip.conf",
+    "~/.pip/pip.conf",
+    "~/.config/pip/pip.conf",
     f"{sys.prefix}/pip.conf",
 )
 _ADVICE = (
@@ -83,28 +79,22 @@ class Release:
         return not (self.nightly or self.yanked or is_prerelease)
 
 
-def index_url(home: Home) -> Address:
-    """Return the index that the user's settings name: a variable, then pip's. If they
-    name none, return the public index. Pip, which is slow, is asked once.
+def index_url() -> Address:
+    """Return the index that the user's settings name: a variable, else those of pip. If
+    they name none, return the public index. Raises BadInput if pip's are damaged.
     """
+    from configparser import Error, RawConfigParser
+
     for name in _VARIABLES:
         if os.environ.get(name):
             return Address(os.environ[name])
-    named = os.environ.get("PIP_CONFIG_FILE", "")
-    files = [Path(file).expanduser() for file in (named, *_PIP_FILES)]
-    times = [(file, file.stat().st_mtime_ns) for file in files if file.is_file()]
-    if not times:
-        return Address(_PUBLIC_INDEX)
-    stored = home.stored("index", repr(times))
-    if stored:
-        return Address(stored.decode())
-    asking = [sys.executable, "-m", "pip", "config", "list"]
-    answer = capture(asking, _SECONDS, seal=None, purpose=Purpose.INSTALL)
-    setting = re.search(_PIP_SETTING, answer.stdout.text, re.MULTILINE)
-    url = Address(setting[1] if setting else _PUBLIC_INDEX)
-    if url == url.full:  # it has no password
-        home.store("index", repr(times), url.encode())
-    return url
+    settings = RawConfigParser()
+    files = [Path(file).expanduser() for file in _PIP_SETTINGS]
+    try:
+        settings.read([*files, os.environ.get("PIP_CONFIG_FILE", "")], "utf-8")
+    except (Error, UnicodeDecodeError) as error:
+        raise BadInput(f"the settings of pip cannot be read: {error}") from error
+    return Address(settings.get("global", "index-url", fallback=_PUBLIC_INDEX))
 
 
 @dataclass(frozen=True)
@@ -124,7 +114,7 @@ class Index:
 
     @cached_property
     def url(self) -> Address:
-        return self.address or index_url(self.workspace.home)
+        return self.address or index_url()
 
     def releases(
         self, distribution: str, pythons: Sequence[PythonVersion] = ()
@@ -144,11 +134,10 @@ class Index:
         key = (distribution, tuple(pythons))
         if key in self._answers:
             return self._answers[key]
-        address, shown, advice = self.url, str(self.url), ""
+        address = self.url
         if not self.is_page:
             index = self.url.full.rstrip("/")
             address = Address(f"{index}/{canonicalize_name(distribution)}/")
-            shown, advice = f"the package index {self.url}", f". {_ADVICE}"
         try:
             answer = Web(self.workspace).page(address, ACCEPT_JSON_PREFERRED)
             kind = answer.headers.get("Content-Type", "html")
@@ -159,7 +148,7 @@ class Index:
         except Exception as error:  # the parsers of HTML raise more than they document
             reason = without_secrets(str(error).strip() or type(error).__name__)
             raise EnvironmentFailure(
-                f"cannot read {shown}: {reason[:300]}{advice}"
+                f"cannot read {address}: {reason[:300]}. {_ADVICE}"
             ) from error
         return self._answers[key]
 

@@ -1,6 +1,4 @@
-"""Install toolchains with uv, each into a folder of its own. An install that is damaged
-is made again.
-"""
+"""Install toolchains with uv, each once into a folder of its own."""
 
 from __future__ import annotations
 
@@ -40,7 +38,8 @@ from triage.toolchains.home import (
 from triage.toolchains.index import Index, Release, index_url
 from triage.toolchains.web import host_of, network_seconds
 
-# Is written last into each install: its release, and the sizes of its files.
+# Is written last into each install, which is whole if it is there: its release, and the
+# sizes of its files.
 MANIFEST = "toolchain.json"
 PLAIN_WHEEL = Wheel()
 _TIMEOUT = 3600.0  # seconds of one run of uv; a slow network may need them
@@ -54,7 +53,6 @@ _PERMANENT = re.compile(
     r"match|larger than",
     re.IGNORECASE,
 )
-_CHATTER = re.compile("warning|using|resolved|downloading|creating", re.IGNORECASE)
 
 
 def fill_folder(
@@ -64,7 +62,7 @@ def fill_folder(
     fill: Callable[[Path, Path], Release | None],
 ) -> Path:
     """Return the folder `name` of the installed toolchains. Fill it first if it is
-    missing or damaged. Other processes that need the same folder wait.
+    missing, or if a killed process left it. Other processes that need it wait.
 
     Args:
         workspace: Has the toolchains.
@@ -104,14 +102,11 @@ def fill_folder(
     return folder
 
 
-def manifest_of(folder: Path) -> dict[str, Any]:
-    """Return the manifest of an install. Raises OSError or ValueError if it is missing
-    or damaged.
+def manifest_of(folder: Path) -> Any:
+    """Return the manifest of an install. Raises OSError or ValueError if there is
+    none.
     """
-    manifest = json.loads((folder / MANIFEST).read_bytes())
-    if not isinstance(manifest, dict) or manifest.get("folder") != folder.name:
-        raise ValueError(f"{folder} has not its own manifest")
-    return manifest
+    return json.loads((folder / MANIFEST).read_bytes())
 
 
 def is_intact(folder: Path) -> bool:
@@ -119,13 +114,15 @@ def is_intact(folder: Path) -> bool:
     every file has the size that it was installed with.
     """
     try:
-        sizes = manifest_of(folder)["files"]
-        for name, size in sizes.items():
+        manifest = manifest_of(folder)
+        if manifest["folder"] != folder.name:
+            return False
+        for name, size in manifest["files"].items():
             if os.stat(f"{folder}/{name}").st_size != size:  # noqa: PTH116 - is faster
                 return False
-    except (OSError, ValueError, LookupError, AttributeError, RecursionError):
+    except (OSError, ValueError, LookupError, AttributeError, TypeError):
         return False
-    return bool(sizes)
+    return True
 
 
 def _sizes(folder: Path) -> dict[str, int]:
@@ -165,11 +162,14 @@ class Package:
         return prefix
 
     def installed(self, version: str | None = None) -> list[Release]:
-        """Return the releases with an intact install, the oldest version first. With
-        `version`, return only releases of this version.
+        """Return the installed releases, the oldest version first. With `version`,
+        return only releases of this version.
         """
         releases = []
-        for folder in self.workspace.home.toolchains.glob(f"{self._prefix}-[0-9]*"):
+        for marker in self.workspace.home.toolchains.glob(
+            f"{self._prefix}-{version or '[0-9]'}*/{MANIFEST}"
+        ):
+            folder = marker.parent
             with suppress(OSError, ValueError, TypeError, LookupError):  # damaged
                 release = Release(**manifest_of(folder)["release"])
                 is_wanted = not version or Version(release.version) == Version(version)
@@ -190,8 +190,7 @@ class Package:
         return self.index.releases(self.distribution, pythons)
 
     def install(self, release: Release) -> Path:
-        """Return the folder of a release. Install the release if it is missing or
-        damaged.
+        """Return the folder of a release. Install the release if it is missing.
 
         Raises:
             EnvironmentFailure: The wheel cannot be downloaded, or the disk is full.
@@ -209,14 +208,14 @@ class Package:
             wheel = f"{release.distribution} @ {release.url.full}"
             if release.sha256:
                 wheel += f" --hash=sha256:{release.sha256}"
-            uv = Uv(
-                self, folder, scratch, f"install {name} from {host_of(release.url)}"
-            )
+            uv = Uv(self, scratch, f"install {name} from {host_of(release.url)}")
             if python and isinstance(self.packaging, Environment):
                 companions = self.packaging.companions_of(release.version)
-                uv.make_environment(python, [wheel, *companions], release.date)
+                uv.make_environment(folder, python, [wheel, *companions], release.date)
             else:
-                uv.unpack(wheel, release.python)
+                # of any version of Python, perhaps: a native program is the same in all
+                options = ("--python-version", release.python, "--target", str(folder))
+                uv.pip([wheel], "--no-deps", *options)
             return release
 
         folder = self.folder(release).name
@@ -258,38 +257,31 @@ class Uv:
     """
 
     package: Package
-    folder: Path
     scratch: Path
     action: str
     """What messages call this."""
 
-    def unpack(self, requirement: str, python: str) -> None:
-        """Install one wheel without its dependencies. `python` is the version of Python
-        that the wheel is for.
-        """
-        target = ("--no-deps", "--target", str(self.folder), "--python-version", python)
-        self._pip([requirement], *target)
-
     def make_environment(
-        self, python: Path, requirements: Sequence[str], day: str | None
+        self, folder: Path, python: Path, requirements: Sequence[str], day: str | None
     ) -> None:
-        """Make the folder a virtual environment with some packages, and with the
+        """Make a folder a virtual environment with some packages, and with the
         dependencies that were current on a day, if it is known.
         """
         options = ("--relocatable", "--no-project", "--no-config", "--clear")
-        self._run("venv", *options, f"--python={python}", str(self.folder))
-        into = ("--python", str(self.folder / "bin" / "python"))
+        self._run("venv", *options, f"--python={python}", str(folder))
+        into = ("--python", str(folder / "bin" / "python"))
         if day is not None:
             until = date.fromisoformat(day) + _UPLOADED_WITHIN
             # uv leaves out files for which an index has no date. Then today's
             # dependencies are better than none.
             with suppress(Unobtainable):
                 newest = f"--exclude-newer={until.isoformat()}T00:00:00Z"
-                self._pip(requirements, *into, newest)
+                self.pip(requirements, *into, newest)
                 return
-        self._pip(requirements, *into)
+        self.pip(requirements, *into)
 
-    def _pip(self, requirements: Sequence[str], *target: str) -> None:
+    def pip(self, requirements: Sequence[str], *target: str) -> None:
+        """Install packages. `target` are options that say where."""
         # uv links files from its cache. It goes with the scratch folder, so that damage
         # to an install damages no other one, and pruning frees the space.
         cache = f"--cache-dir={self.scratch / 'cache'}"
@@ -298,12 +290,9 @@ class Uv:
         self._run("pip", "install", *words, data="\n".join(requirements))
 
     def _run(self, *words: str, data: str = "") -> None:
-        usual = index_url(self.package.workspace.home).full
-        index = self.package.index.url.full
-        indexes = {"UV_DEFAULT_INDEX": usual}
-        # That of nightlies does not have their dependencies.
-        if index != usual:
-            indexes["UV_INDEX"] = index
+        # The index of nightlies does not have their dependencies.
+        indexes = {"UV_DEFAULT_INDEX": index_url().full}
+        indexes["UV_INDEX"] = self.package.index.url.full
         timeout = network_seconds() or _TIMEOUT
         execution = run(
             [uv_program(), *words, "--no-progress", "--color=never"],
@@ -317,28 +306,8 @@ class Uv:
         )
         if execution.ok:
             return
-        reason = _reason(execution.stderr.text)
+        reason = " ".join(without_secrets(execution.stderr.text).split())[-600:]
         if execution.ending is Ending.TIMED_OUT:
             reason = f"it takes more than {timeout:.0f} s"
         kind = Unobtainable if _PERMANENT.search(reason) else EnvironmentFailure
         raise kind(f"cannot {self.action}: {reason}")
-
-
-def _reason(log: str) -> str:
-    """Return the last lines of uv's output that may say why it failed."""
-    lines = [
-        re.sub("^(error|cause): ", "", line.strip())
-        for line in without_secrets(log).splitlines()
-        if line.strip() and not _CHATTER.match(line.strip())
-    ]
-    return "; ".join(lines[-6:])[:600] or "uv gave no reason"
-
-
-def bytes_below(folder: Path) -> int:
-    """Return the bytes of all files in a folder, which others may change meanwhile."""
-    total = 0
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):  # removed meanwhile
-                total += (Path(parent) / name).lstat().st_size
-    return total

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import re
 import threading
@@ -42,34 +41,6 @@ def is_day(text: str) -> bool:
     return False
 
 
-def parse_rev(text: str) -> tuple[str, str]:
-    """Split a revision (REV) without a family into its kind and its value. Raises
-    BadInput if the text is not a revision.
-
-    >>> parse_rev("nightly:2025-06-04"), parse_rev("latest")
-    (('nightly', '2025-06-04'), ('latest', ''))
-    >>> parse_rev("2025-06-04"), parse_rev("v3.2")
-    (('date', '2025-06-04'), ('version', '3.2'))
-    """
-    kind, _, value = text.partition(":")
-    version = parse_version(text)
-    if is_day(text):
-        return "date", text
-    if version:
-        return "version", str(version)
-    if text in ("latest", "previous", "installed"):
-        return text, ""
-    if kind in ("path", "nightly") and value:
-        return kind, value
-    if kind == "commit":
-        raise BadInput(
-            f"{text!r}: a commit needs a clone, which `bisect` and `suspects` take "
-            f"with --repo; use {_FORMS}"
-        )
-    hint = f" (for a folder write `path:{text}`)" if Path(text).exists() else ""
-    raise BadInput(f"{text!r} is not a revision: write {_FORMS}{hint}")
-
-
 def recorded_rev(name: str, commit: str | None = None) -> str:
     """Return the REV of a revision that a file records. Somebody else may have written
     the file, so that it may name a release, a nightly or a commit, and no folder or
@@ -79,9 +50,10 @@ def recorded_rev(name: str, commit: str | None = None) -> str:
     """
     if commit and commit.startswith(name) and _COMMIT.fullmatch(commit):
         return f"commit:{commit}"
-    if parse_rev(name)[0] in ("path", "installed"):
-        raise BadInput(f"{name!r} is not a release, a nightly or a commit")
-    return name
+    day = name.removeprefix("nightly:")
+    if parse_version(name) or is_day(day) or day in ("latest", "previous"):
+        return name
+    raise BadInput(f"{name!r} is not a release, a nightly or a commit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,12 +203,13 @@ class ToolchainRegistry:
     ) -> tuple[ToolchainRef, ...]:
         """Return the releases from one to another, both included."""
         refs = self.releases(family)
-        for text, is_inside in ((since, operator.ge), (until, operator.le)):
-            if text:
-                end = self.resolve(text, family)
-                if end.release is None:
-                    raise BadInput(f"{text} is not a release")
-                refs = tuple(ref for ref in refs if is_inside(ref.version, end.version))
+        oldest = self.resolve(since or refs[0].revision.name, family)
+        newest = self.resolve(until or refs[-1].revision.name, family)
+        if oldest.release is None or newest.release is None:
+            raise BadInput(f"{since} or {until} is not a release")
+        refs = tuple(
+            ref for ref in refs if oldest.version <= ref.version <= newest.version
+        )
         if not refs:
             raise BadInput(f"there is no release of {family} from {since} to {until}")
         return refs
@@ -260,71 +233,48 @@ class ToolchainRegistry:
         rev = text
         for prefix in FamilyRef.parse(family).prefixes:
             rev = rev.removeprefix(prefix)
-        if ":" in rev:  # iterating over the families imports all of them
-            # The name of a family may contain a colon, so the longest prefix counts.
-            named = [name for name in self._compilers if rev.startswith(f"{name}:")]
-            if named:
-                other = max(named, key=len)
-                raise BadInput(
-                    f"{text!r} is a revision of {other}; name one of {family}"
-                )
-        kind, value = parse_rev(rev)
-        match kind:
-            case "installed":
-                return self._next_to_program(family)
-            case "path":
-                path = Path(value).expanduser()
-                return ToolchainRef(family, Revision(f"path:{path}"), path=path)
-            case "latest":
-                return _newest(self.releases(family), text)
-            case "previous":
-                return _newest(self.releases(family)[:-1], text)
-            case "nightly":
-                return self._nightly(family, value)
-            case "date":
-                releases = self.listed_releases(family)
-                return _newest([ref for ref in releases if ref.day <= value], text)
-        return self._at_version(family, value)
+        kind, _, value = rev.partition(":")
+        if rev == "installed":
+            return self._next_to_program(family)
+        if kind == "path" and value:
+            path = Path(value).expanduser()
+            return ToolchainRef(family, Revision(f"path:{path}"), path=path)
+        if rev == "latest":
+            return _newest(self.releases(family), text)
+        if rev == "previous":
+            return _newest(self.releases(family)[:-1], text)
+        if rev == "nightly:latest":
+            return _newest(self.nightlies(family), text)
+        if kind == "nightly" and is_day(value):
+            days = [ref for ref in self.nightlies(family) if ref.day == value]
+            return _newest(days, text)
+        if is_day(rev):
+            releases = self.listed_releases(family)
+            return _newest([ref for ref in releases if ref.day <= rev], text)
+        version = parse_version(rev)
+        if version:
+            return self._at_version(family, version)
+        hint = f" (for a folder write `path:{text}`)" if Path(text).exists() else ""
+        raise BadInput(
+            f"{text!r} is not a revision: write {_FORMS}{hint}; a commit "
+            "needs a clone, which `bisect` and `suspects` take with --repo"
+        )
 
-    def _nightly(self, family: str, day: str) -> ToolchainRef:
-        """Return the newest nightly of a day; for `latest`, return the newest of
-        all.
-        """
-        if day == "latest":
-            return _newest(self.nightlies(family), "nightly:latest")
-        if not is_day(day):
-            raise BadInput(
-                f"'nightly:{day}' names no day: write nightly:2025-06-04 or "
-                "nightly:latest"
-            )
-        nightlies = self.nightlies(family)
-        newest = _newest([ref for ref in nightlies if ref.day <= day], day)
-        if newest.day != day:
-            raise EnvironmentFailure(
-                f"{self._nightlies(family).index.url} has no nightly of {day}; the "
-                f"newest before it is of {newest.day}"
-            )
-        return newest
-
-    def _at_version(self, family: str, text: str) -> ToolchainRef:
-        package, wanted = self._releases(family), Version(text)
+    def _at_version(self, family: str, version: Version) -> ToolchainRef:
+        package = self._releases(family)
         # Asking the index takes longer than a small compile, so installs come first.
-        for ref in _refs(family, package.installed(text)):
-            return ref
-        refs = _refs(family, package.listed())
-        nightlies: tuple[ToolchainRef, ...] = ()
-        if wanted.is_prerelease:  # reports name nightlies by their versions
-            with suppress(BadInput, EnvironmentFailure):
-                nightlies = self.nightlies(family)
-        for ref in (*refs, *nightlies):
-            if ref.version == wanted:
+        refs = _refs(family, package.installed(str(version)))
+        if not refs:
+            refs = _refs(family, package.listed())
+            if version.is_prerelease:  # reports name nightlies by their versions
+                with suppress(BadInput, EnvironmentFailure):
+                    refs += self.nightlies(family)
+        for ref in refs:
+            if ref.version == version:
                 return ref
-        older = [ref.revision.name for ref in refs if ref.version < wanted]
-        newer = [ref.revision.name for ref in refs if ref.version > wanted]
-        near = " and ".join([*older[-1:], *newer[:1]]) or "none"
         raise EnvironmentFailure(
-            f"{package.distribution} has no release {text} for this platform; the "
-            f"nearest are {near}"
+            f"{package.distribution} has no release {version} for this platform; "
+            "`triage toolchains list` shows those that it has"
         )
 
     def _next_to_program(self, family: str) -> ToolchainRef:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -28,7 +27,6 @@ if TYPE_CHECKING:  # slow to import
 _TIMEOUT = (10, 30)  # seconds to connect; seconds between two bytes
 _SECONDS = 120.0  # for a body, and more for a long one
 _SLOWEST = 16 << 10  # bytes a second, on average after the first two minutes
-_BACKOFF = 0.5  # seconds before the second try
 _TRANSIENT = (429, 500, 502, 503, 504)  # a request may succeed later
 _PART = 1 << 16  # bytes
 _MIB = 1 << 20
@@ -94,33 +92,31 @@ class Web:
         Errors of the libraries become an EnvironmentFailure, also in the block.
         """
         import requests
-        from requests.adapters import HTTPAdapter
+        from requests.adapters import HTTPAdapter, Retry
 
+        again = Retry(
+            1,
+            status_forcelist=_TRANSIENT,
+            raise_on_status=False,
+            respect_retry_after_header=False,
+        )
         try:
             with requests.Session() as session:
                 for scheme in ("http://", "https://"):
-                    session.mount(scheme, HTTPAdapter(max_retries=1))
-                ask = partial(
-                    session.get,
-                    url.full,
-                    headers=headers,
-                    timeout=_TIMEOUT,
-                    stream=True,
-                )
-                answer = ask()
-                if answer.status_code in _TRANSIENT:
-                    answer.close()
-                    pause(self.workspace.stop, _BACKOFF)
-                    answer = ask()
-                with answer:
+                    session.mount(scheme, HTTPAdapter(max_retries=again))
+                with session.get(
+                    url.full, headers=headers, timeout=_TIMEOUT, stream=True
+                ) as answer:
                     _check_status(answer)
                     yield answer
         except TriageError:
             raise
         # whatever a broken connection, answer or address makes the libraries raise
         except Exception as error:
+            # "... with url: /simple/?token=... (Caused by ...: Failed to connect ...)"
+            text = re.sub(r" with url: \S+", "", str(error) or type(error).__name__)
             raise EnvironmentFailure(
-                f"cannot read {host_of(url)}: {_reason(error)}"
+                f"cannot read {host_of(url)}: {without_secrets(text)[:300]}"
             ) from error
 
     def _parts(self, response: requests.Response, largest: int) -> Iterator[bytes]:
@@ -128,8 +124,7 @@ class Web:
         or comes too slowly.
         """
         begun, received = time.monotonic(), 0
-        seconds = network_seconds()
-        host = host_of(response.url)
+        seconds, host = network_seconds(), host_of(response.url)
         # `read1` returns the bytes that are there, where `iter_content` waits until a
         # part is full.
         while part := response.raw.read1(_PART, decode_content=True):
@@ -168,10 +163,3 @@ def network_seconds() -> float | None:
         return parse_duration(text)
     except ValueError as error:
         raise BadInput(f"TRIAGE_NETWORK_TIMEOUT: {error}") from error
-
-
-def _reason(error: Exception) -> str:
-    """Return the part of a long network error that says what happened."""
-    text = str(error) or type(error).__name__
-    # "... with url: /simple/?token=... (Caused by ...: Failed to connect to ...)"
-    return without_secrets(re.sub(r" with url: \S+", "", text))[:300]

@@ -13,9 +13,6 @@ from triage.model.checks import fits
 from triage.model.revision import Revision
 from triage.recipes.mapping import OneOrMore, Text
 
-# seconds that a build in an empty folder counts for until there are timings
-UNTIMED_BUILD = 3600.0
-
 
 @dataclass(frozen=True, slots=True)
 class Build:
@@ -33,8 +30,6 @@ class Build:
     """The estimated time to obtain it; 0 if it is installed."""
     item: str
     """What the source calls it: a version, a sha or an id."""
-    untestable: str | None = None
-    """Why it cannot be obtained, if that is known beforehand."""
 
 
 class Source(Protocol):
@@ -74,24 +69,6 @@ Tag = Annotated[
     ),
 ]
 Tags = Annotated[tuple[Tag, ...], OneOrMore]
-
-
-def commit_build(
-    source: str,
-    timeline: Timeline,
-    index: int,
-    seconds: float,
-    item: str,
-    untestable: str | None = None,
-) -> Build:
-    """Return the build of the commit at an index; its position is exact."""
-    commit = timeline.commits[index]
-    revision = Revision(
-        commit.sha, commit=commit.sha, date=commit.date[:10], subject=commit.subject
-    )
-    return Build(
-        source, revision, CommitPosition(index, commit.sha), seconds, item, untestable
-    )
 
 
 def can_change(path: str, patterns: Sequence[str]) -> bool:

@@ -5,28 +5,29 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
-from pathlib import Path, PurePosixPath
-from typing import Self
+from pathlib import Path
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
 from triage.git_history.checkout import Checkout
 from triage.git_history.repository import Repository
-from triage.git_history.timeline import Timeline
+from triage.git_history.timeline import CommitPosition, Timeline
+from triage.model.checks import fits
 from triage.model.errors import EnvironmentFailure, Unobtainable
-from triage.model.execution import Ending
 from triage.processes.containment import Purpose
 from triage.processes.process import Log, run, unlimited
 from triage.recipes.mapping import (
     Duration,
     MappingFormat,
+    OneOrMore,
+    Text,
     Texts,
     Variables,
 )
@@ -39,18 +40,16 @@ from triage.toolchains.home import (
     save_file,
 )
 from triage.toolchains.install import fill_folder, is_intact
-from triage.toolchains.sources.base import UNTIMED_BUILD, Build, commit_build
+from triage.toolchains.sources.base import Build
 
-_NEXT_SECONDS = 600.0  # of a build in a folder that has files of another commit
 _COPY_SECONDS = 5.0
-# Texts in a log that show that the machine, not the commit, made the build fail.
-_MACHINE_ERROR = re.compile(
-    "No space left on device|Cannot allocate memory|out of memory|"
-    "Killed signal terminated program"
-)
-_TRYING_AGAIN = b"""
-=== failed in a used build folder; trying again in an empty one ===
-"""
+_BUILD_SECONDS = 3600.0  # that a build counts for
+
+
+_Below = Annotated[
+    Text,
+    fits(r"(?![/.]|.*\.\.).+", '"{text}" is not a file below the checkout.'),
+]
 
 
 class BuildSection(MappingFormat):
@@ -62,7 +61,7 @@ class BuildSection(MappingFormat):
         min_length=1,
         description="Build and put the toolchain into $TRIAGE_OUT.",
     )
-    copy_: Texts = Field(
+    copy_: Annotated[tuple[_Below, ...], OneOrMore] = Field(
         default=(),
         min_length=1,
         alias="copy",
@@ -111,29 +110,18 @@ class SourceBuilds:
     steps: BuildSection
     name = "builds"
 
-    @property
-    def _builder(self) -> Path:
-        """The folder with the private clone and the build folder."""
-        mark = _digest(str(self.repository.common_dir))
-        return self.workspace.home.builders / mark / "0"
-
     def builds(self, timeline: Timeline, indices: range) -> Sequence[Build]:
-        """Return one build for each commit. It is untestable if it failed before."""
-        usual = UNTIMED_BUILD
-        if not self.steps.commands:
-            usual = _COPY_SECONDS
-        elif any(self._builder.glob("build/*")):
-            usual = _NEXT_SECONDS
+        """Return one build for each commit."""
         builds = []
         for index in indices:
-            sha, seconds = timeline.commits[index].sha, usual
-            if is_intact(self.workspace.home.toolchains / self._folder(sha)):
+            commit, seconds = timeline.commits[index], _COPY_SECONDS
+            if self.steps.commands:
+                seconds = _BUILD_SECONDS
+            if is_intact(self.workspace.home.toolchains / self._folder(commit.sha)):
                 seconds = 0.0
-            failure = self._earlier_failure(sha)
-            reason = str(failure) if failure else None
-            builds.append(
-                commit_build(self.name, timeline, index, seconds, sha, reason)
-            )
+            revision = replace(commit.revision, name=commit.sha)
+            position = CommitPosition(index, commit.sha)
+            builds.append(Build(self.name, revision, position, seconds, commit.sha))
         return builds
 
     def obtain(self, build: Build, package: str | None = None) -> Path:  # noqa: ARG002 - a build has everything
@@ -141,19 +129,22 @@ class SourceBuilds:
         installed. A failure is stored, and the same steps are not tried again.
         """
         sha = build.item
-        failure = self._earlier_failure(sha)
-        if failure:
-            raise failure
+        name = self._folder(sha)
+        log = self.workspace.home.kept(KeptKind.LOGS) / f"{name}.log"
+        failed = log.with_suffix(".failed")
+        if failed.exists():
+            raise Unobtainable(failed.read_text("utf-8"), log)
+
+        def fill(root: Path, _: Path) -> None:
+            with disk_errors("write a log"):
+                log.parent.mkdir(parents=True, exist_ok=True)
+            with Log(log) as output, self._locked_builder() as folder:
+                self._make(sha, root, folder, output)
+
         try:
-            return fill_folder(
-                self.workspace,
-                self._folder(sha),
-                f"build {sha[:10]}",
-                lambda root, _: self._fill(root, sha),
-            )
+            return fill_folder(self.workspace, name, f"build {sha[:10]}", fill)
         except Unobtainable as error:
-            reason = self._log(sha).with_suffix(".failed")
-            save_file(reason, error.reason, "write a log")
+            save_file(failed, error.reason, "write a log")
             raise
 
     def _folder(self, sha: str) -> str:
@@ -163,70 +154,33 @@ class SourceBuilds:
         values = self.steps.model_dump(mode="json", exclude={"timeout"})
         return f"build-{self.project}-{sha[:16]}-{_digest(json.dumps(values))}"
 
-    def _log(self, sha: str) -> Path:
-        logs = self.workspace.home.kept(KeptKind.LOGS)
-        return logs / f"{self._folder(sha)}.log"
-
-    def _earlier_failure(self, sha: str) -> Unobtainable | None:
-        """Return the error of a build that failed before."""
-        log = self._log(sha)
-        try:
-            return Unobtainable(log.with_suffix(".failed").read_text("utf-8"), log)
-        except OSError:
-            return None
-
-    def _fill(self, root: Path, sha: str) -> None:
-        path = self._log(sha)
-        with disk_errors("write a log"):
-            path.parent.mkdir(parents=True, exist_ok=True)
-        with Log(path) as log, self._locked_builder() as folder:
-            source, build = folder / "source", folder / "build"
-            checkout = Checkout(source, self.repository, log, self.workspace.stop)
-            checkout.check_out(sha, submodules=self.steps.submodules)
-            env = {
-                "LC_ALL": "C.UTF-8",
-                "GIT_TERMINAL_PROMPT": "0",
-                **self.steps.env,
-                "TRIAGE_SOURCE": str(source),
-                "TRIAGE_BUILD": str(build),
-                # compilers that are killed leave files there
-                "TMPDIR": str(folder / "tmp"),
-                "TRIAGE_OUT": str(root),
-                "TRIAGE_COMMIT": sha,
-                "TRIAGE_JOBS": str(len(os.sched_getaffinity(0))),
-            }
-            is_used = any(build.iterdir())
-            reason = self._make(source, root, log, env)
-            if reason is not None and is_used:
-                # Files of earlier commits in the build folder can break the build of a
-                # good commit.
-                log.write(_TRYING_AGAIN)
-                for used in (build, root):
-                    remove_tree(used)
-                    used.mkdir()
-                reason = self._make(source, root, log, env)
-        if reason is None:
-            return
-        error = _MACHINE_ERROR.search(path.read_text("utf-8", "replace"))
-        if error:
-            raise EnvironmentFailure(
-                f"cannot build {sha[:10]}: {error[0]} (log: {path})"
-            )
-        raise Unobtainable(f"{sha[:10]} does not build: {reason}", path)
-
-    def _make(
-        self, source: Path, root: Path, log: Log, env: Mapping[str, str | None]
-    ) -> str | None:
-        """Run the commands and copy the files. Return why that failed, if it did.
-        Raises EnvironmentFailure if a command takes too long or is killed, because that
-        may be the machine's fault.
+    def _make(self, sha: str, root: Path, folder: Path, log: Log) -> None:
+        """Check out a commit, run the commands and copy the files. Raises Unobtainable
+        if one fails, and EnvironmentFailure if a command takes too long or is killed,
+        because that may be the machine's fault.
         """
+        source = folder / "source"
+        checkout = Checkout(source, self.repository, log, self.workspace.stop)
+        checkout.check_out(sha, submodules=self.steps.submodules)
+        env = {
+            "LC_ALL": "C.UTF-8",
+            "GIT_TERMINAL_PROMPT": "0",
+            **self.steps.env,
+            "TRIAGE_SOURCE": str(source),
+            "TRIAGE_BUILD": str(folder / "build"),
+            # compilers that are killed leave files there
+            "TMPDIR": str(folder / "tmp"),
+            "TRIAGE_OUT": str(root),
+            "TRIAGE_COMMIT": sha,
+            "TRIAGE_JOBS": str(len(os.sched_getaffinity(0))),
+        }
         deadline = time.monotonic() + self.steps.timeout
         for command in (*self.steps.configure, *self.steps.commands):
             log.write(f"\n$ {command}\n".encode())
+            limits = unlimited(max(deadline - time.monotonic(), 0.0))
             execution = run(
                 ["sh", "-c", command],
-                unlimited(max(deadline - time.monotonic(), 0.0)),
+                limits,
                 source,
                 seal=None,
                 purpose=Purpose.BUILD,
@@ -234,38 +188,33 @@ class SourceBuilds:
                 log=log,
                 stop=self.workspace.stop,
             )
-            if execution.ok:
-                continue
-            first_line = command.strip().splitlines()[0][:80]
-            if execution.ending is Ending.TIMED_OUT:
-                what = f"took more than {self.steps.timeout:.0f} s and was stopped"
-            elif execution.signal is not None or execution.exit_code == 137:
-                what = "was killed by a signal"
-            else:
-                return f"the exit code of `{first_line}` is {execution.exit_code}"
-            raise EnvironmentFailure(f"`{first_line}` {what} (log: {log.path})")
+            if not execution.ok:
+                what = f"`{command.strip().splitlines()[0][:80]}`: "
+                what += execution.ending_text(limits)
+                if execution.exit_code in (None, 137):
+                    raise EnvironmentFailure(f"{what} (log: {log.path})")
+                raise Unobtainable(f"{sha[:10]} does not build: {what}", log.path)
         for name in self.steps.copy_:
             if not (source / name).exists():
-                return f"the checkout has no {name}"
-            with disk_errors(f"copy {name}"):
-                _copy(source / name, root / name)
+                raise Unobtainable(f"{sha[:10]} has no {name}", log.path)
+            _copy(source / name, root / name)
         if not any(root.iterdir()):
-            return "the commands put nothing into TRIAGE_OUT"
-        return None
+            raise Unobtainable("the commands put nothing into TRIAGE_OUT", log.path)
 
     @contextmanager
     def _locked_builder(self) -> Iterator[Path]:
-        """Lock the builder. If the last process that used it was killed, it begins
-        anew.
+        """Lock the folder with the private clone and the build folder. If the last
+        process that used it was killed, it begins anew.
         """
-        folder = self._builder
-        build, temporary = folder / "build", folder / "tmp"
+        mark = _digest(str(self.repository.common_dir))
+        folder = self.workspace.home.builders / mark
+        temporary = folder / "tmp"
         folder.parent.mkdir(parents=True, exist_ok=True)
-        lock = folder.with_name(".lock")
+        lock = folder.with_name(f".{mark}.lock")
         with lock_file(lock, fcntl.LOCK_EX, self.workspace.stop):
             if temporary.exists():
                 remove_tree(folder)
-            for path in (build, temporary):
+            for path in (folder / "build", temporary):
                 path.mkdir(parents=True, exist_ok=True)
             os.utime(folder)
             try:

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from importlib.resources import files
 from pathlib import Path
-from typing import Self
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from triage.compilers.base import Packaging
 from triage.git_history.repository import Repository, read_tags, tags_for
@@ -136,25 +135,21 @@ def sources_of(
 
 
 def tagged_commit(project: Project, repository: Repository, version: str) -> str:
-    """Return the commit of a version by its tags in a clone. Raises BadInput if there
-    is no tag, or if two tags name different commits.
+    """Return the commit of a version by its tags in a clone. Raises BadInput if no tag,
+    or several commits, have that name.
     """
-    patterns = [
-        pattern
-        for section in (project.releases, project.nightlies)
-        if section
-        for pattern in section.tags
-    ]
-    tags = tags_for(version, dict.fromkeys(patterns), read_tags(repository))
-    if len(set(tags.values())) == 1:
-        return next(iter(tags.values()))
-    why = f"{repository.path} has no tag of it"
-    if tags:
-        named = " and ".join(f"{name} ({sha[:10]})" for name, sha in tags.items())
-        why = f"its tags {named} name different commits"
+    patterns: list[str] = []
+    for section in (project.releases, project.nightlies):
+        if section:
+            patterns += section.tags
+    tags = tags_for(version, patterns, read_tags(repository))
+    commits = set(tags.values())
+    if len(commits) == 1:
+        return commits.pop()
     raise BadInput(
-        f"{version} does not report the commit that it was built from, and {why}; "
-        "fetch tags with `git fetch --tags`, or name a commit with commit:SHA"
+        f"{version} does not report the commit that it was built from, and "
+        f"{repository.path} has no tag of it, or tags of different commits; fetch tags "
+        "with `git fetch --tags`, or name a commit with commit:SHA"
     )
 
 

@@ -13,8 +13,8 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from triage.compilers.base import Packaging
-from triage.git_history.repository import day_in, tags_for
-from triage.git_history.timeline import Timeline
+from triage.git_history.repository import tags_for
+from triage.git_history.timeline import CommitPosition, Timeline
 from triage.model.address import Address
 from triage.model.errors import Unobtainable
 from triage.recipes.mapping import MappingFormat, Text
@@ -25,7 +25,6 @@ from triage.toolchains.sources.base import (
     Build,
     Tags,
     Url,
-    commit_build,
 )
 
 _SECONDS = 15.0  # of a download and an install
@@ -118,13 +117,13 @@ class Wheels:
         return sorted(builds, key=lambda build: build.position.index)
 
     def _build(self, release: Release, timeline: Timeline, index: int) -> Build:
-        seconds = _SECONDS
+        seconds, commit = _SECONDS, timeline.commits[index]
         if is_intact(self.package.folder(release)):
             seconds = 0.0
-        build = commit_build(self.name, timeline, index, seconds, release.version)
-        day = day_in(release.version) or release.date or build.revision.date
-        revision = replace(build.revision, name=release.version, date=day)
-        return replace(build, revision=revision)
+        day = release.date or commit.date[:10]
+        revision = replace(commit.revision, name=release.version, date=day)
+        position = CommitPosition(index, commit.sha)
+        return Build(self.name, revision, position, seconds, release.version)
 
     def obtain(self, build: Build, package: str | None = None) -> Path:
         if package is not None:
