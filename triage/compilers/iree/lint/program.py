@@ -38,7 +38,6 @@ class LintWords:
     affinity: str
     placed_by: tuple[str, ...]
     transfers: frozenset[str]
-    barrier: str
     carried: frozenset[str]
     updates: dict[str, int]
     passes_on: frozenset[str]
