@@ -8,8 +8,6 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.conftest import ROOT, Triage
 from tests.lint.conftest import Read
@@ -17,7 +15,6 @@ from tests.lint.programs import ANYWHERE, FAULTS, hip, inserted, replaced, shard
 from tests.real.statuses import read_statuses
 from triage.compilers.iree.lint.rules import CHECKS, findings
 from triage.compilers.linter import Severity
-from triage.lint.check import MAX_ITERATIONS, smallest_sufficient
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -121,18 +118,3 @@ def test_devices_and_transfers_are_in_the_flowchart(home: Path, triage: Triage) 
         for arrow in lines
         if "|" in arrow
     )
-
-
-@given(truth=st.integers(1, MAX_ITERATIONS + 500), guess=st.integers(1, MAX_ITERATIONS))
-def test_the_smallest_is_found_from_any_guess(truth: int, guess: int) -> None:
-    asked: list[int] = []
-
-    def enough(number: int) -> bool:
-        asked.append(number)
-        return number >= truth
-
-    assert smallest_sufficient(enough, guess, MAX_ITERATIONS) == (
-        truth if truth <= MAX_ITERATIONS else None
-    )
-    assert len(set(asked)) == len(asked)
-    assert all(1 <= number <= MAX_ITERATIONS for number in asked)

@@ -19,18 +19,17 @@ from triage.cli.options import (
     ProgramOptions,
     argument,
     flag,
-    format_option,
     option,
     rev_option,
 )
 from triage.cli.program import TEXTS
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.registry import recipe_families
-from triage.lint.check import LintResult, cases_to_lint, lint_case, linter_of
+from triage.lint.check import LintResult, cases_to_lint, lint_case
 from triage.model.errors import BadInput
 from triage.recipes.loader import load_varied
 from triage.report.formats import write_report
-from triage.report.lint import lint_document, lint_sarif
+from triage.report.lint import lint_document
 
 
 @command
@@ -181,14 +180,11 @@ def lint(
             "--graph",
         ),
     ] = False,
-    output: Annotated[str, format_option("sarif")] = "text",
+    output: FormatOption = "text",
 ) -> Exit:
-    """Find mistakes in a program before compiling it: devices, affinities, chains,
-    shapes, types.
+    """Find mistakes in a program before compiling it: devices, affinities, chains.
 
-    Exit 1 if there is an error. The comment `// triage: ignore` or `// triage:
-    ignore[rule]` silences findings on its line; alone on a line, it silences those on
-    the next line.
+    Exit 1 if there is an error.
 
     - `triage lint model.mlir --flag=--iree-hal-target-device=hip[0]`
 
@@ -208,10 +204,7 @@ def lint(
     if graph:
         typer.echo("".join(answer.graph for answer in answers), nl=False)
     elif answers or not unreadable:
-        rules = dict.fromkeys(rule for each in cases for rule in linter_of(each).rules)
-        write_report(
-            output, LintResult(answers, list(rules)), lint_document, sarif=lint_sarif
-        )
+        write_report(output, LintResult(answers), lint_document)
     if unreadable:
         raise BadInput("\n".join(unreadable))
     if any(answer.has_errors for answer in answers):
