@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
@@ -272,21 +271,6 @@ class Traces:
                 is_same = any(alike(left, one) for one in ends)
                 yield Pair(left, right, "good", is_same)
 
-    def one_sided_passes(self) -> tuple[PassName, ...]:
-        """List the passes that changed IR in one run only, the bad one's first, without
-        those after an early end.
-        """
-        good, bad = (
-            {self.name_of(name): name for name in run.passes.values()}
-            for run in (self.good, self.bad)
-        )
-        names: list[PassName] = []
-        if not self.good.ended_early:
-            names += [name for key, name in bad.items() if key not in good]
-        if not self.bad.ended_early:
-            names += [name for key, name in good.items() if key not in bad]
-        return tuple(names)
-
 
 def find_divergence(traces: Traces, failure_text: str = "") -> Divergence:
     """Find where two runs diverge in the failing function; if that is unknown, the
@@ -327,7 +311,7 @@ def _in_function(traces: Traces, name: str, same: SameTest) -> Divergence:
     function differed from the start.
     """
     bad = traces.bad.functions[name]
-    partner = _counterpart(name, bad[0], traces)
+    partner = _counterpart(name, traces)
     if partner is None:
         return _in_program(traces, same, name)
     good = traces.good.functions[partner]
@@ -354,35 +338,20 @@ def _in_function(traces: Traces, name: str, same: SameTest) -> Divergence:
     return Divergence(partner, name, first, next(different, None))
 
 
-def _counterpart(name: str, initial: FunctionState, traces: Traces) -> str | None:
-    """Find a function in the good run: by name, by name without numbers, otherwise by
-    similar operations.
-
-    A lowering may add functions. Those that have the name of another function of the
-    bad run are therefore left out.
+def _counterpart(name: str, traces: Traces) -> str | None:
+    """Find a function in the good run: by name, by name without numbers, otherwise by a
+    similar name.
     """
     general = _without_numbers(name)
 
-    def similarity(candidate: str) -> tuple[bool, bool, float]:
+    def similarity(candidate: str) -> tuple[bool, float]:
         other = _without_numbers(candidate)
-        ratio = SequenceMatcher(None, general, other, autojunk=False).ratio()
-        first = traces.good.functions[candidate][0]
-        overlap = _overlap(initial.fingerprint, first.fingerprint)
-        return candidate == name, other == general, ratio + overlap
+        matcher = SequenceMatcher(None, general, other, autojunk=False)
+        return candidate == name, matcher.ratio()
 
-    free = [
-        each
-        for each in traces.good.device & traces.good.functions.keys()
-        if each not in traces.bad.device or _without_numbers(each) == general
-    ]
-    return max(sorted(free), key=similarity, default=None)
+    names = traces.good.device & traces.good.functions.keys()
+    return max(sorted(names), key=similarity, default=None)
 
 
 def _without_numbers(name: str) -> str:
     return re.sub(r"\d+", "#", name)
-
-
-def _overlap(left: Fingerprint, right: Fingerprint) -> float:
-    """Return the share of operations that both have, 0 to 1."""
-    here, there = Counter(left.operations), Counter(right.operations)
-    return 2 * (here & there).total() / ((here + there).total() or 1)

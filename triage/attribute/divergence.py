@@ -266,15 +266,15 @@ def _by_names(answer: Attribution, traces: Traces) -> Attribution:
     answer = replace(answer, notes=(note,))
     if answer.failing:
         return replace(answer, status=ComparisonResult.FAILING)
-    one_sided = traces.one_sided_passes()
-    if not one_sided:
+    good, bad = traces.good.passes, traces.bad.passes
+    diverging = [DivergingPass(None, bad[key], None) for key in bad if key not in good]
+    diverging += [
+        DivergingPass(good[key], None, None) for key in good if key not in bad
+    ]
+    if not diverging:
         why = "the same passes change the program on both, and no IR is printed"
         return replace(answer, unanswered=NoAnswer(Cause.NOT_FOUND, why))
-    first = one_sided[0]
-    diverging = DivergingPass(first, None, None)
-    if first in traces.bad.passes.values():
-        diverging = DivergingPass(None, first, None)
-    return replace(answer, status=ComparisonResult.DIVERGES, persistent=diverging)
+    return replace(answer, status=ComparisonResult.DIVERGES, persistent=diverging[0])
 
 
 def _failing_pass(trace: Trace, failure: Failure | None) -> PassName | None:
