@@ -175,12 +175,6 @@ STRIDED = "memref<4xf32,strided<[?]>>"
         ),
         pytest.param(
             "B:f16 C:f16+f16",
-            "New:f64 B:f16+f64 B:f64 C:f64",
-            "New",
-            id="a pass of one release whose types persist",
-        ),
-        pytest.param(
-            "B:f16 C:f16+f16",
             "New:f64 B:f16 C:f16",
             "C",
             id="a pass of one release that is undone",

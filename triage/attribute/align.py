@@ -212,14 +212,6 @@ class Traces:
                 lasting = pair
         return lasting
 
-    def find_decisive(self, good: States, bad: States, same: SameTest) -> Pair | None:
-        """Find where two sequences of states diverge. If a pass of one run only changes
-        types that never become equal again, it is the answer.
-        """
-        lasting = self.find_lasting(good, bad, same)
-        typed = self.find_lasting(good, bad, _same_ir) if lasting else None
-        return typed if typed and typed.ran_on != "both" else lasting
-
     def _until_the_end(self, pairs: list[Pair]) -> list[Pair]:
         """Leave out passes that one run did not reach."""
         end = len(pairs)
@@ -303,7 +295,7 @@ def _in_program(
 ) -> Divergence:
     """Find the divergence in the program. function: the one that is followed."""
     good, bad = traces.good.program, traces.bad.program
-    return Divergence(bad=function, persistent=traces.find_decisive(good, bad, same))
+    return Divergence(bad=function, persistent=traces.find_lasting(good, bad, same))
 
 
 def _in_function(traces: Traces, name: str, same: SameTest) -> Divergence:
@@ -315,7 +307,7 @@ def _in_function(traces: Traces, name: str, same: SameTest) -> Divergence:
     if partner is None:
         return _in_program(traces, same, name)
     good = traces.good.functions[partner]
-    changed = traces.find_decisive(good, bad, same)
+    changed = traces.find_lasting(good, bad, same)
     if changed is None:
         return Divergence(partner, name)
     candidates = [changed]
