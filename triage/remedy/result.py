@@ -144,7 +144,6 @@ class Remedies(MayLackAnswer):
     """Candidates that were tried, with cached answers."""
     left: int = 0
     """Candidates that the budget left untried."""
-    is_out_of_time: bool = field(default=False, metadata=UNPRINTED)
     upgrade: Revision | None = None
     """The newest release, if it is newer than the toolchain and compiles the case
     without a change.

@@ -107,31 +107,23 @@ def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
     left = 0
     if not any(_ends_search(trial) for trial in trials):
         left = len({one.change.text for one in (*known, *options)}) - len(trials)
-    unanswered = None
+    nothing = None
     if not remedies:
-        unanswered = _nothing_found(case, len(trials), left)
+        why = f"{len(trials)} of {len(trials) + left} candidates tried, none helps"
+        if upgrade:
+            why += f"; {upgrade.name} needs none"
+        is_late = time.monotonic() > deadline
+        nothing = NoAnswer(Cause.TIME if is_late else Cause.NOT_FOUND, why)
     return Remedies(
-        case=case.name,
-        toolchain=toolchain,
-        unanswered=unanswered,
-        failure=failures[0],
-        remedies=tuple(remedies),
-        tried=len(trials),
-        left=left,
-        is_out_of_time=time.monotonic() > deadline,
-        upgrade=upgrade,
+        case.name,
+        toolchain,
+        nothing,
+        failures[0],
+        tuple(remedies),
+        len(trials),
+        left,
+        upgrade,
     )
-
-
-def _nothing_found(case: Case, tried: int, left: int) -> NoAnswer:
-    """Say why there is no remedy. `left` is the number of candidates that the budget
-    left untried.
-    """
-    goal = "return the expected results" if case.run else "compile"
-    why = f"None of {tried} candidates makes it {goal}"
-    if left:
-        why += f"; {left} more exceed the budget (--budget)"
-    return NoAnswer(Cause.NOT_FOUND, f"{why}.")
 
 
 def _situation(
