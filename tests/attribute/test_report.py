@@ -43,10 +43,8 @@ DIVERGING = Attribution(
         ("lib/Tile.cpp",),
     ),
     other=DivergingPass(PassName("FusePass"), PassName("FusePass"), None),
-    shared_memory_bytes={"good": 1024, "bad": None},
     files=("lib/Tile.cpp",),
     notes=("a note",),
-    compiles=4,
 )
 
 
@@ -90,7 +88,6 @@ def test_the_json_has_the_suspects() -> None:
         ["TilePass", "FusePass"],
         ["lib/Tile.cpp"],
     )
-    assert answer["shared_memory_bytes"] == {"good": 1024, "bad": None}
     assert answer["function"] == {"good": "kernel", "bad": "kernel"}
 
 

@@ -115,7 +115,7 @@ def test_every_mistake_of_every_file_has_its_position(tmp_path: Path) -> None:
         ('near_misses: ["purple"]', 'near_misses: ["purple level 1 in hall"]', 17),
         (
             "near_misses:",
-            'candidates: [{give: "--a", drop: "--a"}]\n    near_misses:',
+            'candidates: [{give: "--a", declare: devices}]\n    near_misses:',
             17,
         ),
         (

@@ -6,9 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.cli.test_cli import UNKNOWN_DEVICE, recipe
+from tests.cli.test_cli import UNKNOWN_DEVICE
 from tests.conftest import Triage
 
 DEVICE = "--iree-hal-target-device="
@@ -48,68 +46,6 @@ def test_an_undeclared_device_with_its_line_and_the_flags(
         for finding in enough["findings"]
         if finding["rule"] == "undeclared-device"
     ]
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "found"),
-    [
-        ("promise<@missing>\n", "promise<@missing> // triage: ignore\n", 0),
-        (
-            "promise<@missing>\n",
-            "promise<@missing> // triage: ignore[long-chain, undeclared-device]\n",
-            0,
-        ),
-        ("promise<@missing>\n", "promise<@missing> // triage: ignore[long-chain]\n", 1),
-        ("  %0 = flow", "  // triage: ignore\n  %0 = flow", 0),
-    ],
-)
-def test_a_comment_silences_its_line(
-    home: Path, triage: Triage, tmp_path: Path, old: str, new: str, found: int
-) -> None:
-    assert old in UNKNOWN_DEVICE
-    answer = lint(
-        triage,
-        recipe(tmp_path, "device", UNKNOWN_DEVICE.replace(old, new, 1)),
-        code=found,
-    )
-    assert (
-        len(
-            [
-                finding
-                for finding in answer["findings"]
-                if finding["severity"] == "error"
-            ]
-        )
-        == found
-    )
-    assert answer["cases"][0]["silenced"] == 1 - found
-
-
-def test_sarif_has_what_github_reads(
-    home: Path, triage: Triage, tmp_path: Path
-) -> None:
-    recipe(tmp_path / "work", "device", UNKNOWN_DEVICE)
-    done = triage("lint", "device.yaml", "--format", "sarif")
-    assert done.returncode == 1
-    answer = json.loads(done.stdout)
-    assert (answer["version"], "sarif-2.1.0" in answer["$schema"]) == ("2.1.0", True)
-    [run] = answer["runs"]
-    rules = run["tool"]["driver"]["rules"]
-    assert all(
-        {"id", "shortDescription", "defaultConfiguration"} == set(rule)
-        for rule in rules
-    )
-    [result] = run["results"]
-    assert rules[result["ruleIndex"]]["id"] == result["ruleId"] == "undeclared-device"
-    message = result["message"]["text"]
-    assert (result["level"], "@missing" in message) == ("error", True)
-    # declares a device without a name, and does not allow others
-    assert "`--iree-hal-target-backends=llvm-cpu`" in message
-    [place] = [finding["physicalLocation"] for finding in result["locations"]]
-    assert place == {
-        "artifactLocation": {"uri": "device.mlir"},
-        "region": {"startLine": 2, "startColumn": 8},
-    }
 
 
 def test_cases_that_need_different_flags_keep_their_own(

@@ -8,16 +8,13 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.conftest import ROOT, Triage
 from tests.lint.conftest import Read
-from tests.lint.programs import ANYWHERE, FAULTS, hip, inserted, replaced, sharded
+from tests.lint.programs import ANYWHERE, FAULTS, hip, sharded
 from tests.real.statuses import read_statuses
 from triage.compilers.iree.lint.rules import CHECKS, findings
 from triage.compilers.linter import Severity
-from triage.lint.check import MAX_ITERATIONS, smallest_sufficient
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -89,22 +86,6 @@ def test_no_false_alarm_on_the_recipes_that_compile(home: Path, triage: Triage) 
     }
 
 
-def test_a_global_places_its_loads(read: Read) -> None:
-    text = sharded(2, "--layers", "1")
-    kind = "tensor<64x64xf32>"
-    weight = f"util.global private @weight {{stream.affinity = #hal.device.promise<@__device_0>}} = dense<0.5> : {kind}\n"
-    planted, line = inserted(
-        text, "%inner_0_1 =", f"  %weight = util.global.load @weight : {kind}"
-    )
-    planted = replaced(planted, "ins(%x_0_1, %up_0_1 ", "ins(%x_0_1, %weight ")
-    found = findings(read(weight + planted, hip(2), "rocm"))
-    assert [
-        one.position.line
-        for one in found
-        if one.rule == "mixed-devices" and one.position
-    ] == [line + 2]
-
-
 def test_devices_and_transfers_are_in_the_flowchart(home: Path, triage: Triage) -> None:
     done = triage("lint", ROOT / "recipes" / "sharded-llama.yaml", "--graph")
     first, *lines = done.stdout.splitlines()
@@ -121,18 +102,3 @@ def test_devices_and_transfers_are_in_the_flowchart(home: Path, triage: Triage) 
         for arrow in lines
         if "|" in arrow
     )
-
-
-@given(truth=st.integers(1, MAX_ITERATIONS + 500), guess=st.integers(1, MAX_ITERATIONS))
-def test_the_smallest_is_found_from_any_guess(truth: int, guess: int) -> None:
-    asked: list[int] = []
-
-    def enough(number: int) -> bool:
-        asked.append(number)
-        return number >= truth
-
-    assert smallest_sufficient(enough, guess, MAX_ITERATIONS) == (
-        truth if truth <= MAX_ITERATIONS else None
-    )
-    assert len(set(asked)) == len(asked)
-    assert all(1 <= number <= MAX_ITERATIONS for number in asked)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.mlir.conftest import Readers
-from triage.remedy.rewrites import rewritten
+from triage.remedy.static_shapes import with_static_shapes
 
 GENERIC = ("--mlir-print-op-generic",)
 
@@ -25,7 +25,7 @@ func.func @f(%a: tensor<?x8xf32>, %b: tensor<8x?xf16>) -> (tensor<?x8xf32>, tens
 }
 func.func private @called(tensor<?xf32>) -> tensor<?xf32>
 """
-    result = rewritten(reader, reader.text_after_passes(text, GENERIC) or "", "static")
+    result = with_static_shapes(reader, reader.text_after_passes(text, GENERIC) or "")
     assert result
     made, what = result
     assert what == "unknown dimensions of the arguments set to 64"

@@ -37,19 +37,3 @@ def test_a_remedy_for_shared_memory_and_its_cost(
     ) == (131072, 2104)
     assert report["failure"]["class"] == "shared-memory-overflow"
     assert 0 < report["tried"] <= 100
-
-
-@pytest.mark.slow
-def test_the_program_is_rewritten_when_no_flag_helps(
-    shared_home: Path, triage: Triage
-) -> None:
-    report = json_answer(
-        triage, "remedy", RECIPES / "sharded-updates-short.yaml", "-t", "3.8.0"
-    )
-    [remedy] = report["remedies"]
-    assert remedy["flags"] == []
-    assert "util.optimization_barrier" in remedy["input_change"]
-    program = Path(remedy["input"])
-    assert program.is_relative_to(shared_home)
-    assert str(program) in remedy["explanation"]
-    assert program.read_text().count("util.optimization_barrier") == 1

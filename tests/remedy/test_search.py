@@ -7,21 +7,23 @@ from dataclasses import replace
 from math import inf
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.remedy.flag_compiler import FlagEngine, a_case, a_place, failed, fixed_by
-from triage.classify.rules import RemedyCandidate
 from triage.execution.judge import result_of
-from triage.execution.task import ProbeJob
 from triage.model.errors import Interrupted
 from triage.model.json_form import as_json
 from triage.model.outcome import Cause, Measured, NoAnswer, Outcome, Passed, Probe
+from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
-from triage.remedy.candidates import CaseChange
-from triage.remedy.result import Remedies, RemedyCheck, cost_of
-from triage.remedy.search import RemedyRequest, Trials, find_remedies
+from triage.remedy.result import Remedies, Remedy, RemedyCheck
+from triage.remedy.search import RemedyRequest, find_remedies
+from triage.remedy.smallest import smallest
 from triage.report.tables import remedy_document
 from triage.report.terminal import text
 
+LIMIT = "iree-stream-affinity-solver-max-iterations"
 IGEMM = "--iree-codegen-llvmgpu-use-igemm=false"
 TILE = "--iree-codegen-llvmgpu-test-tile-and-fuse-vectorize=true"
 
@@ -141,23 +143,13 @@ def test_a_case_that_does_not_fail_has_nothing_to_remedy(outcome: Outcome) -> No
     assert (answered["remedies"], answered["tried"]) == ([], 0)
 
 
-def trials(engine: FlagEngine, budget: int = 60) -> Trials:
-    return Trials(engine, a_case(), a_place(), failed().failure, budget)  # type: ignore[arg-type]
-
-
 def test_candidates_after_the_deadline_are_not_tried() -> None:
     engine = FlagEngine(lambda flags, name: failed())
-    first, second = (
-        [CaseChange(("--a",))],
-        [CaseChange((f"--b{number}",)) for number in range(9)],
-    )
-    (in_time := trials(engine)).search(first, second)
-    assert (len(in_time.trials), in_time.is_out_of_time) == (10, False)
-    (late := replace(trials(engine), deadline=-inf)).search(first, second)
-    assert (len(late.trials), late.is_out_of_time) == (0, True)
-    request = RemedyRequest(a_case(), a_place(), seconds=0.0)
+    request = RemedyRequest(a_case(), a_place(), seconds=-1.0)
     answer = find_remedies(engine, request)  # type: ignore[arg-type]
-    assert (answer.tried, answer.is_out_of_time) == (0, True)
+    assert (answer.tried, answer.cause) == (0, Cause.TIME)
+    assert f"0 of {answer.left} candidates tried" in (answer.reason or "")
+    assert answer.left > 0
 
 
 @pytest.mark.parametrize("checked_on", ["3.2.0", "3.3.0"])
@@ -172,7 +164,6 @@ def test_remedies_that_were_found_outlive_the_end_of_the_time(checked_on: str) -
     request = RemedyRequest(a_case(), a_place(), a_place("3.2.0"), seconds=0.2)
     answer = find_remedies(engine, request)  # type: ignore[arg-type]
     assert flags_of(answer) == [(IGEMM,)]
-    assert answer.is_out_of_time
     # Ctrl-C
     with pytest.raises(Interrupted):
         find_remedies(engine, replace(request, seconds=inf))  # type: ignore[arg-type]
@@ -181,30 +172,21 @@ def test_remedies_that_were_found_outlive_the_end_of_the_time(checked_on: str) -
 @pytest.mark.parametrize("needed", [33, 34, 137, 1024, 65535, 65536])
 def test_the_smallest_value_is_found(needed: int) -> None:
     def behaviour(flags: frozenset[str], name: str) -> Outcome:
-        [text] = flags
-        return Passed() if int(text.partition("=")[2]) >= needed else failed()
+        values = [int(text.rpartition("=")[2]) for text in flags if LIMIT in text]
+        failure = failed("affinity-non-convergence")
+        return Passed() if any(value >= needed for value in values) else failure
 
     engine = FlagEngine(behaviour)
-    largest = CaseChange(
-        ("--limit=65536",), limit=RemedyCandidate(least="--limit", above=32, upto=65536)
-    )
-    works = engine.probe(ProbeJob(a_case("--limit=65536"), a_place()))
-    change, probe, seen_to_fail = trials(engine).with_smallest_value(largest, works)
-    assert change.flags == (f"--limit={needed}",)
-    assert isinstance(probe.outcome, Passed)
-    assert seen_to_fail is (needed > 33)
-    assert len(engine.asked) <= 20
+    answer = found(engine)
+    assert flags_of(answer) == [(f"--{LIMIT}={needed}",)]
+    asked = [flags for _, flags in engine.asked if any(LIMIT in one for one in flags)]
+    assert len(set(asked)) <= (14 if needed < 200 else 26)
 
 
-def compiled(name: str = "3.3.0", **metrics: float) -> Probe:
-    return Probe(
-        a_case(),
-        Revision(name),
-        name,
-        Passed(),
-        Measured(1.0, 1.0, 100.0, metrics),
-        cached=False,
-    )
+def result(outcome: Outcome) -> ProbeResult:
+    measured = Measured(1.0, 1.0, 100.0, {"dispatches": 3})
+    revision = Revision("3.13.0")
+    return result_of(Probe(a_case(), revision, "", outcome, measured, cached=False))
 
 
 @pytest.mark.parametrize(
@@ -219,16 +201,29 @@ def compiled(name: str = "3.3.0", **metrics: float) -> Probe:
 def test_a_rewritten_input_that_a_version_cannot_parse_breaks_nothing(
     after: Outcome, breaks: bool
 ) -> None:
-    plain = compiled("3.13.0", dispatches=3)
-    remedied = result_of(replace(plain, outcome=after))
-    assert RemedyCheck(result_of(plain), remedied).breaks is breaks
-    assert cost_of(result_of(plain)) == {
+    check = RemedyCheck(result(Passed()), result(after))
+    assert check.breaks is breaks
+    remedy = as_json(Remedy(result=check.without, checks=(check,)))
+    assert remedy["cost"] == {
         "cpu_seconds": 1.0,
         "seconds": 1.0,
         "peak_rss_mb": 100.0,
         "dispatches": 3,
     }
-    assert (cost_of(remedied) is None) == (after != Passed())
+    assert [one["name"] for one in remedy["breaks"]] == ["3.13.0"] * breaks
+
+
+@given(truth=st.integers(1, 5000), guess=st.integers(1, 4999))
+def test_the_smallest_is_found_from_any_guess(truth: int, guess: int) -> None:
+    asked: list[int] = []
+
+    def works(number: int) -> bool:
+        asked.append(number)
+        return number >= truth
+
+    assert smallest(works, 0, 5000, guess) == truth
+    assert len(set(asked)) == len(asked) <= 20
+    assert all(0 < number < 5000 for number in asked)
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
-from typing import Any
+from pathlib import Path
 
 import pytest
 
 from tests.remedy.flag_compiler import FlagEngine, a_case, a_place, failed
 from triage.compilers.base import KernelSpec
+from triage.compilers.registry import recipe_families
+from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.json_form import as_json
 from triage.model.outcome import Cause, NoAnswer, Outcome, Passed, Status
 from triage.model.revision import Revision
-from triage.remedy.variants import Variant, compare_variants, depends_on, varied
+from triage.recipes.loader import load_varied
+from triage.remedy.variants import Variant, compare_variants, depends_on
 
 
 def grid(outcomes: str, **axes: list[str]) -> list[Variant]:
@@ -47,7 +50,7 @@ WARPS = {"num_warps": ["4", "8", "16"]}
             "FFFPPP",
             DTYPE | WARPS,
             ("dtype",),
-            "It fails exactly for dtype=f16; num_warps does not matter.",
+            "It fails exactly for dtype=f16.",
         ),
         ("PFF", WARPS, ("num_warps",), "It fails exactly for num_warps=8 or 16."),
         (
@@ -56,19 +59,23 @@ WARPS = {"num_warps": ["4", "8", "16"]}
             ("dtype", "num_warps"),
             "It fails exactly for dtype=f16 and num_warps=8 or 16.",
         ),
-        ("FFFFFF", DTYPE | WARPS, (), "It fails for all values (dtype and num_warps)."),
-        ("PPP", WARPS, (), "No case has this failure."),
+        (
+            "FFFFFF",
+            DTYPE | WARPS,
+            (),
+            "It fails for all values of dtype and num_warps.",
+        ),
         (
             "UFP",
             WARPS,
             ("num_warps",),
-            "It fails exactly for num_warps=8. 1 of 3 cannot be tested.",
+            "It fails exactly for num_warps=8; 1 of 3 cannot be tested.",
         ),
         (
             "FXP",
             WARPS,
             ("num_warps",),
-            "It fails exactly for num_warps=4. 1 of 3 fail in another way.",
+            "It fails exactly for num_warps=4; 1 of 3 fail in another way.",
         ),
         (
             "FPPF",
@@ -82,31 +89,6 @@ def test_the_deciding_keys(
     outcomes: str, axes: dict[str, list[str]], matters: tuple[str, ...], sentence: str
 ) -> None:
     assert depends_on(grid(outcomes, **axes)) == (matters, sentence)
-
-
-@pytest.mark.parametrize(
-    "axes, says",
-    [
-        ({"nothing": ("1",)}, "nothing"),
-        ({"devices": ("none",)}, "devices=none"),
-        (
-            {
-                "backend": ("cuda",),
-                "chip": ("sm_80",),
-                "args.backend": ("x",),
-                "x": ("1",),
-            },
-            "ambiguous",
-        ),
-        ({"chip": tuple(map(str, range(65)))}, "64"),
-    ],
-)
-def test_bad_keys_and_values(axes: dict[str, tuple[str, ...]], says: str) -> None:
-    with pytest.raises(BadInput, match=says):
-        varied(
-            replace(a_case(), input=replace(a_case().input, args=(("backend", "x"),))),
-            axes,
-        )
 
 
 def compared(
@@ -133,7 +115,7 @@ def test_the_sentence_is_about_the_given_case() -> None:
     answer = compared(behaviour)
     assert (
         answer["sentence"]
-        == "It fails exactly for n=1. 1 of 4 fail in another way and 1 of 4 cannot be tested."
+        == "It fails exactly for n=1; 1 of 4 fail in another way; 1 of 4 cannot be tested."
     )
     assert [one["values"]["n"] for one in answer["results"]] == ["1", "2", "3", "4"]  # type: ignore[attr-defined]
     assert "n=2" in str(compared(behaviour, "m[n=2]")["sentence"])
@@ -141,31 +123,49 @@ def test_the_sentence_is_about_the_given_case() -> None:
     assert (answer["failure"], answer["sentence"]) == (None, "m[n=3] does not fail.")
 
 
+RECIPE = """
+name: kernel
+compiler: triton
+input: kernel.py
+signature: {x: "*fp32"}
+constexprs: {EPS: 1e-05, TYPE: tl.float16, FLAG: true}
+options: {num_warps: 4}
+target: {backend: cuda, chip: sm_90}
+"""
+
+
+def varied(tmp_path: Path, **axes: str) -> tuple[Case, ...]:
+    (tmp_path / "kernel.py").write_text("def kernel(x): pass\n")
+    path = tmp_path / "recipe.yaml"
+    path.write_text(RECIPE)
+    values = {key: text.split(",") for key, text in axes.items()}
+    return load_varied(path, recipe_families(), values)
+
+
+def test_a_recipe_varies_in_keys_of_its_sections(tmp_path: Path) -> None:
+    cases = varied(tmp_path, EPS="0.25", chip="sm_80,sm_90")
+    assert [case.name for case in cases] == [
+        "kernel[EPS=1e-05,chip=sm_90]",
+        "kernel[EPS=1e-05,chip=sm_80]",
+        "kernel[EPS=0.25,chip=sm_90]",
+        "kernel[EPS=0.25,chip=sm_80]",
+    ]
+    for case in cases:
+        assert isinstance(case.spec, KernelSpec)
+        own = dict(case.spec.constexprs)
+        assert own.pop("EPS") in (1e-05, 0.25)
+        assert own == {"TYPE": "tl.float16", "FLAG": True}
+
+
 @pytest.mark.parametrize(
-    ("own", "text", "value"),
+    ("axes", "says"),
     [
-        (1e-05, "0.25", 0.25),
-        (float("inf"), "1e400", float("inf")),
-        (8, "16", 16),
-        (True, "false", False),
-        (None, "3", 3),
-        ("tl.float16", "tl.bfloat16", "tl.bfloat16"),
-        (1, "true", True),
-        (2**63, "-1", -1),
+        ({"nothing": "1"}, "nothing"),
+        ({"devices": "none"}, "whole number"),
+        ({"FLAG": "yes"}, "truth value"),
+        ({f"option.{'x' * 9}": "1"}, "option.x"),
     ],
 )
-def test_constants_of_a_kernel_keep_their_types(
-    own: Any, text: str, value: Any
-) -> None:
-    """Also those that do not vary."""
-    others = {"EPS": 1e-05, "TYPE": "tl.float16", "FLAG": True, "NONE": None}
-    spec = KernelSpec("k", {}, {"VALUE": own, **others}, {}, {"num_warps": 4})
-    cases = varied(replace(a_case(), spec=spec), {"VALUE": (text,)})
-    made = [dict(case.spec.constexprs) for case in cases]  # type: ignore[union-attr]
-    expected = [own] if own == value and type(own) is type(value) else [own, value]
-    assert [constants.pop("VALUE") for constants in made] == expected
-    for constants in made:
-        assert constants == others
-        assert list(map(type, constants.values())) == [float, str, bool, type(None)]
-    with pytest.raises(BadInput, match="VALUE"):
-        varied(replace(a_case(), spec=spec), {"VALUE": ("yes",)})
+def test_bad_keys_and_values(tmp_path: Path, axes: dict[str, str], says: str) -> None:
+    with pytest.raises(BadInput, match=says):
+        varied(tmp_path, **axes)

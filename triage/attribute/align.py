@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
@@ -67,9 +66,7 @@ class Trace:
     failed: IrDump | None = None
     """The first dump of a pass that failed."""
     passes: dict[str, PassName] = field(default_factory=dict)
-    """All passes that changed IR, by name; most of what they change, such as index
-    computations, makes no new state.
-    """
+    """All passes that changed IR, by class."""
     was_stopped: bool = False
     """Whether a limit or a crash ended the run."""
     _current: dict[str, Fingerprint] = field(default_factory=dict)
@@ -100,13 +97,14 @@ class Trace:
         """Whether passes are missing that the other run may have reached."""
         return self.was_stopped or self.failed is not None
 
-    @property
-    def failing_functions(self) -> tuple[str, ...]:
-        """The device functions of the pass that failed, or of the last dump; empty if
-        that pass ran on the program.
+    def failing_functions(self, failure_text: str) -> list[str]:
+        """Return the device functions of the pass that failed, of the last dump, or
+        that the failure names.
         """
         names = tuple(self.failed.module.functions) if self.failed else self.last
-        return names if self.device.issuperset(names) else ()
+        if self.ended_early and names and self.device.issuperset(names):
+            return list(names)
+        return [name for name in sorted(self.device) if name in failure_text]
 
 
 def _add_state(
@@ -132,60 +130,34 @@ def _class_of(after: PassName) -> str:
     return after.name.removesuffix("Pass")
 
 
-def _current_name(after: PassName, renamed: Mapping[str, str]) -> str:
-    """Return the name by which the passes of both versions are matched."""
-    name = _class_of(after)
-    return renamed.get(name, name)
-
-
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The states of both runs at one time; None before the first one."""
+    """Both runs after a pass that changed the IR of at least one of them."""
 
-    good: FunctionState | None = None
-    bad: FunctionState | None = None
-
-    def is_alike(self, same: SameTest) -> bool:
-        if self.good is None or self.bad is None:
-            return self.good is self.bad
-        return same(self.good, self.bad)
-
-    @property
-    def fingerprints(self) -> tuple[Fingerprint, Fingerprint]:
-        good, bad = (
-            state.fingerprint if state else Fingerprint()
-            for state in (self.good, self.bad)
-        )
-        return good, bad
-
-
-@dataclass(frozen=True, slots=True)
-class AlignedPass:
-    """A pass that changed the IR of at least one compiler."""
-
-    changed: Pair
-    """The state that it left on each compiler, if it changed something there."""
-    states: Pair
-    """The states after it."""
+    good: FunctionState | None
+    bad: FunctionState | None
+    ran_on: str
+    """`good`, `bad` or `both`."""
     same: bool
-    """Whether both states are equal after it."""
+    """Whether both states are equal."""
     function: tuple[str, str] | None = None
-    """The function that it changed, by its name on the good and the bad compiler; None
-    for the whole program.
+    """The function that the pass changed, by its name on the good and the bad compiler;
+    None for the whole program.
     """
 
     @property
-    def after(self) -> PassName:
-        state = self.changed.bad or self.changed.good
-        assert state is not None
-        return state.after
+    def passes(self) -> tuple[PassName | None, PassName | None]:
+        """The pass on each compiler, if it changed something there."""
+        good = self.good.after if self.good and self.ran_on != "bad" else None
+        bad = self.bad.after if self.bad and self.ran_on != "good" else None
+        return good, bad
 
     @property
-    def dump_index(self) -> int:
+    def dump_index(self) -> float:
         """The dump at which the bad run made the difference, or that it had reached
         when the good one did.
         """
-        state = self.states.bad or self.states.good
+        state = self.bad or self.good
         return state.index if state else 0
 
 
@@ -198,240 +170,180 @@ class Divergence:
     program.
     """
     bad: str | None = None
-    persistent: AlignedPass | None = None
+    persistent: Pair | None = None
     """The pass that most likely makes the difference."""
-    other: AlignedPass | None = None
+    other: Pair | None = None
     """A second candidate."""
+
+    @property
+    def order(self) -> tuple[float, bool]:
+        """A key for sorting: earlier ones first, and of one pass of the program that
+        with a second candidate, such as a choice in a function.
+        """
+        first = self.persistent
+        return first.dump_index if first else math.inf, self.other is None
 
 
 @dataclass(frozen=True, slots=True)
-class TracePair:
-    """The traces of both runs, and what is known about the failure."""
+class Traces:
+    """The traces of both runs."""
 
     good: Trace
     bad: Trace
     renamed: Mapping[str, str]
     """Old name of a pass -> new one."""
-    failure_text: str = ""
-    """May name a function."""
-    kernel: str | None = None
-    """The beginning of the names of the functions to follow."""
     decides: bool = True
     """Whether choices are the compiler's decisions, and not all attributes."""
 
-    def find_lasting(
-        self, good: States, bad: States, same: SameTest
-    ) -> AlignedPass | None:
+    def name_of(self, after: PassName) -> str:
+        """Return the name by which the passes of both versions are matched."""
+        name = _class_of(after)
+        return self.renamed.get(name, name)
+
+    def find_lasting(self, good: States, bad: States, same: SameTest) -> Pair | None:
         """Find the first pass after which two sequences of states never become equal
-        again.
+        again, up to the failing pass or the end of the shorter run.
         """
         lasting = None
-        for aligned in self._aligned(good, bad, same):
-            if aligned.same:
+        for pair in self._until_the_end(list(self._aligned(good, bad, same))):
+            if pair.same:
                 lasting = None
             elif lasting is None:
-                lasting = aligned
+                lasting = pair
         return lasting
 
-    def find_decisive(
-        self, good: States, bad: States, same: SameTest
-    ) -> AlignedPass | None:
-        """Find where two sequences of states diverge. If a pass of one run only changes
-        types that never become equal again, it is the answer.
-        """
-        lasting = self.find_lasting(good, bad, same)
-        typed = self.find_lasting(good, bad, _same_ir) if lasting else None
-        if typed and None in (typed.changed.good, typed.changed.bad):
-            return typed
-        return lasting
-
-    def _aligned(self, good: States, bad: States, same: SameTest) -> list[AlignedPass]:
-        """Align two sequences of states up to the failing pass, or to the end of the
-        shorter run.
-        """
-        good, bad = (
-            [state for state in states if not state.failed] for states in (good, bad)
-        )
-        passes = list(align(good, bad, self.renamed, same))
-        end = len(passes)
-        while end and self._is_beyond_early_end(passes[end - 1].changed):
+    def _until_the_end(self, pairs: list[Pair]) -> list[Pair]:
+        """Leave out passes that one run did not reach."""
+        end = len(pairs)
+        while end and (
+            (pairs[end - 1].ran_on == "good" and self.bad.ended_early)
+            or (pairs[end - 1].ran_on == "bad" and self.good.ended_early)
+        ):
             end -= 1
         if self.bad.failed:
-            failing = _class_of(self.bad.failed.after)
-            names = [_current_name(each.after, self.renamed) for each in passes]
-            if failing in names[end:]:
-                end = names.index(failing, end)
-        return passes[:end]
+            failing = self.name_of(self.bad.failed.after)
+            for index in range(end, len(pairs)):
+                good, bad = pairs[index].passes
+                after = bad or good
+                if after and self.name_of(after) == failing:
+                    return pairs[:index]
+        return pairs[:end]
 
-    def _is_beyond_early_end(self, changed: Pair) -> bool:
-        """Return whether only one run has a pass, and the other one ended early."""
-        return (changed.bad is None and self.bad.ended_early) or (
-            changed.good is None and self.good.ended_early
-        )
+    def _aligned(self, good: States, bad: States, same: SameTest) -> Iterator[Pair]:
+        """Yield the passes of both runs in order, matched by name.
 
-    def one_sided_passes(self) -> tuple[PassName, ...]:
-        """List the passes that changed IR in one run only, the bad one's first, without
-        those after an early end.
+        In a stretch of unmatched passes, a state counts as equal if the other run
+        reaches it within the stretch too.
         """
-        good, bad = (
-            {self.renamed.get(key, key): name for key, name in run.passes.items()}
-            for run in (self.good, self.bad)
+
+        def alike(left: FunctionState | None, right: FunctionState | None) -> bool:
+            if left is None or right is None:
+                return left is right
+            return same(left, right)
+
+        good, bad = ([one for one in run if not one.failed] for run in (good, bad))
+        good_names, bad_names = (
+            [self.name_of(one.after) for one in run] for run in (good, bad)
         )
-        names: list[PassName] = []
-        if not self.good.ended_early:
-            names += [name for key, name in bad.items() if key not in good]
-        if not self.bad.ended_early:
-            names += [name for key, name in good.items() if key not in bad]
-        return tuple(names)
+        left: FunctionState | None = None
+        right: FunctionState | None = None
+        matcher = SequenceMatcher(None, good_names, bad_names, autojunk=False)
+        for tag, i, i_end, j, j_end in matcher.get_opcodes():
+            if tag == "equal":
+                for left, right in zip(good[i:i_end], bad[j:j_end], strict=True):
+                    yield Pair(left, right, "both", alike(left, right))
+                continue
+            lefts, rights = (left, *good[i:i_end]), (right, *bad[j:j_end])
+            for right in bad[j:j_end]:
+                is_same = any(alike(one, right) for one in lefts)
+                yield Pair(left, right, "bad", is_same)
+            for left in good[i:i_end]:
+                # after the last one, only where both ended counts
+                ends = (right,) if left is good[i_end - 1] else rights
+                is_same = any(alike(left, one) for one in ends)
+                yield Pair(left, right, "good", is_same)
 
 
-def align(
-    good: States, bad: States, renamed: Mapping[str, str], same: SameTest
-) -> Iterator[AlignedPass]:
-    """Yield the passes of both runs in order, matched by name.
-
-    In a stretch of unmatched passes, a state counts as equal if the other run reaches
-    it within the stretch too.
-    """
-    good_names, bad_names = (
-        [_current_name(state.after, renamed) for state in run] for run in (good, bad)
-    )
-    now = Pair()
-    matcher = SequenceMatcher(None, good_names, bad_names, autojunk=False)
-    for tag, i, i_end, j, j_end in matcher.get_opcodes():
-        if tag == "equal":
-            for states in zip(good[i:i_end], bad[j:j_end], strict=True):
-                now = Pair(*states)
-                yield AlignedPass(now, now, now.is_alike(same))
-            continue
-        lefts, rights = (now.good, *good[i:i_end]), (now.bad, *bad[j:j_end])
-        for right in bad[j:j_end]:
-            alike = any(Pair(left, right).is_alike(same) for left in lefts)
-            now = Pair(now.good, right)
-            yield AlignedPass(Pair(None, right), now, alike)
-        for left in good[i:i_end]:
-            # after the last one, only where both ended counts
-            ends = (now.bad,) if left is good[i_end - 1] else rights
-            alike = any(Pair(left, right).is_alike(same) for right in ends)
-            now = Pair(left, now.bad)
-            yield AlignedPass(Pair(left, None), now, alike)
-
-
-def find_divergence(traces: TracePair) -> Divergence:
+def find_divergence(traces: Traces, failure_text: str = "") -> Divergence:
     """Find where two runs diverge in the failing function; if that is unknown, the
-    earliest divergence of all.
+    earliest divergence of all. `failure_text` may name it.
 
     A difference in operations or choices that persists weighs more than one in types.
     """
-    divergence = _find_divergence(traces, _same_operations)
-    return divergence if divergence.persistent else _find_divergence(traces, _same_ir)
+    divergence = Divergence()
+    for same in (_same_operations, _same_ir):
+        divergence = _find_divergence(traces, failure_text, same)
+        if divergence.persistent:
+            break
+    return divergence
 
 
-def _find_divergence(traces: TracePair, same: SameTest) -> Divergence:
-    failing = _failing_functions(traces)
+def _find_divergence(traces: Traces, failure_text: str, same: SameTest) -> Divergence:
+    failing = traces.bad.failing_functions(failure_text)
     if failing:
         followed = [_in_function(traces, name, same) for name in failing]
         return max(followed, key=lambda each: each.persistent is not None)
-    program = _in_program(traces, same)
-    if traces.bad.failed is not None:  # the failing pass ran on the program
-        return program
-    device = sorted(traces.bad.device)
-    return min(
-        [program, *(_in_function(traces, name, same) for name in device)], key=_order
-    )
-
-
-def _order(divergence: Divergence) -> tuple[float, bool]:
-    """Return a key for sorting: earlier ones first, and of one pass of the program that
-    with a second candidate, such as a choice in a function.
-    """
-    first = divergence.persistent
-    return first.dump_index if first else math.inf, divergence.other is None
-
-
-def _failing_functions(traces: TracePair) -> list[str]:
-    """Return the device functions that the kernel, the failing pass or else the text of
-    the failure names.
-    """
-    bad, device = traces.bad, sorted(traces.bad.device)
-    failing: list[str] = []
-    if traces.kernel:
-        begin = f"{traces.kernel}_"
-        failing = [name for name in device if f"{name}_".startswith(begin)]
-    if not failing and bad.ended_early:
-        failing = [name for name in bad.failing_functions if name in bad.functions]
-    return failing or [name for name in device if name in traces.failure_text]
+    divergences = [_in_program(traces, same)]
+    if traces.bad.failed is None:  # else the failing pass ran on the program
+        names = sorted(traces.bad.device)
+        divergences += [_in_function(traces, name, same) for name in names]
+    return min(divergences, key=lambda each: each.order)
 
 
 def _in_program(
-    traces: TracePair, same: SameTest, function: str | None = None
+    traces: Traces, same: SameTest, function: str | None = None
 ) -> Divergence:
     """Find the divergence in the program. function: the one that is followed."""
     good, bad = traces.good.program, traces.bad.program
-    return Divergence(bad=function, persistent=traces.find_decisive(good, bad, same))
+    return Divergence(bad=function, persistent=traces.find_lasting(good, bad, same))
 
 
-def _in_function(traces: TracePair, name: str, same: SameTest) -> Divergence:
+def _in_function(traces: Traces, name: str, same: SameTest) -> Divergence:
     """Find the divergence in a device function, or in the program before it if the
     function differed from the start.
     """
     bad = traces.bad.functions[name]
-    partner = _counterpart(name, bad[0], traces)
+    partner = _counterpart(name, traces)
     if partner is None:
         return _in_program(traces, same, name)
     good = traces.good.functions[partner]
-    changed = traces.find_decisive(good, bad, same)
+    changed = traces.find_lasting(good, bad, same)
     if changed is None:
         return Divergence(partner, name)
-    before = chosen = None
-    if not same(good[0], bad[0]):
-        before = traces.find_lasting(
-            _until(traces.good.program, good[0].index),
-            _until(traces.bad.program, bad[0].index),
-            same,
-        )
+    candidates = [changed]
+    # a choice for equal operations comes first, one for others follows from them
     if traces.decides:
         chosen = traces.find_lasting(good, bad, _same_decisions)
-    inside = [chosen] if before else [chosen, changed]
-    candidates = [replace(each, function=(partner, name)) for each in inside if each]
-    first, *others = [before, *candidates] if before else candidates
-    different = (each for each in others if each.states != first.states)
+        candidates = [chosen, changed] if chosen else candidates
+    candidates = [replace(each, function=(partner, name)) for each in candidates]
+    if not same(good[0], bad[0]):
+        before = traces.find_lasting(
+            [state for state in traces.good.program if state.index <= good[0].index],
+            [state for state in traces.bad.program if state.index <= bad[0].index],
+            same,
+        )
+        if before:
+            candidates = [before, *candidates[:-1]]
+    first, *others = candidates
+    states = (first.good, first.bad)
+    different = (each for each in others if (each.good, each.bad) != states)
     return Divergence(partner, name, first, next(different, None))
 
 
-def _until(states: States, index: int) -> States:
-    return [state for state in states if state.index <= index]
-
-
-def _counterpart(name: str, initial: FunctionState, traces: TracePair) -> str | None:
-    """Find a function in the good run: by name, by name without numbers, otherwise by
-    similar operations.
-
-    A lowering may add functions. Those that have the name of another function of the
-    bad run are therefore left out.
+def _counterpart(name: str, traces: Traces) -> str | None:
+    """Find a function in the good run: by name, by name without numbers, otherwise by a
+    similar name.
     """
     general = _without_numbers(name)
 
-    def similarity(candidate: str) -> tuple[bool, bool, float]:
+    def similarity(candidate: str) -> tuple[bool, float]:
         other = _without_numbers(candidate)
-        ratio = SequenceMatcher(None, general, other, autojunk=False).ratio()
-        first = traces.good.functions[candidate][0]
-        overlap = _overlap(initial.fingerprint, first.fingerprint)
-        return candidate == name, other == general, ratio + overlap
+        matcher = SequenceMatcher(None, general, other, autojunk=False)
+        return candidate == name, matcher.ratio()
 
-    free = [
-        each
-        for each in traces.good.device & traces.good.functions.keys()
-        if each not in traces.bad.device or _without_numbers(each) == general
-    ]
-    return max(sorted(free), key=similarity, default=None)
+    names = traces.good.device & traces.good.functions.keys()
+    return max(sorted(names), key=similarity, default=None)
 
 
 def _without_numbers(name: str) -> str:
     return re.sub(r"\d+", "#", name)
-
-
-def _overlap(left: Fingerprint, right: Fingerprint) -> float:
-    """Return the share of operations that both have, 0 to 1."""
-    here, there = Counter(left.operations), Counter(right.operations)
-    return 2 * (here & there).total() / ((here + there).total() or 1)

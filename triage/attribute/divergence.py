@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import math
-import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
-from triage.attribute.align import (
-    AlignedPass,
-    Divergence,
-    FunctionState,
-    Trace,
-    TracePair,
-    find_divergence,
-)
+from triage.attribute.align import Divergence, Pair, Trace, Traces, find_divergence
 from triage.attribute.excerpt import DumpText, source_files
-from triage.attribute.kept_ir import IrCollector, KeptIr, PrintedIr, key_of_ir
 from triage.attribute.result import (
     Attribution,
     ComparisonResult,
@@ -27,25 +17,23 @@ from triage.attribute.result import (
     DivergingPass,
     Excerpt,
 )
-from triage.compilers.invocation import Invocation
 from triage.compilers.parts import IrPrinter, PassTrace
 from triage.execution.engine import Engine
 from triage.execution.match import same_signature
-from triage.execution.task import ProbeJob, Task
+from triage.execution.task import ProbeJob
 from triage.git_history.repository import Repository
-from triage.mlir.fingerprint import Vocabulary
+from triage.mlir.fingerprint import Fingerprint, Vocabulary
 from triage.mlir.ir_reader import DumpReader
 from triage.model.case import Case
-from triage.model.errors import BadInput, Interrupted, TriageError
+from triage.model.errors import BadInput
 from triage.model.execution import Ending, Execution, Stage
 from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Probe
 from triage.model.pass_name import PassName
-from triage.model.progress import ProgressTask
 from triage.model.revision import Toolchain
 from triage.toolchains.registry import ToolchainRef
 
 T = TypeVar("T")
-_UNBOUNDED = (1 << 63) - 1  # the size of a buffer with an unbounded dimension
+_LIMITS = (Ending.TIMED_OUT, Ending.OVER_MEMORY, Ending.OVER_OUTPUT)
 
 
 @dataclass(frozen=True)
@@ -61,10 +49,6 @@ class AttributionRequest:
     """Compile again to print the IR after the pass."""
     patience: float = math.inf
     """Seconds for each compile that prints IR, if less than the case's own limit."""
-    kernel: str | None = None
-    """The executable whose functions are followed (default: the one that the failure
-    names).
-    """
 
 
 def attribute(engine: Engine, request: AttributionRequest) -> Attribution:
@@ -75,54 +59,6 @@ def attribute(engine: Engine, request: AttributionRequest) -> Attribution:
         EnvironmentFailure: A toolchain cannot be obtained.
     """
     case, refs = request.case, (request.good, request.bad)
-    printer = _printer_of(engine, case)
-    good, bad = _probe_both(engine, case, refs)
-    started = time.monotonic()
-    names = (case.name, good.revision, bad.revision)
-    problem = _why_not_comparable(good, bad)
-    if problem is not None:
-        return Attribution(*names, ComparisonResult.INCONCLUSIVE, problem)
-    toolchains = (engine.registry.obtain(refs[0]), engine.registry.obtain(refs[1]))
-    for toolchain in toolchains:
-        if not printer.is_supported_by(toolchain):
-            name = toolchain.revision.name
-            why = f"{name} has no options that print the IR after each pass"
-            problem = NoAnswer(Cause.NOT_FOUND, why)
-            return Attribution(*names, ComparisonResult.INCONCLUSIVE, problem)
-    timeout = min(case.limits.timeout, request.patience)
-    timed = replace(case, limits=replace(case.limits, timeout=timeout))
-    request = replace(request, case=timed)
-    task = engine.progress.task(f"attribute  {case.name}")
-    comparison = _Comparison(engine, task, request, printer, (good, bad), toolchains)
-    try:
-        found = comparison.run()
-    except BaseException as error:
-        if not isinstance(error, TriageError) or isinstance(error, Interrupted):
-            engine.stop.set()  # also end the run of the other side
-        raise
-    finally:
-        task.finish()
-    return replace(
-        found,
-        notes=(*found.notes, *comparison.notes),
-        compiles=comparison.compiles,
-        printed_bytes=comparison.printed,
-        seconds=round(time.monotonic() - started, 2),
-    )
-
-
-def _probe_both(
-    engine: Engine, case: Case, refs: tuple[ToolchainRef, ToolchainRef]
-) -> tuple[Probe, Probe]:
-    jobs = [ProbeJob(case, ref) for ref in refs]
-    probes = {
-        probe.revision.name: probe for probe in engine.probe_all(jobs, "attribute")
-    }
-    good, bad = (probes[ref.revision.name] for ref in refs)
-    return good, bad
-
-
-def _printer_of(engine: Engine, case: Case) -> PassTrace:
     family = engine.compilers[case.compiler]
     if family.passes is None:
         raise BadInput(
@@ -130,7 +66,33 @@ def _printer_of(engine: Engine, case: Case) -> PassTrace:
             "named; `triage bisect` finds the release or commit, and `triage suspects` "
             "ranks the commits in between"
         )
-    return family.passes
+    jobs = [ProbeJob(case, ref) for ref in refs]
+    probes = {
+        probe.revision.name: probe for probe in engine.probe_all(jobs, "attribute")
+    }
+    good, bad = (probes[ref.revision.name] for ref in refs)
+    failure = bad.outcome.failure
+    answer = Attribution(
+        case.name,
+        good.revision,
+        bad.revision,
+        ComparisonResult.INCONCLUSIVE,
+        _why_not_comparable(good, bad),
+        failure,
+    )
+    if answer.unanswered:
+        return answer
+    toolchains = (engine.registry.obtain(refs[0]), engine.registry.obtain(refs[1]))
+    for toolchain in toolchains:
+        if not family.passes.is_supported_by(toolchain):
+            name = toolchain.revision.name
+            why = f"{name} has no options that print the IR after each pass"
+            return replace(answer, unanswered=NoAnswer(Cause.NOT_FOUND, why))
+    timeout = min(case.limits.timeout, request.patience)
+    timed = replace(case, limits=replace(case.limits, timeout=timeout))
+    request = replace(request, case=timed)
+    comparison = _Comparison(engine, request, family.passes, toolchains, failure)
+    return comparison.run(answer)
 
 
 def _why_not_comparable(good: Probe, bad: Probe) -> NoAnswer | None:
@@ -152,28 +114,22 @@ def _why_not_comparable(good: Probe, bad: Probe) -> NoAnswer | None:
 @dataclass
 class _Comparison:
     engine: Engine
-    task: ProgressTask
     request: AttributionRequest
     printer: PassTrace
-    probes: tuple[Probe, Probe]
     toolchains: tuple[Toolchain, Toolchain]
-    compiles: int = 0
-    printed: int = 0
+    failure: Failure | None
+    """The failure of the bad compiler."""
     notes: list[str] = field(default_factory=list)
     unprinted: NoAnswer | None = None
     """Why a compiler prints no IR."""
-    # guards the two counts: both compilers run at the same time
-    _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    @property
-    def case(self) -> Case:
-        return self.request.case
-
-    def run(self) -> Attribution:
-        traces, divergence = self._find_divergence(self.printer.vocabulary)
-        answer = self._answer(traces)
+    def run(self, answer: Attribution) -> Attribution:
+        """Compare operations and types, then if nothing else differs all attributes."""
+        words = self.printer.vocabulary
+        traces, divergence = self._find_divergence(words)
+        answer = replace(answer, failing=_failing_pass(traces.bad, self.failure))
         if self.unprinted is not None:
-            return replace(answer, unanswered=self.unprinted)
+            return replace(answer, unanswered=self.unprinted, notes=tuple(self.notes))
         if not isinstance(self.printer, IrPrinter):
             return _by_names(answer, traces)
         if divergence.persistent is None and self._compiles_on(self.toolchains[1]):
@@ -181,73 +137,43 @@ class _Comparison:
                 "no difference of operations or types persists, so attributes and "
                 "sizes were compared as well"
             )
-            detailed = replace(self.printer.vocabulary, detailed=True, bookkeeping=None)
+            detailed = replace(words, detailed=True, bookkeeping=None)
             traces, divergence = self._find_divergence(detailed)
-            answer = self._answer(traces)
-        answer = replace(
-            answer,
-            function={"good": divergence.good, "bad": divergence.bad},
-            shared_memory_bytes={
-                "good": _shared_bytes(traces.good, divergence.good),
-                "bad": _reported_bytes(self.failure)
-                or _shared_bytes(traces.bad, divergence.bad),
-            },
-        )
-        if divergence.persistent is None:
+        found = [
+            self._diverging_pass(pair)
+            for pair in (divergence.persistent, divergence.other)
+            if pair
+        ]
+        status = ComparisonResult.DIVERGES
+        files = [path for one in found for path in one.files]
+        if not found:
             status = ComparisonResult.SAME
             if self.failure:
                 status = ComparisonResult.FAILING
-            files = self._files(answer.failing) if answer.failing else ()
-            return replace(answer, status=status, files=files)
-        persistent = self._diverging_pass(divergence.persistent)
-        if self.request.excerpts:
-            excerpt = self._excerpt(divergence.persistent, traces)
-            persistent = replace(persistent, excerpt=excerpt)
-        files, other = persistent.files, None
-        if divergence.other:
-            other = self._diverging_pass(divergence.other)
-            files += other.files
+            if answer.failing:
+                files += self._files(answer.failing)
+        elif self.request.excerpts and divergence.persistent:
+            excerpt = self._excerpt(divergence.persistent)
+            found[0] = replace(found[0], excerpt=excerpt)
+        persistent, other, *_ = (*found, None, None)
         return replace(
             answer,
-            status=ComparisonResult.DIVERGES,
+            status=status,
+            function={"good": divergence.good, "bad": divergence.bad},
             persistent=persistent,
             other=other,
             files=tuple(dict.fromkeys(files)),
+            notes=tuple(self.notes),
         )
 
-    def _answer(self, traces: TracePair) -> Attribution:
-        """Return what every answer says."""
-        return Attribution(
-            self.case.name,
-            self.probes[0].revision,
-            self.probes[1].revision,
-            ComparisonResult.INCONCLUSIVE,
-            failure=self.failure,
-            failing=_failing_pass(traces.bad, self.failure),
-            one_sided=traces.one_sided_passes(),
-        )
-
-    @property
-    def failure(self) -> Failure | None:
-        outcome = self.probes[1].outcome
-        if isinstance(outcome, Failed):
-            return outcome.failure
-        return None
-
-    def _find_divergence(self, words: Vocabulary) -> tuple[TracePair, Divergence]:
+    def _find_divergence(self, words: Vocabulary) -> tuple[Traces, Divergence]:
         good, bad = self._both(partial(self._trace, words=words))
         text, failure = "", self.failure
         if failure:
             text = " ".join([failure.headline, *map(str, failure.details.values())])
-        traces = TracePair(
-            good,
-            bad,
-            words.passes,
-            text,
-            self.request.kernel,
-            words is self.printer.vocabulary,
-        )
-        return traces, find_divergence(traces)
+        decides = not words.detailed
+        traces = Traces(good, bad, words.passes, decides)
+        return traces, find_divergence(traces, text)
 
     def _both(self, work: Callable[[Toolchain], T]) -> tuple[T, T]:
         """Run the same work for both compilers, in parallel if there are two
@@ -257,118 +183,71 @@ class _Comparison:
             good, bad = (pool.submit(work, toolchain) for toolchain in self.toolchains)
             return good.result(), bad.result()
 
-    def _compile(
-        self,
-        toolchain: Toolchain,
-        alter: Callable[[Invocation], Invocation],
-        on_data: Callable[[bytes], None],
-    ) -> Execution:
-        def count(data: bytes) -> None:
-            with self._lock:
-                self.printed += len(data)
-            on_data(data)
-
-        with self._lock:
-            self.compiles += 1
-        self.task.describe(
-            f"attribute  {self.case.name} on {toolchain.revision.name}, "
-            f"{self.compiles} compiles"
-        )
-        execution = self.engine.observe(self.case, toolchain, alter, on_stderr=count)
-        assert isinstance(execution, Execution)  # both compilers can be tested
-        return execution
-
     def _trace(self, toolchain: Toolchain, words: Vocabulary) -> Trace:
-        """Return what a compile's passes changed. Compile only if it is not known."""
-        task = self.engine.planner.plan(self.case, toolchain)
-        assert isinstance(task, Task)  # both compilers can be tested
-        printing = self.printer.printing_passes(task.invocation)
-        key = key_of_ir(task, printing, words)
-        kept = KeptIr(self.engine.registry.home)
-        printed = kept.find(key)
-        # a failure that comes and goes may have ended the known compile in another way
-        if printed is None or printed.passed != self._compiles_on(toolchain):
-            printed = self._print_ir(toolchain, words)
-            kept.add(key, printed)
+        """Return what a compile's passes change."""
         trace = Trace()
-        for dump in printed.dumps:
-            trace.add_dump(dump)
-        trace.was_stopped = printed.ending not in (Ending.EXITED, Ending.NO_OUTPUT)
-        return trace
-
-    def _print_ir(self, toolchain: Toolchain, words: Vocabulary) -> PrintedIr:
-        collector = IrCollector()
         names_only = not isinstance(self.printer, IrPrinter)
-        reader = DumpReader(words, collector.add, names_only=names_only)
-        execution = self._compile(toolchain, self.printer.printing_passes, reader.feed)
-        if execution.ending in (
-            Ending.TIMED_OUT,
-            Ending.OVER_MEMORY,
-            Ending.OVER_OUTPUT,
-        ):
+        reader = DumpReader(words, trace.add_dump, names_only=names_only)
+        execution = self.engine.observe(
+            self.request.case,
+            toolchain,
+            self.printer.printing_passes,
+            on_stderr=reader.feed,
+        )
+        assert isinstance(execution, Execution)  # both compilers can be tested
+        name = toolchain.revision.name
+        if execution.ending in _LIMITS:
             self.notes.append(
-                f"{toolchain.revision.name}: the compile that prints the IR reached "
-                f"its limit ({execution.ending.value}) after {execution.seconds:.0f} "
-                "s; later passes are not compared"
+                f"{name}: the compile that prints the IR reached its limit "
+                f"({execution.ending.value}); later passes are not compared"
             )
         elif self._compiles_on(toolchain) and not execution.ok:
-            name, line = toolchain.revision.name, execution.stderr.last_line
+            line = execution.stderr.last_line
             why = f"{name} does not compile when it prints its IR: {line}"
             self.unprinted = NoAnswer(Cause.NOT_FOUND, why)
-        return PrintedIr(collector.dumps, execution.ending, execution.ok)
+        trace.was_stopped = execution.ending not in (Ending.EXITED, Ending.NO_OUTPUT)
+        return trace
 
     def _compiles_on(self, toolchain: Toolchain) -> bool:
-        probe = self.probes[self.toolchains.index(toolchain)]
-        failure = probe.outcome.failure
-        return failure is None or failure.stage is not Stage.COMPILE
+        is_good = toolchain is self.toolchains[0]
+        failure = self.failure
+        return is_good or failure is None or failure.stage is not Stage.COMPILE
 
-    def _diverging_pass(self, aligned: AlignedPass) -> DivergingPass:
-        good, bad = aligned.states.fingerprints
-        ran = aligned.changed
+    def _diverging_pass(self, pair: Pair) -> DivergingPass:
+        good, bad = (
+            state.fingerprint if state else Fingerprint()
+            for state in (pair.good, pair.bad)
+        )
         counts = good.count_differences(bad).items()
-        return DivergingPass(
-            ran.good.after if ran.good else None,
-            ran.bad.after if ran.bad else None,
-            aligned.function[1] if aligned.function else None,
+        found = DivergingPass(
+            *pair.passes,
+            pair.function[1] if pair.function else None,
             tuple(Difference(name, *map(str, both)) for name, both in counts),
             tuple(Difference(*choice) for choice in good.choice_differences(bad)),
-            files=self._files(aligned.after),
         )
+        return replace(found, files=self._files(found.pass_name))
 
-    def _excerpt(self, aligned: AlignedPass, traces: TracePair) -> Excerpt | None:
+    def _excerpt(self, pair: Pair) -> Excerpt | None:
         """Compile with both again, print only the diverging pass, and keep the IR after
         it.
         """
-        functions = aligned.function or (None, None)
-        states = (aligned.states.good, aligned.states.bad)
-        runs = zip(
-            self.toolchains, (traces.good, traces.bad), functions, states, strict=True
-        )
-        texts: dict[str, DumpText] = {}
-        for toolchain, trace, function, after in runs:
-            state = _printed_state(trace, function, after)
-            if state:
-                text = DumpText(state.after, state.turn, function)
-                texts[toolchain.identity] = text
 
         def read(toolchain: Toolchain) -> tuple[str, ...]:
-            text = texts.get(toolchain.identity)
-            if text is None or text.after.argument is None:
+            state = pair.good if toolchain is self.toolchains[0] else pair.bad
+            argument = state.after.argument if state else None
+            if state is None or argument is None:
                 return ()
-            argument = text.after.argument
-            self._compile(
-                toolchain,
-                lambda plain: self.printer.printing_passes(
-                    plain, argument, generic=False
-                ),
-                text.feed,
+            text = DumpText(state.after, state.turn)
+            printing = partial(
+                self.printer.printing_passes, only=argument, generic=False
             )
-            return tuple(text.text)
+            self.engine.observe(
+                self.request.case, toolchain, printing, on_stderr=text.feed
+            )
+            return tuple(text.lines)
 
         good, bad = self._both(read)
-        if not good and not bad:
-            return None
-        return Excerpt(good, bad, any(text.cut for text in texts.values()))
+        return Excerpt(good, bad) if good or bad else None
 
     def _files(self, name: PassName) -> tuple[str, ...]:
         return source_files(
@@ -379,7 +258,7 @@ class _Comparison:
         )
 
 
-def _by_names(answer: Attribution, traces: TracePair) -> Attribution:
+def _by_names(answer: Attribution, traces: Traces) -> Attribution:
     """Name the pass that fails, or the first that changes the program on one compiler
     only.
     """
@@ -387,14 +266,15 @@ def _by_names(answer: Attribution, traces: TracePair) -> Attribution:
     answer = replace(answer, notes=(note,))
     if answer.failing:
         return replace(answer, status=ComparisonResult.FAILING)
-    if not answer.one_sided:
+    good, bad = traces.good.passes, traces.bad.passes
+    diverging = [DivergingPass(None, bad[key], None) for key in bad if key not in good]
+    diverging += [
+        DivergingPass(good[key], None, None) for key in good if key not in bad
+    ]
+    if not diverging:
         why = "the same passes change the program on both, and no IR is printed"
         return replace(answer, unanswered=NoAnswer(Cause.NOT_FOUND, why))
-    first = answer.one_sided[0]
-    diverging = DivergingPass(first, None, None)
-    if first in traces.bad.passes.values():
-        diverging = DivergingPass(None, first, None)
-    return replace(answer, status=ComparisonResult.DIVERGES, persistent=diverging)
+    return replace(answer, status=ComparisonResult.DIVERGES, persistent=diverging[0])
 
 
 def _failing_pass(trace: Trace, failure: Failure | None) -> PassName | None:
@@ -404,38 +284,3 @@ def _failing_pass(trace: Trace, failure: Failure | None) -> PassName | None:
     if failure and failure.failing_pass:
         return PassName(failure.failing_pass)
     return None
-
-
-def _printed_state(
-    trace: Trace, function: str | None, state: FunctionState | None
-) -> FunctionState | None:
-    """Return the state whose dump printed a function's IR at that time."""
-    if state is None or function is None:
-        return state
-    known = [
-        other
-        for other in trace.functions.get(function, ())
-        if other.index <= state.index and not other.failed
-    ]
-    return known[-1] if known else state
-
-
-def _reported_bytes(failure: Failure | None) -> int | None:
-    """Return the shared memory that the compiler itself says is too much."""
-    if failure and failure.failure_class == "shared-memory-overflow":
-        used = failure.details.get("bytes_used")
-        if isinstance(used, int) and used > 0:
-            return used
-    return None
-
-
-def _shared_bytes(trace: Trace, function: str | None) -> int | None:
-    """Return the shared memory of a function at the end, before its buffers become
-    pointers, if it is known.
-    """
-    states = trace.functions.get(function or "")
-    if not states:
-        return None
-    sizes = [state.fingerprint.shared_bytes for state in states]
-    last = next(filter(None, reversed(sizes)), 0)
-    return last if last < _UNBOUNDED else None

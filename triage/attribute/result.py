@@ -38,8 +38,6 @@ class Excerpt:
 
     good: tuple[str, ...]
     bad: tuple[str, ...]
-    cut: bool = False
-    """Whether lines are missing at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,19 +111,9 @@ class Attribution(MayLackAnswer):
     other: DivergingPass | None = None
     """A second candidate, if it is not sure which of two passes makes the difference.
     """
-    one_sided: tuple[PassName, ...] = field(default=(), metadata=UNPRINTED)
-    """The passes that changed IR on one compiler only."""
-    shared_memory_bytes: Mapping[str, int | None] = field(default_factory=dict)
-    """Shared memory of the function, before its buffers become pointers; None if
-    unknown.
-    """
     files: tuple[str, ...] = field(default=(), metadata=key("suspect_files"))
     """Source files that a commit search should suspect."""
     notes: tuple[str, ...] = ()
-    compiles: int = 0
-    printed_bytes: int = 0
-    """The IR that the compiles printed."""
-    seconds: float = 0.0
 
     @in_json
     def is_sure(self) -> bool:
@@ -148,7 +136,6 @@ class Attribution(MayLackAnswer):
             self,
             persistent=persistent,
             other=other,
-            one_sided=(),
             files=self.files[:10],
         )
 

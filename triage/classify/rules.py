@@ -225,25 +225,23 @@ def _check_found_fast(pattern: Pattern, info: ValidationInfo) -> Pattern:
     return pattern
 
 
-_KINDS = ("give", "drop", "least", "declare", "option", "rewrite")
+_KINDS = ("give", "least", "declare", "option", "rewrite")
 
 
 @dataclass(frozen=True, slots=True)
 class RemedyCandidate(Strict):
-    """What `triage remedy` may try against a failure class: one of the first six."""
+    """What `triage remedy` may try against a failure class: one of the first five."""
 
     give: Annotated[str, Field(pattern=r"^--[a-z][a-z0-9_-]*(=\S*)?$")] | None = None
     """A flag to pass, `--name=value`, instead of any other value of it."""
-    drop: _FlagName | None = None
-    """A flag of the recipe to leave out, whatever its value."""
     least: _FlagName | None = None
     """A flag to pass with the smallest value in (above, upto] that works."""
     declare: Literal["devices"] | None = None
     """Declare every device that the program names."""
     option: str | None = None
     """An option to launch a kernel with, in turn with each of `values`."""
-    rewrite: Literal["barriers", "static"] | None = None
-    """Put barriers before transfers, or make dimensions of arguments static."""
+    rewrite: Literal["static"] | None = None
+    """Make dimensions of arguments static."""
     why: Text = ""
     checks_less: bool = False
     """The flag only silences a check."""

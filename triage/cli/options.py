@@ -202,15 +202,6 @@ GitHubOption = Annotated[
         "--github",
     ),
 ]
-SlowerOption = Annotated[
-    str | None,
-    option(
-        "Chase a slowdown instead of a failure: cpu_seconds, run_seconds or "
-        "run_seconds:FUNCTION.",
-        "--metric",
-        metavar="NAME",
-    ),
-]
 RunCodeOption = Annotated[
     bool,
     flag(

@@ -4,8 +4,6 @@ program.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,25 +12,24 @@ import typer
 from triage.cli.context import cases_named, one_case, open_engine_for
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import (
-    SECONDS,
     CasesOption,
     Compiling,
     FormatOption,
     OneCase,
     ProgramOptions,
-    SlowerOption,
     argument,
     flag,
-    format_option,
     option,
     rev_option,
 )
 from triage.cli.program import TEXTS
 from triage.cli.screen import AppContext, print_stderr
-from triage.lint.check import LintResult, cases_to_lint, lint_case, linter_of
+from triage.compilers.registry import recipe_families
+from triage.lint.check import LintResult, cases_to_lint, lint_case
 from triage.model.errors import BadInput
+from triage.recipes.loader import load_varied
 from triage.report.formats import write_report
-from triage.report.lint import lint_document, lint_sarif
+from triage.report.lint import lint_document
 
 
 @command
@@ -50,55 +47,27 @@ def remedy(
         ),
     ] = None,
     budget: Annotated[int, option("Try at most this many candidates.", least=1)] = 100,
-    every: Annotated[
-        bool,
-        flag(
-            "Try all candidates within the budget (default: stop at the first "
-            "flag for users that works).",
-            "--all",
-        ),
-    ] = False,
-    metric: SlowerOption = None,
     output: FormatOption = "text",
 ) -> Exit:
     """Find flags or input changes that make a failing case compile.
 
     Known remedies of the failure class are tried first, then options of the compiler
     that concern the failure. Flags that are meant for the compiler's own tests come
-    last and do not end the search. All remedies are reported, the best first, and
+    last and do not end the search. The best remedies are reported, the best first, and
     checked on --good and on the newest release. Exit 3 if none is found and no newer
     release helps.
 
-    With --metric, find flags that bring back at least half of the time lost since
-    --good. Runs with a flag and runs of both releases alternate. A flag that helps is
-    measured a second time. If the recipe expects results, those of the run are
-    compared.
-
     - `triage remedy recipes/cuda-matmul-f32.yaml -t 3.3.0 --good 3.0.0`
-
-    - `triage remedy recipes/row-sum.yaml -t 3.11.0 --good 3.10.0 --metric run_seconds
-      --budget 30`
     """
-    from triage.execution.number_judge import MetricChoice, engine_with_judge
     from triage.remedy.search import RemedyRequest, find_remedies
     from triage.report.tables import remedy_document
 
     cases = chosen.load_all()
     case = one_case(cases, chosen.case)
-    if metric and good is None:
-        raise BadInput(
-            "--metric needs --good: the toolchain on which the case takes less time"
-        )
-    with compiling.open(*cases) as engine, ExitStack() as opened:
+    with compiling.open(*cases) as engine:
         bad = engine.registry.resolve(toolchain, case.compiler)
         reference = engine.registry.resolve(good, case.compiler) if good else None
-        request = RemedyRequest(case, bad, reference, budget, cases, exhaustive=every)
-        if metric and reference:
-            request = replace(request, untimed=engine)
-            choice = MetricChoice.parse(metric, SECONDS, times_only=True)
-            engine = opened.enter_context(
-                engine_with_judge(engine, case, (reference, bad), choice)
-            )
+        request = RemedyRequest(case, bad, reference, budget, cases)
         found = find_remedies(engine, request)
     write_report(output, found, remedy_document)
     if found.failure is None:
@@ -134,13 +103,20 @@ def variants(
     - `triage variants recipes/dequantized-conv.yaml -t 3.2.0 --vary
       chip=gfx942,gfx1100`
     """
-    from triage.remedy.variants import compare_variants, neighbourhood, varied
+    from triage.remedy.variants import compare_variants
     from triage.report.tables import variants_document
 
-    cases = chosen.load_all()
+    cases = compared = chosen.load_all()
     about = one_case(cases, chosen.case) if chosen.case or vary else None
     if vary and about:
-        compared = varied(about, dict(map(_axis, vary)))
+        axes = dict(map(_axis, vary))
+        fixed = set(about.matrix) if chosen.case else set()
+        compared = tuple(
+            case
+            for case in load_varied(about.source, recipe_families(), axes)
+            if fixed
+            <= {*case.matrix, *((key, value) for key, value in fixed if key in axes)}
+        )
         # the case's own values come first
         about = compared[0] if chosen.case else None
     elif len(cases) == 1:
@@ -148,8 +124,6 @@ def variants(
             f"{chosen.recipe} has no matrix; name a key to vary, such as --vary "
             "chip=A,B"
         )
-    else:
-        compared = neighbourhood(about or cases[0], cases)
     with open_engine_for(app, compared) as engine:
         ref = engine.registry.resolve(toolchain, compared[0].compiler)
         found = compare_variants(engine, compared, ref, about)
@@ -206,14 +180,11 @@ def lint(
             "--graph",
         ),
     ] = False,
-    output: Annotated[str, format_option("sarif")] = "text",
+    output: FormatOption = "text",
 ) -> Exit:
-    """Find mistakes in a program before compiling it: devices, affinities, chains,
-    shapes, types.
+    """Find mistakes in a program before compiling it: devices, affinities, chains.
 
-    Exit 1 if there is an error. The comment `// triage: ignore` or `// triage:
-    ignore[rule]` silences findings on its line; alone on a line, it silences those on
-    the next line.
+    Exit 1 if there is an error.
 
     - `triage lint model.mlir --flag=--iree-hal-target-device=hip[0]`
 
@@ -233,10 +204,7 @@ def lint(
     if graph:
         typer.echo("".join(answer.graph for answer in answers), nl=False)
     elif answers or not unreadable:
-        rules = dict.fromkeys(rule for each in cases for rule in linter_of(each).rules)
-        write_report(
-            output, LintResult(answers, list(rules)), lint_document, sarif=lint_sarif
-        )
+        write_report(output, LintResult(answers), lint_document)
     if unreadable:
         raise BadInput("\n".join(unreadable))
     if any(answer.has_errors for answer in answers):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Iterable
-from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -16,10 +15,8 @@ from triage.cli.classify import classified
 from triage.cli.context import one_case, open_engine_for
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import (
-    SECONDS,
     FormatOption,
     OneCase,
-    SlowerOption,
     clone_option,
     duration_option,
     rev_option,
@@ -28,7 +25,6 @@ from triage.cli.program import CodeNotAllowed
 from triage.cli.screen import AppContext
 from triage.compilers.recipe_start import NoProgramError
 from triage.execution.match import same_signature
-from triage.execution.metric import Metric
 from triage.model.errors import BadInput
 from triage.model.execution import Stage
 from triage.model.outcome import Cause, NoAnswer
@@ -199,7 +195,6 @@ def attribute_case(
             "Find the source files of the pass in this clone of the compiler."
         ),
     ] = None,
-    metric: SlowerOption = None,
     output: FormatOption = "text",
 ) -> Exit:
     """Find the pass after which the IR of two compilers diverges.
@@ -211,36 +206,21 @@ def attribute_case(
 
     - `triage attribute recipes/cuda-matmul-f32.yaml --good 3.0.0 --bad 3.1.0 --repo
       ~/iree`
-
-    - `triage attribute recipes/row-sum.yaml --metric run_seconds --good 3.10.0 --bad
-      3.11.0`
     """
     from triage.attribute.divergence import AttributionRequest, attribute
     from triage.attribute.result import ComparisonResult
-    from triage.execution.benchmark import slower_kernel
-    from triage.execution.number_judge import MetricChoice, engine_with_judge
     from triage.git_history.repository import Repository
     from triage.reduce.baseline import ReductionRequest
     from triage.reduce.workflow import find_first_wrong
 
     case = chosen.load()
     clone = Repository(repo) if repo else None
-    kernel = None
-    with open_engine_for(app, [case]) as engine, ExitStack() as opened:
+    with open_engine_for(app, [case]) as engine:
         ends = (
             engine.registry.resolve(good, case.compiler),
             engine.registry.resolve(bad, case.compiler),
         )
-        judging = engine
-        if metric is not None:
-            choice = MetricChoice.parse(metric, SECONDS, times_only=True)
-            judging = opened.enter_context(
-                engine_with_judge(engine, case, ends, choice)
-            )
-            if metric.startswith(str(Metric.RUN_SECONDS)):
-                kernel = slower_kernel(engine, case, *ends, SECONDS)
-        request = AttributionRequest(case, *ends, clone, kernel=kernel)
-        found = attribute(judging, request)
+        found = attribute(engine, AttributionRequest(case, *ends, clone))
         if found.failure and found.failure.stage is Stage.COMPARE:
             wrong = ReductionRequest(case, ends[1], ends[0], same_signature)
             value = find_first_wrong(engine, wrong)

@@ -56,6 +56,13 @@ class LintFinding(Located):
     severity: Severity
     message: str
 
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """A key for sorting: the worst first, then by position."""
+        line = self.position.line if self.position else 0
+        column = self.position.column if self.position else 0
+        return list(Severity).index(self.severity), line, column
+
 
 @dataclass(frozen=True, slots=True)
 class ProgramDevice(Located):
@@ -85,10 +92,6 @@ class SolverLimit:
     for a program.
     """
 
-    rule: LintRule
-    """Reports a solver that reached its limit."""
-    other_rule: LintRule
-    """Reports that the compile which measures fails in another way."""
     option: str | None
     """The option that sets the limit, up to its `=`. Not every version has one."""
     phase: str
@@ -126,6 +129,6 @@ class Linter(ABC):
 
     def solver(self, toolchain: Toolchain, module: Module) -> SolverLimit | None:
         """Return how the affinity solver is limited and measured on this version, if
-        the compiler has one.
+        the compiler has one. Findings are of the rule `solver-iterations`.
         """
         return None

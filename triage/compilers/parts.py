@@ -396,20 +396,8 @@ class OptionCatalog:
         return of_phase
 
 
-@dataclass(frozen=True, slots=True)
-class RewriteNames:
-    """The operations that rewrites of a program add or look for."""
-
-    barrier: str
-    """Keeps optimisations from crossing it."""
-    transfers: frozenset[str]
-    """Move a value to another device."""
-
-
 class RemedyHints:
-    """Says which options and rewrites may work around a failure of this family."""
-
-    rewrite_names = RewriteNames("", frozenset())
+    """Says which options may work around a failure of this family."""
 
     @cached_property
     def options(self) -> OptionCatalog:

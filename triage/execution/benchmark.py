@@ -290,23 +290,3 @@ def _is_open(row: Series, base: Series | None) -> bool:
     if row.problem or base is None or base is row or base.problem:
         return False
     return row.verdict in (None, Pace.NOISY)
-
-
-def slower_kernel(
-    engine: Engine, case: Case, good: ToolchainRef, bad: ToolchainRef, budget: float
-) -> str | None:
-    """Return the kernel that lost most time from the good end to the bad one; None if
-    none did or their numbers differ.
-
-    budget: seconds to measure for.
-    """
-    better, worse = rows = [Configuration(case, ref) for ref in (good, bad)]
-    result = Benchmark(rows, better, 0.05).measure(engine, budget, dispatch="")
-    lost: dict[str, float] = {}
-    for series in result.rows(worse):
-        before = result.of(better, series.function)
-        if series.verdict is not Pace.SLOWER or before is None:
-            continue
-        if before.median and series.median:
-            lost[series.function] = series.median - before.median
-    return max(lost, key=lambda name: lost[name], default=None)

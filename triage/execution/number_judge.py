@@ -78,20 +78,11 @@ class MetricChoice:
         text: str,
         budget: float,
         threshold: float | None = None,
-        *,
-        times_only: bool = False,
     ) -> MetricChoice:
-        """Read NAME[:FUNCTION].
-
-        times_only: refuse other numbers than the run time of the compiled program and
-        the CPU time of its compile.
-
-        Raises:
-            BadInput: There is no such number.
-        """
+        """Read NAME[:FUNCTION]. Raises BadInput if there is no such number."""
         name, _, function = text.partition(":")
         metric = Metric(name)
-        if (times_only and not metric.is_time) or (function and not metric.is_of_run):
+        if function and not metric.is_of_run:
             problem = "write cpu_seconds, run_seconds or run_seconds:FUNCTION"
             raise BadInput(f"--metric {text}: {problem}")
         return cls(metric, budget, function, threshold)

@@ -109,21 +109,7 @@ def diverging_pass(
 def working_remedies(engine: Engine, request: RemedyRequest) -> Remedies | NoAnswer:
     """Find flags or input changes that work around a failure."""
     found = find_remedies(engine, request)
-    if found.failure is None:
-        return found.unanswered or NoAnswer(Cause.NOT_FOUND, "no answer")
-    if found.remedies:
-        return found
-    reason = f"none of {found.tried} candidates works"
-    if not found.tried and found.is_out_of_time:
-        reason = "nothing was tried: the time left is too short"
-    elif not found.tried:
-        reason = "nothing was tried: no candidate is known"
-    if found.is_out_of_time:
-        reason += f"; {found.left} are left"
-    if found.upgrade:
-        reason += f"; it passes on {found.upgrade.name}"
-    cause = Cause.TIME if found.is_out_of_time else Cause.NOT_FOUND
-    return NoAnswer(cause, reason)
+    return found.unanswered or found
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,12 @@ matrix, and the compiler's own options.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from triage.classify.rules import RemedyCandidate
-from triage.compilers.base import Constant, kernel_of
+from triage.compilers.base import kernel_of
 from triage.compilers.invocation import flag_name
 from triage.compilers.parts import OptionCatalog, RemedyHints
 from triage.execution.judge import rules_of
@@ -17,110 +17,20 @@ from triage.model.case import Case, Flag, Input, InputKind
 from triage.model.outcome import Failure
 from triage.model.revision import Toolchain
 from triage.recipes.expectations import applied_flags
-from triage.remedy.variants import changed_values
-
-
-def is_for_tests(name: str) -> bool:
-    """Return whether an option's name says that it is for the compiler's own tests."""
-    return "test" in name.split("-")
+from triage.remedy.result import Change, Weakness
 
 
 @dataclass(frozen=True, slots=True)
-class CaseChange:
-    """One candidate for a remedy: all that it changes in a case."""
+class Candidate:
+    """A change to try."""
 
-    flags: tuple[str, ...] = ()
-    """Flags to pass. They replace the case's flags with the same names."""
-    dropped: tuple[str, ...] = ()
-    """The names of the recipe's flags to drop, with their dashes."""
-    options: Mapping[str, Constant] = field(default_factory=dict)
-    """Options to launch the kernel with."""
-    neighbour: Case | None = None
-    """Another case of the recipe's matrix."""
-    program: Path | None = None
-    """A rewritten input."""
-    rewrite: str = ""
-    """A text that describes how the program is changed."""
-    caveat: str = ""
-    """A sentence about how the meaning of the program changes, if it does."""
-    why: str = ""
-    """The effect, if it is known."""
+    change: Change
+    case: Case
+    """The changed case. Its name differs, so that its results are not taken for the
+    original's.
+    """
     limit: RemedyCandidate | None = None
     """The rule with all values of the flag, to search for the smallest."""
-    checks_less: bool = False
-    """Whether a flag only disables a check."""
-    recomputes: bool = False
-    """Whether a flag changes the types of computations."""
-
-    @property
-    def input_change(self) -> str | None:
-        """The change of the program or its launch, if there is one."""
-        parts = [f"{name}={value}" for name, value in self.options.items()]
-        if self.rewrite:
-            parts.append(self.rewrite)
-        return ", ".join(parts) or None
-
-    @property
-    def same_program(self) -> bool:
-        """Whether the meaning of the program stays the same."""
-        return self.neighbour is None and not self.caveat
-
-    @property
-    def for_tests(self) -> bool:
-        """Whether a flag is meant for the compiler's own tests. Any release may lack
-        it.
-        """
-        return any(is_for_tests(flag_name(text)) for text in self.flags)
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether the change keeps the meaning, the types and all checks of the
-        program, and uses only flags that are meant for users.
-        """
-        return (
-            self.same_program
-            and not self.checks_less
-            and not self.recomputes
-            and not self.for_tests
-        )
-
-    @property
-    def text(self) -> str:
-        """The change in readable form. Equal changes have equal texts."""
-        return change_text(self.flags, self.dropped, self.input_change)
-
-    def applied(self, case: Case) -> Case:
-        """Return the changed case. Its name differs, so that its results are not taken
-        for the case's.
-        """
-        name = f"{case.name} (remedy)"
-        case = self.neighbour or case
-        if self.program:
-            case = replace(case, input=Input(self.program, InputKind.MLIR))
-        kernel = kernel_of(case)
-        if self.options and kernel:
-            options = {**kernel.options, **self.options}
-            case = replace(case, spec=replace(kernel, options=options))
-        replaced = {flag_name(text) for text in (*self.flags, *self.dropped)}
-        kept = [flag for flag in case.flags if flag_name(flag.text) not in replaced]
-        return replace(
-            case, name=name, flags=(*kept, *map(Flag, self.flags)), expect=()
-        )
-
-    def with_value(self, value: int) -> CaseChange:
-        """Return the change with another value of the flag to narrow."""
-        assert self.limit is not None
-        return replace(self, flags=(f"{self.limit.least}={value}",))
-
-
-def change_text(
-    flags: Sequence[str], dropped: Sequence[str], input_change: str | None
-) -> str:
-    """Return a change in readable form."""
-    parts = [*flags, *(f"without {name}" for name in dropped)]
-    if input_change:
-        parts.append(input_change)
-    return " ".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +45,17 @@ class Situation:
     """The devices that the program refers to."""
     siblings: Sequence[Case] = ()
     """The cases of the same recipe."""
-    rewritten: Mapping[str, CaseChange] = field(default_factory=dict)
-    """Name of a rewrite -> the rewritten input."""
+    static: tuple[Path, str] | None = None
+    """The program with static shapes, and its sizes."""
     good: Toolchain | None = None
     """A compiler that does not fail; options that it lacks are tried first."""
+
+    def rules(self) -> Iterator[tuple[Failure, RemedyCandidate]]:
+        """Yield the candidates of the rules for the failures' classes."""
+        for failure in self.failures:
+            rule = rules_of(self.case).by_name.get(failure.failure_class)
+            for candidate in rule.candidates_for(self.case.compiler) if rule else ():
+                yield failure, candidate
 
     def flags(self) -> tuple[str, ...]:
         """Return the recipe's own flags for this version."""
@@ -146,109 +63,144 @@ class Situation:
 
     def accepts(self, name: str) -> bool:
         """Return whether the compiler knows an option that fits the backend. A compiler
-        that lists no options accepts those of the recipe's own rules.
+        that lists no options accepts any.
         """
         known = self.toolchain.capabilities.flags
-        has_own_rules = self.case.rules is not None
-        if name not in known and (known or not has_own_rules):
+        if known and name not in known:
             return False
         backend = self.case.target.backend
         return not (self.hints and self.hints.options.is_foreign(name, backend))
 
+    def changed(self, change: Change, other: Case | None = None) -> Candidate:
+        """Return the candidate for a change of flags or, with `other`, of the input."""
+        case = other or self.case
+        replaced = {flag_name(text) for text in (*change.flags, *change.dropped_flags)}
+        flags = [flag for flag in case.flags if flag_name(flag.text) not in replaced]
+        name = f"{self.case.name} (remedy)"
+        flags += map(Flag, change.flags)
+        return Candidate(
+            change, replace(case, name=name, flags=tuple(flags), expect=())
+        )
 
-def first_tier(situation: Situation) -> tuple[CaseChange, ...]:
+    def with_flag(self, text: str, effect: str, weakness: Weakness) -> Candidate:
+        if not weakness and _is_for_tests(flag_name(text)):
+            weakness = Weakness.FOR_TESTS
+        return self.changed(Change(flags=(text,), effect=effect, weakness=weakness))
+
+
+def known_remedies(situation: Situation) -> list[Candidate]:
     """Return the candidates that are always tried: those of the failures' classes, then
     each flag of the recipe left out, then the neighbours in the matrix.
-
-    Flags that are meant for the compiler's own tests come last.
     """
-    found: list[CaseChange] = []
-    for failure in situation.failures:
-        for candidate in candidates_of_class(situation.case, failure):
-            found += _changes(candidate, situation, failure)
+    candidates: list[Candidate] = []
+    for failure, rule in situation.rules():
+        candidates += _of_rule(rule, situation, failure)
     own = dict.fromkeys(text.partition("=")[0] for text in situation.flags())
-    found += [CaseChange(dropped=(name,)) for name in own if "target" not in name]
+    for name in own:
+        if "target" not in name:
+            candidates.append(situation.changed(Change(dropped_flags=(name,))))
+    values = dict(situation.case.matrix)
     for sibling in situation.siblings:
-        changed = changed_values(situation.case, sibling)
+        changed = [
+            f"{key}={value}"
+            for key, value in sibling.matrix
+            if values.get(key) != value
+        ]
         if len(changed) == 1:
-            key, value = changed[0]
-            found.append(CaseChange(neighbour=sibling, rewrite=f"{key}={value}"))
-    return _each_once(sorted(found, key=lambda change: change.for_tests))
+            change = Change(input_change=changed[0], weakness=Weakness.OTHER_PROGRAM)
+            candidates.append(situation.changed(change, sibling))
+    return _last_for_tests(candidates)
 
 
-def second_tier(situation: Situation) -> tuple[CaseChange, ...]:
+def own_options(situation: Situation) -> list[Candidate]:
     """Return the compiler's own options, those nearest to the failure first. Each has
     all its values, because its default is not known.
     """
     if situation.hints is None:
-        return ()
+        return []
     catalog = situation.hints.options
     known = situation.toolchain.capabilities.flags
-    own = set(situation.flags())
-    first = [
-        _option(text, catalog) for text in catalog.first if flag_name(text) in known
-    ]
-    changes = (*first, *_switches(situation, catalog))
-    return _each_once(change for change in changes if own.isdisjoint(change.flags))
+    texts = [text for text in catalog.first if flag_name(text) in known]
+    texts += _switches(situation, catalog)
+    own = situation.flags()
+    candidates = []
+    for text in texts:
+        effect, weakness = "", Weakness.NONE
+        if _contains(text, catalog.recomputes):
+            effect = "changes the types of computations"
+            weakness = Weakness.OTHER_TYPES
+        if text not in own:
+            candidates.append(situation.with_flag(text, effect, weakness))
+    return _last_for_tests(candidates)
 
 
-def candidates_of_class(case: Case, failure: Failure) -> tuple[RemedyCandidate, ...]:
-    """Return the candidates of the rule for a failure's class."""
-    rule = rules_of(case).by_name.get(failure.failure_class)
-    return rule.candidates_for(case.compiler) if rule else ()
-
-
-def _changes(
-    candidate: RemedyCandidate, situation: Situation, failure: Failure
-) -> Iterator[CaseChange]:
+def _of_rule(
+    rule: RemedyCandidate, situation: Situation, failure: Failure
+) -> Iterator[Candidate]:
     """Yield the changes that a rule's candidate stands for, if they fit the case."""
-    why = candidate.why
-    own_flags = situation.flags()
-    given = candidate.give
-    if given and situation.accepts(flag_name(given)) and given not in own_flags:
-        yield CaseChange(
-            (given,),
-            why=why,
-            checks_less=candidate.checks_less,
-            recomputes=candidate.recomputes,
-        )
-    dropped = candidate.drop
-    if dropped and flag_name(dropped) in map(flag_name, own_flags):
-        yield CaseChange(dropped=(dropped,), why=why)
-    if candidate.least and situation.accepts(flag_name(candidate.least)):
-        largest = f"{candidate.least}={candidate.upto}"
-        yield CaseChange((largest,), why=why, limit=candidate)
-    if candidate.declare and situation.hints:
-        devices = set(situation.devices)
+    case, effect, own_flags = situation.case, rule.why, situation.flags()
+    if rule.give and situation.accepts(flag_name(rule.give)):
+        weakness = Weakness.NONE
+        if rule.recomputes:
+            weakness = Weakness.OTHER_TYPES
+        if rule.checks_less:
+            weakness = Weakness.CHECKS_LESS
+        if rule.give not in own_flags:
+            yield situation.with_flag(rule.give, effect, weakness)
+    if rule.least and situation.accepts(flag_name(rule.least)):
+        yield with_limit(situation, rule, rule.upto)
+    if rule.declare and situation.hints:
         named = failure.details.get("device")
-        if isinstance(named, str):
-            devices.add(named)
-        options = situation.hints.declaring_options(situation.case, devices)
+        devices = situation.devices | ({named} if isinstance(named, str) else set())
+        options = situation.hints.declaring_options(case, devices)
         if options is not None:
-            yield CaseChange(options, why=why)
+            yield situation.changed(Change(flags=options, effect=effect))
+    yield from _of_launch_option(rule, situation)
+    if rule.rewrite and situation.static:
+        program, sizes = situation.static
+        change = Change(
+            input_change=sizes,
+            input=str(program),
+            effect=effect,
+            weakness=Weakness.OTHER_PROGRAM,
+        )
+        rewritten = replace(case, input=Input(program, InputKind.MLIR))
+        yield situation.changed(change, rewritten)
+
+
+def _of_launch_option(
+    rule: RemedyCandidate, situation: Situation
+) -> Iterator[Candidate]:
+    """Yield the kernel of a case launched with other values of an option."""
     kernel = kernel_of(situation.case)
-    if candidate.option and kernel:
-        for value in candidate.values:
-            if kernel.options.get(candidate.option) != value:
-                yield CaseChange(options={candidate.option: value}, why=why)
-    if candidate.rewrite and candidate.rewrite in situation.rewritten:
-        yield replace(situation.rewritten[candidate.rewrite], why=why)
+    if kernel is None or rule.option is None:
+        return
+    for value in rule.values:
+        if kernel.options.get(rule.option) != value:
+            spec = replace(kernel, options={**kernel.options, rule.option: value})
+            change = Change(input_change=f"{rule.option}={value}", effect=rule.why)
+            yield situation.changed(change, replace(situation.case, spec=spec))
 
 
-def _switches(situation: Situation, catalog: OptionCatalog) -> Iterator[CaseChange]:
+def with_limit(situation: Situation, rule: RemedyCandidate, value: int) -> Candidate:
+    """Return the candidate with a value of the flag whose smallest value is wanted."""
+    change = Change(flags=(f"{rule.least}={value}",), effect=rule.why)
+    return replace(situation.changed(change), limit=rule)
+
+
+def _switches(situation: Situation, catalog: OptionCatalog) -> Iterator[str]:
     """Yield the compiler's options for the failing phase: those that the good compiler
     lacks come first, then those nearest to the phase.
     """
     known = situation.toolchain.capabilities
-    good = situation.good
     backend = situation.case.target.backend
-    new = known.flags - good.capabilities.flags if good else frozenset()
+    old = situation.good.capabilities.flags if situation.good else known.flags
     phase = situation.failures[0].phase or situation.case.phase or catalog.code_phase
     prefixes = catalog.prefixes(phase, backend)
 
-    def rank(name: str) -> tuple[bool, bool, int, str]:
+    def rank(name: str) -> tuple[bool, int, str]:
         fits = [name.startswith(prefix) for prefix in prefixes]
-        return is_for_tests(name), name not in new, fits.index(True), name
+        return name in old, fits.index(True), name
 
     eligible = [
         name
@@ -258,29 +210,27 @@ def _switches(situation: Situation, catalog: OptionCatalog) -> Iterator[CaseChan
         and not _contains(name, catalog.never)
     ]
     for name in sorted(eligible, key=rank):
-        why = ""
-        if good and name in new:
-            why = f"an option that {good.revision.name} does not have"
         values = known.choices.get(name) or ("false", "true")
         if name not in known.choices and _contains(name, catalog.only_true):
             values = ("true",)
-        for value in values:
-            yield _option(f"--{name}={value}", catalog, why)
+        yield from (f"--{name}={value}" for value in values)
 
 
-def _option(text: str, catalog: OptionCatalog, why: str = "") -> CaseChange:
-    recomputes = _contains(text, catalog.recomputes)
-    if recomputes and not why:
-        why = "changes the types of computations"
-    return CaseChange((text,), why=why, recomputes=recomputes)
+def _last_for_tests(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Return each change once, those meant for the compiler's own tests last."""
+    each_once: dict[str, Candidate] = {}
+    for candidate in candidates:
+        each_once.setdefault(candidate.change.text, candidate)
+    return sorted(
+        each_once.values(),
+        key=lambda candidate: candidate.change.weakness is Weakness.FOR_TESTS,
+    )
+
+
+def _is_for_tests(name: str) -> bool:
+    """Return whether an option's name says that it is for the compiler's own tests."""
+    return "test" in name.split("-")
 
 
 def _contains(text: str, words: Iterable[str]) -> bool:
     return any(word in text for word in words)
-
-
-def _each_once(changes: Iterable[CaseChange]) -> tuple[CaseChange, ...]:
-    found: dict[str, CaseChange] = {}
-    for change in changes:
-        found.setdefault(change.text, change)
-    return tuple(found.values())

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
+from math import inf, log2
 
-from triage.execution.in_turn import RATIO_METRICS
-from triage.model.json_form import UNPRINTED, UNSTORED, in_json, key
+from triage.model.json_form import UNPRINTED, in_json, key
 from triage.model.outcome import Cause, Failure, MayLackAnswer, NoAnswer
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
-from triage.remedy.candidates import change_text
 
 COST_METRICS: Mapping[str, tuple[str, str]] = {
     "dispatches": ("dispatches", ""),
@@ -19,12 +19,43 @@ COST_METRICS: Mapping[str, tuple[str, str]] = {
     "registers": ("registers", ""),
 }
 """Metric -> label and unit, in the order of comparison and display."""
-_SHOWN = (
-    *COST_METRICS,
-    "artifact_bytes",
-    "binary_bytes",
-    *RATIO_METRICS,
-)
+
+
+class Weakness(StrEnum):
+    """Why a change is only a makeshift, the mildest first."""
+
+    NONE = ""
+    OTHER_TYPES = "it computes in other types"
+    OTHER_PROGRAM = "it changes the program"
+    FOR_TESTS = "its flag is for the compiler's own tests"
+    CHECKS_LESS = "it only silences a check"
+
+    @property
+    def rank(self) -> int:
+        return list(Weakness).index(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A change of a case that may make it compile."""
+
+    flags: tuple[str, ...] = ()
+    """Flags to pass. They replace the case's flags with the same names."""
+    dropped_flags: tuple[str, ...] = ()
+    """The names of the recipe's flags to drop, with their dashes."""
+    input_change: str | None = None
+    """How the program, its launch or its key of the matrix changes."""
+    input: str | None = None
+    """The path of a rewritten program."""
+    effect: str = field(default="", metadata=UNPRINTED)
+    """What the change does, if it is known."""
+    weakness: Weakness = Weakness.NONE
+
+    @property
+    def text(self) -> str:
+        """The change in readable form. Equal changes have equal texts."""
+        parts = [*self.flags, *(f"without {name}" for name in self.dropped_flags)]
+        return " ".join([*parts, self.input_change or ""]).strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,42 +74,57 @@ class RemedyCheck:
         return self.without.passed and not self.with_.passed and not is_unreadable
 
 
-@dataclass(frozen=True, slots=True)
-class Remedy:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy(Change):
     """A change that makes the case compile."""
 
-    flags: tuple[str, ...]
-    dropped_flags: tuple[str, ...]
-    input_change: str | None
-    input: str | None
-    """The path of a rewritten input."""
-    verified_on: tuple[Revision, ...]
-    breaks: tuple[Revision, ...]
-    """The revisions on which the case compiles without the remedy and fails with it."""
-    explanation: str
-    smallest: bool
-    """Whether the next smaller value fails."""
-    only_silences_a_check: bool
-    computes_in_other_types: bool
-    cost: Mapping[str, float] | None
-    checks: tuple[RemedyCheck, ...]
-    weakness: str = ""
-    """Why it is only a makeshift, so that the search goes on; empty if it is none."""
-    rank: tuple[float, ...] = field(default=(), metadata=UNSTORED)
-    """Remedies are sorted by it, the best first. It is not stored."""
+    result: ProbeResult = field(metadata=UNPRINTED)
+    """The case with the remedy on the toolchain where it fails without."""
+    checks: tuple[RemedyCheck, ...] = ()
+
+    @in_json
+    def verified_on(self) -> list[Revision]:
+        """The revisions on which the case compiles with the remedy."""
+        others = [check.with_ for check in self.checks]
+        return [one.toolchain for one in (self.result, *others) if one.passed]
+
+    @in_json
+    def breaks(self) -> list[Revision]:
+        """The revisions on which the case compiles only without the remedy."""
+        return [check.with_.toolchain for check in self.checks if check.breaks]
+
+    @in_json
+    def cost(self) -> Mapping[str, float]:
+        """What the compile takes, and the sizes of what it makes."""
+        times = {
+            name: getattr(self.result, name)
+            for name in ("cpu_seconds", "seconds", "peak_rss_mb")
+        }
+        return times | dict(self.result.metrics)
+
+    @in_json
+    def explanation(self) -> str:
+        """What the remedy does and what it is not good for, in sentences."""
+        sentences = [self.effect, self.weakness.value]
+        if self.input:
+            sentences.append(f"the changed program is {self.input}")
+        if not self.checks:
+            sentences.append("it was not tried on another compiler")
+        shown = [f"{one[0].upper()}{one[1:]}." for one in sentences if one]
+        return " ".join(shown)
 
     @property
-    def text(self) -> str:
-        """The change in readable form."""
-        return change_text(self.flags, self.dropped_flags, self.input_change)
-
-
-@dataclass(frozen=True, slots=True)
-class Promising:
-    """A change that leads to another failure."""
-
-    change: str
-    failure: Failure
+    def rank(self) -> tuple[float, ...]:
+        """A key for sorting: the mildest changes come first, then the cheapest."""
+        costs = (self.cost.get(name, inf) for name in (*COST_METRICS, "artifact_bytes"))
+        return (
+            len(self.breaks),
+            self.weakness.rank,
+            self.input_change is not None,
+            round(log2(max(self.result.cpu_seconds, 0.1))),
+            *costs,
+            len(self.flags),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,23 +144,7 @@ class Remedies(MayLackAnswer):
     """Candidates that were tried, with cached answers."""
     left: int = 0
     """Candidates that the budget left untried."""
-    promising: tuple[Promising, ...] = ()
-    notes: tuple[str, ...] = ()
-    is_out_of_time: bool = field(default=False, metadata=UNPRINTED)
     upgrade: Revision | None = None
     """The newest release, if it is newer than the toolchain and compiles the case
     without a change.
     """
-
-
-def cost_of(result: ProbeResult) -> Mapping[str, float] | None:
-    """Return the cost of a compile by name, if it passed."""
-    if not result.passed:
-        return None
-    cost = {
-        "cpu_seconds": result.cpu_seconds,
-        "seconds": result.seconds,
-        "peak_rss_mb": result.peak_rss_mb,
-    }
-    shown = {name: result.metrics[name] for name in _SHOWN if name in result.metrics}
-    return cost | shown

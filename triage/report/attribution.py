@@ -34,7 +34,6 @@ from triage.report.elements import (
     failure_facts,
     listed_facts,
     names_text,
-    plural,
     range_text,
     revision_text,
     unseen_text,
@@ -64,7 +63,7 @@ def attribution_document(found: Attribution) -> Document:
         good, bad = found.good.name, found.bad.name
         title = f"IR after {found.passes[0]}: - {good}, + {bad}"
         blocks += [Heading(title), Code("\n".join(lines[:_MAX_LINES]), "diff")]
-        if len(lines) > _MAX_LINES or excerpt.cut:
+        if len(lines) > _MAX_LINES:
             blocks.append(styled("the rest is left out", "dim"))
     return Document(f"{found.case}: {answer}", blocks)
 
@@ -124,17 +123,8 @@ def _facts(found: Attribution) -> Iterator[Fact]:
             if found.function:  # else only names of passes are known
                 yield from listed_facts("right after it", differing_lines(diverging))
     yield from listed_facts("source", found.files)
-    if any(found.shared_memory_bytes.values()):
-        good, bad = (
-            "an unknown number of" if count is None else str(count)
-            for count in map(found.shared_memory_bytes.get, ("good", "bad"))
-        )
-        memory = f"{good} bytes on {found.good.name}, {bad} bytes on {found.bad.name}"
-        yield "shared memory", memory
     for note in found.notes:
         yield "note", note
-    read = f"{found.printed_bytes / (1 << 20):.1f} MiB of IR read"
-    yield "cost", f"{plural(found.compiles, 'compile')}, {read}, {found.seconds:.1f} s"
 
 
 def differing_lines(diverging: DivergingPass) -> Iterator[str]:

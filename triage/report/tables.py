@@ -49,7 +49,6 @@ _LOG_STATUSES = {
     "no failures": "no failures",
 }
 _LOG_WIDTH = 200  # characters
-_MOST_EXPLAINED = 8  # remedies
 
 
 def classify_document(result: ClassifiedLogs) -> Document:
@@ -176,14 +175,9 @@ def variants_document(result: Variants) -> Document:
     rows: TableRows = []
     for variant in result.results:
         values = [variant.values.get(key, "") for key in result.keys]
-        numbers = [
-            f"{variant.metrics[name]:,.6g}" if name in variant.metrics else ""
-            for name in result.numbers
-        ]
-        state = outcome_spans(variant, short=True, plain=True)
-        rows.append([*values, state, *numbers])
+        rows.append([*values, outcome_spans(variant, short=True, plain=True)])
     blocks: list[Block] = [
-        Table((*result.keys, "result", *result.numbers), rows),
+        Table((*result.keys, "result"), rows),
         styled(result.sentence, "strong"),
     ]
     if result.failure:
@@ -268,32 +262,25 @@ def remedy_document(result: Remedies) -> Document:
         summary = "no remedy"
     if result.upgrade:
         upgrade = Span(f"upgrade to {result.upgrade.name}", "strong")
-        rows.insert(0, [upgrade, *[""] * (len(labels) + 2), result.upgrade.name, ""])
+        rows.insert(0, [upgrade, *[""] * (len(labels) + 1), result.upgrade.name, ""])
     verdict = Span(summary, "good" if len(weak) < len(rows) else "warning")
     blocks: list[Block] = [
         Paragraph([name, f" on {result.toolchain.name}: ", verdict]),
         Facts([("failure", failure_text(result.failure, 400))]),
     ]
     if rows:
-        named = ("change", "compile time", *labels, "time ratio")
-        blocks.append(Table((*named, "holds on", "breaks"), rows))
+        columns = ("change", "compile time", *labels, "holds on", "breaks")
+        blocks.append(Table(columns, rows))
     if result.remedies:
         explained: list[Inline] = [
             [Span(remedy.text, "strong"), f": {remedy.explanation}"]
-            for remedy in result.remedies[:_MOST_EXPLAINED]
+            for remedy in result.remedies
             if remedy.explanation
         ]
         blocks.append(Bullets(explained))
     else:
         blocks.append(Paragraph(result.reason or ""))
-        leads = [
-            f"{one.change} leads to {failure_text(one.failure)}"
-            for one in result.promising
-        ]
-        if leads:
-            blocks += [Bullets(leads[:_MOST_EXPLAINED])]
     blocks.append(styled(f"{tried} tried", "dim"))
-    blocks += [styled(note, "warning") for note in result.notes]
     return Document("Remedies", blocks)
 
 
@@ -301,9 +288,7 @@ def _remedy_row(remedy: Remedy, metrics: Mapping[str, tuple[str, str]]) -> list[
     """Return the remedy, its costs next to those of the program without it, and the
     revisions that it was tried on.
     """
-    from triage.execution.in_turn import ratio_in  # slow to import
-
-    cost = remedy.cost or {}
+    cost = remedy.cost
     without = next((one.without for one in remedy.checks if one.without.passed), None)
     seconds = f"{cost.get('cpu_seconds', 0):.1f} s"
     cells: list[Inline] = [Span(remedy.text, "strong"), seconds]
@@ -313,6 +298,5 @@ def _remedy_row(remedy: Remedy, metrics: Mapping[str, tuple[str, str]]) -> list[
         if cell and without and before is not None and before != cost[name]:
             cell += f" ({before:.0f} on {without.toolchain.name} without)"
         cells.append(cell)
-    cells.append(str(ratio_in(cost) or ""))
     cells.append(", ".join(revision.name for revision in remedy.verified_on))
     return [*cells, Span(", ".join(revision.name for revision in remedy.breaks), "bad")]

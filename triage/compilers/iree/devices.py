@@ -117,8 +117,6 @@ class DeclaredDevices:
     """Name -> the option or attribute that declares it."""
     problem: str | None = None
     """Why the compiler rejects the options."""
-    sole: str | None = None
-    """An option that makes the compiler ignore all others."""
 
 
 def devices_in(text: str) -> Iterator[str]:
@@ -142,7 +140,7 @@ def devices_declared_by(options: Sequence[str]) -> DeclaredDevices:
     backends = [text for text in options if text.startswith(BACKENDS)]
     # the older option: one device, and options that declare devices are ignored
     if backends:
-        return DeclaredDevices({"__device_0": backends[-1]}, sole=backends[-1])
+        return DeclaredDevices({"__device_0": backends[-1]})
     flags = [text for text in options if text.startswith(DEVICE)]
     names = [_NAMED.match(text.removeprefix(DEVICE)) for text in flags]
     if any(names) and not all(names):

@@ -18,8 +18,7 @@ from triage.compilers.iree.devices import (
     devices_declared_by,
     position_of,
 )
-from triage.compilers.iree.lint.program import lint_words
-from triage.compilers.parts import RemedyHints, RewriteNames
+from triage.compilers.parts import RemedyHints
 from triage.model.case import Case
 
 _REFERENCE = re.compile(
@@ -32,10 +31,6 @@ class IreeRemedies(RemedyHints):
     """Tells the search for remedies what it must know of IREE: its options, and how a
     program names devices.
     """
-
-    def __init__(self) -> None:
-        words = lint_words()
-        self.rewrite_names = RewriteNames(words.barrier, words.transfers)
 
     def devices_named(self, program: Path) -> frozenset[str]:
         if not program.stat().st_size:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from triage.compilers.invocation import Invocation
-from triage.compilers.parts import IrPrinter, RemedyHints, RewriteNames
+from triage.compilers.parts import IrPrinter, RemedyHints
 from triage.mlir.fingerprint import Vocabulary
 
 _VOCABULARY = Vocabulary(
@@ -44,6 +44,4 @@ class XlaIr(IrPrinter):
 
 
 class XlaRemedies(RemedyHints):
-    """Tries the options in `options.yaml`, and rewrites StableHLO."""
-
-    rewrite_names = RewriteNames("stablehlo.optimization_barrier", frozenset())
+    """Tries the options in the `options.yaml` next to this module."""

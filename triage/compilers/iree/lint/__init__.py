@@ -27,24 +27,12 @@ _SOLVER = LintRule(
         "the smallest sufficient limit is measured."
     ),
 )
-_COMPILE_FAILURE = LintRule(
-    "compile-failure",
-    Severity.ERROR,
-    (
-        "With --toolchain: the program does not compile up to the phase where the "
-        "solver is done."
-    ),
-)
 
 
 class IreeLinter(Linter):
     """Checks programs before they are compiled."""
 
-    rules: Sequence[LintRule] = (
-        *rules.CHECKS,
-        _SOLVER,
-        _COMPILE_FAILURE,
-    )
+    rules: Sequence[LintRule] = (*rules.CHECKS, _SOLVER)
 
     def check(
         self,
@@ -65,8 +53,6 @@ class IreeLinter(Linter):
 
     def solver(self, toolchain: Toolchain, module: Module) -> SolverLimit:
         return SolverLimit(
-            _SOLVER,
-            _COMPILE_FAILURE,
             option=f"--{_LIMIT}=" if _LIMIT in toolchain.capabilities.flags else None,
             phase="stream",
             # Other solvers of this phase have fixed limits.

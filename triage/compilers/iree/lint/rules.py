@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from triage.compilers.iree.devices import (
     declaring_options,
     device_order,
-    position_of,
 )
 from triage.compilers.iree.lint.program import (
     LOOPS,
@@ -49,10 +48,7 @@ def findings(program: LintProgram) -> tuple[LintFinding, ...]:
 
 def devices_of(program: LintProgram) -> tuple[ProgramDevice, ...]:
     """Return all devices that are declared or referenced, declared ones first."""
-    if program.declared_devices:
-        declared = program.declared_devices.devices
-    else:
-        declared = {}
+    declared = program.declared_devices.devices if program.declared_devices else {}
     counts = Counter(name for name, _ in program.references)
     first = dict(reversed(program.references))
     names = dict.fromkeys([*declared, *sorted(counts, key=device_order)])
@@ -66,108 +62,69 @@ def flags_for(program: LintProgram) -> tuple[str, ...]:
     """Return the options that declare all devices; nothing if all are declared, or if
     the module declares any itself.
     """
-    devices = devices_of(program)
+    declared, devices = program.declared_devices, devices_of(program)
+    is_rejected = declared is not None and declared.problem is not None
+    is_complete = all(device.declared for device in devices) and not is_rejected
     wanted = [
         device.name
         for device in devices
         if device.references or (device.declared or "").startswith("-")
     ]
-    rejected = (
-        program.declared_devices is not None
-        and program.declared_devices.problem is not None
-    )
-    if (
-        not wanted
-        or program.devices_of_module
-        or (all(device.declared for device in devices) and not rejected)
-    ):
+    if not wanted or program.devices_of_module or is_complete:
         return ()
-    return declaring_options(
-        sorted(wanted, key=device_order), program.backend, program.options
-    )
+    wanted.sort(key=device_order)
+    return declaring_options(wanted, program.backend, program.options)
 
 
 def undeclared_devices(program: LintProgram) -> Found:
     """A device that the program uses but nothing declares, or flags that name some
     devices but not all.
     """
-    if program.declared_devices and program.declared_devices.problem:
-        yield program.declared_devices.problem, None
+    declared = program.declared_devices
+    if declared and declared.problem:
+        yield declared.problem, None
         return
-    missing = [device for device in devices_of(program) if device.declared is None]
     flags = [flag for flag in flags_for(program) if flag not in program.options]
+    hint = ""
     if 0 < len(flags) <= _MAX_FLAGS:
         hint = f"; add `{' '.join(flags)}`"
-    else:
-        hint = ""
-    if program.declared_devices is None:
-        if missing:
-            names = ", ".join(f"@{device.name}" for device in missing)
-            yield (
-                f"the program uses {names}, but no flag declares devices{hint}",
-                missing[0].position,
-                Severity.WARNING,
-            )
+    missing = [device for device in devices_of(program) if device.declared is None]
+    if declared is None and missing:
+        names = ", ".join(f"@{device.name}" for device in missing)
+        text = f"the program uses {names}, but no flag declares devices{hint}"
+        yield text, missing[0].position, Severity.WARNING
         return
-    option_of = program.declared_devices.devices
-    if option_of:
-        declared = f"declared: {', '.join(f'@{name}' for name in option_of)}"
-    else:
-        declared = "no device is declared"
+    known = ", ".join(f"@{name}" for name in declared.devices) if declared else ""
     for device in missing:
-        if device.references == 1:
-            count = "once"
-        else:
-            count = f"{device.references} times"
-        text = f"@{device.name} is used {count} but not declared ({declared})"
-        position = position_of(device.name)
-        if position is not None and any(
-            f"[{position}]" in option for option in option_of.values()
-        ):
-            text += (
-                "; unnamed devices are numbered by position, not by the number in "
-                "brackets"
-            )
-        sole = program.declared_devices.sole
-        if sole:
-            text += f"; remove `{sole}`, which disables flags that declare devices"
-        yield text + hint, device.position
+        times = "once" if device.references == 1 else f"{device.references} times"
+        text = f"@{device.name} is used {times} but not declared"
+        yield f"{text} (declared: {known or 'none'}){hint}", device.position
 
 
 def missing_affinities(program: LintProgram) -> Found:
     """An argument or result without an affinity in a function where others have one."""
     for function, ports in program.ports.items():
-        if function.attribute("sym_visibility") == '"private"' or not any(
-            port.device for port in ports
-        ):
+        is_private = function.attribute("sym_visibility") == '"private"'
+        if is_private or not any(port.device for port in ports):
             continue
-        for port in (
-            each for each in ports if each.device is None and is_tensor(each.value)
-        ):
-            if port.kind == "argument":
-                devices, verb = program.devices_using.get(port.value, set()), "used"
-            else:
-                if port.value in program.device_of_value:
-                    devices = {program.device_of_value[port.value]}
-                else:
-                    devices = set()
-                verb = "computed"
-            if devices:
-                where = f"; it is {verb} on {_names(devices)}"
-            else:
-                where = ""
+        for port in ports:
+            if port.device or not is_tensor(port.value):
+                continue
+            verb, devices = "used", program.devices_using.get(port.value, set())
+            if port.kind == "result":
+                verb, device = "computed", program.device_of_value.get(port.value)
+                devices = {device} if device else set()
             text = (
                 f"{port.kind} {port.index} of @{function.symbol} has no affinity but "
-                f"others have{where}"
+                "others have"
             )
+            if devices:
+                text += f"; it is {verb} on {_names(devices)}"
             # A value that belongs on the first device ends up there anyway.
-            yield (
-                text,
-                port.position,
-                Severity.WARNING
-                if devices - {_first_device(program)}
-                else Severity.ADVICE,
-            )
+            severity = Severity.ADVICE
+            if devices - {_first_device(program)}:
+                severity = Severity.WARNING
+            yield text, port.position, severity
 
 
 def mixed_devices(program: LintProgram) -> Found:
@@ -189,17 +146,13 @@ def mixed_devices(program: LintProgram) -> Found:
     for function, ports in program.ports.items():
         for port in ports:
             actual = program.device_of_value.get(port.value)
-            if (
-                port.kind == "result"
-                and port.device
-                and actual
-                and actual != port.device
-            ):
+            is_moved = port.device and actual and actual != port.device
+            if port.kind == "result" and is_moved:
                 text = (
                     f"result {port.index} of @{function.symbol} belongs on "
-                    f"@{port.device} but is on @{actual}"
+                    f"@{port.device} but is on @{actual}, without a transfer"
                 )
-                yield f"{text}, without a transfer", port.position
+                yield text, port.position
 
 
 def _first_device(program: LintProgram) -> str:
@@ -259,15 +212,10 @@ def long_chains(program: LintProgram) -> Found:
     length, end = longest_chain(program)
     # advice: the shape of a program does not determine the number of iterations
     if length > _MAX_CHAIN:
-        text = (
-            f"this is the last of {length} in-place operations in a row; the affinity "
-            "solver walks the whole chain"
-        )
         yield (
-            (
-                f"{text} and gives up after a number of iterations that differs "
-                "between releases"
-            ),
+            f"this is the last of {length} in-place operations in a row; the affinity "
+            "solver walks the whole chain and gives up after a number of iterations "
+            "that differs between releases",
             end,
         )
 
