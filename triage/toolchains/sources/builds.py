@@ -87,10 +87,6 @@ class BuildSection(MappingFormat):
             raise ValueError(
                 "a build needs `commands`, or `copy` with files of the checkout."
             )
-        for name in self.copy_:
-            path = PurePosixPath(name)
-            if path.is_absolute() or ".." in path.parts or not path.parts:
-                raise ValueError(f'"{name}" is not a file below the checkout.')
         return self
 
 
