@@ -257,7 +257,7 @@ def _cell(
         for life, run in failing
         if run.first == night
         and run.run.first.status is Status.FAILED
-        and (run.before or run.run.first.is_new)
+        and (run.run.first.is_new or (run.before and not run.is_edited))
     }
     if new:
         what = plural(len(new), "new failure")
