@@ -71,6 +71,7 @@ _WIDTH = 76  # characters of a line; on a terminal of 80, words are not broken
 _BACKENDS = 5  # that a terminal names
 _NAMES = 5  # cases of a failure on a terminal
 _NAMES_ON_PAGE = 20
+_SLOWEST = 10  # cases that a page names
 _ON_PAGES = ("suspected commit", "tried", "not needed to fail")
 _CHANGED: Mapping[CaseChangeKind, tuple[str, Style]] = {
     CaseChangeKind.REGRESSED: ("Regressed", "bad"),
@@ -262,8 +263,23 @@ def night_document(night: Night) -> Document:
     ]
     columns = ("case", "step", "status", "reason")
     blocks += _folded("Steps without a result", columns, steps)
-    blocks += [*_time_table(night), *_pass_rates(night)]
+    blocks += [*_time_table(night), *_slowest(night), *_pass_rates(night)]
     return Document(night_title(night), blocks)
+
+
+def _slowest(night: Night) -> list[Block]:
+    """Return the cases that took longest to compile and run on the new toolchain."""
+    taken = {
+        case.case: (case.seconds, case.metrics.get("run_seconds", 0.0))
+        for case in night.cases
+    }
+    names = sorted(taken, key=lambda name: -sum(taken[name]))[:_SLOWEST]
+    rows: TableRows = [
+        [_code(name), *(time_text(seconds) for seconds in taken[name])]
+        for name in names
+        if sum(taken[name])
+    ]
+    return _folded(f"Slowest cases ({len(rows)})", ("case", "compile", "run"), rows)
 
 
 def _pass_rates(night: Night) -> list[Block]:
