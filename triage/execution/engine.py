@@ -210,7 +210,7 @@ class Engine:
         """
         task = self.plan(job)
         if isinstance(task, Probe):
-            return task
+            return replace(task, case=job.case)
         probe = None if job.fresh else self._find(task)
         if probe is None:
             probe = self._make(task, job)
@@ -300,8 +300,10 @@ class Engine:
         case untestable, not the others.
         """
         try:
-            with suppress(EnvironmentFailure):  # `probe` meets it again
-                fetched.result()
+            fetched.result()
+        except EnvironmentFailure as error:
+            return _without_toolchain(job, error)
+        try:
             return self.probe(job)
         except (TriageError, OSError):
             raise
