@@ -10,7 +10,6 @@ import os
 import shlex
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -112,20 +111,6 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "recipe": ("recipe:app", "Write, validate and list recipes."),
     "doctor": ("toolchains:doctor", "Check what this machine has and what it lacks."),
 }
-_MANY = 8  # options of a command from which on panels help to find one
-_PANELS = {
-    "What": "--case --suite-config --script --find --match --metric --vary --model "
-    "--backend --chip --input --all --interactive --dispatch --bisect --reduce "
-    "--investigate --bench --save --run-code --from-text --block --line",
-    "Where to search": (
-        "--toolchain --baseline --good --bad --since --until --repo --project --every "
-        "--build --share"
-    ),
-    "How sure": "--fresh --above --threshold --time --budget --strict",
-    "Output": "--out --format --github --allow-missing",
-    "Advanced": "",
-}
-_PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names.split()}
 
 
 def load(name: str) -> Any:
@@ -139,21 +124,8 @@ def load(name: str) -> Any:
         parent.command(name)(target)
         loaded = typer.main.get_command(parent)
     for _, leaf in _runnable(name, loaded):
-        _arrange_parameters(leaf)
+        leaf.get_help_option = partial(_help_option, leaf.get_help_option)
     return loaded
-
-
-def _arrange_parameters(command: Any) -> None:
-    """Show arguments first, and many options in panels by purpose."""
-    options = [param for param in command.params if param.param_type_name == "option"]
-    others = [param for param in command.params if param.param_type_name != "option"]
-    if len(options) >= _MANY:
-        for option in options:
-            option.rich_help_panel = _PANEL_OF.get(option.opts[0], "Advanced")
-    order = list(_PANELS)
-    options.sort(key=lambda option: order.index(option.rich_help_panel or "Advanced"))
-    command.params[:] = [*others, *options]
-    command.get_help_option = partial(_help_option, command.get_help_option)
 
 
 def _help_option(make: Callable[[Any], Any], context: Any) -> Any:
@@ -196,7 +168,7 @@ class LazyGroup(TyperGroup):
             for name, (_, summary) in COMMANDS.items()
         }
         super().__init__(**{**settings, "commands": stubs})
-        _arrange_parameters(self)
+        cast(Any, self).get_help_option = partial(_help_option, self.get_help_option)
 
     def make_context(
         self, info_name: str | None, args: list[str], *values: Any, **settings: Any
@@ -318,17 +290,10 @@ def _handle_signals() -> None:
     then ends the compilers. Programs such as
     `timeout` send each signal twice, so that one which follows immediately does not
     count.
-
-    Python runs a handler between two instructions of the main thread. If a signal
-    arrives just before that thread blocks on a lock, the handler would have to wait for
-    the lock; another thread therefore sends the signal again until it has run.
     """
-    handled = threading.Event()
     first: list[float] = []  # when the first signal arrived
-    main_thread = threading.main_thread().ident or 0
 
     def on_signal(_: int, __: FrameType | None) -> None:
-        handled.set()
         if not first:
             first.append(time.monotonic())
             processes = sys.modules.get("triage.processes.process")
@@ -341,34 +306,14 @@ def _handle_signals() -> None:
             os.write(2, b"\x1b[?25h" if os.isatty(2) else b"")
             os._exit(130)
 
-    def send_until_handled() -> None:
-        while arrived := os.read(source, 64):
-            sent_again = False
-            while not handled.wait(0.2):
-                signal.pthread_kill(main_thread, arrived[0])
-                sent_again = True
-            if sent_again:
-                os.read(source, 64)  # the signals sent again are written here, too
-            handled.clear()
-
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, on_signal)
-    source, sink = os.pipe()
-    os.set_blocking(sink, False)
-    signal.set_wakeup_fd(sink, warn_on_full_buffer=False)
-    threading.Thread(target=send_until_handled, daemon=True).start()
 
 
 def main() -> None:
     """Run the program."""
-    try:
-        _handle_signals()
-    except RuntimeError as error:
-        problem = f"triage: this machine starts no more threads ({error})"
-        advice = "end other programs or raise its limit"
-        os.write(2, f"{problem}; {advice}\n".encode())
-        sys.exit(4)
+    _handle_signals()
     for name in ("COLUMNS", "LINES"):  # rich makes lines as wide as they say
         if len(os.environ.get(name, "")) > _MOST_DIGITS:
             del os.environ[name]
