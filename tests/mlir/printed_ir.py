@@ -25,8 +25,6 @@ WORDS = Vocabulary(
     ),
     decisions=("config",),
     counts={"loads": frozenset({"new.load"})},
-    allocates=frozenset({"t.alloc"}),
-    shared=re.compile("#shared"),
 )
 TYPES = (
     "f32",

@@ -64,16 +64,3 @@ def test_the_index_of_an_iteration_counts() -> None:
     assert not read(printed(program((add,)))).whole.same_as(
         read(printed(program((position, add)))).whole
     )
-
-
-def test_shared_memory_is_the_sum_of_allocations() -> None:
-    body = (
-        Op("t.alloc", results=("memref<8x8xf32, #shared>",)),
-        Op("t.alloc", results=("memref<16xf16, #shared>",)),
-        Op("t.alloc", results=("memref<512xf32>",)),
-        Op("t.view", ("memref<8x8xf32, #shared>",), ("memref<4x8xf32, #shared>",)),
-    )
-    assert (
-        read(printed(program(body))).functions["main"].shared_bytes
-        == 8 * 8 * 4 + 16 * 2
-    )

@@ -12,7 +12,7 @@ from triage.compilers.registry import family_of
 from triage.model.case import Case
 from triage.model.outcome import Failure
 from triage.remedy.candidates import (
-    Candidate,
+    ChangedCase,
     Situation,
     known_remedies,
     own_options,
@@ -28,7 +28,7 @@ def situation(case: Case, *failures: Failure, **more: object) -> Situation:
     )  # type: ignore[arg-type]
 
 
-def texts(changes: list[Candidate]) -> list[str]:
+def texts(changes: list[ChangedCase]) -> list[str]:
     return [candidate.change.text for candidate in changes]
 
 

@@ -18,8 +18,7 @@ from triage.model.errors import BadInput
 from triage.model.json_form import as_json
 from triage.model.outcome import Cause, NoAnswer, Outcome, Passed, Status
 from triage.model.revision import Revision
-from triage.recipes.loader import load_varied
-from triage.remedy.variants import Variant, compare_variants, depends_on
+from triage.remedy.variants import Variant, compare_variants, depends_on, varied
 
 
 def grid(outcomes: str, **axes: list[str]) -> list[Variant]:
@@ -134,16 +133,16 @@ target: {backend: cuda, chip: sm_90}
 """
 
 
-def varied(tmp_path: Path, **axes: str) -> tuple[Case, ...]:
+def kernels(tmp_path: Path, **axes: str) -> list[Case]:
     (tmp_path / "kernel.py").write_text("def kernel(x): pass\n")
     path = tmp_path / "recipe.yaml"
     path.write_text(RECIPE)
     values = {key: text.split(",") for key, text in axes.items()}
-    return load_varied(path, recipe_families(), values)
+    return varied(path, recipe_families(), values)
 
 
 def test_a_recipe_varies_in_keys_of_its_sections(tmp_path: Path) -> None:
-    cases = varied(tmp_path, EPS="0.25", chip="sm_80,sm_90")
+    cases = kernels(tmp_path, EPS="0.25", chip="sm_80,sm_90")
     assert [case.name for case in cases] == [
         "kernel[EPS=1e-05,chip=sm_90]",
         "kernel[EPS=1e-05,chip=sm_80]",
@@ -168,4 +167,4 @@ def test_a_recipe_varies_in_keys_of_its_sections(tmp_path: Path) -> None:
 )
 def test_bad_keys_and_values(tmp_path: Path, axes: dict[str, str], says: str) -> None:
     with pytest.raises(BadInput, match=says):
-        varied(tmp_path, **axes)
+        kernels(tmp_path, **axes)

@@ -27,7 +27,6 @@ from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.registry import recipe_families
 from triage.lint.check import LintResult, cases_to_lint, lint_case
 from triage.model.errors import BadInput
-from triage.recipes.loader import load_varied
 from triage.report.formats import write_report
 from triage.report.lint import lint_document
 
@@ -103,7 +102,7 @@ def variants(
     - `triage variants recipes/dequantized-conv.yaml -t 3.2.0 --vary
       chip=gfx942,gfx1100`
     """
-    from triage.remedy.variants import compare_variants
+    from triage.remedy.variants import compare_variants, varied
     from triage.report.tables import variants_document
 
     cases = compared = chosen.load_all()
@@ -113,7 +112,7 @@ def variants(
         fixed = set(about.matrix) if chosen.case else set()
         compared = tuple(
             case
-            for case in load_varied(about.source, recipe_families(), axes)
+            for case in varied(about.source, recipe_families(), axes)
             if fixed
             <= {*case.matrix, *((key, value) for key, value in fixed if key in axes)}
         )

@@ -48,10 +48,6 @@ class Vocabulary:
     """Attributes that do not affect the computation."""
     counts: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Name of a count -> the operations to count."""
-    allocates: frozenset[str] = frozenset()
-    """Operations that allocate buffers."""
-    shared: re.Pattern[str] | None = None
-    """Matches the types of buffers in shared memory."""
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Class of a pass -> further source files that decide what it does, relative to the
     repository.
@@ -77,15 +73,12 @@ class Fingerprint:
     """The same for each operation: pairs of `operation types attribute.key` and its
     value.
     """
-    shared_bytes: int = 0
-    """Shared memory of statically sized buffers."""
 
     def add(self, part: Fingerprint) -> None:
         self.add_digest(part.digest)
         self.operations.update(part.operations)
         self.choices |= part.choices
         self.decided |= part.decided
-        self.shared_bytes += part.shared_bytes
 
     def add_digest(self, digest: int) -> None:
         self.digest = (self.digest + digest) % _MODULUS

@@ -19,7 +19,6 @@ from triage.model.pass_name import PassName, dumped_pass
 
 _SYMBOL = re.compile(r'\bsym_name = "((?:[^"\\]|\\.)*)"')
 _CHOICE = re.compile(r"(\w+) = (\[[\d\s,\[\]?-]*\]|[\w.@#:-]+(?:<[\w., -]*>)?)")
-_BUFFER = re.compile(r"memref<((?:\d{1,19}x){1,64})[a-zA-Z]*?(\d{1,18})")
 _ATTRIBUTES = re.compile(r"<\{| \{")
 _MAX_DETAIL = 200  # characters of an attribute
 _LOCATION = re.compile(r" loc\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
@@ -116,8 +115,6 @@ class IrReader:
             return
         tally.operations[name] += 1
         tally.add_digest(_digest(f"{name}|{types}"))
-        if name in words.allocates and words.shared and words.shared.search(types):
-            tally.shared_bytes += _buffer_bytes(types)
 
     def _close(self, child: _OpenOperation, line: str) -> None:
         """Read the line after the last region of an operation, and add the operation to
@@ -213,19 +210,6 @@ def _normalised(text: str, spellings: Spellings) -> str:
 def _symbol(line: str) -> str | None:
     found = _SYMBOL.search(line)
     return found[1] if found else None
-
-
-def _buffer_bytes(types: str) -> int:
-    """Return the bytes of the results that are buffers of static shape. An element
-    counts at least one byte.
-    """
-    total = 0
-    for found in _BUFFER.finditer(types.rpartition(" -> ")[2]):
-        elements = 1
-        for extent in found[1].split("x"):
-            elements *= int(extent or 1)
-        total += elements * max(1, int(found[2]) // 8)
-    return total
 
 
 def ir_lines() -> LineCutter:

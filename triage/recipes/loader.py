@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from math import prod
@@ -95,67 +95,24 @@ def load_recipes(
     return tuple(cases)
 
 
-def load_varied(
-    path: Path, families: RecipeFamilies, axes: Mapping[str, Sequence[str]]
-) -> tuple[Case, ...]:
-    """Read the cases of a recipe with other values of its keys. The recipe's own values
-    come first.
-
-    Args:
-        path: A recipe.
-        families: What recipes of each compiler family may contain.
-        axes: Values of a key: one of the matrix, or `SECTION.NAME`, where the section
-            may be omitted if the name is unique.
-
-    Raises:
-        BadInput: A key is unknown or ambiguous.
-        BadFiles: A value is not one of its key.
-    """
-    document = read_document(path, _START)
-    data = document.data
-    compiler = data.get("compiler", next(iter(families)))
-    matrix = data["matrix"] = dict(_matrix(document))
-    for key, values in axes.items():
-        if key in matrix:
-            matrix[key] = list(values)
-            continue
-        section, name = _place_of(key, data, families[compiler].sections)
-        entries = data.setdefault(section, {})
-        own = [entries[name]] if name in entries else []
-        matrix[name] = list(dict.fromkeys((*own, *values)))
-        entries[name] = f"${{{name}}}"
-    cases = _cases(document, path, families, path.parent, ())
-    if document.problems:
-        raise BadFiles(document.in_order())
-    return tuple(cases)
-
-
-def _place_of(
-    key: str, data: Mapping[str, Any], sections: Sequence[str]
-) -> tuple[str, str]:
-    """Return the section and the name of a key that varies."""
-    section, _, name = key.rpartition(".")
-    names = {part: list(data.get(part) or ()) for part in ("args", *sections)}
-    names["target"] = ["backend", "chip", "devices"]
-    if section in names:
-        return section, name
-    places = [part for part, known in names.items() if name in known and not section]
-    if len(places) == 1:
-        return places[0], name
-    known = ", ".join(f"{part}.{name}" for part in names for name in names[part])
-    if places:
-        raise BadInput(f"{key!r} is ambiguous: write {places[0]}.{name}, for example")
-    raise BadInput(f"there is no key {key!r} to vary; there are: {known}")
-
-
 def check_recipe(families: RecipeFamilies, text: str) -> None:
     """Check the text of a recipe; its input need not exist. Raises BadFiles with every
     mistake.
     """
-    document = parse_document("new recipe", text, _START)
-    _cases(document, Path(), families, None, ())
+    cases_of(parse_document("new recipe", text, _START), Path(), families, None)
+
+
+def cases_of(
+    document: ConfigDocument,
+    source: Path,
+    families: RecipeFamilies,
+    folder: Path | None,
+) -> list[Case]:
+    """Return the cases of one recipe. Raises BadFiles with every mistake."""
+    cases = _cases(document, source, families, folder, ())
     if document.problems:
         raise BadFiles(document.in_order())
+    return cases
 
 
 def _recipe_files(paths: Sequence[Path], problems: list[Problem]) -> Collection[Path]:

@@ -21,7 +21,7 @@ from triage.remedy.result import Change, Weakness
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ChangedCase:
     """A change to try."""
 
     change: Change
@@ -71,28 +71,28 @@ class Situation:
         backend = self.case.target.backend
         return not (self.hints and self.hints.options.is_foreign(name, backend))
 
-    def changed(self, change: Change, other: Case | None = None) -> Candidate:
+    def changed(self, change: Change, other: Case | None = None) -> ChangedCase:
         """Return the candidate for a change of flags or, with `other`, of the input."""
         case = other or self.case
         replaced = {flag_name(text) for text in (*change.flags, *change.dropped_flags)}
         flags = [flag for flag in case.flags if flag_name(flag.text) not in replaced]
         name = f"{self.case.name} (remedy)"
         flags += map(Flag, change.flags)
-        return Candidate(
+        return ChangedCase(
             change, replace(case, name=name, flags=tuple(flags), expect=())
         )
 
-    def with_flag(self, text: str, effect: str, weakness: Weakness) -> Candidate:
+    def with_flag(self, text: str, effect: str, weakness: Weakness) -> ChangedCase:
         if not weakness and _is_for_tests(flag_name(text)):
             weakness = Weakness.FOR_TESTS
         return self.changed(Change(flags=(text,), effect=effect, weakness=weakness))
 
 
-def known_remedies(situation: Situation) -> list[Candidate]:
+def known_remedies(situation: Situation) -> list[ChangedCase]:
     """Return the candidates that are always tried: those of the failures' classes, then
     each flag of the recipe left out, then the neighbours in the matrix.
     """
-    candidates: list[Candidate] = []
+    candidates: list[ChangedCase] = []
     for failure, rule in situation.rules():
         candidates += _of_rule(rule, situation, failure)
     own = dict.fromkeys(text.partition("=")[0] for text in situation.flags())
@@ -112,7 +112,7 @@ def known_remedies(situation: Situation) -> list[Candidate]:
     return _last_for_tests(candidates)
 
 
-def own_options(situation: Situation) -> list[Candidate]:
+def own_options(situation: Situation) -> list[ChangedCase]:
     """Return the compiler's own options, those nearest to the failure first. Each has
     all its values, because its default is not known.
     """
@@ -136,7 +136,7 @@ def own_options(situation: Situation) -> list[Candidate]:
 
 def _of_rule(
     rule: RemedyCandidate, situation: Situation, failure: Failure
-) -> Iterator[Candidate]:
+) -> Iterator[ChangedCase]:
     """Yield the changes that a rule's candidate stands for, if they fit the case."""
     case, effect, own_flags = situation.case, rule.why, situation.flags()
     if rule.give and situation.accepts(flag_name(rule.give)):
@@ -170,7 +170,7 @@ def _of_rule(
 
 def _of_launch_option(
     rule: RemedyCandidate, situation: Situation
-) -> Iterator[Candidate]:
+) -> Iterator[ChangedCase]:
     """Yield the kernel of a case launched with other values of an option."""
     kernel = kernel_of(situation.case)
     if kernel is None or rule.option is None:
@@ -182,7 +182,7 @@ def _of_launch_option(
             yield situation.changed(change, replace(situation.case, spec=spec))
 
 
-def with_limit(situation: Situation, rule: RemedyCandidate, value: int) -> Candidate:
+def with_limit(situation: Situation, rule: RemedyCandidate, value: int) -> ChangedCase:
     """Return the candidate with a value of the flag whose smallest value is wanted."""
     change = Change(flags=(f"{rule.least}={value}",), effect=rule.why)
     return replace(situation.changed(change), limit=rule)
@@ -216,9 +216,9 @@ def _switches(situation: Situation, catalog: OptionCatalog) -> Iterator[str]:
         yield from (f"--{name}={value}" for value in values)
 
 
-def _last_for_tests(candidates: Iterable[Candidate]) -> list[Candidate]:
+def _last_for_tests(candidates: Iterable[ChangedCase]) -> list[ChangedCase]:
     """Return each change once, those meant for the compiler's own tests last."""
-    each_once: dict[str, Candidate] = {}
+    each_once: dict[str, ChangedCase] = {}
     for candidate in candidates:
         each_once.setdefault(candidate.change.text, candidate)
     return sorted(

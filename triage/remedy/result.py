@@ -108,6 +108,9 @@ class Remedy(Change):
         sentences = [self.effect, self.weakness.value]
         if self.input:
             sentences.append(f"the changed program is {self.input}")
+        if self.breaks:
+            names = ", ".join(revision.name for revision in self.breaks)
+            sentences.append(f"it breaks {names}, which needs no remedy")
         if not self.checks:
             sentences.append("it was not tried on another compiler")
         shown = [f"{one[0].upper()}{one[1:]}." for one in sentences if one]

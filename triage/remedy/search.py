@@ -24,7 +24,7 @@ from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.recipes.values import parse_version
 from triage.remedy.candidates import (
-    Candidate,
+    ChangedCase,
     Situation,
     known_remedies,
     own_options,
@@ -59,7 +59,7 @@ class RemedyRequest:
 class Trial(NamedTuple):
     """A candidate and its probe."""
 
-    candidate: Candidate
+    candidate: ChangedCase
     probe: Probe
 
     @property
@@ -148,8 +148,8 @@ def _situation(
 def _trials(
     engine: Engine,
     request: RemedyRequest,
-    known: Sequence[Candidate],
-    options: Sequence[Candidate],
+    known: Sequence[ChangedCase],
+    options: Sequence[ChangedCase],
     deadline: float,
 ) -> Iterator[Trial]:
     """Try all known remedies. Then try the compiler's options until something works
@@ -172,7 +172,7 @@ def _trials(
 
 
 def _probed(
-    engine: Engine, request: RemedyRequest, candidates: Sequence[Candidate], what: str
+    engine: Engine, request: RemedyRequest, candidates: Sequence[ChangedCase], what: str
 ) -> Iterator[Trial]:
     """Compile with each change, and yield the trials in the same order."""
     jobs = [ProbeJob(one.case, request.bad) for one in candidates]

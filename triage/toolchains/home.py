@@ -100,8 +100,6 @@ class KeptKind(StrEnum):
     """Generated and imported inputs."""
     INVESTIGATIONS = "investigations"
     """Finished steps of investigations of nightly runs."""
-    IR = "ir"
-    """What the passes of a compile changed, as fingerprints."""
     JOURNALS = "bisects"
     """Verdicts that a user typed, for `--resume`."""
     LOGS = "logs"
