@@ -41,7 +41,12 @@ class Reader:
         reads = (*tools.reads, *prefixes_of(Path(sys.executable)), WORKER)
         self._folder = TemporaryDirectory(prefix="triage-")
         self._python = AnsweringProcess(
-            argv, env, stop, seal=Seal(reads), folder=Path(self._folder.name)
+            argv,
+            env,
+            stop,
+            seal=Seal(reads),
+            folder=Path(self._folder.name),
+            limits=_LIMITS,
         )
         self._lock = threading.Lock()
         self._bindings: bool | None = None
