@@ -69,14 +69,6 @@ class Ratio:
             return Pace.SAME
         return Pace.NOISY
 
-    def inverse(self) -> Ratio:
-        """Return the ratio of the second time to the first."""
-        value, high, low = (
-            1 / ratio if ratio else math.inf
-            for ratio in (self.value, self.low, self.high)
-        )
-        return Ratio(value, low, high)
-
     @property
     def metrics(self) -> dict[str, float]:
         """The ratio as metrics of a probe."""
@@ -110,6 +102,16 @@ def ratio_of(baseline: Sequence[float], new: Sequence[float]) -> Ratio | None:
     left_out = max(0, math.floor(first * second / 2 - spread))
     middle = float(np.median(ratios))
     return Ratio(middle, float(ratios[left_out]), float(ratios[-1 - left_out]))
+
+
+def ratio_of_two(before: float, after: float, doubt: float = 1.0) -> Ratio:
+    """Return the ratio of two numbers; its interval is this many times larger and
+    smaller.
+    """
+    value = math.inf if after > 0 else 1.0
+    if before > 0:
+        value = after / before
+    return Ratio(value, value / doubt, value * doubt)
 
 
 Sampler = Callable[[], float | NoAnswer]
