@@ -10,13 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from triage.model.case import RunSpec
 from triage.model.outcome import NoAnswer
 from triage.model.progress import Progress
 from triage.model.revision import Revision
 
 RUNNER: Any = SimpleNamespace(progress=Progress())
-MAIN = RunSpec(function="main")
 
 
 @dataclass
@@ -58,7 +56,7 @@ class InventedProgram:
     bytes: int = 100
     dispatches: int | None = 1
     toolchain: Revision | None = None
-    spec: RunSpec = MAIN
+    label: str = "main"
 
     def sample(self) -> float | NoAnswer:
         return self.machine.seconds(self.true)

@@ -139,7 +139,7 @@ class Benchmark:
         for index, configuration in enumerate(self.configurations):
             task.describe(f"compile  {configuration.name}")
             case, ref = configuration.case, configuration.ref
-            target = folder / f"{index:04}.out"
+            target = folder / f"{index:04}"
             if dispatch is None:
                 programs = function_programs(engine, case, ref, target, ref)
             else:
@@ -148,7 +148,7 @@ class Benchmark:
                 self.series.append(Series(configuration, problem=programs))
                 continue
             for program in programs:
-                row = Series(configuration, program.spec.label, program)
+                row = Series(configuration, program.label, program)
                 row.sampler, row.toolchain = program.sample, program.toolchain
                 self.series.append(row)
             task.advance()

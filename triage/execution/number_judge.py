@@ -232,13 +232,13 @@ class RunSamplers:
         return self.samplers[key]
 
     def _compile(self, case: Case, ref: ToolchainRef) -> Sampler | NoAnswer:
-        target = self.folder / f"{len(self.samplers):04}.out"
+        target = self.folder / f"{len(self.samplers):04}"
         programs = function_programs(self.engine, case, ref, target, self.good)
         if isinstance(programs, NoAnswer):
             return programs
-        names = [program.spec.label for program in programs]
+        names = [program.label for program in programs]
         fitting = [
-            program for program in programs if self.function in ("", program.spec.label)
+            program for program in programs if self.function in ("", program.label)
         ]
         if len(fitting) == 1:
             return fitting[0].sample

@@ -9,29 +9,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from triage.compilers.invocation import Invocation
-from triage.compilers.parts import Measures, Runner
 from triage.execution.engine import Engine
 from triage.execution.in_turn import Sampler
 from triage.execution.judge import judge, rules_of
 from triage.execution.metric import DISPATCHES, Metric, value_of
 from triage.execution.mlir_tools import Reader
-from triage.execution.reads import files_in
-from triage.execution.run_task import RunTool, run_tool, with_readable_values
+from triage.execution.plan import reason_not_made
+from triage.execution.run_task import RunTask
 from triage.execution.task import Naming, ProbeJob
 from triage.mlir import UnparsableError, parse_module
 from triage.model.case import Case, Input, InputKind, RunSpec
 from triage.model.errors import EnvironmentFailure
-from triage.model.execution import Limits
 from triage.model.foreign_file import is_regular
-from triage.model.outcome import Cause, Failed, NoAnswer
+from triage.model.outcome import Cause, Failed, NoAnswer, Outcome, Probe
 from triage.model.revision import Revision
-from triage.processes.process import run
-from triage.processes.sealing import Seal
+from triage.processes.process import StopSignal
 from triage.recipes.run_values import zero_of
-from triage.toolchains.home import KeptKind, temporary_folder
 from triage.toolchains.registry import ToolchainRef
 
-_LIMITS = Limits(timeout=120.0, memory=8 << 30)
 _ONE_THREAD = "--device=local-sync"
 
 
@@ -39,18 +34,18 @@ _ONE_THREAD = "--device=local-sync"
 class Program:
     """A function of a compiled program, which can be measured."""
 
-    engine: Engine
-    case: Case
-    runner: Runner
-    measures: Measures
-    tool: RunTool
+    run: RunTask
     module: Path
     bytes: int
     """Size of the compiled file."""
     dispatches: int | None
     """How many kernels its functions start, if that is known."""
     toolchain: Revision
-    spec: RunSpec
+    stop: StopSignal
+
+    @property
+    def label(self) -> str:
+        return self.run.spec.label
 
     def sample(self) -> float | NoAnswer:
         """Measure once, while nothing else of this program runs.
@@ -58,26 +53,17 @@ class Program:
         Times of a device with one thread are CPU times: other work on the core does not
         count.
         """
-        runner, case, spec = self.runner, self.case, self.spec
-        argv = self.measures.argv(runner, self.tool.path, self.module, case, spec)
-        surroundings = runner.surroundings(case, spec)
-        reads = (self.module, *self.tool.reads, *surroundings.reads, *case.reads)
-        with temporary_folder() as folder:
-            execution = run(
-                argv,
-                _LIMITS,
-                folder,
-                seal=Seal((*reads, *files_in(argv)), devices=surroundings.devices),
-                env={**surroundings.variables, **dict(case.env)},
-                stop=self.engine.stop,
-            )
-        times = self.measures.seconds(execution.stdout.text, cpu=_ONE_THREAD in argv)
+        run = self.run
+        assert run.measures
+        execution = run.start(self.module, self.stop)
+        is_alone = _ONE_THREAD in run.options
+        times = run.measures.seconds(execution.stdout.text, cpu=is_alone)
         if execution.ok and times:
             return times[0]
         # some versions print errors on standard output
         printed = execution.stderr if not execution.stderr.empty else execution.stdout
-        why = printed.last_line[:200] or execution.ending_text(_LIMITS)
-        return runner.startup_failure(printed.text) or NoAnswer(Cause.NOISE, why)
+        why = printed.last_line[:200] or execution.ending_text(run.spec.limits)
+        return run.runner.startup_failure(printed.text) or NoAnswer(Cause.NOISE, why)
 
 
 def compile_sampler(
@@ -113,38 +99,25 @@ def compile_sampler(
 
 
 def function_programs(
-    engine: Engine, case: Case, ref: ToolchainRef, target: Path, reader: ToolchainRef
+    engine: Engine, case: Case, ref: ToolchainRef, folder: Path, reader: ToolchainRef
 ) -> list[Program] | NoAnswer:
     """Compile a case; return the functions to measure with their values: those of the
     recipe, else the only public one on zeros. reader: the toolchain that reads the
     program to find this one.
     """
-    program = compile_program(engine, case, ref, target)
-    if isinstance(program, NoAnswer):
-        return program
     specs = case.benchmarks
     if not specs and case.run and case.run.inputs:
-        specs = (replace(case.run, expected=()),)
+        specs = (case.run,)
     if not specs:
         public = _public_function(engine, case, reader)
         if isinstance(public, NoAnswer):
             return public
-        return [replace(program, spec=public)]
-    programs, values = [], engine.registry.home.kept(KeptKind.VALUES)
-    for spec in specs:
-        missing = engine.planner.inputs.obtain(spec.artifacts)
-        if missing:
-            return missing
-        try:
-            inputs = with_readable_values(spec.inputs, values, program.runner)
-        except (OSError, ValueError) as error:
-            return NoAnswer(Cause.RECIPE, str(error))
-        programs.append(replace(program, spec=replace(spec, inputs=inputs)))
-    return programs
+        specs = (public,)
+    return _compiled(engine, case, ref, folder, specs)
 
 
 def dispatch_programs(
-    engine: Engine, case: Case, ref: ToolchainRef, target: Path, text: str
+    engine: Engine, case: Case, ref: ToolchainRef, folder: Path, text: str
 ) -> list[Program] | NoAnswer:
     """Compile a case and, as programs of their own, its kernels with a text in their
     names.
@@ -155,88 +128,82 @@ def dispatch_programs(
     if kernels is None:
         why = f"{case.compiler} has no kernels that are measured alone"
         return NoAnswer(Cause.TARGET, why)
-    sources = target.with_suffix(".dispatches")
-    sources.mkdir()
+    sources = folder / "dispatches"
+    sources.mkdir(parents=True)
+    usual = next(iter(case.benchmarks), case.run) or RunSpec()
     options = kernels.extract_options(sources)
-    whole = compile_program(engine, case, ref, target, options, (sources,))
+    whole = _compiled(
+        engine, case, ref, folder / "whole", (usual,), options, (sources,)
+    )
     if isinstance(whole, NoAnswer):
         return whole
-    usual = next(iter(case.benchmarks), case.run) or RunSpec()
     programs = []
-    for number, source in enumerate(filter(is_regular, sorted(sources.glob("*.mlir")))):
+    for source in filter(is_regular, sorted(sources.glob("*.mlir"))):
         alone = replace(case, input=Input(source, InputKind.MLIR))
-        place = target.with_suffix(f".{number:04}")
-        program = compile_program(engine, alone, ref, place)
-        if isinstance(program, NoAnswer):
-            return program
-        program = replace(program, bytes=whole.bytes, dispatches=whole.dispatches)
-        for name, option in kernels.kernels_in(source.read_text("utf-8", "replace")):
-            flags = (*usual.flags, option)
-            spec = RunSpec(usual.device, None, flags=flags, name=name)
-            if text in name:
-                programs.append(replace(program, spec=spec))
+        specs = [
+            RunSpec(usual.device, flags=(*usual.flags, option), name=name)
+            for name, option in kernels.kernels_in(source.read_text("utf-8", "replace"))
+            if text in name
+        ]
+        compiled = _compiled(engine, alone, ref, folder / source.stem, specs)
+        if isinstance(compiled, NoAnswer):
+            return compiled
+        size, dispatches = whole[0].bytes, whole[0].dispatches
+        programs += [
+            replace(program, bytes=size, dispatches=dispatches) for program in compiled
+        ]
     why = f"{ref.revision.name} extracts no dispatch with {text!r} in its name"
     return programs or NoAnswer(Cause.NOT_FOUND, why)
 
 
-def compile_program(
+def _compiled(
     engine: Engine,
     case: Case,
     ref: ToolchainRef,
-    target: Path,
+    folder: Path,
+    specs: Sequence[RunSpec],
     options: Sequence[str] = (),
     writes: tuple[Path, ...] = (),
-) -> Program | NoAnswer:
-    """Compile a case into a file, with options that make the compiler write more into
-    folders.
+) -> list[Program] | NoAnswer:
+    """Compile a case into a new folder, with options that make the compiler write more
+    into other folders; return its functions.
     """
-    family = engine.compilers[case.compiler]
-    if family.run is None or family.measures is None:
-        why = f"{case.compiler} has nothing that measures compiled programs here"
-        return NoAnswer(Cause.TARGET, why)
     try:
         toolchain = engine.registry.obtain(ref)
     except EnvironmentFailure as error:
         return NoAnswer(Cause.ENVIRONMENT, str(error))
-    tool = run_tool(engine.registry, toolchain, family.run, measured=True)
-    if isinstance(tool, NoAnswer):
-        return tool
+    counted = ((DISPATCHES, math.inf),)
+    compiled_only = replace(case, phase=None, run=None, thresholds=counted)
+    runs = []
+    for spec in specs:
+        spec = replace(spec, measured=True, expected=(), reference=None)
+        task = engine.planner.plan(replace(compiled_only, run=spec), toolchain)
+        run = task.outcome if isinstance(task, Probe) else task.run
+        if not isinstance(run, RunTask):
+            return reason_not_made(run)
+        assert run.measures
+        runs.append(replace(run, options=(*run.options, run.measures.quick_option)))
 
     def with_options(invocation: Invocation) -> Invocation:
         return replace(invocation, printing=(*invocation.printing, *options))
 
-    counted = ((DISPATCHES, math.inf),)
+    folder.mkdir(parents=True, exist_ok=True)
+    module = folder / "program"
     compiled = engine.observe(
-        replace(case, phase=None, run=None, thresholds=counted),
+        compiled_only,
         toolchain,
         with_options,
-        on_output=lambda module: shutil.move(module, target),
+        on_output=lambda output: shutil.move(output, module),
         writes=writes,
     )
     if isinstance(compiled, NoAnswer):
         return compiled
-    if is_regular(target):
-        size, count = target.stat().st_size, compiled.metrics.get(DISPATCHES)
-        dispatches = None if count is None else int(count)
-        return Program(
-            engine,
-            case,
-            family.run,
-            family.measures,
-            tool,
-            target,
-            size,
-            dispatches,
-            toolchain.revision,
-            RunSpec(),
-        )
-    outcome = judge(compiled, rules_of(case))
-    if isinstance(outcome, NoAnswer):
-        return outcome
-    why = "the compile wrote nothing"
-    if outcome.failure:
-        why = f"it does not compile: {outcome.failure.headline}"
-    return NoAnswer(Cause.NOISE, why, outcome.failure)
+    if not is_regular(module):
+        return reason_not_made(judge(compiled, rules_of(case)))
+    size, dispatches = module.stat().st_size, compiled.metrics.get(DISPATCHES)
+    count = None if dispatches is None else int(dispatches)
+    revision, stop = toolchain.revision, engine.stop
+    return [Program(run, module, size, count, revision, stop) for run in runs]
 
 
 def _public_function(
