@@ -14,7 +14,6 @@ from triage.execution.in_turn import Sampler
 from triage.execution.judge import judge, rules_of
 from triage.execution.metric import DISPATCHES, Metric, value_of
 from triage.execution.mlir_tools import Reader
-from triage.execution.plan import reason_not_made
 from triage.execution.run_task import RunTask
 from triage.execution.task import Naming, ProbeJob
 from triage.mlir import UnparsableError, parse_module
@@ -180,7 +179,7 @@ def _compiled(
         task = engine.planner.plan(replace(compiled_only, run=spec), toolchain)
         run = task.outcome if isinstance(task, Probe) else task.run
         if not isinstance(run, RunTask):
-            return reason_not_made(run)
+            return _reason(run)
         assert run.measures
         runs.append(replace(run, options=(*run.options, run.measures.quick_option)))
 
@@ -199,11 +198,20 @@ def _compiled(
     if isinstance(compiled, NoAnswer):
         return compiled
     if not is_regular(module):
-        return reason_not_made(judge(compiled, rules_of(case)))
+        return _reason(judge(compiled, rules_of(case)))
     size, dispatches = module.stat().st_size, compiled.metrics.get(DISPATCHES)
     count = None if dispatches is None else int(dispatches)
     revision, stop = toolchain.revision, engine.stop
     return [Program(run, module, size, count, revision, stop) for run in runs]
+
+
+def _reason(outcome: Outcome | None) -> NoAnswer:
+    """Return why there is nothing to measure."""
+    if isinstance(outcome, NoAnswer):
+        return outcome
+    assert isinstance(outcome, Failed)
+    why = f"it does not compile: {outcome.failure.headline}"
+    return NoAnswer(Cause.NOISE, why, outcome.failure)
 
 
 def _public_function(
