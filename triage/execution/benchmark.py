@@ -181,4 +181,3 @@ class Benchmark:
             # must be of the same minutes.
             undecided[:] = [row for row in undecided if row.function in noisy]
         task.finish()
-

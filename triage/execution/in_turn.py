@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import count
@@ -28,7 +28,6 @@ LEAST = 8  # samples of each side before anything is concluded
 # Numbers of samples at which a verdict may end the measurement. Each look may be wrong
 # by chance, so there are few.
 LOOKS = (LEAST, 12, 18, 27, 40, 60)
-RATIO_METRICS = ("time_ratio", "time_ratio_low", "time_ratio_high")
 _DEVIATIONS = 3.2905  # of the normal distribution, for that confidence on two sides
 
 
@@ -68,20 +67,6 @@ class Ratio:
         if least < self.low and self.high < most:
             return Pace.SAME
         return Pace.NOISY
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """The ratio as metrics of a probe."""
-        numbers = (self.value, self.low, self.high)
-        return dict(zip(RATIO_METRICS, numbers, strict=True))
-
-
-def ratio_in(metrics: Mapping[str, float]) -> Ratio | None:
-    """Return the ratio among metrics; None unless all of it is there."""
-    numbers = [metrics[name] for name in RATIO_METRICS if name in metrics]
-    if len(numbers) < len(RATIO_METRICS):
-        return None
-    return Ratio(*numbers)
 
 
 def ratio_of(baseline: Sequence[float], new: Sequence[float]) -> Ratio | None:

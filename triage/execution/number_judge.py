@@ -103,10 +103,7 @@ class NumberJudge:
         if isinstance(pair, NoAnswer):
             return replace(probe, outcome=pair, cached=False)
         ratio = pair[0]
-        if not self.metric.exact:
-            metrics = {**probe.measured.metrics, **ratio.metrics}
-            measured = replace(probe.measured, metrics=metrics)
-            probe = replace(probe, measured=measured, cached=False)
+        probe = replace(probe, cached=probe.cached and self.metric.exact)
         if ratio.high <= self.limit:
             return probe
         if ratio.low > self.limit:

@@ -134,7 +134,10 @@ class SourceBuilds:
         def fill(root: Path, _: Path) -> None:
             with disk_errors("write a log"):
                 log.parent.mkdir(parents=True, exist_ok=True)
-            with log.open("wb", buffering=0) as output, self._locked_builder() as folder:
+            with (
+                log.open("wb", buffering=0) as output,
+                self._locked_builder() as folder,
+            ):
                 log.chmod(0o600)  # what programs print may have a password in it
                 self._make(sha, root, folder, output)
 
