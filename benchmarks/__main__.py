@@ -1,5 +1,5 @@
 """Print what triage costs next to its peers, on small inputs: `python -m benchmarks`,
-about nine minutes.
+some minutes.
 
 The modules take arguments for more: `python -m benchmarks.reduce --help`.
 """
@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from benchmarks import (
     answers,
-    cluster,
     culprits,
     known,
     overhead,
-    real_commits,
     reduce,
     sealing,
 )
@@ -22,9 +20,7 @@ for module in (
     known,
     answers,
     culprits,
-    real_commits,
     reduce,
-    cluster,
     sealing,
 ):
     for ratio in module.ratios():

@@ -1,10 +1,10 @@
-"""Rank and search the culprits that a clone of IREE names itself.
+"""Rank the culprits that a clone of IREE names itself.
 
 Run: `python -m benchmarks.named_culprits CLONE [--without CASES]`.
 
 A case is each merged revert of a commit that changes the compiler, and each fix whose
 message says which commit introduced the fault. Left out are failures of the compiler's
-own build, and the culprits of CASES, a file as `benchmarks.culprits` reads it. The
+own build, and the culprits of CASES, with a JSON object a line. The
 diagnostics are what the message says about the failure, without what names the culprit.
 A third have fewer than 25 characters, and most are shorter than what a compiler prints.
 A seeded shuffle puts each second case into the half for choosing features. Nothing is
@@ -12,8 +12,7 @@ compiled.
 
 The ranks are among the commits of the release range in which the culprit landed,
 without its own revert. Before 3.1.0 and after 3.11.0 the first nightly of a month
-stands for a release. The searches end at the commit before the revert or fix, where the
-failure had been noticed, and each test tells the truth.
+stands for a release.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ from statistics import mean, median
 import numpy as np
 from git import Repo
 
-from benchmarks.culprits import Known, known_case, rank, search_known
-from triage.bisect.prior import chances_of
+from triage.bisect.prior import Clues, chances_of, feature_rows
 from triage.bisect.suspects import group_by_change
 from triage.model.revision import Commit
+from triage.toolchains.sources.project import find_project
 
 SINCE = "2021-06-01"
 SEED = 29
@@ -110,6 +109,24 @@ class Line:
                 (row for sha, row in self.row.items() if sha.startswith(name)), None
             )
         return row if row is not None and row > before else None
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A regression whose culprit is known.
+
+    matrix: the features of each commit of its range. culprit: a row.
+    """
+
+    name: str
+    matrix: Sequence[Sequence[float]]
+    culprit: int
+
+
+def rank(prior: np.ndarray, culprit: int) -> float:
+    """Return 1 for the likeliest commit; among equals the middle."""
+    away = prior / prior[culprit] - 1
+    return 1 + int((away > 1e-9).sum()) + (int((np.abs(away) <= 1e-9).sum()) - 1) / 2
 
 
 def read_line(clone: Path) -> Line:
@@ -199,7 +216,7 @@ def diagnostics(line: Line, index: int, culprit: int) -> str:
     return " ".join(text.split()).strip(" .,-:")
 
 
-def cases(clone: Path, seen: set[str]) -> Iterator[tuple[Known, Known]]:
+def cases(clone: Path, seen: set[str]) -> Iterator[Known]:
     """Yield each case in its release range, and in the range that ends before its
     revert or fix.
 
@@ -234,11 +251,11 @@ def cases(clone: Path, seen: set[str]) -> Iterator[tuple[Known, Known]]:
         )
         later = {rows[member] for member in again if rows[member] < culprit} | {index}
         released = tuple(line.commits[row] for row in rows if row not in later)
-        noticed = tuple(line.commits[row] for row in range(good - 1, index, -1))
-        yield (
-            known_case(sha, released, text, noticed=False),
-            known_case(sha, noticed, text),
+        matrix = feature_rows(
+            released, Clues(text, noticed=False), find_project("iree")
         )
+        shas = [commit.sha for commit in released]
+        yield Known(sha, matrix, shas.index(sha))
 
 
 def main() -> None:
@@ -252,24 +269,21 @@ def main() -> None:
     lines = options.without.read_text("utf-8").splitlines() if options.without else []
     known = sorted(
         cases(options.clone, {json.loads(line)["culprit"] for line in lines}),
-        key=lambda pair: pair[0].name,
+        key=lambda case: case.name,
     )
     Random(SEED).shuffle(known)
     for title, half in (
         ("for choosing features", known[::2]),
         ("kept aside", known[1::2]),
     ):
-        ranks = [
-            rank(np.array(chances_of(case.matrix)), case.culprit) for case, _ in half
-        ]
+        ranks = [rank(np.array(chances_of(case.matrix)), case.culprit) for case in half]
         tops = ", ".join(
             f"top {top} {mean(each <= top for each in ranks):.0%}" for top in (1, 5, 20)
         )
-        middle = median(len(case.matrix) for case, _ in half)
+        middle = median(len(case.matrix) for case in half)
         print(
             f"\n{title}: median rank {median(ranks):.0f} of {middle:.0f} commits of a release range; {tops}"
         )
-        search_known([case for _, case in half])
 
 
 if __name__ == "__main__":

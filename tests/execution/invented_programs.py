@@ -5,20 +5,16 @@ that slows down meanwhile.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from triage.model.case import RunSpec
 from triage.model.outcome import NoAnswer
 from triage.model.progress import Progress
+from triage.model.revision import Revision
 
-RUNNER: Any = SimpleNamespace(
-    progress=Progress(), registry=SimpleNamespace(revision=lambda ref: ref.revision)
-)
-MAIN = RunSpec(function="main")
+RUNNER: Any = SimpleNamespace(progress=Progress())
 
 
 @dataclass
@@ -57,9 +53,10 @@ class InventedProgram:
 
     machine: Machine
     true: float
-    module: Path = Path("m.vmfb")
     bytes: int = 100
     dispatches: int | None = 1
+    toolchain: Revision | None = None
+    label: str = "main"
 
-    def sample(self, _runner: object, _spec: RunSpec) -> float | NoAnswer:
+    def sample(self) -> float | NoAnswer:
         return self.machine.seconds(self.true)

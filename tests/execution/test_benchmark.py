@@ -1,6 +1,4 @@
-"""Verdicts on invented times: none from noise, drift or outliers, and a change only
-where two measurements agree.
-"""
+"""Verdicts on invented times: none from noise, drift or outliers."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.bisect.letters import case_named, release_refs
-from tests.execution.invented_programs import MAIN, RUNNER, InventedProgram, Machine
+from tests.execution.invented_programs import RUNNER, InventedProgram, Machine
 from triage.execution import benchmark as benchmarks
 from triage.execution.benchmark import Benchmark, Configuration
 from triage.execution.in_turn import Pace
@@ -37,10 +35,9 @@ def measured(
     }
     monkeypatch.setattr(
         benchmarks,
-        "compile_measured",
-        lambda _runner, _case, ref, _target: by_release[ref.revision.name],
+        "function_programs",
+        lambda _engine, _case, ref, *_: [by_release[ref.revision.name]],
     )
-    monkeypatch.setattr(benchmarks, "functions_of", lambda *_: (MAIN,))
     return Benchmark(rows, rows[baseline], threshold=0.05).measure(RUNNER, budget=600.0)
 
 
@@ -77,7 +74,7 @@ def test_a_program_that_stops_running_has_a_reason_and_no_verdict(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Broken(InventedProgram):
-        def sample(self, *_: object, **__: object) -> float | NoAnswer:
+        def sample(self) -> float | NoAnswer:
             return NoAnswer(Cause.NOISE, "it ran out of memory")
 
     machine = Machine(1)

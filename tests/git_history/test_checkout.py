@@ -16,7 +16,6 @@ from tests.git_history.history import ENV, History
 from triage.git_history.checkout import Checkout
 from triage.git_history.git_program import GitRefused
 from triage.git_history.repository import Repository
-from triage.processes.process import Log
 
 Place = Callable[..., Path]
 
@@ -66,7 +65,7 @@ def place(tmp_path: Path) -> Place:
     """
 
     def check_out(repository: Path, sha: str, name: str = "source") -> Path:
-        with Log(tmp_path / "log") as log:
+        with (tmp_path / "log").open("wb") as log:
             checkout = Checkout(
                 tmp_path / "home" / name, Repository(repository), log, threading.Event()
             )

@@ -20,7 +20,7 @@ from triage.model.execution import Ending, Limits
 from triage.processes import containment
 from triage.processes.answering import AnsweringProcess
 from triage.processes.containment import Purpose
-from triage.processes.process import Log, run, unlimited
+from triage.processes.process import run, unlimited
 from triage.processes.sealing import Seal
 
 # Starts a process as a daemon does: in a session of its own, without its parent, and
@@ -111,15 +111,13 @@ def test_other_children_of_this_program_are_left_alone(
 def test_a_build_and_an_answering_process_leave_no_daemon(
     tmp_path: Path, mark: str
 ) -> None:
-    with Log(tmp_path / "log") as log:
-        run(
-            starting(STAYS, mark),
-            unlimited(),
-            tmp_path,
-            purpose=Purpose.BUILD,
-            log=log,
-            seal=None,
-        )
+    run(
+        starting(STAYS, mark),
+        unlimited(),
+        tmp_path,
+        purpose=Purpose.BUILD,
+        seal=None,
+    )
     assert not processes_with(mark)
     with closing(
         AnsweringProcess(
@@ -128,6 +126,7 @@ def test_a_build_and_an_answering_process_leave_no_daemon(
             threading.Event(),
             seal=Seal(prefixes_of(Path(sys.executable))),
             folder=Path().absolute(),
+            limits=Limits(),
         )
     ) as process:
         assert process.ask(b"one", timeout=60) == b"oneone"

@@ -22,7 +22,7 @@ from triage.model.execution import Ending, Limits
 from triage.model.outcome import Cause, Failed, NoAnswer
 from triage.processes.answering import AnsweringProcess
 from triage.processes.containment import Purpose
-from triage.processes.process import Log, run, unlimited
+from triage.processes.process import run, unlimited
 from triage.processes.sealing import Seal
 
 
@@ -123,14 +123,10 @@ def test_a_missing_program_is_not_started(tmp_path: Path) -> None:
     assert "nothing" in execution.stderr.text
 
 
-def test_a_logged_command_does_not_wait_for_what_it_left_behind(tmp_path: Path) -> None:
-    with Log(tmp_path / "log") as log:
-        command = ["sh", "-c", "sleep 50 & echo first; echo last"]
-        execution = run(
-            command, unlimited(20), tmp_path, purpose=Purpose.BUILD, log=log, seal=None
-        )
-    assert (execution.status, execution.stdout.last_line) == (0, "last")
-    assert (tmp_path / "log").read_text() == "first\nlast\n"
+def test_a_command_does_not_wait_for_what_it_left_behind(tmp_path: Path) -> None:
+    command = ["sh", "-c", "sleep 50 & echo first; echo last"]
+    execution = run(command, unlimited(20), tmp_path, purpose=Purpose.BUILD, seal=None)
+    assert (execution.status, execution.stdout.text) == (0, "first\nlast\n")
 
 
 ECHO = """
@@ -152,6 +148,7 @@ def test_a_process_answers_and_is_started_again_when_it_ended() -> None:
             threading.Event(),
             seal=Seal(prefixes_of(Path(sys.executable))),
             folder=Path().absolute(),
+            limits=Limits(),
         )
     ) as process:
         assert process.ask(b"one", timeout=60) == b"oneone"
@@ -170,7 +167,7 @@ def test_a_process_that_uses_too_much_memory_is_ended(tmp_path: Path) -> None:
             {},
             threading.Event(),
             folder=tmp_path,
-            memory=128 << 20,
+            limits=Limits(memory=128 << 20),
             seal=Seal(prefixes_of(Path(sys.executable))),
         )
     ) as process:
@@ -185,6 +182,7 @@ def test_waiting_for_an_answer_ends_with_the_stop() -> None:
         stop,
         seal=Seal(prefixes_of(Path(sys.executable))),
         folder=Path().absolute(),
+        limits=Limits(),
     )
     with closing(process), ThreadPoolExecutor(1) as pool:
         # more than a pipe holds

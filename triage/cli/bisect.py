@@ -367,9 +367,13 @@ def _measuring(
             "which are bad"
         )
     ends = _in_order(request.kind, *compilers_at(request, before, after))
-    choice = MetricChoice.parse(text, SECONDS, above)
-    if above is not None and choice.metric.is_of_run:
-        raise BadInput("--above does not work with run_seconds: its limit is a ratio")
+    choice = MetricChoice.parse(text, SECONDS)
+    if above is not None:
+        if not choice.metric.exact:
+            raise BadInput("--above needs a number that is the same each time")
+        limits = (*request.case.thresholds, (choice.metric.name, above))
+        yield replace(request, case=replace(request.case, thresholds=limits))
+        return
     with engine_with_judge(request.engine, request.case, ends, choice) as judging:
         yield replace(request, engine=judging)
 

@@ -198,8 +198,8 @@ def bench(
     """Measure the run time of compiled programs side by side.
 
     Measure all configurations (cases on toolchains) in turn until every verdict is
-    clear or the time is up. Functions whose time changed are measured a second time.
-    Exit 1 when one is slower, 3 when a verdict is unclear and none is slower.
+    clear or the time is up. Exit 1 when one is slower, 3 when a verdict is unclear and
+    none is slower.
 
     - `triage bench recipes/row-sum.yaml -t 3.10.0 -t 3.11.0`
 

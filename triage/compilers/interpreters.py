@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from triage.processes.containment import Purpose
-from triage.processes.process import capture
+from triage.processes.process import run, unlimited
 
 Version = tuple[int, int]
 
@@ -55,9 +55,9 @@ def _interpreters_by_version() -> dict[Version, Path]:
     for base, pattern in _FOLDERS.items():
         path += map(str, sorted(Path(base).expanduser().glob(pattern), reverse=True))
     options = "--only-installed --output-format json --offline --no-config"
-    answer = capture(
+    answer = run(
         [uv_program(), "python", "list", *options.split()],
-        _TIMEOUT,
+        unlimited(_TIMEOUT),
         seal=None,
         purpose=Purpose.INSTALL,
         env={"PATH": os.pathsep.join(path)},

@@ -12,11 +12,12 @@ from typing import Any
 
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Ending, Execution, is_number, utf8
-from triage.processes.process import capture
+from triage.processes.process import run, unlimited
 from triage.processes.sealing import Seal
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _TIMEOUT = 60.0  # seconds; an answer takes 0.1
+_LARGEST_ANSWER = 64 << 20  # bytes
 _MARK = "triage: "
 _MOST_METRICS = 1000
 _LONGEST_NAME = 200  # characters
@@ -85,7 +86,7 @@ def ask_compiler(argv: Sequence[str], seal: Seal) -> Execution:
     """Run a command that asks a compiler about itself. Raises EnvironmentFailure if it
     does not start, or takes longer than a minute.
     """
-    answer = capture(argv, _TIMEOUT, seal=seal)
+    answer = run(argv, unlimited(_TIMEOUT, _LARGEST_ANSWER), seal=seal)
     if answer.ending in (Ending.NOT_STARTED, Ending.TIMED_OUT):
         raise EnvironmentFailure(
             f"{' '.join(argv)} does not run: {answer.stderr.last_line or answer.ending}"

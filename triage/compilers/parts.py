@@ -219,15 +219,7 @@ class Measures:
 
     report_options: tuple[str, ...] = ("--benchmark_format=json",)
     """Make the program print what `seconds` reads."""
-
-    def argv(
-        self, runner: Runner, program: Path, module: Path, case: Case, run: RunSpec
-    ) -> list[str]:
-        """Return the command that measures a function of a compiled file."""
-        options = runner.options(case, run)
-        argv = runner.argv(program, module, options, RunValues(run.inputs))
-        shortest = f"--benchmark_min_time={_SHORTEST_MEASUREMENT}s"
-        return [*argv, *self.report_options, shortest]
+    quick_option = f"--benchmark_min_time={_SHORTEST_MEASUREMENT}s"
 
     def seconds(self, output: str, *, cpu: bool = False) -> list[float]:
         """Return the wall time, or the CPU time, of each repetition in the output of a

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import count
@@ -28,7 +28,6 @@ LEAST = 8  # samples of each side before anything is concluded
 # Numbers of samples at which a verdict may end the measurement. Each look may be wrong
 # by chance, so there are few.
 LOOKS = (LEAST, 12, 18, 27, 40, 60)
-RATIO_METRICS = ("time_ratio", "time_ratio_low", "time_ratio_high")
 _DEVIATIONS = 3.2905  # of the normal distribution, for that confidence on two sides
 
 
@@ -69,28 +68,6 @@ class Ratio:
             return Pace.SAME
         return Pace.NOISY
 
-    def inverse(self) -> Ratio:
-        """Return the ratio of the second time to the first."""
-        value, high, low = (
-            1 / ratio if ratio else math.inf
-            for ratio in (self.value, self.low, self.high)
-        )
-        return Ratio(value, low, high)
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """The ratio as metrics of a probe."""
-        numbers = (self.value, self.low, self.high)
-        return dict(zip(RATIO_METRICS, numbers, strict=True))
-
-
-def ratio_in(metrics: Mapping[str, float]) -> Ratio | None:
-    """Return the ratio among metrics; None unless all of it is there."""
-    numbers = [metrics[name] for name in RATIO_METRICS if name in metrics]
-    if len(numbers) < len(RATIO_METRICS):
-        return None
-    return Ratio(*numbers)
-
 
 def ratio_of(baseline: Sequence[float], new: Sequence[float]) -> Ratio | None:
     """Return the ratio of the new times to those of the baseline; None while there are
@@ -110,6 +87,16 @@ def ratio_of(baseline: Sequence[float], new: Sequence[float]) -> Ratio | None:
     left_out = max(0, math.floor(first * second / 2 - spread))
     middle = float(np.median(ratios))
     return Ratio(middle, float(ratios[left_out]), float(ratios[-1 - left_out]))
+
+
+def ratio_of_two(before: float, after: float, doubt: float = 1.0) -> Ratio:
+    """Return the ratio of two numbers; its interval is this many times larger and
+    smaller.
+    """
+    value = math.inf if after > 0 else 1.0
+    if before > 0:
+        value = after / before
+    return Ratio(value, value / doubt, value * doubt)
 
 
 Sampler = Callable[[], float | NoAnswer]

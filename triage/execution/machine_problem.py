@@ -17,6 +17,7 @@ _FULL = 1 << 20  # bytes; with less free space, any write may have failed
 _NEARLY_FULL = 1 << 30
 # share of the time that a run may wait for a core until its time limit shows nothing
 _WAITED = 0.1
+_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM)
 # exit codes of the loader and of shells for a program that they cannot run
 _NOT_RUN = (126, 127)
 _SKIPS = 125  # of a test script
@@ -40,77 +41,45 @@ def machine_problem(execution: Execution) -> NoAnswer | None:
     """
     if execution.refused is not None:
         return undeclared(execution.refused)
-    head = execution.stderr.head
     if execution.ending is Ending.NOT_STARTED:
-        return NoAnswer(
-            Cause.TOOLCHAIN, head.strip() or "the compiler could not be started"
-        )
+        return NoAnswer(Cause.TOOLCHAIN, execution.stderr.text.strip())
     if execution.ok or execution.ending is Ending.OVER_OUTPUT:
         return None
-    if _loader_failed(execution):
-        exception = _PYTHON_NOT_LOADED.search(execution.stderr.text)
-        return NoAnswer(
-            Cause.TOOLCHAIN,
-            exception[0].strip() if exception else execution.stderr.first_line,
-        )
-    if _NO_SPACE in execution.stderr.text or _NO_SPACE in execution.stdout.text:
+    not_loaded = _why_not_loaded(execution)
+    if not_loaded:
+        return NoAnswer(Cause.TOOLCHAIN, not_loaded)
+    full, free = _FULL, execution.disk_free
+    if _NO_SPACE in execution.stderr.text + execution.stdout.text:
         full = _NEARLY_FULL
-    else:
-        full = _FULL
-    if execution.disk_free is not None and execution.disk_free < full:
-        return NoAnswer(
-            Cause.ENVIRONMENT,
-            f"no space left on the disk: {execution.disk_free >> 10} KiB were free",
-        )
-    if (
-        execution.ending is Ending.TIMED_OUT
-        and execution.waited > _WAITED * execution.seconds
-    ):
-        times = (
-            f"{execution.seconds:.0f} s, {execution.waited:.0f} s of them without a "
-            "core of the busy machine"
-        )
-        return NoAnswer(
-            Cause.ENVIRONMENT,
-            (
-                f"stopped after {times}; use fewer --jobs, or a limit without "
-                "waiting: `120s cpu`"
-            ),
-        )
-    if execution.ending is Ending.SIGNALLED and execution.signal in (
-        signal.SIGKILL,
-        signal.SIGTERM,
-        signal.SIGINT,
-    ):
-        name = signal.Signals(execution.signal).name
-        return NoAnswer(
-            Cause.ENVIRONMENT,
-            f"killed from outside by {name} at {execution.peak_rss_mb:.0f} MiB"
-            + (
-                "; the system may have run out of memory"
-                if execution.signal == signal.SIGKILL
-                else ""
-            ),
-        )
-    return None
+    reason = ""
+    if free is not None and free < full:
+        reason = f"no space left on the disk: {free >> 10} KiB were free"
+    elif execution.waited > _WAITED * execution.seconds:
+        waited = f"{execution.waited:.0f} of {execution.seconds:.0f} s without a core"
+        reason = f"stopped after {waited} of the busy machine; use fewer --jobs"
+    elif execution.ending is Ending.SIGNALLED and execution.signal in _FROM_OUTSIDE:
+        size = f"{execution.peak_rss_mb:.0f} MiB"
+        reason = f"killed from outside at {size}; the system may be out of memory"
+    return NoAnswer(Cause.ENVIRONMENT, reason) if reason else None
 
 
-def _loader_failed(execution: Execution) -> bool:
-    """Return whether the loader or a shell refused to start the program, or Python
-    could not load a library of a package.
+def _why_not_loaded(execution: Execution) -> str | None:
+    """Return the line with which the loader or a shell refused to start the program, or
+    Python to load a library of a package; None if they did not.
 
     The first line of a loader or a shell begins with the name of the program.
     """
     match = _NOT_LOADED.match(execution.stderr.first_line)
     if match is None:
-        return _PYTHON_NOT_LOADED.search(execution.stderr.text) is not None
+        exception = _PYTHON_NOT_LOADED.search(execution.stderr.text)
+        return exception[0].strip() if exception else None
     program = Path(match["program"])
-    is_program = program.name == Path(execution.argv[0]).name or (
-        program.is_absolute() and os.access(program, os.X_OK)
-    )
-    return is_program and (
-        match["symbol"] is not None or execution.exit_code in _NOT_RUN
-    )
+    is_program = program.name == Path(execution.argv[0]).name
+    if program.is_absolute():
+        is_program = is_program or os.access(program, os.X_OK)
+    if is_program and (match["symbol"] or execution.exit_code in _NOT_RUN):
+        return execution.stderr.first_line
+    return None
 
 
 def reason_script_skips(execution: Execution) -> NoAnswer | None:

@@ -1,10 +1,7 @@
-"""Numbers of a case: their names, what they mean, and the thresholds that a recipe
-sets for them.
-"""
+"""Numbers of a case: their names, and what they mean."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,16 +15,12 @@ DISPATCHES = "dispatches"
 
 
 def metric_failure(
-    name: str,
-    headline: str,
-    details: Mapping[str, str],
-    stage: Stage = Stage.COMPILE,
+    name: str, headline: str, details: Mapping[str, str], stage: Stage = Stage.COMPILE
 ) -> Failed:
     """Return the failure of a number that is too large."""
+    signature = f"metric:{name}"
     return Failed(
-        Failure(
-            "metric", "metric", f"metric:{name}", headline, details=details, stage=stage
-        )
+        Failure("metric", "metric", signature, headline, details=details, stage=stage)
     )
 
 
@@ -36,15 +29,12 @@ _OF_THE_MACHINE = re.compile(r"(?:^|_)(?:seconds|s|ms|us|ns|rss_mb)$")
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A number measured of a successful compile. Either triage measures it, such as the
-    CPU seconds or the run time of the output, or the recipe's compiler prints it.
-
-    lower_is_worse: it became worse when it shrank, such as a number of vectorized
-    loops.
+    """A number measured of a successful compile, which is worse if it is larger. Either
+    triage measures it, such as the CPU seconds or the run time of the output, or the
+    recipe's compiler prints it.
     """
 
     name: str
-    lower_is_worse: bool = False
 
     CPU_SECONDS: ClassVar[Metric]
     RUN_SECONDS: ClassVar[Metric]
@@ -66,18 +56,6 @@ class Metric:
     def is_time(self) -> bool:
         """Whether triage measures it while nothing else runs."""
         return self.name in ("cpu_seconds", "run_seconds")
-
-    def ratio(self, before: float, after: float) -> float:
-        """Return how many times as bad a number became.
-
-        >>> Metric("spills").ratio(0, 1088), Metric("vectors", True).ratio(6, 3)
-        (inf, 2.0)
-        """
-        if self.lower_is_worse:
-            before, after = after, before
-        if before > 0:
-            return after / before
-        return math.inf if after > 0 else 1.0
 
 
 Metric.CPU_SECONDS = Metric("cpu_seconds")

@@ -41,7 +41,12 @@ class Reader:
         reads = (*tools.reads, *prefixes_of(Path(sys.executable)), WORKER)
         self._folder = TemporaryDirectory(prefix="triage-")
         self._python = AnsweringProcess(
-            argv, env, stop, seal=Seal(reads), folder=Path(self._folder.name)
+            argv,
+            env,
+            stop,
+            seal=Seal(reads),
+            folder=Path(self._folder.name),
+            limits=_LIMITS,
         )
         self._lock = threading.Lock()
         self._bindings: bool | None = None
@@ -67,15 +72,12 @@ class Reader:
         """
         with temporary_folder() as folder:
             execution = self._run(["-o", os.devnull], path, folder)
-        lines = [
-            line.strip() for line in execution.stderr.text.splitlines() if line.strip()
-        ]
-        first = next(
-            (line for line in lines if "error:" in line), lines[0] if lines else ""
-        )
         if execution.ok:
             return None
-        return first or f"the tools ended with {execution.ending} and printed nothing"
+        lines = execution.stderr.text.splitlines()
+        errors = [line.strip() for line in lines if "error:" in line]
+        first = execution.stderr.first_line or execution.ending_text(_LIMITS)
+        return errors[0] if errors else first
 
     def text_after_passes(self, text: str, options: tuple[str, ...] = ()) -> str | None:
         """Return a text in the custom syntax after the passes that `options` name; None

@@ -109,7 +109,6 @@ class PersistentWorkers:
                 self._processes.popitem()[1].close()
 
     def _process(self, argv: tuple[str, ...], task: Task) -> AnsweringProcess:
-        limits = task.case.limits
         with self._lock:
             if argv not in self._processes:
                 self._processes[argv] = AnsweringProcess(
@@ -118,8 +117,7 @@ class PersistentWorkers:
                     self.stop,
                     seal=Seal(task.toolchain.reads),
                     folder=self.folder,
-                    memory=limits.memory,
-                    largest_file=limits.output,
+                    limits=task.case.limits,
                 )
             return self._processes[argv]
 
@@ -140,9 +138,11 @@ def _read(
     TypeError for another text.
     """
     error = str(said.get("error", ""))
-    argv, code, printed = (str(run.tool),), int(bool(error)), Captured(error)
     execution = Execution(
-        argv, Ending.EXITED, code, None, 0.0, 0.0, 0.0, Captured(), printed
+        (str(run.tool),),
+        Ending.EXITED,
+        int(bool(error)),
+        stderr=Captured(error),
     )
     if error:
         return WorkerAnswer(task, run, Stage(str(said["stage"])), execution)

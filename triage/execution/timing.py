@@ -1,9 +1,8 @@
-"""Measure the functions of compiled programs, and the compiles of cases, once."""
+"""Compile programs that are measured, and measure them and their compiles once."""
 
 from __future__ import annotations
 
 import math
-import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,74 +14,55 @@ from triage.execution.in_turn import Sampler
 from triage.execution.judge import judge, rules_of
 from triage.execution.metric import DISPATCHES, Metric, value_of
 from triage.execution.mlir_tools import Reader
-from triage.execution.reads import files_in
-from triage.execution.run_task import RunTool, run_tool, with_readable_values
+from triage.execution.run_task import RunTask
 from triage.execution.task import Naming, ProbeJob
 from triage.mlir import UnparsableError, parse_module
 from triage.model.case import Case, Input, InputKind, RunSpec
 from triage.model.errors import EnvironmentFailure
-from triage.model.execution import Limits
 from triage.model.foreign_file import is_regular
-from triage.model.outcome import Cause, Failed, NoAnswer, Outcome, Passed
-from triage.processes.process import run
-from triage.processes.sealing import Seal
+from triage.model.outcome import Cause, Failed, NoAnswer, Outcome, Probe
+from triage.model.revision import Revision
+from triage.processes.process import StopSignal
 from triage.recipes.run_values import zero_of
-from triage.toolchains.home import KeptKind, temporary_folder
 from triage.toolchains.registry import ToolchainRef
 
-_LIMITS = Limits(timeout=120.0, memory=8 << 30)
 _ONE_THREAD = "--device=local-sync"
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A compiled program that can be measured."""
+    """A function of a compiled program, which can be measured."""
 
-    case: Case
-    tool: RunTool
+    run: RunTask
     module: Path
     bytes: int
     """Size of the compiled file."""
-    dispatches: int | None = None
+    dispatches: int | None
     """How many kernels its functions start, if that is known."""
+    toolchain: Revision
+    stop: StopSignal
 
-    def sample(self, engine: Engine, spec: RunSpec) -> float | NoAnswer:
+    @property
+    def label(self) -> str:
+        return self.run.spec.label
+
+    def sample(self) -> float | NoAnswer:
         """Measure once, while nothing else of this program runs.
 
         Times of a device with one thread are CPU times: other work on the core does not
         count.
         """
-        family = engine.compilers[self.case.compiler]
-        runner, measures = family.run, family.measures
-        assert runner
-        assert measures
-        argv = measures.argv(runner, self.tool.path, self.module, self.case, spec)
-        surroundings = runner.surroundings(self.case, spec)
-        reads = (self.module, *self.tool.reads, *surroundings.reads, *self.case.reads)
-        on_one_core = _ONE_THREAD in argv
-        with temporary_folder() as folder:
-            printed = folder / "printed"
-            execution = run(
-                [*_words_to_pin(), *argv] if on_one_core else argv,
-                _LIMITS,
-                folder,
-                seal=Seal((*reads, *files_in(argv)), devices=surroundings.devices),
-                env={**surroundings.variables, **dict(self.case.env)},
-                stop=engine.stop,
-                stdout_to=printed,
-            )
-            output = ""
-            if is_regular(printed):
-                output = printed.read_text("utf-8", "replace")
-        times = measures.seconds(output, cpu=on_one_core)
+        run = self.run
+        assert run.measures
+        execution = run.start(self.module, self.stop)
+        is_alone = _ONE_THREAD in run.options
+        times = run.measures.seconds(execution.stdout.text, cpu=is_alone)
         if execution.ok and times:
             return times[0]
         # some versions print errors on standard output
-        errors = execution.stderr.text.strip() or output.strip()
-        why = execution.ending_text(_LIMITS)
-        if errors:
-            why = errors.splitlines()[-1][:200]
-        return runner.startup_failure(errors) or NoAnswer(Cause.NOISE, why)
+        printed = execution.stderr if not execution.stderr.empty else execution.stdout
+        why = printed.last_line[:200] or execution.ending_text(run.spec.limits)
+        return run.runner.startup_failure(printed.text) or NoAnswer(Cause.NOISE, why)
 
 
 def compile_sampler(
@@ -90,22 +70,23 @@ def compile_sampler(
     metric: Metric,
     case: Case,
     ref: ToolchainRef,
-    once: Naming | None = None,
+    *,
+    is_trial: bool = False,
 ) -> Sampler:
     """Return what compiles a case and reads a number of the compile; one that varies is
-    read of a new compile. With `once`, it is a trial.
+    read of a new compile. A trial compiles once, whatever the ending.
     """
     if metric.is_time:
         case = replace(case, run=None)
 
     def sample() -> float | NoAnswer:
         fresh = not metric.exact
-        job = ProbeJob(case, ref, fresh=fresh, here=True, once=once)
-        probe = engine.probe(job)
+        once = Naming.NEVER if is_trial else None
+        probe = engine.probe(ProbeJob(case, ref, fresh=fresh, here=True, once=once))
         value = value_of(probe, metric)
-        name = ref.revision.name
         if value is not None:
             return value
+        name = ref.revision.name
         if isinstance(probe.outcome, NoAnswer):
             return replace(probe.outcome, reason=f"{name}: {probe.outcome.reason}")
         if isinstance(probe.outcome, Failed):
@@ -116,10 +97,29 @@ def compile_sampler(
     return sample
 
 
+def function_programs(
+    engine: Engine, case: Case, ref: ToolchainRef, folder: Path, reader: ToolchainRef
+) -> list[Program] | NoAnswer:
+    """Compile a case; return the functions to measure with their values: those of the
+    recipe, else the only public one on zeros. reader: the toolchain that reads the
+    program to find this one.
+    """
+    specs = case.benchmarks
+    if not specs and case.run and case.run.inputs:
+        specs = (case.run,)
+    if not specs:
+        public = _public_function(engine, case, reader)
+        if isinstance(public, NoAnswer):
+            return public
+        specs = (public,)
+    return _compiled(engine, case, ref, folder, specs)
+
+
 def dispatch_programs(
-    engine: Engine, case: Case, ref: ToolchainRef, target: Path
-) -> list[tuple[RunSpec, Program | NoAnswer]] | NoAnswer:
-    """Compile a case and, as programs of their own, each of its kernels.
+    engine: Engine, case: Case, ref: ToolchainRef, folder: Path, text: str
+) -> list[Program] | NoAnswer:
+    """Compile a case and, as programs of their own, its kernels with a text in their
+    names.
 
     Each program has the size and the number of dispatches of the whole.
     """
@@ -127,149 +127,122 @@ def dispatch_programs(
     if kernels is None:
         why = f"{case.compiler} has no kernels that are measured alone"
         return NoAnswer(Cause.TARGET, why)
-    sources = target.with_suffix(".dispatches")
-    sources.mkdir(exist_ok=True)
+    sources = folder / "dispatches"
+    sources.mkdir(parents=True)
+    usual = next(iter(case.benchmarks), case.run) or RunSpec()
     options = kernels.extract_options(sources)
-    whole = compile_measured(engine, case, ref, target, options, (sources,))
+    whole = _compiled(
+        engine, case, ref, folder / "whole", (usual,), options, (sources,)
+    )
     if isinstance(whole, NoAnswer):
         return whole
-    usual = next(iter(case.benchmarks), case.run) or RunSpec()
-    measured: list[tuple[RunSpec, Program | NoAnswer]] = []
-    programs = filter(is_regular, sorted(sources.glob("*.mlir")))
-    for number, source in enumerate(programs):
+    programs = []
+    for source in filter(is_regular, sorted(sources.glob("*.mlir"))):
         alone = replace(case, input=Input(source, InputKind.MLIR))
-        place = target.with_suffix(f".{number:04}")
-        program = compile_measured(engine, alone, ref, place)
-        if isinstance(program, Program):
-            program = replace(program, bytes=whole.bytes, dispatches=whole.dispatches)
-        for name, option in kernels.kernels_in(source.read_text("utf-8", "replace")):
-            flags = (*usual.flags, option)
-            spec = RunSpec(usual.device, None, flags=flags, name=name)
-            measured.append((spec, program))
-    why = f"{ref.revision.name} extracts none of its dispatches"
-    return measured or NoAnswer(Cause.NOT_FOUND, why)
+        specs = [
+            RunSpec(usual.device, flags=(*usual.flags, option), name=name)
+            for name, option in kernels.kernels_in(source.read_text("utf-8", "replace"))
+            if text in name
+        ]
+        compiled = _compiled(engine, alone, ref, folder / source.stem, specs)
+        if isinstance(compiled, NoAnswer):
+            return compiled
+        size, dispatches = whole[0].bytes, whole[0].dispatches
+        programs += [
+            replace(program, bytes=size, dispatches=dispatches) for program in compiled
+        ]
+    why = f"{ref.revision.name} extracts no dispatch with {text!r} in its name"
+    return programs or NoAnswer(Cause.NOT_FOUND, why)
 
 
-def compile_measured(
+def _compiled(
     engine: Engine,
-    original: Case,
+    case: Case,
     ref: ToolchainRef,
-    target: Path,
+    folder: Path,
+    specs: Sequence[RunSpec],
     options: Sequence[str] = (),
     writes: tuple[Path, ...] = (),
-) -> Program | NoAnswer:
-    """Compile a case into a file, with options that make the compiler write more into
-    folders.
+) -> list[Program] | NoAnswer:
+    """Compile a case into a new folder, with options that make the compiler write more
+    into other folders; return its functions.
     """
-    family = engine.compilers[original.compiler]
-    if family.run is None or family.measures is None:
-        why = f"{original.compiler} has nothing that measures compiled programs here"
-        return NoAnswer(Cause.TARGET, why)
     try:
         toolchain = engine.registry.obtain(ref)
     except EnvironmentFailure as error:
         return NoAnswer(Cause.ENVIRONMENT, str(error))
-    tool = run_tool(engine.registry, toolchain, family.run, measured=True)
-    if isinstance(tool, NoAnswer):
-        return tool
-    plain = replace(original, phase=None, run=None, thresholds=())
-    counted = replace(plain, thresholds=((DISPATCHES, math.inf),))
+    counted = ((DISPATCHES, math.inf),)
+    compiled_only = replace(case, phase=None, run=None, thresholds=counted)
+    runs = []
+    for spec in specs:
+        spec = replace(spec, measured=True, expected=(), reference=None)
+        task = engine.planner.plan(replace(compiled_only, run=spec), toolchain)
+        run = task.outcome if isinstance(task, Probe) else task.run
+        if not isinstance(run, RunTask):
+            return _reason(run)
+        assert run.measures
+        runs.append(replace(run, options=(*run.options, run.measures.quick_option)))
 
     def with_options(invocation: Invocation) -> Invocation:
         return replace(invocation, printing=(*invocation.printing, *options))
 
-    outcome: Outcome = Passed()
-    for case in (counted, plain):  # the second for a compiler that cannot count
-        compiled = engine.observe(
-            case,
-            toolchain,
-            with_options,
-            on_output=lambda module: shutil.move(module, target),
-            writes=writes,
-        )
-        if isinstance(compiled, NoAnswer):
-            return compiled
-        if is_regular(target):
-            count = compiled.metrics.get(DISPATCHES)
-            dispatches = None if count is None else int(count)
-            size = target.stat().st_size
-            return Program(original, tool, target, size, dispatches)
-        outcome = judge(compiled, rules_of(case))
+    folder.mkdir(parents=True, exist_ok=True)
+    module = folder / "program"
+    compiled = engine.observe(
+        compiled_only,
+        toolchain,
+        with_options,
+        on_output=lambda output: shutil.move(output, module),
+        writes=writes,
+    )
+    if isinstance(compiled, NoAnswer):
+        return compiled
+    if not is_regular(module):
+        return _reason(judge(compiled, rules_of(case)))
+    size, dispatches = module.stat().st_size, compiled.metrics.get(DISPATCHES)
+    count = None if dispatches is None else int(dispatches)
+    revision, stop = toolchain.revision, engine.stop
+    return [Program(run, module, size, count, revision, stop) for run in runs]
+
+
+def _reason(outcome: Outcome | None) -> NoAnswer:
+    """Return why there is nothing to measure."""
     if isinstance(outcome, NoAnswer):
         return outcome
-    why = "the compile wrote nothing"
-    if outcome.failure:
-        why = f"it does not compile: {outcome.failure.headline}"
+    assert isinstance(outcome, Failed)
+    why = f"it does not compile: {outcome.failure.headline}"
     return NoAnswer(Cause.NOISE, why, outcome.failure)
-
-
-def functions_of(
-    engine: Engine, case: Case, ref: ToolchainRef
-) -> tuple[RunSpec, ...] | NoAnswer:
-    """Return the functions to measure with their values: those of the recipe, else the
-    only public one on zeros.
-    """
-    device, named = engine.compilers[case.compiler].run, case.benchmarks
-    if not named and case.run and case.run.inputs:
-        named = (replace(case.run, expected=()),)
-    if device is None or not named:
-        return _public_function(engine, case, ref)
-    if any(spec.libraries for spec in named):
-        why = "programs that load others are not measured side by side"
-        return NoAnswer(Cause.RECIPE, why)
-    values = engine.registry.home.kept(KeptKind.VALUES)
-    specs = []
-    for spec in named:
-        missing = engine.planner.inputs.obtain(spec.artifacts)
-        if missing:
-            return missing
-        try:
-            inputs = with_readable_values(spec.inputs, values, device)
-        except OSError as error:
-            return NoAnswer(Cause.RECIPE, f"{error.filename}: {error.strerror}")
-        except ValueError as error:
-            return NoAnswer(Cause.RECIPE, str(error))
-        specs.append(replace(spec, inputs=inputs))
-    return tuple(specs)
 
 
 def _public_function(
     engine: Engine, case: Case, ref: ToolchainRef
-) -> tuple[RunSpec, ...] | NoAnswer:
+) -> RunSpec | NoAnswer:
     """Return the only public function of a program, on zeros, or why it cannot be
     measured.
     """
-    unreadable = NoAnswer(Cause.INPUT, "its input cannot be read")
     toolchain = engine.registry.obtain(ref)
     tools = engine.compilers[case.compiler].mlir_tools(toolchain)
     prepared = engine.planner.input_of(case, toolchain)
-    if tools is None or isinstance(prepared, NoAnswer):
-        return unreadable
-    text = Reader(tools, engine.stop).generic_form(prepared.path, elide=True)
+    text = ""
+    if tools and not isinstance(prepared, NoAnswer):
+        text = Reader(tools, engine.stop).generic_form(prepared.path, elide=True) or ""
     try:
-        functions = parse_module(text or "").functions()
+        functions = parse_module(text).functions()
     except UnparsableError:
-        return unreadable
+        return NoAnswer(Cause.INPUT, "its input cannot be read")
     public = [
         function
         for function in functions
         if function.symbol and function.attribute("sym_visibility") != '"private"'
     ]
+    advice = "name the functions with their inputs under `bench` in the recipe"
     if len(public) != 1:
-        problem = "it does not have exactly one public function; name the functions"
-        return NoAnswer(Cause.RECIPE, f"{problem} under `bench` in the recipe")
+        problem = "it does not have exactly one public function"
+        return NoAnswer(Cause.RECIPE, f"{problem}; {advice}")
     arguments = public[0].regions[0].blocks[0].arguments
     zeros = [zero_of(value.type) for value in arguments]
     inputs = tuple(text for text in zeros if text is not None)
     if len(inputs) < len(zeros):
-        problem = "the size of an argument is not known; name inputs"
-        return NoAnswer(Cause.RECIPE, f"{problem} under `bench` in the recipe")
-    return (RunSpec(function=public[0].symbol, inputs=inputs),)
-
-
-def _words_to_pin() -> list[str]:
-    """Return the words that keep a program on one core, none if that is impossible."""
-    cores = sorted(os.sched_getaffinity(0))
-    if len(cores) > 1 and shutil.which("taskset"):
-        return ["taskset", "-c", str(cores[-1])]
-    return []
+        problem = "the size of an argument is not known"
+        return NoAnswer(Cause.RECIPE, f"{problem}; {advice}")
+    return RunSpec(function=public[0].symbol, inputs=inputs)

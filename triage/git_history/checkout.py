@@ -10,10 +10,11 @@ import shlex
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from triage.git_history.git_program import GitRefused, run_git
 from triage.git_history.repository import Repository
-from triage.processes.process import Log, StopSignal
+from triage.processes.process import StopSignal
 
 # git names the one that it could not fetch last.
 _SUBMODULE = re.compile("(?:clone|submodule path) '([^']+)'")
@@ -28,7 +29,7 @@ class Checkout:
 
     folder: Path
     repository: Repository
-    log: Log
+    log: BinaryIO
     stop: StopSignal
 
     def check_out(self, sha: str, *, submodules: bool) -> None:

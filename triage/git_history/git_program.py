@@ -11,12 +11,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from triage.model.address import without_secrets
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Ending
 from triage.processes.containment import Purpose
-from triage.processes.process import Log, StopSignal, run, unlimited
+from triage.processes.process import StopSignal, run, unlimited
 
 # A server that sends nothing for 30 s has failed. Submodules that are fetched borrow
 # objects from those of the user's clone.
@@ -68,7 +69,7 @@ def run_git(
     seconds: float,
     *,
     lines: Sequence[str] = (),
-    log: Log | None = None,
+    log: BinaryIO | None = None,
     stop: StopSignal | None = None,
 ) -> bytes:
     """Return the output of `git WORDS` with `lines` as its standard input. In a clone
@@ -79,7 +80,7 @@ def run_git(
     limits, place = unlimited(seconds), ""
     if log:
         log.write(f"$ git {' '.join(words)}\n".encode())
-        place = f" (log: {log.path})"
+        place = f" (log: {log.name})"
     output = bytearray()
     execution = run(
         ["git", *_SETTINGS, *words],

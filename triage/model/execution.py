@@ -144,14 +144,14 @@ class Execution:
 
     argv: tuple[str, ...]
     ending: Ending
-    exit_code: int | None  # if it exited
-    signal: int | None  # number of the signal that ended it
-    seconds: float
+    exit_code: int | None = None  # if it exited
+    signal: int | None = None  # number of the signal that ended it
+    seconds: float = 0.0
     # as the operating system accounts for the process and its reaped children
-    cpu_seconds: float
-    peak_rss_mb: float  # likewise
-    stdout: Captured
-    stderr: Captured
+    cpu_seconds: float = 0.0
+    peak_rss_mb: float = 0.0  # likewise
+    stdout: Captured = Captured()
+    stderr: Captured = Captured()
     output_bytes: int | None = None
     randomised: bool = False
     phase: str | None = None  # the last one, from compilers that print it

@@ -61,8 +61,7 @@ def run_times(
     *,
     budget: float,
 ) -> tuple[list[TimeChange], dict[str, float], dict[str, float]]:
-    """Measure the functions of a case on both toolchains in turn; a change is measured
-    again before it is reported.
+    """Measure the functions of a case on both toolchains in turn.
 
     Returns:
         The times, and the metrics of the program on the baseline and on the new
@@ -70,11 +69,12 @@ def run_times(
     """
     pair = Configuration(case, baseline), Configuration(case, toolchain)
     result = Benchmark(pair, pair[0], _RUN_SLOWER).measure(engine, budget)
+    measured = [(each, result.rows(each)) for each in pair]
     rows = []
     for function in result.functions or ("",):
         old, new = (
-            result.of(each, function) or result.of(each, "") or Series(each, function)
-            for each in pair
+            rows.get(function) or rows.get("") or Series(each, function)
+            for each, rows in measured
         )
         verdict, reason = new.verdict, None
         for series in (old, new):
@@ -92,7 +92,7 @@ def run_times(
                 reason=reason,
             )
         )
-    before, after = (_program_metrics(result.rows(each)) for each in pair)
+    before, after = (_program_metrics([*rows.values()]) for _, rows in measured)
     return rows, before, after
 
 

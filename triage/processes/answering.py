@@ -5,16 +5,18 @@ than an answer.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
-from triage.model.execution import UNLIMITED
+from triage.model.errors import Interrupted
+from triage.model.execution import Limits
 from triage.processes.containment import NULL, PIPE, Contained, Purpose, environment
-from triage.processes.process import StopSignal, within
-from triage.processes.sealing import Seal, is_sealing
+from triage.processes.process import TICK, StopSignal, StopWatch
+from triage.processes.sealing import Seal
 
 
 class AnsweringProcess:
@@ -33,8 +35,7 @@ class AnsweringProcess:
         *,
         seal: Seal,
         folder: Path,
-        memory: int = UNLIMITED,
-        largest_file: int = UNLIMITED,
+        limits: Limits,
     ) -> None:
         """Set up the process without starting it.
 
@@ -44,18 +45,16 @@ class AnsweringProcess:
             stop: Ends a request.
             seal: What it may read.
             folder: Its working folder, the only one that it may write to.
-            memory: The bytes that all its processes may use.
-            largest_file: The bytes of each file that it may write.
+            limits: The memory of all its processes, and the bytes of each file that it
+                may write.
         """
         self._argv, self._env, self._stop = argv, env, stop
-        self._folder, self._memory, self._largest = folder, memory, largest_file
+        self._folder, self._limits = folder, limits
         self._seal = replace(seal, writes=(*seal.writes, folder))
-        self._lock = threading.Lock()
+        self._lock, self._thread = threading.Lock(), ThreadPoolExecutor(1)
         self._contained: Contained | None = None
 
-    def ask(
-        self, request: bytes, timeout: float, stop: StopSignal | None = None
-    ) -> bytes | None:
+    def ask(self, request: bytes, timeout: float) -> bytes | None:
         """Return the answer to a request. Returns None if the process cannot be
         started, ends, uses too much memory, or does not answer within `timeout`
         seconds.
@@ -65,25 +64,11 @@ class AnsweringProcess:
         answer = None
         with self._lock:
             try:
-                if self._contained is None:
-                    self._contained = Contained(
-                        self._argv,
-                        self._seal if is_sealing() else None,
-                        self._largest,
-                        stdin=PIPE,
-                        stdout=PIPE,
-                        stderr=NULL,
-                        cwd=self._folder,
-                        env=environment(Purpose.COMPILE, self._env, self._folder),
-                    )
-                answer = within(
-                    timeout,
-                    stop or self._stop,
-                    partial(_exchange, self._contained, request),
-                    self._check,
-                )
-            # it does not answer, or something else writes to its standard output
-            except (OSError, ValueError, MemoryError):
+                contained = self._contained or self._start()
+                coming = self._thread.submit(_exchange, contained, request)
+                answer = self._wait_for(coming, contained, timeout)
+            # it ended, or something else writes to its standard output
+            except (OSError, ValueError):
                 pass
             finally:
                 if answer is None:
@@ -94,20 +79,41 @@ class AnsweringProcess:
         """Kill the process and what it started."""
         with self._lock:
             self._end()
+            self._thread.shutdown()
 
-    def _check(self) -> None:
-        if self._memory == UNLIMITED or self._contained is None:
-            return
-        if self._contained.resident() > self._memory:
-            raise MemoryError("the process uses more memory than it may")
+    def _start(self) -> Contained:
+        self._contained = Contained(
+            self._argv,
+            self._seal,
+            self._limits.output,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=NULL,
+            cwd=self._folder,
+            env=environment(Purpose.COMPILE, self._env, self._folder),
+        )
+        return self._contained
+
+    def _wait_for(
+        self, answer: Future[bytes | None], contained: Contained, timeout: float
+    ) -> bytes | None:
+        end, stop = time.monotonic() + timeout, StopWatch(self._stop)
+        while not wait([answer], TICK).done:
+            if stop.is_set():
+                raise Interrupted("stopped")
+            is_too_large = contained.resident() > self._limits.memory
+            if is_too_large or time.monotonic() > end:
+                return None
+        return answer.result()
 
     def _end(self) -> None:
-        if self._contained is not None:
-            self._contained.reap()
-            for pipe in (self._contained.process.stdin, self._contained.process.stdout):
-                with suppress(OSError, ValueError):
-                    pipe.close()  # type: ignore[union-attr]
-            self._contained = None
+        if self._contained is None:
+            return
+        self._contained.reap()
+        for pipe in (self._contained.process.stdin, self._contained.process.stdout):
+            with suppress(OSError, ValueError):
+                pipe.close()  # type: ignore[union-attr]
+        self._contained = None
 
 
 def _exchange(contained: Contained, request: bytes) -> bytes | None:

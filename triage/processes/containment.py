@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from triage.model.execution import UNLIMITED
-from triage.processes.sealing import Seal, restricted
+from triage.processes.sealing import Seal, is_sealing, restricted
 
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
@@ -104,32 +104,32 @@ def environment(
     values; None stands for the value that this program has. `folder` is where a compile
     works, and its home.
     """
-    environ = {name: value for name, value in named.items() if value is not None}
+    wanted = re.compile("|".join(map(translate, purpose.value.split())))
+    excluded = _ANOTHER_REPOSITORY.split()
+    environ = {
+        name: value
+        for name, value in os.environ.items()
+        if wanted.match(name) and name not in excluded
+    }
     if purpose is Purpose.COMPILE:
-        environ = {**_COMPILE, "HOME": str(folder), "TMPDIR": str(folder), **environ}
-    excluded = {*environ, *_ANOTHER_REPOSITORY.split()}
-    for name, value in os.environ.items():
-        is_wanted = name in named or _allowed(purpose).match(name)
-        if is_wanted and name not in excluded:
-            environ[name] = value
-    return environ
+        environ |= {**_COMPILE, "HOME": str(folder), "TMPDIR": str(folder)}
+    return environ | _values(named)
 
 
 def settings(named: Mapping[str, str | None]) -> list[str]:
     """Return `NAME=value` for the variables that `environment` takes from `named`,
     sorted by name.
     """
-    texts = []
-    for name, value in sorted(named.items()):
+    return [f"{name}={value}" for name, value in sorted(_values(named).items())]
+
+
+def _values(named: Mapping[str, str | None]) -> dict[str, str]:
+    values = {}
+    for name, value in named.items():
         text = os.environ.get(name) if value is None else value
         if text is not None:
-            texts.append(f"{name}={text}")
-    return texts
-
-
-@cache
-def _allowed(purpose: Purpose) -> re.Pattern[str]:
-    return re.compile("|".join(map(translate, purpose.value.split())))
+            values[name] = text
+    return values
 
 
 class Contained:
@@ -161,7 +161,7 @@ class Contained:
         self._has_reaped = False
         with _marking() as self._number:
             self.process: subprocess.Popen[bytes] = restricted(
-                seal,
+                seal if is_sealing() else None,
                 lambda: subprocess.Popen(argv, start_new_session=True, **options),
             )
         self.leader = self.process.pid
@@ -279,9 +279,8 @@ def _is_marked(pid: int, number: int) -> bool:
 
 
 @cache
-def _become_subreaper() -> bool:
-    """Become the parent of descendants whose parent ends. Return whether the system
-    allows that.
+def _become_subreaper() -> None:
+    """Become the parent of descendants whose parent ends.
 
     Also keep other processes from reading the environment and the memory of this
     program, which may have tokens, and keep crashes from writing core files.
@@ -291,7 +290,7 @@ def _become_subreaper() -> bool:
     resource.setrlimit(
         resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1])
     )
-    return bool(libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 @cache
@@ -332,42 +331,19 @@ def fix_addresses() -> bool:
     return bool(current != -1 and libc.personality(current | _ADDR_NO_RANDOMIZE) != -1)
 
 
-def missing_containment() -> list[str]:
-    """Return the features that the system lacks to find all processes of a run."""
-    with _marking() as number:
-        has_marks = _is_marked(os.getpid(), number)
-    found = {
-        "subreapers (PR_SET_CHILD_SUBREAPER)": _become_subreaper(),
-        "marks (prlimit of RLIMIT_RTTIME)": has_marks,
-        "lists of children in /proc": Path(
-            f"/proc/self/task/{os.getpid()}/children"
-        ).exists(),
-    }
-    return [name for name, is_there in found.items() if not is_there]
-
-
 def _children(pid: int) -> list[int]:
     try:
         tasks = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - three times as fast as `Path`
     except OSError:
         return []
-    return [
-        int(child)
-        for task in tasks
-        for child in _content(f"/proc/{pid}/task/{task}/children").split()
-    ]
+    files = (f"/proc/{pid}/task/{task}/children" for task in tasks)
+    return [int(child) for file in files for child in _content(file).split()]
 
 
 def _content(path: str) -> bytes:
-    """Return the content of a file in /proc, faster than `open` does. It is empty if
-    the process or thread has ended.
+    """Return the content of a file in /proc. It is empty if the process or thread has
+    ended.
     """
-    content = b""
-    with suppress(OSError):
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            while piece := os.read(file, 1 << 16):
-                content += piece
-        finally:
-            os.close(file)
-    return content
+    with suppress(OSError), open(path, "rb", buffering=0) as file:  # noqa: PTH123 - faster than `Path`
+        return file.read()
+    return b""

@@ -9,15 +9,13 @@ import os
 import resource
 import selectors
 import signal
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, wait
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, NamedTuple, Protocol, TypeVar
+from typing import IO, Protocol
 
 from triage.model.errors import Interrupted
 from triage.model.execution import UNLIMITED, Captured, Ending, Execution, Limits
@@ -29,9 +27,9 @@ from triage.processes.containment import (
     environment,
     fix_addresses,
 )
-from triage.processes.sealing import Seal, is_sealing
+from triage.processes.sealing import Seal
 
-_TICK = 0.05  # seconds between checks of memory and time
+TICK = 0.05  # seconds between checks of memory and time
 _GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 _STOP_GRACE = 0.5  # the same when the user waits for the program to end
 # Seconds for which descendants may keep a pipe open after the process has ended.
@@ -40,14 +38,11 @@ _DRAIN = 1.0
 # its limit.
 _MAX_STRETCH = 4.0
 _ROOT = Path("/")
-_LARGEST_ANSWER = 64 << 20  # bytes of a captured answer
 _BLOCK = 4096  # bytes; a smaller file counts as much
 # After a measurement of a folder, at least this many times its duration passes before
 # the next one.
 _MEASURING_PAUSE = 20
-_EMPTY: Mapping[str, str | None] = {}
 
-T = TypeVar("T")
 Sink = Callable[[bytes], object]
 
 
@@ -58,130 +53,83 @@ class StopSignal(Protocol):
         """Return whether the run must end."""
 
 
-_interruptions = 0
+class StopWatch:
+    """Says that a wait must end: a stop signal is set, or `interrupt_all` was called
+    since it began.
+    """
+
+    _interruptions = 0
+
+    def __init__(self, stop: StopSignal | None) -> None:
+        self._stop, self._before = stop, StopWatch._interruptions
+
+    def is_set(self) -> bool:
+        """Return whether the wait must end."""
+        if self._before != StopWatch._interruptions:
+            return True
+        return self._stop is not None and self._stop.is_set()
 
 
 def interrupt_all() -> None:
     """End each process that a thread waits for now, also those without a stop signal.
     Does not wait until they have ended.
     """
-    global _interruptions
-    _interruptions += 1
-
-
-def within(
-    seconds: float,
-    stop: StopSignal,
-    action: Callable[[], T],
-    on_tick: Callable[[], None] = lambda: None,
-) -> T:
-    """Run an action in a thread of its own, and return its result. `on_tick` is called
-    about 20 times a second, and may raise. A thread that hangs is left behind.
-
-    Raises:
-        TimeoutError: The action takes longer than `seconds`.
-        Interrupted: `stop` was set.
-    """
-    answer, interruptions, end = Future[T](), _interruptions, time.monotonic() + seconds
-
-    def act() -> None:
-        try:
-            answer.set_result(action())
-        except BaseException as error:  # raised again in the thread that waits
-            answer.set_exception(error)
-
-    threading.Thread(target=act, daemon=True).start()
-    while not wait([answer], _TICK).done:
-        if interruptions != _interruptions or stop.is_set():
-            raise Interrupted("stopped")
-        on_tick()
-        if time.monotonic() > end:
-            raise TimeoutError(f"no answer within {seconds:g} s")
-    return answer.result()
+    StopWatch._interruptions += 1  # noqa: SLF001 - of this module
 
 
 class Capture:
     """Keeps the first and the last bytes of a stream, and counts those it drops."""
 
-    def __init__(self, first: int, last: int) -> None:
-        """Keep this many bytes of the beginning and of the end."""
-        self._head_left, self._tail_size = first, last
+    def __init__(self, size: int) -> None:
+        """Keep this many bytes, half of them of the beginning."""
+        self._half = max(1, size // 2)
         self._head, self._tail = bytearray(), bytearray()
-        self.dropped = 0
+        self._dropped = 0
 
-    def write(self, data: bytes) -> bytes:
-        """Take the next bytes of the stream. Return those that belong to the first
-        bytes.
-        """
-        first = data[: self._head_left]
-        self._head += first
-        self._head_left -= len(first)
-        self._tail += data[len(first) :]
+    def write(self, data: bytes) -> None:
+        """Take the next bytes of the stream."""
+        room = self._half - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:]
         # not at every write, so that many small writes take linear time
-        if len(self._tail) > 2 * self._tail_size:
-            self.tail()
-        return first
-
-    def tail(self) -> bytes:
-        """Drop all but the last bytes, and return these. The first bytes are not among
-        them.
-        """
-        surplus = max(0, len(self._tail) - self._tail_size)
-        del self._tail[:surplus]
-        self.dropped += surplus
-        return bytes(self._tail)
+        if len(self._tail) > 2 * self._half:
+            self._drop()
 
     def captured(self) -> Captured:
         """Return what was kept as text. Invalid characters are replaced."""
-        head, tail = bytes(self._head), self.tail()
-        if not self.dropped:
-            head, tail = head + tail, b""
+        self._drop()
+        head, tail = self._head, self._tail
+        if not self._dropped:
+            head, tail = head + tail, bytearray()
         return Captured(
             head.decode("utf-8", "replace"),
             tail.decode("utf-8", "replace"),
-            self.dropped,
+            self._dropped,
         )
 
+    def _drop(self) -> None:
+        surplus = max(0, len(self._tail) - self._half)
+        del self._tail[:surplus]
+        self._dropped += surplus
 
-class Log(Capture):
-    """A file that keeps the first MiB and the last 3 MiB of what is written to it. Only
-    its owner can read it: what programs print may have a password in it.
+
+def unlimited(timeout: float = math.inf, kept: int = 128 << 10) -> Limits:
+    """Return limits without bounds of memory and output, for a build, an installer or a
+    user's script. `kept` is how many bytes of what it prints are kept.
     """
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(1 << 20, 3 << 20)
-        self.path = path
-        self._sink = path.open("wb", buffering=0)
-        path.chmod(0o600)
-
-    def __enter__(self) -> Log:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        tail = self.tail()
-        if self.dropped:
-            self._sink.write(f"\n... {self.dropped} bytes left out ...\n".encode())
-        self._sink.write(tail)
-        self._sink.close()
-
-    def write(self, data: bytes) -> bytes:
-        """Append to the log. If it grows too large, its middle is dropped."""
-        first = super().write(data)
-        self._sink.write(first)
-        return first
+    return Limits(timeout, UNLIMITED, UNLIMITED, kept)
 
 
 def run(
     argv: Sequence[str],
     limits: Limits,
-    cwd: Path,
+    cwd: Path = _ROOT,
     *,
     seal: Seal | None,
     purpose: Purpose = Purpose.COMPILE,
-    env: Mapping[str, str | None] = _EMPTY,
+    env: Mapping[str, str | None] | None = None,
     data: bytes = b"",
     stdout_to: Path | None = None,
-    log: Log | None = None,
     stop: StopSignal | None = None,
     on_stdout: Sink | None = None,
     on_stderr: Sink | None = None,
@@ -197,10 +145,9 @@ def run(
         env: Variables in addition to these.
         data: Its standard input.
         stdout_to: A file in `cwd` for its standard output, which the result then lacks.
-        log: Receives all that it prints.
         stop: Ends the run.
-        on_stdout: Receives its standard output, instead of `log`.
-        on_stderr: Receives its standard error, instead of `log`.
+        on_stdout: Receives its standard output as it arrives.
+        on_stderr: Receives its standard error as it arrives.
 
     Returns:
         The execution, with `NOT_STARTED` if the program cannot be started.
@@ -208,16 +155,12 @@ def run(
     Raises:
         Interrupted: `stop` was set.
     """
-    if not is_sealing():
-        seal = None
-    elif seal and cwd != _ROOT:
+    if seal and cwd != _ROOT:
         seal = replace(seal, writes=(*seal.writes, cwd))
     most_used = UNLIMITED
     if limits.output != UNLIMITED:  # what is there before does not count
         most_used = _used(cwd, limits.output) + limits.output
-    half = max(1, limits.kept // 2)
-    stdout, stderr = Capture(half, half), Capture(half, half)
-    sink = log.write if log else None
+    stdout, stderr = Capture(limits.kept), Capture(limits.kept)
     randomised, started = not fix_addresses(), time.monotonic()
     with ExitStack() as stack:
         given: IO[bytes] | int = NULL
@@ -234,86 +177,58 @@ def run(
                 seal,
                 limits.output,
                 cwd=cwd,
-                env=environment(purpose, env, cwd),
+                env=environment(purpose, env or {}, cwd),
                 stdin=given,
                 stdout=output,
                 stderr=PIPE,
             )
         except OSError as error:
-            return _not_started(tuple(argv), error)
-        watched = _Run(contained, limits, cwd, stop, most_used, started)
+            message = f"{error.filename or argv[0]}: {error.strerror or error}\n"
+            return Execution(tuple(argv), Ending.NOT_STARTED, stderr=Captured(message))
         selector = stack.enter_context(selectors.DefaultSelector())
-        for pipe, kept, to in (
-            (contained.process.stdout, stdout, on_stdout or sink),
-            (contained.process.stderr, stderr, on_stderr or sink),
+        for pipe, kept, sink in (
+            (contained.process.stdout, stdout, on_stdout),
+            (contained.process.stderr, stderr, on_stderr),
         ):
             if pipe:
                 os.set_blocking(pipe.fileno(), False)
                 stack.enter_context(pipe)
-                selector.register(pipe, selectors.EVENT_READ, (kept, to))
+                selector.register(pipe, selectors.EVENT_READ, (kept, sink))
+        watch = _Watch(contained, limits, cwd, StopWatch(stop), most_used, started)
         try:
-            watched.attend(selector)
+            watch.attend(selector)
         finally:
             # What it left behind is killed while its process id cannot be reused.
             code, usage = contained.reap()
         give_up = time.monotonic() + _DRAIN
         while selector.get_map() and time.monotonic() < give_up:
-            _read(selector, _TICK)
+            _read(selector, TICK)
+    watch.note_end(code, usage)
     by_signal = -code if code < 0 else None
-    watched.note_end(code, usage)
     return Execution(
         argv=tuple(argv),
-        ending=watched.ending or (Ending.SIGNALLED if by_signal else Ending.EXITED),
+        ending=watch.ending or (Ending.SIGNALLED if by_signal else Ending.EXITED),
         exit_code=None if by_signal else code,
         signal=by_signal,
         seconds=round(time.monotonic() - started, 4),
         cpu_seconds=round(usage.ru_utime + usage.ru_stime, 4),
-        peak_rss_mb=round(watched.peak / (1 << 20), 1),
+        peak_rss_mb=round(watch.peak / (1 << 20), 1),
         stdout=stdout.captured(),
         stderr=stderr.captured(),
         randomised=randomised,
-        disk_free=watched.disk_free,
-        waited=round(watched.waited, 4),
+        disk_free=watch.disk_free,
+        waited=round(watch.waited, 4),
     )
 
 
-def unlimited(timeout: float = math.inf, kept: int = 128 << 10) -> Limits:
-    """Return limits without bounds of memory and output, for a build, an installer or a
-    user's script. `kept` is how many bytes of what it prints are kept.
-    """
-    return Limits(timeout, UNLIMITED, UNLIMITED, kept)
-
-
-def capture(
-    argv: Sequence[str],
-    timeout: float,
-    *,
-    seal: Seal | None,
-    purpose: Purpose = Purpose.COMPILE,
-    env: Mapping[str, str | None] = _EMPTY,
-) -> Execution:
-    """Run a program that prints a short answer, such as its version, and writes no
-    file.
-    """
-    limits = unlimited(timeout, _LARGEST_ANSWER)
-    return run(argv, limits, _ROOT, seal=seal, purpose=purpose, env=env)
-
-
-def _not_started(argv: tuple[str, ...], error: OSError) -> Execution:
-    place, reason = error.filename or argv[0], error.strerror or error
-    printed = Captured(head=f"{place}: {reason}\n")
-    ending, nothing = Ending.NOT_STARTED, Captured()
-    return Execution(argv, ending, None, None, 0.0, 0.0, 0.0, nothing, printed)
-
-
 @dataclass
-class _Run:
-    """One run, whose limits are checked."""
+class _Watch:
+    """Checks the limits of one run."""
 
     contained: Contained
     limits: Limits
     cwd: Path
-    stop: StopSignal | None
+    stop: StopWatch
     most_used: int
     """The bytes that its folder may have."""
     started: float
@@ -326,28 +241,10 @@ class _Run:
     disk_free: int | None = None
     """The smallest free space of the disk that was seen, in bytes."""
     next_measurement: float = 0.0
-    interruptions: int = field(default_factory=lambda: _interruptions)
-
-    def note_end(self, code: int, usage: resource.struct_rusage) -> None:
-        """Note what only the end of a run tells. `code` is negative for a signal."""
-        self._note_free_space()
-        # A file was too large. A shell turns the signal into an exit code.
-        is_too_large = signal.SIGXFSZ in (-code, code - 128)
-        if (
-            self.ending is None
-            and self.limits.output != UNLIMITED
-            and (is_too_large or self._has_written_too_much())
-        ):
-            self.ending = Ending.OVER_OUTPUT
-        # Between fork and exec the pages of this program count as the child's. A figure
-        # below this program's own peak therefore does not describe the child: use the
-        # largest sample instead.
-        if usage.ru_maxrss > resource.getrusage(resource.RUSAGE_SELF).ru_maxrss:
-            self.peak = max(self.peak, usage.ru_maxrss << 10)
 
     def attend(self, selector: selectors.BaseSelector) -> None:
         """Read and check the limits until the process has ended."""
-        next_check = self.started + _TICK
+        next_check = self.started + TICK
         with ExitStack() as stack:
             # a sandbox may forbid it; then the end is seen at the next check
             with suppress(OSError):
@@ -359,12 +256,26 @@ class _Run:
             while not self.contained.has_ended():
                 _read(selector, max(0.0, next_check - time.monotonic()))
                 if time.monotonic() >= next_check:
-                    next_check = time.monotonic() + _TICK
+                    next_check = time.monotonic() + TICK
                     self._check()
+
+    def note_end(self, code: int, usage: resource.struct_rusage) -> None:
+        """Note what only the end of a run tells. `code` is negative for a signal."""
+        self._note_free_space()
+        # A file was too large. A shell turns the signal into an exit code.
+        is_too_large = signal.SIGXFSZ in (-code, code - 128)
+        if self.limits.output != UNLIMITED and self.ending is None:
+            is_too_large = is_too_large or self._has_written_too_much()
+            self.ending = Ending.OVER_OUTPUT if is_too_large else None
+        # Between fork and exec the pages of this program count as the child's. A figure
+        # below this program's own peak therefore does not describe the child: use the
+        # largest sample instead.
+        if usage.ru_maxrss > resource.getrusage(resource.RUSAGE_SELF).ru_maxrss:
+            self.peak = max(self.peak, usage.ru_maxrss << 10)
 
     def _check(self) -> None:
         """End the run when a limit is exceeded or `stop` is set."""
-        if self.interruptions != _interruptions or (self.stop and self.stop.is_set()):
+        if self.stop.is_set():
             self.contained.end(_STOP_GRACE)
             raise Interrupted("stopped")
         if self.ending:
@@ -373,30 +284,35 @@ class _Run:
         rss = self.contained.resident() if is_measured else 0
         self.peak = max(self.peak, rss)
         self._note_free_space()
-        elapsed, limit = time.monotonic() - self.started, self.limits.timeout
         if rss > self.limits.memory:
             self.ending = Ending.OVER_MEMORY
-        elif elapsed > limit:
-            used = elapsed - _seconds_without_core(self.contained.leader)
-            if (
-                not self.limits.without_waiting
-                or used > limit
-                or elapsed > _MAX_STRETCH * limit
-            ):
-                self.ending, self.waited = Ending.TIMED_OUT, max(0.0, limit - used)
+        elif self._is_out_of_time():
+            self.ending = Ending.TIMED_OUT
         elif time.monotonic() >= self.next_measurement and self._has_written_too_much():
             self.ending = Ending.OVER_OUTPUT
         if self.ending:
             self.contained.end(_GRACE)
 
+    def _is_out_of_time(self) -> bool:
+        """Compare the time with the limit, and note how much of that it waited."""
+        elapsed, limit = time.monotonic() - self.started, self.limits.timeout
+        if elapsed <= limit:
+            return False
+        used = elapsed - _seconds_without_core(self.contained.leader)
+        stretched = limit * (_MAX_STRETCH if self.limits.without_waiting else 1.0)
+        if used <= limit and elapsed <= stretched:
+            return False
+        self.waited = max(0.0, limit - used)
+        return True
+
     def _has_written_too_much(self) -> bool:
         """Measure the folder. If that takes long, because it has many files, the next
         measurement is made later.
         """
+        if self.most_used == UNLIMITED:
+            return False
         started = time.monotonic()
-        used = 0
-        if self.most_used != UNLIMITED:
-            used = _used(self.cwd, self.most_used)
+        used = _used(self.cwd, self.most_used)
         now = time.monotonic()
         self.next_measurement = now + _MEASURING_PAUSE * (now - started)
         return used >= self.most_used
@@ -434,17 +350,18 @@ def _used(folder: Path, enough: int) -> int:
 
 
 def _read(selector: selectors.BaseSelector, timeout: float) -> None:
+    """Hand what the pipes hold to their receivers."""
     for key, _ in selector.select(timeout):
-        if key.data is None:
+        if key.data is None:  # the process has ended
             continue
         kept, sink = key.data
         data = os.read(key.fd, 1 << 20)
-        if data:
-            kept.write(data)
-            if sink:
-                sink(data)
-        else:
+        if not data:
             selector.unregister(key.fileobj)
+            continue
+        kept.write(data)
+        if sink:
+            sink(data)
 
 
 def _seconds_without_core(pid: int) -> float:
@@ -453,18 +370,3 @@ def _seconds_without_core(pid: int) -> float:
         return int(Path(f"/proc/{pid}/schedstat").read_bytes().split()[1]) / 1e9
     except (OSError, IndexError, ValueError):
         return 0.0
-
-
-class Memory(NamedTuple):
-    """Main memory of this machine in bytes."""
-
-    total: int
-    available: int
-
-
-def memory() -> Memory:
-    """Return the size of main memory, and how much is free without swapping."""
-    lines = Path("/proc/meminfo").read_text().splitlines()
-    fields = dict(line.split(":", 1) for line in lines)
-    kibibytes = (fields[name].split()[0] for name in ("MemTotal", "MemAvailable"))
-    return Memory(*(int(text) << 10 for text in kibibytes))

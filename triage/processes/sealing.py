@@ -15,8 +15,9 @@ import errno
 import os
 import platform
 import stat
-import threading
+import struct
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -39,7 +40,7 @@ _OF_FILES = _EXECUTE | _WRITE | _READ | _TRUNCATE | _IOCTL
 _RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # version -> bits; later versions as 5
 _NETWORK = 0b11  # bind and connect with TCP, from version 4 on
 _SCOPES = 0b11  # signals and abstract sockets of others, from version 6 on
-_SCOPES_VERSION = 6
+_NETWORK_VERSION, _SCOPES_VERSION = 4, 6
 _TRUNCATE_VERSION = 3
 
 # What every program may read: the libraries and programs of the system, and what the
@@ -85,16 +86,14 @@ class Seal:
 @cache
 def landlock_version() -> int:
     """Return the version of Landlock; 0 if the kernel has none."""
-    arguments = (None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION_FLAG))
-    version: int = _LIBC.syscall(_CREATE_RULESET, *arguments)
-    return max(0, version)
+    with suppress(OSError):
+        return _system_call(_CREATE_RULESET, None, 0, _VERSION_FLAG)
+    return 0
 
 
 @cache
 def can_seal() -> bool:
     """Return whether this system can seal programs; tried once, in a thread."""
-    if not landlock_version() or platform.machine() not in _CAPSET:
-        return False
     try:
         restricted(Seal(()), lambda: None)
     except OSError:
@@ -131,70 +130,41 @@ def restricted(seal: Seal | None, action: Callable[[], T]) -> T:
 
     Raises OSError if the system cannot seal; what the action raises.
     """
-    results: list[T] = []
-    errors: list[BaseException] = []
 
-    def act() -> None:
-        try:
-            if seal is None:
-                with suppress(OSError):  # a sandbox may forbid it
-                    call_filter.apply_rules(call_filter.MARK_RULES, older_programs=True)
-            else:
-                _restrict_thread(seal)
-            results.append(action())
-        except BaseException as error:  # raised again in the thread that waits
-            errors.append(error)
+    def act() -> T:
+        if seal:
+            _restrict_thread(seal, landlock_version())
+        else:
+            with suppress(OSError):  # a sandbox may forbid it
+                call_filter.apply_rules("mark")
+        return action()
 
-    thread = threading.Thread(target=act)
-    thread.start()
-    thread.join()
-    for error in errors:
-        raise error
-    return results[0]
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(act).result()
 
 
-def _restrict_thread(seal: Seal, version: int | None = None) -> None:
-    """Take the limits of a seal, for ever. version: of Landlock (default: the
-    kernel's).
-    """
-    version = landlock_version() if version is None else version
-    if not version:
+def _restrict_thread(seal: Seal, version: int) -> None:
+    """Take the limits of a seal, for ever. version: of Landlock."""
+    if not version or platform.machine() not in _CAPSET:
         raise OSError(errno.ENOSYS, "the kernel has no Landlock")
     _restrict_files(seal, version)
-    _drop_capabilities()
-    rules = call_filter.SEALED_RULES
+    # The rights of root. After `no_new_privs` no program gets them back.
+    header = struct.pack("Ii", _CAPABILITY_VERSION, 0)
+    _system_call(_CAPSET[platform.machine()], header, bytes(24))
+    sections = ["mark", "sealed"]
     if version < _TRUNCATE_VERSION:
-        rules += call_filter.TRUNCATE_RULES
-    call_filter.apply_rules(rules)
-
-
-class _Ruleset(ctypes.Structure):
-    _fields_ = (
-        ("files", ctypes.c_uint64),
-        ("network", ctypes.c_uint64),
-        ("scopes", ctypes.c_uint64),
-    )
-
-
-class _Beneath(ctypes.Structure):
-    _pack_ = 1
-    _fields_ = (("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32))
+        sections.append("truncate")
+    call_filter.apply_rules(*sections)
 
 
 def _restrict_files(seal: Seal, version: int) -> None:
     rights = (1 << _RIGHTS[min(version, max(_RIGHTS))]) - 1
-    has_network = version >= 4
-    has_scopes = version >= _SCOPES_VERSION
-    asked = _Ruleset(rights, _NETWORK * has_network, _SCOPES * has_scopes)
-    size = 8 * (1 + has_network + has_scopes)  # later fields are unknown to the kernel
-    ruleset = _LIBC.syscall(
-        _CREATE_RULESET,
-        ctypes.byref(asked),
-        ctypes.c_size_t(size),
-        ctypes.c_uint32(0),
-    )
-    if ruleset < 0:
-        raise OSError(ctypes.get_errno(), "the kernel makes no Landlock ruleset")
+    asked = struct.pack("Q", rights)  # later fields are unknown to an older kernel
+    if version >= _NETWORK_VERSION:
+        asked += struct.pack("Q", _NETWORK)
+    if version >= _SCOPES_VERSION:
+        asked += struct.pack("Q", _SCOPES)
+    ruleset = _system_call(_CREATE_RULESET, asked, len(asked), 0)
     try:
         for path in (*SYSTEM, *seal.reads):
             _allow(ruleset, path, rights & (_EXECUTE | _READ | _LIST))
@@ -203,8 +173,7 @@ def _restrict_files(seal: Seal, version: int) -> None:
         for path in (_SINK, *seal.devices):
             _allow(ruleset, path, rights & (_READ | _WRITE | _LIST | _IOCTL))
         call_filter.forbid_privileges()
-        if _LIBC.syscall(_RESTRICT_SELF, ruleset, ctypes.c_uint32(0)):
-            raise OSError(ctypes.get_errno(), "the kernel applies no Landlock ruleset")
+        _system_call(_RESTRICT_SELF, ruleset, 0)
     finally:
         os.close(ruleset)
 
@@ -217,23 +186,20 @@ def _allow(ruleset: int, path: Path, rights: int) -> None:
     try:
         if not stat.S_ISDIR(os.fstat(place).st_mode):
             rights &= _OF_FILES
-        beneath = _Beneath(rights, place)
-        if _LIBC.syscall(
-            _ADD_RULE,
-            ruleset,
-            _PATH_BENEATH,
-            ctypes.byref(beneath),
-            ctypes.c_uint32(0),
-        ):
-            raise OSError(ctypes.get_errno(), "no Landlock rule for a path", str(path))
+        beneath = struct.pack("=Qi", rights, place)
+        _system_call(_ADD_RULE, ruleset, _PATH_BENEATH, beneath, 0)
     finally:
         os.close(place)
 
 
-def _drop_capabilities() -> None:
-    """Give up the rights of root. After `no_new_privs` no program gets them back."""
-    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
-    nothing = (ctypes.c_uint32 * 6)()
-    number = _CAPSET[platform.machine()]
-    if _LIBC.syscall(number, ctypes.byref(header), ctypes.byref(nothing)):
-        raise OSError(ctypes.get_errno(), "the rights of root cannot be given up")
+def _system_call(*words: int | bytes | None) -> int:
+    """Return the answer of the kernel to a call: its number and its arguments. Raises
+    OSError if it fails.
+    """
+    arguments = [
+        ctypes.c_long(word) if isinstance(word, int) else word for word in words
+    ]
+    answer: int = _LIBC.syscall(*arguments)
+    if answer < 0:
+        raise OSError(ctypes.get_errno(), "the kernel refuses to seal")
+    return answer

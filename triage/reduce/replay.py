@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,8 +14,6 @@ from pydantic import BaseModel, Field, ValidationError
 from triage.compilers.registry import load_cases
 from triage.execution.engine import Engine
 from triage.execution.judge import result_of
-from triage.execution.metric import Metric
-from triage.execution.number_judge import NumberJudge
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput, Problem
@@ -54,23 +52,21 @@ class ReproducerRecord(BaseModel):
     bad: RecordedVersion
     failure: RecordedFailure = RecordedFailure()
 
-    @property
-    def judge(self) -> NumberJudge | None:
-        """The threshold for a metric: between its numbers on the bad and the good
-        revision; None for another failure, or without both numbers.
+    def judged(self, case: Case) -> Case:
+        """Return the case with the threshold of a failed number: between those on the
+        bad and the good revision.
         """
         kind, _, name = self.signature.partition(":")
-        if kind != "metric":
-            return None
         try:
             value, good = (
                 float(self.failure.details[key]) for key in ("value", "good")
             )
         except (LookupError, TypeError, ValueError):
-            return None
-        metric = Metric(name, lower_is_worse=value < good)
-        limit = math.sqrt(value * good) or max(value, good) / 2
-        return NumberJudge(metric, limit)
+            return case
+        if kind != "metric":
+            return case
+        limit = math.sqrt(value * good) or value / 2
+        return replace(case, thresholds=((name, limit),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,14 +235,12 @@ def replay(
             texts = [recorded_rev(one.bad), "latest"]
         named = [engine.registry.resolve(text, one.case.compiler) for text in texts]
         refs = {ref.revision.name: ref for ref in named}
-        jobs[one.case.source] = [ProbeJob(one.case, ref) for ref in refs.values()]
+        case = one.record.judged(one.case)
+        jobs[case.source] = [ProbeJob(case, ref) for ref in refs.values()]
     probes: dict[tuple[Path, str], Probe] = {}
-    for judge in dict.fromkeys(one.record.judge for one in reproducers):
-        judging = engine.with_judge(judge) if judge else engine
-        judged = [one for one in reproducers if one.record.judge == judge]
-        asked = [job for one in judged for job in jobs[one.case.source]]
-        for probe in judging.probe_all(asked, "replay"):
-            probes[probe.case.source, probe.revision.name] = probe
+    asked = [job for of_one in jobs.values() for job in of_one]
+    for probe in engine.probe_all(asked, "replay"):
+        probes[probe.case.source, probe.revision.name] = probe
     replays = []
     for one in reproducers:
         source, record, bad = one.case.source, one.record, one.bad

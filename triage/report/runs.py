@@ -178,11 +178,9 @@ def benchmark_document(result: Benchmark) -> Document:
     """
     rows: TableRows = []
     for configuration in result.configurations:
-        program = result.program(configuration)
-        times = [
-            _cell(result, result.of(configuration, function))
-            for function in result.functions
-        ]
+        series_of = result.rows(configuration)
+        program = next((one.program for one in series_of.values()), None)
+        times = [_cell(result, series_of.get(name)) for name in result.functions]
         dispatches, size = "", ""
         if program:
             size = size_text(program.bytes)

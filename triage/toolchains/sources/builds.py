@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, BinaryIO, Self
 
 from pydantic import Field, model_validator
 
@@ -22,7 +22,7 @@ from triage.git_history.timeline import CommitPosition, Timeline
 from triage.model.checks import fits
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.processes.containment import Purpose
-from triage.processes.process import Log, run, unlimited
+from triage.processes.process import run, unlimited
 from triage.recipes.mapping import (
     Duration,
     MappingFormat,
@@ -134,7 +134,11 @@ class SourceBuilds:
         def fill(root: Path, _: Path) -> None:
             with disk_errors("write a log"):
                 log.parent.mkdir(parents=True, exist_ok=True)
-            with Log(log) as output, self._locked_builder() as folder:
+            with (
+                log.open("wb", buffering=0) as output,
+                self._locked_builder() as folder,
+            ):
+                log.chmod(0o600)  # what programs print may have a password in it
                 self._make(sha, root, folder, output)
 
         try:
@@ -150,12 +154,12 @@ class SourceBuilds:
         values = self.steps.model_dump(mode="json", exclude={"timeout"})
         return f"build-{self.project}-{sha[:16]}-{_digest(json.dumps(values))}"
 
-    def _make(self, sha: str, root: Path, folder: Path, log: Log) -> None:
+    def _make(self, sha: str, root: Path, folder: Path, log: BinaryIO) -> None:
         """Check out a commit, run the commands and copy the files. Raises Unobtainable
         if one fails, and EnvironmentFailure if a command takes too long or is killed,
         because that may be the machine's fault.
         """
-        source = folder / "source"
+        source, path = folder / "source", Path(log.name)
         checkout = Checkout(source, self.repository, log, self.workspace.stop)
         checkout.check_out(sha, submodules=self.steps.submodules)
         env = {
@@ -181,21 +185,22 @@ class SourceBuilds:
                 seal=None,
                 purpose=Purpose.BUILD,
                 env=env,
-                log=log,
                 stop=self.workspace.stop,
+                on_stdout=log.write,
+                on_stderr=log.write,
             )
             if not execution.ok:
                 what = f"`{command.strip().splitlines()[0][:80]}`: "
                 what += execution.ending_text(limits)
                 if execution.exit_code in (None, 137):
-                    raise EnvironmentFailure(f"{what} (log: {log.path})")
-                raise Unobtainable(f"{sha[:10]} does not build: {what}", log.path)
+                    raise EnvironmentFailure(f"{what} (log: {path})")
+                raise Unobtainable(f"{sha[:10]} does not build: {what}", path)
         for name in self.steps.copy_:
             if not (source / name).exists():
-                raise Unobtainable(f"{sha[:10]} has no {name}", log.path)
+                raise Unobtainable(f"{sha[:10]} has no {name}", path)
             _copy(source / name, root / name)
         if not any(root.iterdir()):
-            raise Unobtainable("the commands put nothing into TRIAGE_OUT", log.path)
+            raise Unobtainable("the commands put nothing into TRIAGE_OUT", path)
 
     @contextmanager
     def _locked_builder(self) -> Iterator[Path]:
