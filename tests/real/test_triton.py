@@ -55,12 +55,12 @@ def test_variants_keep_the_types_of_constants(
     shared_home: Path, triage: Triage, tmp_path: Path
 ) -> None:
     recipe = write_recipe(tmp_path, WITH_EPS, constexprs="{EPS: 1e-5, BLOCK: 64}")
-    words = ("-t", "3.2.0", "--vary", "EPS=0.25,1e-05", "--vary", "num_warps=8")
+    words = ("-t", "3.2.0", "--vary", "EPS=0.25,1e-5", "--vary", "num_warps=8")
     recipe.write_text(f"{recipe.read_text()}options: {{num_warps: 4}}\n")
     answer = json_answer(triage, "variants", recipe, *words, code=3)
     assert [(row["values"], row["status"]) for row in answer["results"]] == [
         ({"EPS": eps, "num_warps": warps}, "passed")
-        for eps in ("1e-05", "0.25")
+        for eps in ("1e-5", "0.25")
         for warps in ("4", "8")
     ]
 
