@@ -147,7 +147,9 @@ class Engine:
     @property
     def jobs(self) -> int:
         """How many compiles run at once. Connects to the cluster, if there is one."""
-        return self.cluster.slots() if self.cluster else self.local_jobs
+        if self.cluster:
+            return self.cluster.slots()
+        return self.local_jobs
 
     def with_judge(self, judge: NumberJudge) -> Engine:
         """Return another engine, on this machine, for which a bad number is a
@@ -211,9 +213,10 @@ class Engine:
         task = self.plan(job)
         if isinstance(task, Probe):
             return replace(task, case=job.case)
-        probe = None if job.fresh else self._find(task)
-        if probe is None:
-            probe = self._make(task, job)
+        probe = None
+        if not job.fresh:
+            probe = self._find(task)
+        probe = probe or self._make(task, job)
         if job.resources and isinstance(probe.outcome, Passed):
             metrics = {**probe.measured.metrics, **self._resource_metrics(task)}
             probe = replace(probe, measured=replace(probe.measured, metrics=metrics))
@@ -236,7 +239,8 @@ class Engine:
             task = self.plan(job)
             if isinstance(task, Task):
                 return self._find(task)
-            return None if task.outcome.cause in OF_MACHINE else task
+            if task.outcome.cause not in OF_MACHINE:
+                return task
         return None
 
     def plan(self, job: ProbeJob) -> Task | Probe:
@@ -413,7 +417,8 @@ class Engine:
             stacks = {_signature_of(judge(crash, rules)) for crash in same}
             if single != task and len(stacks) > 1:
                 again = self._compile(single, stop)
-                execution = again if again.signal == execution.signal else execution
+                if again.signal == execution.signal:
+                    execution = again
         elif can_report and needs_pass(execution, rules):
             _, failing_pass = self._compile_naming(reporting, stop)
         return task.record(task.key, execution, failing_pass, disagreements)
@@ -594,7 +599,31 @@ def _agreement_of(case: Case, execution: Execution) -> str:
 
 def _signature_of(outcome: Outcome) -> str:
     """Return what is the same for outcomes that do not contradict each other."""
-    return outcome.failure.signature if isinstance(outcome, Failed) else ""
+    if isinstance(outcome, Failed):
+        return outcome.failure.signature
+    return ""
+
+
+@contextmanager
+def time_limit(stop: threading.Event, seconds: float) -> Iterator[threading.Event]:
+    """Set `stop`, which ends an engine's work with Interrupted, after so many seconds.
+    Yields an event that is set by then.
+    """
+    over = threading.Event()
+
+    def end() -> None:
+        over.set()
+        stop.set()
+
+    timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield over
+    finally:
+        timer.cancel()
+        if over.is_set():
+            stop.clear()
 
 
 @contextmanager

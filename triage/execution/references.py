@@ -28,7 +28,6 @@ from triage.execution.task import AnyOf, Naming, Task
 from triage.model.case import Case, Flag, Library, Reference, RunSpec
 from triage.model.content import file_sha256
 from triage.model.errors import TriageError
-from triage.model.execution import Stage
 from triage.model.foreign_file import is_regular
 from triage.model.outcome import Cause, Failed, NoAnswer, Passed, Probe
 from triage.model.revision import Toolchain
@@ -69,13 +68,17 @@ def library_file(
         if outcome is None:
             records = engine.make(task, engine.stop, lambda file: file.replace(target))
             outcome = engine.keep(task, records).outcome
-        return target if isinstance(outcome, Passed) else outcome
+        if isinstance(outcome, Passed):
+            return target
+        return outcome
 
     modules = engine.registry.home.kept(KeptKind.MODULES)
     file: Prepared | NoAnswer | Failed = engine.kept.get(
         modules / f"{task.key}.module", make
     )
-    return file.path if isinstance(file, Prepared) else file
+    if isinstance(file, Prepared):
+        return file.path
+    return file
 
 
 def reference_results(
@@ -178,9 +181,8 @@ def _compiled_results(
     if isinstance(outcome, NoAnswer):
         problem = f"cannot be tested: {outcome.reason}"
     else:
-        is_compile = outcome.failure.stage is Stage.COMPILE
-        verb = "compile" if is_compile else "run"
-        problem = f"does not {verb}: {outcome.failure.headline}"
+        stage = outcome.failure.stage
+        problem = f"fails in the stage {stage}: {outcome.failure.headline}"
     return recipe_mistake(f"the reference on {task.toolchain.revision.name} {problem}")
 
 

@@ -13,9 +13,8 @@ from typing import Any, TypeVar
 
 from triage.attribute.divergence import AttributionRequest, attribute
 from triage.attribute.result import Attribution
-from triage.execution.engine import Engine
+from triage.execution.engine import Engine, time_limit
 from triage.execution.match import same_signature
-from triage.execution.stop import time_limit
 from triage.execution.task import ProbeJob
 from triage.git_history.repository import Repository
 from triage.investigate.origin import OriginFinder, ToolchainPair
