@@ -77,7 +77,9 @@ def read_branches(
             if _NAMES_ANOTHER.search(commit.subject):
                 names = [*map(int, _PULL.findall(commit.subject)), *names]
             shas = next((by_name[name] for name in names if name in by_name), [])
-            originals[commit.sha] = shas[0] if len(shas) == 1 else None
+            originals[commit.sha] = None
+            if len(shas) == 1:
+                originals[commit.sha] = shas[0]
         branches.append(Branch(release, originals))
     return tuple(branches)
 
