@@ -214,7 +214,10 @@ class FailureLife:
                 run = case.run_at(night)
                 if run:
                     is_own = run.failed and any(each.has(night) for each in runs)
-                    (own if is_own else others).add(run.status)
+                    if is_own:
+                        own.add(run.status)
+                    else:
+                        others.add(run.status)
             worst = max(own or others, key=_FROM_BEST_TO_WORST.index, default=None)
             yield worst, not own and worst in FAILING
 

@@ -135,15 +135,10 @@ def track_labels(tracks: Iterable[Track]) -> dict[Track, str]:
     """Return a short name for each track: its chip or backend, or where several have
     it, the whole name.
     """
-    short = {
-        track: track.target.split()[-1] if track.target else track.compiler
-        for track in tracks
-    }
+    short = {track: (track.target or track.compiler).split()[-1] for track in tracks}
     counts = Counter(short.values())
-    return {
-        track: name if counts[name] == 1 else track.name
-        for track, name in short.items()
-    }
+    shared = {track: track.name for track, name in short.items() if counts[name] > 1}
+    return short | shared
 
 
 def _joined(names: Iterable[str]) -> str:
@@ -223,17 +218,20 @@ def _verdict(history: History, track: Track) -> tuple[str, str, BackendVerdict]:
     cases = [case for case in night.cases if track_of(case, night.kind) == track]
     names = {case.case for case in cases}
     clusters = [each for each in night.clusters if not names.isdisjoint(each.cases)]
-    known = verdicts_of(cases, clusters)
+    [known, *_] = [
+        *verdicts_of(cases, clusters),
+        BackendVerdict(track.backend, 0, 0, 0),
+    ]
     runs = [case.run_at(last) for case in history.cases_of[track]]
     seen = [run.last if run.last.night == last else run.first for run in runs if run]
     verdict = replace(
-        known[0] if known else BackendVerdict(track.backend, 0, 0, 0),
+        known,
         cases=len(seen),
         untestable=sum(not (each.is_compared or each.is_new) for each in seen),
         actions={},
     )
     title = f"{night.started[:10]} · {track.name}"
-    style = "bad" if verdict.broken else "good"
+    style = ("good", "bad")[bool(verdict.broken)]
     return backend_sentence(verdict, night, title), style, verdict
 
 
