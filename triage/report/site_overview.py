@@ -16,11 +16,11 @@ from triage.nightly.history import CaseHistory, History
 from triage.nightly.result import Night
 from triage.nightly.stored_night import Track, track_of
 from triage.nightly.verdict import Action, BackendVerdict, verdicts_of
-from triage.report.document import Inline, spans
+from triage.report.document import Inline, Span
 from triage.report.elements import compiler_title, plural
 from triage.report.failure import came_spans, culprit_spans, issue_span
 from triage.report.issue import issue_markdown
-from triage.report.night_text import backend_sentence, workaround_spans
+from triage.report.night_text import backend_sentence
 
 GRID_NIGHTS = 14
 _MOST_ROWS = 100  # of a list; the search finds the others
@@ -171,7 +171,7 @@ def _row(
     nights = [n for n in history.tracks[life.track] if n >= life.current.first]
     known = culprit_spans(life.cluster)
     if not known and life.cluster.remedies:
-        known = ["works with ", *spans(workaround_spans(life.cluster))]
+        known = ["works with ", Span(life.cluster.remedies[0].text, "code")]
     return Row(
         life=life,
         is_new=bool(new),
