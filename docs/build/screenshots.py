@@ -24,7 +24,7 @@ with sync_playwright() as playwright:
     browser = playwright.chromium.launch(
         executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
     )
-    page = browser.new_page(viewport={"width": 1100, "height": 720})
+    page = browser.new_page(viewport={"width": 1280, "height": 760})
     for path, picture in (
         (SITE / "index.html", "site-overview.png"),
         (failure, "site-failure.png"),

@@ -43,7 +43,7 @@ def interrupt(words: list[str], env: dict[str, str]) -> int:
         assert running.poll() is None
         time.sleep(0.01)
     running.send_signal(signal.SIGINT)
-    return running.wait(timeout=60)
+    return running.wait(timeout=180)
 
 
 def test_twelve_nights(tmp_path: Path, triage: Triage, workplace: Path) -> None:

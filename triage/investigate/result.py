@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import StringConstraints
 
 from triage.attribute.result import Attribution
-from triage.bisect.result import Bisection
+from triage.bisect.result import Answer, Bisection
 from triage.execution.in_turn import Pace
 from triage.model.case import Target
 from triage.model.execution import Stage
@@ -216,6 +216,11 @@ class FailureCluster:
     def fixed_in(self) -> Revision | None:
         """A newer release that has the fix, if one is known."""
         return self.fix.after if self.fix else None
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether a bisect named a culprit or suspects."""
+        return bool(self.culprit and self.culprit.status is not Answer.INCONCLUSIVE)
 
     @property
     def is_investigated(self) -> bool:

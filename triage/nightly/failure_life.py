@@ -214,7 +214,10 @@ class FailureLife:
                 run = case.run_at(night)
                 if run:
                     is_own = run.failed and any(each.has(night) for each in runs)
-                    (own if is_own else others).add(run.status)
+                    if is_own:
+                        own.add(run.status)
+                    else:
+                        others.add(run.status)
             worst = max(own or others, key=_FROM_BEST_TO_WORST.index, default=None)
             yield worst, not own and worst in FAILING
 
@@ -222,7 +225,11 @@ class FailureLife:
         """Add what a night found out to what earlier nights did."""
         self.issue = issue or self.issue
         older = self.cluster
-        if self.found_in and older.steps and not cluster.steps:
+        is_less = bool(older.steps and not cluster.steps)
+        # cases of one night may have been investigated apart
+        is_same_night = self.found_in is night
+        is_less |= is_same_night and older.is_explained and not cluster.is_explained
+        if self.found_in and is_less:
             return
         self.found_in = night
         self.cluster = replace(

@@ -176,7 +176,9 @@ class History:
                 run = case.run_at(night)
                 is_other = not self.nights[night].toolchain.is_same(toolchain)
                 if run and is_other and run.status is not Status.UNTESTABLE:
-                    return run.last.failure if run.status is Status.FAILED else None
+                    if run.status is Status.FAILED:
+                        return run.last.failure
+                    return None
         return None
 
     def flaky_changes(self, case: CaseHistory) -> int:

@@ -151,8 +151,10 @@ def _closing_bracket(text: str, start: int) -> int:
     return len(text)
 
 
-def failure_text(failure: Failure, longest: int = 180) -> str:
-    """Return `class: headline`."""
+def failure_text(failure: Failure | None, longest: int = 180) -> str:
+    """Return `class: headline`; empty without a failure."""
+    if failure is None:
+        return ""
     return f"{failure.failure_class}: {headline_text(failure, longest)}"
 
 

@@ -106,7 +106,8 @@ def _found(report: FailureLife) -> Iterator[Fact]:
             yield "", f"and {len(culprit.suspects) - _SUSPECTS} more"
     # the pair of a culprit is often that of the nights
     pair = (report.before, report.came.toolchain)
-    if culprit and (culprit.before, culprit.after) == pair:
+    is_unknown = culprit and culprit.status is Answer.INCONCLUSIVE
+    if culprit and (is_unknown or (culprit.before, culprit.after) == pair):
         culprit = None
     origins = (culprit, cluster.release_culprit, cluster.fix)
     yield from origin_facts(origins, compiler)

@@ -377,7 +377,7 @@ def _group_blocks(
 def _why(case: CaseResult, night: Night) -> str:
     if case.change is CaseChangeKind.UNTESTABLE:
         return reason_text(case, night)
-    return failure_text(case.failure) if case.failure else ""
+    return failure_text(case.failure)
 
 
 def _code(text: str | None) -> Inline:

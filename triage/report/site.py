@@ -169,7 +169,7 @@ class Site:
         document = night_document(night)
         logs: list[Block] = []
         for case in night.cases:
-            text = self.store.log(number, case.log) if case.log else None
+            text = self.store.log(number, case.log or "")
             if text:
                 logs.append(Details(f"Output of {case.case}", [Code(text)]))
         values = {"title": document.title, "day": date_text(night)}
@@ -188,11 +188,7 @@ class Site:
             log = log_of(records, last.toolchain.name)
             log = log or stored_log(self.store, history, case)
         rows = [
-            [
-                state.toolchain.name,
-                state.status.value,
-                failure_text(state.failure) if state.failure else "",
-            ]
+            [state.toolchain.name, state.status.value, failure_text(state.failure)]
             for state in states_of(records, history, [case])
         ]
         states: list[Block] = []
@@ -246,7 +242,9 @@ class _Pages:
         return {number: f"nights/{number}.html" for number in self.night_numbers}
 
     def _case_url(self, case: CaseHistory | None) -> str | None:
-        return f"cases/{_page_of(case)}.html" if case in self._paged and case else None
+        if case is None or case not in self._paged:
+            return None
+        return f"cases/{_page_of(case)}.html"
 
     def slower(self) -> list[tuple[CaseHistory | None, str, str]]:
         """Return what became slower in the last nights: the case, its times, a line."""
@@ -302,10 +300,9 @@ class _Pages:
         for name, text in texts.items():
             if text:
                 yield name, text
-        pages = {each.cluster.id: each.page for each in self.lives}
+        pages = {each.cluster.id: f"{each.page}.html" for each in self.lives}
         for other in life.cluster.same_culprit:
-            url = f"{pages[other]}.html" if other in pages else None
-            yield "same culprit", Span(other, url=url)
+            yield "same culprit", Span(other, url=pages.get(other))
 
     def case(
         self,
@@ -320,8 +317,7 @@ class _Pages:
             ends = [self.history.nights[seen.night] for seen in (run.first, run.last)]
             days = " to ".join(dict.fromkeys(night.started[:10] for night in ends))
             names = " to ".join(dict.fromkeys(night.toolchain.name for night in ends))
-            failure = run.last.failure
-            text = failure_text(failure) if failure else ""
+            text = failure_text(run.last.failure)
             rows.append([days, names, run.status.value, text])
         newest = self.history.nights[case.nights[-1]].toolchain.name
         return {

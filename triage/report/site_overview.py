@@ -16,11 +16,11 @@ from triage.nightly.history import CaseHistory, History
 from triage.nightly.result import Night
 from triage.nightly.stored_night import Track, track_of
 from triage.nightly.verdict import Action, BackendVerdict, verdicts_of
-from triage.report.document import Inline, spans
+from triage.report.document import Inline, Span
 from triage.report.elements import compiler_title, plural
 from triage.report.failure import came_spans, culprit_spans, issue_span
 from triage.report.issue import issue_markdown
-from triage.report.night_text import backend_sentence, workaround_spans
+from triage.report.night_text import backend_sentence
 
 GRID_NIGHTS = 14
 _MOST_ROWS = 100  # of a list; the search finds the others
@@ -135,15 +135,10 @@ def track_labels(tracks: Iterable[Track]) -> dict[Track, str]:
     """Return a short name for each track: its chip or backend, or where several have
     it, the whole name.
     """
-    short = {
-        track: track.target.split()[-1] if track.target else track.compiler
-        for track in tracks
-    }
+    short = {track: (track.target or track.compiler).split()[-1] for track in tracks}
     counts = Counter(short.values())
-    return {
-        track: name if counts[name] == 1 else track.name
-        for track, name in short.items()
-    }
+    shared = {track: track.name for track, name in short.items() if counts[name] > 1}
+    return short | shared
 
 
 def _joined(names: Iterable[str]) -> str:
@@ -176,7 +171,7 @@ def _row(
     nights = [n for n in history.tracks[life.track] if n >= life.current.first]
     known = culprit_spans(life.cluster)
     if not known and life.cluster.remedies:
-        known = ["works with ", *spans(workaround_spans(life.cluster))]
+        known = ["works with ", Span(life.cluster.remedies[0].text, "code")]
     return Row(
         life=life,
         is_new=bool(new),
@@ -223,17 +218,20 @@ def _verdict(history: History, track: Track) -> tuple[str, str, BackendVerdict]:
     cases = [case for case in night.cases if track_of(case, night.kind) == track]
     names = {case.case for case in cases}
     clusters = [each for each in night.clusters if not names.isdisjoint(each.cases)]
-    known = verdicts_of(cases, clusters)
+    [known, *_] = [
+        *verdicts_of(cases, clusters),
+        BackendVerdict(track.backend, 0, 0, 0),
+    ]
     runs = [case.run_at(last) for case in history.cases_of[track]]
     seen = [run.last if run.last.night == last else run.first for run in runs if run]
     verdict = replace(
-        known[0] if known else BackendVerdict(track.backend, 0, 0, 0),
+        known,
         cases=len(seen),
         untestable=sum(not (each.is_compared or each.is_new) for each in seen),
         actions={},
     )
     title = f"{night.started[:10]} · {track.name}"
-    style = "bad" if verdict.broken else "good"
+    style = ("good", "bad")[bool(verdict.broken)]
     return backend_sentence(verdict, night, title), style, verdict
 
 

@@ -20,7 +20,9 @@ def value_text(value: float, unit: str) -> str:
     """
     if unit == "s":
         return time_text(value)
-    digits = 0 if value == int(value) else 2
+    digits = 2
+    if value == int(value):
+        digits = 0
     return f"{value:,.{digits}f} {unit}".rstrip()
 
 
