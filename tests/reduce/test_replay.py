@@ -111,7 +111,7 @@ def test_all_mistakes_of_all_folders_are_reported_together(tmp_path: Path) -> No
         "/all/b/reproducer.json: Invalid JSON",
         "/all/c/reproducer.json: case: ",
         "/all/c/reproducer.json: signature: ",
-        '/all/d/recipe.yaml:4:8: the input "input.mlir"',
+        '/all/d/recipe.yaml:4:8: "input.mlir"',
         "/all/e/recipe.yaml",
         "/all/i/reproducer.json: cannot be used: 'banana' is not a revision",
         "/nowhere: is not a folder",
