@@ -26,12 +26,6 @@ _LOGGER = re.compile(
     r"(?:(?P<severity>[IWEF])\d{4,8} [\d:.]{8,30} +\d+ |(?:: )?(?P<letter>[IWEF]) "
     r")[\w./+-]+:\d+\] (?P<message>.*)"
 )
-# as people quote MLIR's verifier, without `error: ` before it
-_OF_OPERATION = re.compile(r"'[a-z_]\w*(?:\.\w+)+' op \w")
-_IN_CYTHON = re.compile(  # without a severity
-    r"(?P<location>\S+\.(?:pyx|pxd|pxi):\d+:\d+): "
-    r"(?!Compiler crash|(?:warning|note)\b)(?P<message>\S.*)"
-)
 _SOURCE_CODE = re.compile(
     r"\.(?:c|cc|cpp|cxx|h|hh|hpp|inc|inl|cu|cuh|hip|cl|rs|go|[fF]9\d|ii?|mm?|swift|cs"
     r"|ts|java|zig):\d+|\A\{standard input\}"
@@ -97,7 +91,7 @@ def diagnostic(line: LogLine) -> Diagnostic | None:
         return _read_logger_line(match)
     match = _SEVERITY.search(text)
     if match is None:
-        return _unmarked_error(text) or _shouted_error(line)
+        return _of_other_form(line)
     severity: Severity = "error"
     if not match["severity"].lower().endswith("error"):
         severity = match["severity"]  # type: ignore[assignment]
@@ -150,26 +144,13 @@ def _read_logger_line(match: re.Match[str]) -> Diagnostic | None:
     return Diagnostic("error", headline, certain=certain, logged=True)
 
 
-def _unmarked_error(text: str) -> Diagnostic | None:
-    """Parse an error that no word marks as one; None if the line is not one."""
-    in_cython = _IN_CYTHON.match(text)
-    if in_cython:
-        message = in_cython["message"][:HEADLINE]
-        return Diagnostic("error", message, in_cython["location"], of_source=True)
-    if _OF_OPERATION.match(text):
-        return Diagnostic("error", text[:HEADLINE])
-    return None
-
-
-def _shouted_error(line: LogLine) -> Diagnostic | None:
+def _of_other_form(line: LogLine) -> Diagnostic | None:
     """Parse an error of a CUDA tool, or one marked by capitals or a CI system."""
     match = _CUDA_TOOL.match(line.text)
     if match:
-        severity: Severity
+        severity: Severity = "warning"
         if match["severity"] in ("fatal", "error"):
             severity = "error"
-        else:
-            severity = "warning"
         of_source = match[0].startswith("nvcc")  # about the host's compiler
         return Diagnostic(severity, match["message"][:HEADLINE], of_source=of_source)
     match = _SHOUTED_ERROR.match(line.text)
