@@ -11,6 +11,7 @@ from triage.classify.rules import log_format
 
 Severity = Literal["error", "warning", "remark", "note"]
 
+_WORDS = re.compile("rror|ERROR|warning|remark|note")
 _SEVERITY = re.compile(  # MSVC and rustc print the number of the message, too
     r"(?:^|(?<=[:\])>] ))(?P<severity>(?:fatal |catastrophic |internal |runtime "
     r")?error|Fatal Error|FATAL ERROR|(?<=\d: )Error|warning|remark|note)"
@@ -89,8 +90,8 @@ def diagnostic(line: LogLine) -> Diagnostic | None:
     match = _LOGGER.match(text)
     if match:
         return _read_logger_line(match)
-    match = _SEVERITY.search(text)
-    if match is None:
+    match = _WORDS.search(text) and _SEVERITY.search(text)
+    if not match:
         return _of_other_form(line)
     severity: Severity = "error"
     if not match["severity"].lower().endswith("error"):

@@ -5,7 +5,7 @@ a traceback.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 
 from triage.classify.diagnostic import HEADLINE, Diagnostic
@@ -40,23 +40,44 @@ _DRIVE = re.compile(r"(?<![^\s'\"(])[A-Za-z]:\Z")  # of a path on Windows
 _PLAIN = (MatchScope.LINE, MatchScope.CRASH)
 _IN_MESSAGE = (MatchScope.ERROR, MatchScope.REMARK)
 
+_MESSAGES = (MatchScope.ERROR, MatchScope.LINE)
+_START = 4  # characters of a literal by which it is looked for
+
 _Match = tuple[Rule, MatchScope, re.Match[str]]
+_Choice = tuple[str, Rule, MatchScope, str]
+"""A literal that a match contains, the rule, the scope, the regex. A pattern with
+several such literals is listed with each.
+"""
 
 
 @cache
 def _choices(
     rules: RuleSet, *scopes: MatchScope
-) -> list[tuple[str, Rule, MatchScope, str]]:
-    """Return a literal that a match contains, the rule, the scope and the regex of each
-    pattern; a pattern with several such literals is listed with each.
+) -> tuple[list[_Choice], dict[str, list[int]]]:
+    """Return the patterns of some scopes in the order of the rules, and which of them
+    have a literal with a given start.
     """
-    return [
-        (literal, rule, pattern.scope, pattern.regex)
-        for rule in rules
-        for pattern in rule.patterns
-        if pattern.scope in scopes
-        for literal in rules.literals_of(pattern)
-    ]
+    choices: list[_Choice] = []
+    by_start: dict[str, list[int]] = {"": []}
+    for rule in rules:
+        for pattern in rule.patterns:
+            if pattern.scope in scopes:
+                for literal in rules.literals_of(pattern):
+                    start = literal[:_START] if len(literal) >= _START else ""
+                    by_start.setdefault(start, []).append(len(choices))
+                    choices.append((literal, rule, pattern.scope, pattern.regex))
+    return choices, by_start
+
+
+def _possible(rules: RuleSet, text: str, *scopes: MatchScope) -> Iterator[_Choice]:
+    """Yield the patterns of which a text contains a literal. To look for the starts of
+    all literals at once is ten times faster than for each literal.
+    """
+    choices, by_start = _choices(rules, *scopes)
+    starts = {text[at : at + _START] for at in range(len(text))} & by_start.keys()
+    for at in sorted(at for start in (*starts, "") for at in by_start[start]):
+        if choices[at][0] in text:
+            yield choices[at]
 
 
 def match_line(
@@ -110,8 +131,7 @@ def _first_match(
     """Return the first rule that matches. Logs repeat their lines, so the answers are
     remembered.
     """
-    choices = _choices(rules, *scopes)
-    for _, rule, scope, regex in [one for one in choices if one[0] in line]:
+    for _, rule, scope, regex in _possible(rules, line, *scopes):
         # these concern operations; the compiler of C++ reports others
         if of_source and rule.family in ("codegen", "input"):
             continue
@@ -129,8 +149,8 @@ def match_exception(rules: RuleSet, text: str, files: Sequence[str]) -> Finding 
     the compiler, which then decides.
     """
     trace = "\n".join((text, *(files or ("",))))
-    for literal, rule, scope, regex in _choices(rules, MatchScope.EXCEPTION):
-        match = literal in trace and compile_regex(regex).search(trace)
+    for _, rule, scope, regex in _possible(rules, trace, MatchScope.EXCEPTION):
+        match = compile_regex(regex).search(trace)
         if not match:
             continue
         finding = Finding(rule, text[:HEADLINE], scope=scope)
@@ -154,14 +174,12 @@ def _match_passed_on(rules: RuleSet, finding: Finding, text: str) -> Finding | N
     """
     before, error, diagnostic = text.rpartition(": error: ")
     for part in filter(None, (diagnostic, before)):
-        for literal, rule, _, regex in _choices(
-            rules, MatchScope.ERROR, MatchScope.LINE
-        ):
+        # some patterns are only meant for diagnostics about operations
+        is_diagnostic = bool(error) and part is diagnostic
+        for _, rule, _, regex in _possible(rules, part, *_MESSAGES):
             if rule.rank >= finding.rule.rank + bool(error):
                 break
-            # some patterns are only meant for diagnostics about operations
-            is_diagnostic = bool(error) and part is diagnostic
-            if literal not in part or (rule.is_loose and not is_diagnostic):
+            if rule.is_loose and not is_diagnostic:
                 continue
             match = compile_regex(regex).search(part)
             if match:

@@ -25,7 +25,7 @@ be 100 MB long.
 """
 
 _PIECE = 1 << 16
-_READ_CLOSELY = 1 << 16  # bytes at the beginning and at the end, at least
+_READ_CLOSELY = 1 << 15  # bytes at the beginning and at the end, at least
 _WARNING = re.compile(rb"[\w./+@-]++:\d++:\d++: warning: ")
 # control characters that no terminal prints
 _CONTROL = bytes({*range(8), *range(14, 27), *range(28, 32)})

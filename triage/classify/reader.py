@@ -37,9 +37,10 @@ _TRACEBACK_LINES = 400  # read before a traceback without an end is abandoned
 _SCRIPT_LINES = 300  # of a CI step's script, skipped when its end is missing
 _MOST_PLAIN = 5000  # lines kept for a second look
 
-_TRACEBACK = re.compile(
-    r"(?:Compiler crash traceback from this point on|(?:: )?(?:Traceback )?"
-    r"\(most recent call last\)):?\Z"
+_TRACEBACK = re.compile(r": Traceback \(most recent call last\):?\Z")
+_TRACEBACK_ENDS = (
+    "(most recent call last)",
+    "Compiler crash traceback from this point on",
 )
 _NO_MESSAGE = re.compile(r"[\w.]+: Traceback \(most recent call last\):?\Z")
 _CHAINED = re.compile(r"(?:The above exception was the direct|During handling of the)")
@@ -171,7 +172,7 @@ class Reader:
         elif trace and trace.ends_with(text) and not _NO_MESSAGE.match(text):
             self._trace = None
             self._read_exception(line, trace)
-        elif _TRACEBACK.search(text):
+        elif text.rstrip(":").endswith(_TRACEBACK_ENDS):
             self._close_error()
             self._trace = Traceback(line.indent)
         else:
@@ -367,7 +368,8 @@ def _is_output(line: LogLine) -> bool:
     """Return whether a line may tell of a failure."""
     if not line.text or line.annotation in ("warning", "debug", "command"):
         return False
-    return not log_format("expected_failures").search(line.text)
+    is_expected = log_format("expected_failures").match(line.text)
+    return not (is_expected or log_format("expected_anywhere").search(line.text))
 
 
 def read_log(pieces: Iterable[bytes], rules: RuleSet) -> Reader:
