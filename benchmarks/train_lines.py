@@ -20,7 +20,7 @@ from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.first_look import FOLDER, SETS, listed
-from triage.classify.line_ranker import WEIGHTS, features, scores
+from triage.classify.line_ranker import WEIGHTS, line_features, scores
 from triage.classify.log_line import clean
 
 MOST_WEIGHTS = 600
@@ -65,7 +65,7 @@ def train(logs: Sequence[Log]) -> dict[str, float]:
     importance: list[float] = []
     for lines, marks in [*logs, *between_others(logs, 3)]:
         right, wrong = sum(marks), len(marks) - sum(marks)
-        rows += features(lines)
+        rows += line_features(lines)
         labels += marks
         others = (3 if right else 1) / max(wrong, 1)
         importance += [1 / right if mark else others for mark in marks]

@@ -30,6 +30,7 @@ WRONG = {
     "iree-org/iree#16776",
     "biocore-ntnu/epic2#42",
     "llvm/torch-mlir#1007",
+    "triton-lang/triton#7835",
     *UNREAD,
     *WORDLESS,
 }

@@ -12,7 +12,7 @@ from triage.classify.finding import Finding
 from triage.classify.findings import of_input_or_pass, silent_failure, with_pass
 from triage.classify.line_matcher import EXCEPTION, match_exception
 from triage.classify.log_line import LogLine
-from triage.classify.reader import Reader, read_log
+from triage.classify.reader import LogReader, read_log
 from triage.classify.rules import RuleSet
 from triage.classify.second_look import likeliest
 from triage.classify.stack_dump import signal_name
@@ -131,7 +131,7 @@ def _crash_failures(
     return (*others, identified)
 
 
-def _read(captured: Captured, rules: RuleSet) -> Reader:
+def _read(captured: Captured, rules: RuleSet) -> LogReader:
     return read_log([captured.text.encode("utf-8", "replace")], rules)
 
 

@@ -17,10 +17,6 @@ _SEVERITY = re.compile(  # MSVC and rustc print the number of the message, too
     r")?error|Fatal Error|FATAL ERROR|(?<=\d: )Error|warning|remark|note)"
     r"(?P<code> [A-Z]{1,4}\d{3,5}|\[[A-Z]\d{3,5}\])? ?: ?(?P<message>.*)"
 )
-_CUDA_TOOL = re.compile(  # `nvcc fatal   : `, `ptxas error   : `
-    r"(?:nvcc|ptxas|nvlink|fatbinary|cicc|cudafe\+\+) "
-    r"+(?P<severity>fatal|error|warning|info) *: ?(?P<message>.*)"
-)
 # glog and absl: `E0000 00:00:17.1 3853 file.cc:58] `, `2026-01-02 03:04:05.6: F
 # file.cc:10] `
 _LOGGER = re.compile(
@@ -44,10 +40,6 @@ _SHOUTED_ERROR = re.compile(
 )
 _FILE_LOCATION = re.compile(
     r"(?P<file>.+?):(?P<line>\d+)(?::(?P<column>\d+))?(?:: .*)?\Z"
-)
-# as MSVC and nvcc print it
-_IN_BRACKETS = re.compile(
-    r"(?P<file>[^\s()]+)\((?P<line>\d+)(?:,(?P<column>\d+))?\) ?\Z"
 )
 _MLIR_LOCATION = re.compile(
     r'(?:loc\()?"(?P<file>[^"]+)":(?P<line>\d+):(?P<column>\d+)\)?(?::\s*|\Z)'
@@ -146,14 +138,7 @@ def _read_logger_line(match: re.Match[str]) -> Diagnostic | None:
 
 
 def _of_other_form(line: LogLine) -> Diagnostic | None:
-    """Parse an error of a CUDA tool, or one marked by capitals or a CI system."""
-    match = _CUDA_TOOL.match(line.text)
-    if match:
-        severity: Severity = "warning"
-        if match["severity"] in ("fatal", "error"):
-            severity = "error"
-        of_source = match[0].startswith("nvcc")  # about the host's compiler
-        return Diagnostic(severity, match["message"][:HEADLINE], of_source=of_source)
+    """Parse an error that capitals or a CI system mark."""
     match = _SHOUTED_ERROR.match(line.text)
     if match and not log_format("no_errors", "{}", re.I).match(match["message"]):
         return Diagnostic("error", match["message"][:HEADLINE])
@@ -182,7 +167,7 @@ def _parse_location(prefix: str) -> str | None:
     match = _MLIR_LOCATION.match(prefix)
     if match:
         return f"{match['file']}:{match['line']}:{match['column']}"
-    match = _FILE_LOCATION.match(prefix) or _IN_BRACKETS.match(prefix)
+    match = _FILE_LOCATION.match(prefix)
     if (
         match is None
         or match["file"].startswith("<unknown>")

@@ -33,10 +33,6 @@ LOOSE_EXCEPTION = re.compile(
 )
 """The same where a traceback was read, so that an exception may have any name."""
 
-_NESTED = re.compile(
-    r"[\w.]+: (?P<exception>(?:\w+\.)*[A-Z]\w*(?:Error|Exception): .+)"
-)
-_DRIVE = re.compile(r"(?<![^\s'\"(])[A-Za-z]:\Z")  # of a path on Windows
 _PLAIN = (MatchScope.LINE, MatchScope.CRASH)
 _IN_MESSAGE = (MatchScope.ERROR, MatchScope.REMARK)
 
@@ -108,10 +104,7 @@ def match_line(
         return finding
     text = message
     if scope in _PLAIN:  # without the program and the path before it
-        begin = match.start()
-        if _DRIVE.search(match.string, 0, begin):
-            begin -= 2
-        text = match.string[begin:]
+        text = match.string[match.start() :]
     finding = Finding(rule, text[:HEADLINE], line.number, scope=scope)
     finding.captures = captures_of(match)
     if parsed:
@@ -145,8 +138,8 @@ def match_exception(rules: RuleSet, text: str, files: Sequence[str]) -> Finding 
     """Find the rule for the exception `text` that ends a traceback through `files`;
     None if no rule knows it.
 
-    An exception that says little itself may quote another one, or pass on a message of
-    the compiler, which then decides.
+    An exception that says little itself may pass on a message of the compiler, which
+    then decides.
     """
     trace = "\n".join((text, *(files or ("",))))
     for _, rule, scope, regex in _possible(rules, trace, MatchScope.EXCEPTION):
@@ -155,12 +148,6 @@ def match_exception(rules: RuleSet, text: str, files: Sequence[str]) -> Finding 
             continue
         finding = Finding(rule, text[:HEADLINE], scope=scope)
         finding.captures = captures_of(match)
-        nested = _NESTED.match(text) if rule.is_consequence else None
-        if nested:
-            inner = match_exception(rules, nested["exception"], files)
-            if inner and not inner.rule.is_consequence:
-                inner.headline = finding.headline
-                return inner
         says_little = rule.is_consequence or "status" in finding.captures
         if says_little or ": error: " in text:
             return _match_passed_on(rules, finding, text) or finding

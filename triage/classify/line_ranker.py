@@ -39,7 +39,7 @@ def _words(line: str) -> list[str]:
     return _WORD.findall(re.sub(r"\d+", " number ", text).lower())[:_WORDS]
 
 
-def features(lines: Sequence[str]) -> Iterator[dict[str, float]]:
+def line_features(lines: Sequence[str]) -> Iterator[dict[str, float]]:
     """Yield what the model reads of each line."""
     words = [_words(line) for line in lines]
     loud = [at for at, line in enumerate(lines) if _LOUD.search(line)]
@@ -78,5 +78,5 @@ def scores(lines: Sequence[str], learned: Mapping[str, float]) -> list[float]:
     """
     return [
         sum(learned.get(name, 0.0) * value for name, value in values.items())
-        for values in features(lines)
+        for values in line_features(lines)
     ]

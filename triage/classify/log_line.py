@@ -17,7 +17,6 @@ _STAMP = re.compile(
 )
 _HEAD, _TAIL = 3072, 1024  # characters read of a longer line
 _NESTED = 10  # prefixes at most
-_QUOTED = re.compile(r"(`+)(?P<code>.+?)\1?\Z")  # in Markdown
 _LOGGED_ERROR = re.compile(r"\A(?:ERROR|CRITICAL|FATAL)\b")
 MOST_CHARACTERS = _HEAD + _TAIL
 
@@ -62,9 +61,6 @@ def clean(raw: bytes, number: int = 0) -> LogLine:
             break
         annotation = _annotation(match) or annotation
         text = text[match.end() :]
-    quoted = _QUOTED.match(text)
-    if quoted:
-        text = quoted["code"]
     stripped = text.lstrip()
     return LogLine(stripped, annotation, len(text) - len(stripped), number)
 

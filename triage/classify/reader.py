@@ -105,7 +105,7 @@ class Traceback:
         return bool(is_loose or EXCEPTION.match(text))
 
 
-class Reader:
+class LogReader:
     """Reads lines into findings."""
 
     def __init__(self, rules: RuleSet) -> None:
@@ -280,26 +280,9 @@ class Reader:
             self._reason_until = 0
             return
         said = f"{said} {text}".strip()
-        finding = self._reclassified(finding, said, line.number)
         finding.captures["reason"] = said
-        self._error = finding
         if said.endswith((".", "!", "?")):
             self._reason_until = 0
-
-    def _reclassified(self, finding: Finding, message: str, number: int) -> Finding:
-        """Return a finding that says nothing itself in the class of the message below
-        it.
-        """
-        if not (finding.rule.is_consequence or finding.rule.name == "unknown"):
-            return finding
-        kind = finding.captures.get("type", "Error")
-        for prefix in ("", "error: "):
-            text = f"{kind}: {prefix}{message}"
-            other = match_exception(self._rules, text, ())
-            if other and not other.rule.is_consequence:
-                other.headline, other.line = finding.headline, number
-                return other
-        return finding
 
     def _read_exception(self, line: LogLine, trace: Traceback) -> None:
         text = _TRACEBACK.sub("", line.text)  # another one may follow
@@ -327,7 +310,6 @@ class Reader:
         running = stack_dump.RUNNING.match(line.text)
         if running:
             crash.captures["running"] = running["name"]
-        crash.stack.read_command(line.text)
         if frame and not crash.stack.add(frame):
             self._close_crash()
             self._crash = self._unnamed_crash(line)
@@ -353,8 +335,6 @@ class Reader:
             if where and "kind" not in captures:
                 headline = f"crashed in {where}: {crash.headline}"
                 crash.headline = headline.rstrip(": ")[:HEADLINE]
-            elif stack.command:
-                crash.headline = f"{crash.headline or 'crashed'}: {stack.command}"
             rules = (rule for rule in self._rules if stack.has_frame(rule.frames))
             crash.rule = next(rules, crash.rule)
         crash.headline = crash.headline or "crashed"
@@ -372,8 +352,8 @@ def _is_output(line: LogLine) -> bool:
     return not (is_expected or log_format("expected_anywhere").search(line.text))
 
 
-def read_log(pieces: Iterable[bytes], rules: RuleSet) -> Reader:
+def read_log(pieces: Iterable[bytes], rules: RuleSet) -> LogReader:
     """Read a log that comes in pieces, however it is cut into them."""
-    reader = Reader(rules)
+    reader = LogReader(rules)
     reader.read(SelectedLines(pieces, rules))
     return reader

@@ -65,7 +65,6 @@ _OPERATORS = re.compile(
     r"operator(?:\s*(?:<<=?|>>=?|<=>|<=|>=|->\*?|<|>)| (?:new|delete)\b)"
 )
 _HIDE, _SHOW = str.maketrans("<> ", "\1\2\3"), str.maketrans("\1\2\3", "<> ")
-_SEPARATOR = re.compile(r"[/\\]")  # of a path
 _STATUS = re.compile(r"-?[0-9]{1,9}")
 _PASS = re.compile(  # of MLIR; then of LLVM, by its old and its new pass manager
     r"(?:^|::)(?:(?P<mlir>\w+)::runOnOperation|(?P<old>\w+)::runOn(?:Machine)?"
@@ -94,8 +93,6 @@ class Stack:
     symbols: list[str] = field(default_factory=list)
     last: int = -1
     """Number of the last frame."""
-    command: str = ""
-    """The program that crashed, with its long flags."""
 
     @property
     def specific_frames(self) -> tuple[str, ...]:
@@ -157,23 +154,6 @@ class Stack:
             if match and not _is_common(symbol):
                 return match["mlir"] or match["old"] or match["new"]
         return None
-
-    def read_command(self, text: str) -> None:
-        """Read a line that may say which command crashed. A path says where, not what,
-        so that none is kept.
-
-        >>> stack = Stack()
-        >>> stack.read_command("0. Program arguments: /b/mlir-opt --cse x.mlir -o y")
-        >>> stack.command
-        'mlir-opt --cse'
-        """
-        words = text.partition("Program arguments: ")[2].split()
-        if not words or self.command:
-            return
-        program, *arguments = words
-        long = [each for each in arguments if each.startswith("-") and len(each) > 2]
-        flags = [flag for flag in long if not _SEPARATOR.search(flag)]
-        self.command = " ".join([_SEPARATOR.split(program)[-1], *flags])
 
     def add(self, frame: re.Match[str]) -> bool:
         """Append a frame. Return False if the frame begins another stack."""
