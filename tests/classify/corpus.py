@@ -12,7 +12,8 @@ from pathlib import Path
 
 import yaml
 
-from triage.classify import packaged_rules, scan
+from triage.classify import packaged_rules
+from triage.classify.reader import read_log
 from triage.model.outcome import Failure
 
 CORPUS = Path(__file__).parents[1] / "data" / "classify_corpus"
@@ -32,7 +33,8 @@ class Snippet:
 
     def first_failure(self) -> Failure | None:
         """Return the root cause that the classifier finds."""
-        return next(iter(scan([self.log.encode()], packaged_rules()).failures), None)
+        findings = read_log([self.log.encode()], packaged_rules()).findings
+        return next(iter(findings.failures), None)
 
     def is_right(self, failure: Failure | None) -> bool:
         """Whether class and headline are the expected ones."""

@@ -2,7 +2,8 @@
 folder.
 """
 
-from triage.classify import RuleSet, packaged_rules, scan
+from triage.classify import RuleSet, packaged_rules
+from triage.classify.reader import read_log
 from triage.model.outcome import Failure
 
 STAMP = "2025-06-04T12:34:{:02d}.1234567Z "
@@ -139,4 +140,4 @@ def stamped(text: str) -> bytes:
 
 def scan_output(*pieces: bytes, rules: RuleSet | None = None) -> tuple[Failure, ...]:
     """Scan an output that arrives in pieces. rules: the packaged ones by default."""
-    return scan(pieces, rules or packaged_rules()).failures
+    return read_log(pieces, rules or packaged_rules()).findings.failures

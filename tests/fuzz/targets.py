@@ -22,7 +22,8 @@ from urllib3.response import HTTPResponse
 
 from tests.classify import samples
 from tests.mlir.printed_ir import WORDS
-from triage.classify import packaged_rules, scan
+from triage.classify import packaged_rules
+from triage.classify.reader import read_log
 from triage.classify.rules_file import check_rules
 from triage.cli.interactive_bisect import read_journal
 from triage.compilers.recipe_start import NewRecipe
@@ -82,7 +83,8 @@ def rules(data: bytes, folder: Path) -> None:
 def log(data: bytes, folder: Path) -> None:
     """The pieces in which a log arrives make no difference."""
     halves = data[: len(data) // 2], data[len(data) // 2 :]
-    whole, cut = scan([data], packaged_rules()), scan(halves, packaged_rules())
+    whole = read_log([data], packaged_rules()).findings
+    cut = read_log(halves, packaged_rules()).findings
     assert (whole.failures, whole.remarks) == (cut.failures, cut.remarks)
 
 

@@ -4,18 +4,17 @@ signatures that survive rewording.
 
 from __future__ import annotations
 
-from triage.classify.closer_look import SuspiciousLine
-from triage.classify.diagnose import Diagnosis, diagnose
-from triage.classify.passes import PassScanner, phase_of
-from triage.classify.rules import Rule, RuleSet
-from triage.classify.rules_file import load_rules, packaged_rules
-from triage.classify.scanner import (
+from triage.classify.classified_log import (
     ClassifiedLog,
     ClassifiedLogs,
     LogStatus,
     classify_log,
-    scan,
 )
+from triage.classify.diagnose import Diagnosis, diagnose
+from triage.classify.passes import PassScanner, phase_of
+from triage.classify.rules import Rule, RuleSet
+from triage.classify.rules_file import load_rules, packaged_rules
+from triage.classify.second_look import SuspiciousLine
 
 __all__ = [
     "ClassifiedLog",
@@ -31,5 +30,4 @@ __all__ = [
     "load_rules",
     "packaged_rules",
     "phase_of",
-    "scan",
 ]

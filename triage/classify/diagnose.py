@@ -8,31 +8,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from triage.classify.diagnostic import HEADLINE, diagnostic
-from triage.classify.findings import (
-    Finding,
-    Findings,
-    as_input_failure,
-    as_pass_failure,
-    silent_failure,
-    with_pass,
-)
+from triage.classify.finding import Finding
+from triage.classify.findings import of_input_or_pass, silent_failure, with_pass
 from triage.classify.line_matcher import EXCEPTION, match_exception
-from triage.classify.log_line import LogLine, clean
+from triage.classify.log_line import LogLine
+from triage.classify.reader import LogReader, read_log
 from triage.classify.rules import RuleSet
-from triage.classify.scanner import scan
+from triage.classify.second_look import likeliest
 from triage.classify.stack_dump import signal_name
 from triage.model.execution import Captured, Ending, Execution
 from triage.model.outcome import Failure
 from triage.model.pass_name import PassName
 
-_FALLBACK_LINES = 2000  # searched for the line that sounds most like an error
 _LETTERS = re.compile(r"[^\W\d_]{2}")
-_ERROR_WORDS = re.compile(
-    r"\b(?:error|fail\w*|invalid|illegal|unexpected|expect\w*|cannot|can't|could "
-    r"not|unable|unknown|undefined|unsupported|"
-    r"missing|must|may not|not|no such)\b",
-    re.IGNORECASE,
-)
 _PRINTED_IR = re.compile(r"[%\"{}()^#!@/]|(?:module|[a-z_]+\.[a-z_.]+)(?: |\Z)")
 _LOCATION = re.compile(r"(?=[^\s./]*+[./])(?P<location>(?:[^\s:]|:(?! ))++): +(?=\S)")
 
@@ -59,52 +47,44 @@ def diagnose(
     failing_pass: None before a second run that prints the failing pass; after it, that
     pass, or `NO_PASS` if it named none.
     """
-    found = _scan(execution.stderr, rules)
+    reader = _read(execution.stderr, rules)
+    findings = reader.findings
     if execution.ok:
-        return Diagnosis(warnings=(*found.failures, *found.remarks))
-    remarks, printed = found.remarks, found.first_pass
-    if all(map(rules.needs_pass, found.failures)):
-        # A Python front end and many other commands report errors on stdout; some print
-        # only a banner on stderr.
-        on_stdout = _scan(execution.stdout, rules)
-        if _says_more(on_stdout.failures, found.failures, rules):
-            found, printed = on_stdout, printed or on_stdout.first_pass
-    failures = found.failures
+        return Diagnosis(warnings=(*findings.failures, *findings.remarks))
+    plain = [*reader.plain]
+    if all(map(rules.needs_pass, findings.failures)):
+        # a Python front end and many other commands report errors on stdout; some print
+        # only a banner on stderr
+        reader = _read(execution.stdout, rules)
+        plain += reader.plain
+        if _says_more(reader.findings.failures, findings.failures, rules):
+            findings = reader.findings
+    failures = findings.failures
     explained = tuple(
         failure for failure in failures if not rules.is_unexplained(failure)
     )
-    known_pass = failing_pass or printed
     stopped = _limit_failure(execution, rules)
     if stopped:
         return Diagnosis((stopped, *explained))
     crashed = _signal_failure(execution, rules)
     if crashed:
         return Diagnosis(_crash_failures(explained, crashed))
-    if not explained:
-        failures = failures or remarks[:1]
-        for captured in (execution.stderr, execution.stdout):
-            if failures:
-                break
-            failures = _failures_from_plain_lines(captured.text, rules)
-        if known_pass is None:
-            silent = silent_failure(rules, None)
-            # a second run named no pass either
-            is_asked = failing_pass is None
-            return Diagnosis(failures or (silent,), needs_pass=is_asked)
-        return Diagnosis(with_pass(failures, known_pass, rules))
-    if found.passes_ran:
-        return Diagnosis(failures)
-    # Some messages are printed by the reader of the input and by passes. Their class
-    # depends on whether a pass failed.
-    of_input = as_input_failure(explained[0], rules)
-    of_pass = as_pass_failure(explained[0], rules)
-    if failing_pass is None:
-        return Diagnosis(failures, needs_pass=bool(of_input or of_pass))
-    if of_input and not failing_pass:
-        return Diagnosis((of_input,))
-    if of_pass and not of_input and failing_pass:
-        return Diagnosis((replace(of_pass, failing_pass=failing_pass.name),))
-    return Diagnosis(failures)
+    if explained:
+        is_clear = failures[0].failure_class not in ("parse-error", "verifier")
+        if is_clear or findings.passes_ran:
+            return Diagnosis(failures)
+        if failing_pass is None:
+            return Diagnosis(failures, needs_pass=True)
+        first = of_input_or_pass(failures[0], rules, passes_ran=bool(failing_pass))
+        first = replace(first, failing_pass=failing_pass.name or None)
+        return Diagnosis((first, *failures[1:]))
+    failures = failures or findings.remarks[:1] or _plain_failure(plain, rules)
+    known_pass = failing_pass or findings.first_pass
+    if known_pass is None:
+        silent = silent_failure(rules, None)
+        # unless a second run named no pass either
+        return Diagnosis(failures or (silent,), needs_pass=failing_pass is None)
+    return Diagnosis(with_pass(failures, known_pass, rules))
 
 
 def _says_more(
@@ -151,8 +131,8 @@ def _crash_failures(
     return (*others, identified)
 
 
-def _scan(captured: Captured, rules: RuleSet) -> Findings:
-    return scan([captured.text.encode("utf-8", "replace")], rules)
+def _read(captured: Captured, rules: RuleSet) -> LogReader:
+    return read_log([captured.text.encode("utf-8", "replace")], rules)
 
 
 def _limit_failure(execution: Execution, rules: RuleSet) -> Failure | None:
@@ -198,37 +178,29 @@ def _signal_failure(execution: Execution, rules: RuleSet) -> Failure | None:
     return Finding(rule, f"ended by {name}", captures={"signal": name}).failure()
 
 
-def _failures_from_plain_lines(text: str, rules: RuleSet) -> tuple[Failure, ...]:
-    """Take the line of an exception that a rule knows; else, unless a line has a
-    severity, the first one that sounds like an error, or the last one. Nothing if no
-    line may be a message.
+def _plain_failure(lines: Sequence[LogLine], rules: RuleSet) -> tuple[Failure, ...]:
+    """Return the failure of the line that most likely tells it, without the line's
+    location. Nothing if no line may be a message.
     """
-    raw = text.encode("utf-8", "replace").splitlines()[:_FALLBACK_LINES]
-    lines = [(number, clean(line)) for number, line in enumerate(raw, 1)]
-    plain = [(number, line.text) for number, line in lines if _may_be_message(line)]
-    for number, line in plain:
-        if not EXCEPTION.match(line):
-            continue
-        finding = match_exception(rules, line, ())
-        if finding is not None:
-            return (replace(finding, line=number).failure(),)
+    for line in lines:
+        finding = None
+        if EXCEPTION.match(line.text):
+            finding = match_exception(rules, line.text, ())
+        if finding:
+            finding.line = line.number
+            return (finding.failure(),)
     # a remark or a warning must not be taken for the failure
-    if not plain or any(diagnostic(line) for _, line in lines):
+    if any(map(diagnostic, lines)):
         return ()
-    for number, line in plain:
-        if _ERROR_WORDS.search(line):
-            return (_unknown_failure(number, line, rules),)
-    return (_unknown_failure(*plain[-1], rules),)
-
-
-def _unknown_failure(number: int, line: str, rules: RuleSet) -> Failure:
-    """Return the failure of a line that no rule knows, without its location."""
-    message, place = line, None
-    location = _LOCATION.match(line)
-    if location:
-        message, place = line[location.end() :], location["location"]
-    unknown = rules.by_name["unknown"]
-    return Finding(unknown, message[:HEADLINE], number, place).failure()
+    ranked = likeliest([line for line in lines if _may_be_message(line)])
+    for line in ranked[:1]:
+        location = _LOCATION.match(line.text)
+        finding = Finding(rules.by_name["unknown"], line.text[:HEADLINE], line.number)
+        if location:
+            finding.headline = line.text[location.end() :][:HEADLINE]
+            finding.location = location["location"]
+        return (finding.failure(),)
+    return ()
 
 
 def _may_be_message(line: LogLine) -> bool:

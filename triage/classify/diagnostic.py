@@ -11,26 +11,17 @@ from triage.classify.rules import log_format
 
 Severity = Literal["error", "warning", "remark", "note"]
 
+_WORDS = re.compile("rror|ERROR|warning|remark|note")
 _SEVERITY = re.compile(  # MSVC and rustc print the number of the message, too
     r"(?:^|(?<=[:\])>] ))(?P<severity>(?:fatal |catastrophic |internal |runtime "
     r")?error|Fatal Error|FATAL ERROR|(?<=\d: )Error|warning|remark|note)"
     r"(?P<code> [A-Z]{1,4}\d{3,5}|\[[A-Z]\d{3,5}\])? ?: ?(?P<message>.*)"
-)
-_CUDA_TOOL = re.compile(  # `nvcc fatal   : `, `ptxas error   : `
-    r"(?:nvcc|ptxas|nvlink|fatbinary|cicc|cudafe\+\+) "
-    r"+(?P<severity>fatal|error|warning|info) *: ?(?P<message>.*)"
 )
 # glog and absl: `E0000 00:00:17.1 3853 file.cc:58] `, `2026-01-02 03:04:05.6: F
 # file.cc:10] `
 _LOGGER = re.compile(
     r"(?:(?P<severity>[IWEF])\d{4,8} [\d:.]{8,30} +\d+ |(?:: )?(?P<letter>[IWEF]) "
     r")[\w./+-]+:\d+\] (?P<message>.*)"
-)
-# as people quote MLIR's verifier, without `error: ` before it
-_OF_OPERATION = re.compile(r"'[a-z_]\w*(?:\.\w+)+' op \w")
-_IN_CYTHON = re.compile(  # without a severity
-    r"(?P<location>\S+\.(?:pyx|pxd|pxi):\d+:\d+): "
-    r"(?!Compiler crash|(?:warning|note)\b)(?P<message>\S.*)"
 )
 _SOURCE_CODE = re.compile(
     r"\.(?:c|cc|cpp|cxx|h|hh|hpp|inc|inl|cu|cuh|hip|cl|rs|go|[fF]9\d|ii?|mm?|swift|cs"
@@ -49,10 +40,6 @@ _SHOUTED_ERROR = re.compile(
 )
 _FILE_LOCATION = re.compile(
     r"(?P<file>.+?):(?P<line>\d+)(?::(?P<column>\d+))?(?:: .*)?\Z"
-)
-# as MSVC and nvcc print it
-_IN_BRACKETS = re.compile(
-    r"(?P<file>[^\s()]+)\((?P<line>\d+)(?:,(?P<column>\d+))?\) ?\Z"
 )
 _MLIR_LOCATION = re.compile(
     r'(?:loc\()?"(?P<file>[^"]+)":(?P<line>\d+):(?P<column>\d+)\)?(?::\s*|\Z)'
@@ -95,9 +82,9 @@ def diagnostic(line: LogLine) -> Diagnostic | None:
     match = _LOGGER.match(text)
     if match:
         return _read_logger_line(match)
-    match = _SEVERITY.search(text)
-    if match is None:
-        return _unmarked_error(text) or _shouted_error(line)
+    match = _WORDS.search(text) and _SEVERITY.search(text)
+    if not match:
+        return _of_other_form(line)
     severity: Severity = "error"
     if not match["severity"].lower().endswith("error"):
         severity = match["severity"]  # type: ignore[assignment]
@@ -150,28 +137,8 @@ def _read_logger_line(match: re.Match[str]) -> Diagnostic | None:
     return Diagnostic("error", headline, certain=certain, logged=True)
 
 
-def _unmarked_error(text: str) -> Diagnostic | None:
-    """Parse an error that no word marks as one; None if the line is not one."""
-    in_cython = _IN_CYTHON.match(text)
-    if in_cython:
-        message = in_cython["message"][:HEADLINE]
-        return Diagnostic("error", message, in_cython["location"], of_source=True)
-    if _OF_OPERATION.match(text):
-        return Diagnostic("error", text[:HEADLINE])
-    return None
-
-
-def _shouted_error(line: LogLine) -> Diagnostic | None:
-    """Parse an error of a CUDA tool, or one marked by capitals or a CI system."""
-    match = _CUDA_TOOL.match(line.text)
-    if match:
-        severity: Severity
-        if match["severity"] in ("fatal", "error"):
-            severity = "error"
-        else:
-            severity = "warning"
-        of_source = match[0].startswith("nvcc")  # about the host's compiler
-        return Diagnostic(severity, match["message"][:HEADLINE], of_source=of_source)
+def _of_other_form(line: LogLine) -> Diagnostic | None:
+    """Parse an error that capitals or a CI system mark."""
     match = _SHOUTED_ERROR.match(line.text)
     if match and not log_format("no_errors", "{}", re.I).match(match["message"]):
         return Diagnostic("error", match["message"][:HEADLINE])
@@ -200,7 +167,7 @@ def _parse_location(prefix: str) -> str | None:
     match = _MLIR_LOCATION.match(prefix)
     if match:
         return f"{match['file']}:{match['line']}:{match['column']}"
-    match = _FILE_LOCATION.match(prefix) or _IN_BRACKETS.match(prefix)
+    match = _FILE_LOCATION.match(prefix)
     if (
         match is None
         or match["file"].startswith("<unknown>")

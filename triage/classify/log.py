@@ -1,8 +1,8 @@
-"""Read logs of any size: unpack and decode them, cut them into lines, and select the
-lines worth reading.
+"""Read logs of any size: unpack and decode them, and select the lines worth reading.
 
-Logs reach gigabytes, nearly all of it printed IR and compiler commands. Only the head
-of a line is kept in memory, and only the selected lines are decoded.
+Logs reach gigabytes, nearly all of it printed IR and compiler commands. So a short log
+and the last lines of a long one are read line by line. Between them only lines with a
+word of a rule are read, with those below them.
 """
 
 from __future__ import annotations
@@ -12,14 +12,11 @@ import gzip
 import io
 import re
 import zlib
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, cached_property
-from itertools import chain, islice
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import Any, BinaryIO, cast
 
-from triage.classify.rules import NEEDLES, RuleSet, packaged_yaml
-from triage.model.content import LineCutter
+from triage.classify.rules import RuleSet, packaged_yaml
 from triage.model.errors import BadInput
 
 HEAD = 16 << 10
@@ -28,31 +25,16 @@ be 100 MB long.
 """
 
 _PIECE = 1 << 16
+_READ_CLOSELY = 1 << 15  # bytes at the beginning and at the end, at least
+_WARNING = re.compile(rb"[\w./+@-]++:\d++:\d++: warning: ")
 # control characters that no terminal prints
 _CONTROL = bytes({*range(8), *range(14, 27), *range(28, 32)})
 _MOST_CONTROL = 1 / 20  # the share of control characters from which a text is binary
-_LAST_LINES = 500  # kept of a log that is read closely
-_LINES_FOR_WIDTH = 400  # a longer text was not copied from a terminal
-_TERMINAL_WIDTHS = range(60, 401)  # columns
-_LINES_OF_WIDTH = 2  # at least so many lines have the width of a terminal
 _TEST_BEGINS = re.compile(rb"\[ RUN      \] (?P<gtest>\S+)|=== RUN +(?P<go>\S+)")
 _TEST_ENDS = re.compile(
     rb"(?P<passed>\[       OK \]|--- PASS:)|\[  FAILED  \]|--- FAIL:"
 )
 _TEST_LINES = 400  # printed by a test whose end is looked for
-_LINES_ABOVE = 8  # kept for messages that stand above the line that reveals them
-
-# beginnings of `: Assertion` at the end of a line that a terminal broke
-_BROKEN_ASSERTION = tuple(b": Assertion"[:length] for length in range(3, 11))
-# a build log has these flags of C++ compilers in every command
-_NOT_A_FLAG = r"(?<!-Werror)(?<!-Wno-error)"
-_WARNING = re.compile(rb"[\w./+@-]++:\d++:\d++: warning: ")
-# Two columns of a CI system, a timestamp, an indent. Printed IR begins with `%`, quotes
-# or closing brackets.
-_START = (
-    r"(?:[^\t]{0,200}\t[^\t]{0,200}\t(?=(?:\xef\xbb\xbf)?20\d\d-))?+"
-    r"(?:20\d\d-\d\d-.{20} )?+ {0,3}+(?![ %\"}^])"
-)
 
 
 def text_encoding(head: bytes) -> str:
@@ -81,31 +63,27 @@ def decoded(data: bytes) -> str:
 def text_pieces(
     stream: BinaryIO, name: str, progress: Callable[[int], None] | None = None
 ) -> Iterator[bytes]:
-    """Yield the text of a log, plain or gzip, in UTF-8 with line feeds, whatever its
-    encoding and line ends.
+    """Yield the text of a log, plain or gzip, in UTF-8, whatever its encoding.
 
     Raises:
         BadInput: the log has no text, or its compressed stream is damaged.
     """
-    decoder, only_returns = None, False
+    decoder = None
     total, is_blank = 0, True
-    for number, piece in enumerate(_unpack(stream, name)):
-        if number == 0 and text_encoding(piece) != "utf-8-sig":
-            decoder = codecs.getincrementaldecoder(text_encoding(piece))("replace")
-        if decoder:
+    for piece in _unpack(stream, name):
+        if total == 0:
+            encoding = text_encoding(piece)
+            decoder = codecs.getincrementaldecoder(encoding)("replace")
+        text = piece
+        if decoder and encoding != "utf-8-sig":
             text = decoder.decode(piece).encode("utf-8", "replace")
-        else:
-            text = piece
-        if number == 0:
-            text = text.removeprefix(codecs.BOM_UTF8)
-            if _is_binary(text):
-                raise BadInput(f"{name}: no text: it is binary")
-            only_returns = b"\r" in text and b"\n" not in text
+        if total == 0 and _is_binary(text):
+            raise BadInput(f"{name}: no text: it is binary")
         total += len(text)
         is_blank = is_blank and text.isspace()
         if progress:
             progress(total)
-        yield text.replace(b"\r", b"\n") if only_returns else text
+        yield text
     if is_blank:
         raise BadInput(f"{name}: no text: it is empty")
 
@@ -116,10 +94,8 @@ def _is_binary(text: bytes) -> bool:
 
 
 def _unpack(stream: BinaryIO, name: str) -> Iterator[bytes]:
-    data: Any
-    if isinstance(stream, io.BufferedReader):
-        data = stream
-    else:
+    data: Any = stream
+    if not isinstance(stream, io.BufferedReader):
         data = io.BufferedReader(cast(io.RawIOBase, stream))
     if data.peek(2)[:2] == b"\x1f\x8b":
         data = gzip.GzipFile(fileobj=data)
@@ -130,38 +106,73 @@ def _unpack(stream: BinaryIO, name: str) -> Iterator[bytes]:
         raise BadInput(f"{name}: the compressed log is damaged: {error}") from error
 
 
-def _unwrap(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-    """Join the lines that a terminal broke in the middle of a word. Only a short text
-    was copied from a terminal.
+class SelectedLines:
+    """The lines of a log that are worth reading, with their numbers from 1.
+
+    The reader may set `follow` to get that many of the next lines as well.
     """
-    first = list(islice(lines, _LINES_FOR_WIDTH))
-    if len(first) == _LINES_FOR_WIDTH:
-        return chain(first, lines)
-    return _join_broken_lines(first)
+
+    def __init__(self, pieces: Iterable[bytes], rules: RuleSet) -> None:
+        self._find = _selector(rules).search
+        self.follow = 0
+        self.numbered = _without_passed_tests(self._select(pieces))
+
+    def _select(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+        number = 1
+        for block, is_inner in _blocks(pieces):
+            at = 0
+            while at < len(block):
+                begin = at
+                if is_inner and self.follow <= 0:
+                    match = self._find(block, at)
+                    begin = len(block)
+                    if match:
+                        begin = block.rfind(b"\n", at, match.start() + 1) + 1 or at
+                    number += block.count(b"\n", at, begin)
+                end = block.find(b"\n", begin) + 1 or len(block)
+                line = block[begin : min(end - 1, begin + HEAD)]
+                self.follow -= 1
+                if begin < end and not (is_inner and _WARNING.match(line)):
+                    yield number, line
+                number += 1
+                at = end
 
 
-def _join_broken_lines(
-    lines: Sequence[tuple[int, bytes]],
-) -> Iterator[tuple[int, bytes]]:
-    """Join each line that fills the terminal with the line that continues it. The width
-    of the terminal is that of the longest lines.
+def _blocks(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Yield a log in blocks of whole lines, and whether a block is neither the first
+    nor the last one. Of a line longer than a block, only the beginning is kept.
     """
-    widths = Counter(len(line) for line in {line for _, line in lines})
-    width = max(widths, default=0)
-    if width not in _TERMINAL_WIDTHS or widths[width] < _LINES_OF_WIDTH:
-        width = HEAD + 1  # no line is so long
-    number, joined, last_width = 0, b"", 0
-    for number_here, line in lines:
-        is_rest = last_width == width and _continues(joined, line)
-        if number and not is_rest:
-            yield number, joined
-        if is_rest:
-            joined = (joined + line)[:HEAD]
-        else:
-            number, joined = number_here, line
-        last_width = len(line)
-    if number:
-        yield number, joined
+    block, is_inner = b"", False
+    for piece in pieces:
+        block += piece
+        while len(block) >= 2 * _READ_CLOSELY:
+            end = block.rfind(b"\n", 0, _READ_CLOSELY) + 1
+            end = end or block.find(b"\n", _READ_CLOSELY) + 1
+            if not end:
+                block = block[:HEAD]
+                break
+            yield block[:end], is_inner
+            block, is_inner = block[end:], True
+    if not block.endswith(b"\n"):
+        block += b"\n"
+    yield block, False
+
+
+@cache
+def _selector(rules: RuleSet) -> re.Pattern[bytes]:
+    """Return a regex for texts that most errors have, or a rule names, and for the
+    beginnings of messages.
+    """
+    patterns = [pattern for rule in rules for pattern in rule.patterns]
+    anchors = {re.escape(text) for pattern in patterns for text in pattern.anchors}
+    formats = packaged_yaml("log_formats")
+    begins = {text for pattern in patterns for text in pattern.begins}
+    begins.update(formats["begins"])
+    anywhere = "|".join([*formats["anywhere"], *sorted(anchors)])
+    prefixes = "|".join(formats["before_messages"])
+    messages = "|".join([*map(re.escape, sorted(begins)), *formats["messages"]])
+    message = f"^{formats['line_start']}(?:{prefixes}){{0,8}}(?:{messages})"
+    return re.compile(f"{anywhere}|{message}".encode(), re.MULTILINE)
 
 
 def _without_passed_tests(
@@ -189,87 +200,3 @@ def _without_passed_tests(
             yield from held
             held, name = [], b""
     yield from held
-
-
-def _continues(before: bytes, line: bytes) -> bool:
-    """Return whether a line break is in the middle of a word or of a quoted text."""
-    if before.endswith(b" ") or re.match(rb" \S", line):
-        return True
-    if re.search(rb"[\w.]\Z", before) and re.match(rb"[a-z\d_.]", line):
-        return True
-    return before.count(b'"') % 2 == 1 and not line[:1].isspace()
-
-
-class SelectedLines:
-    """The lines of a log that are worth reading, with their numbers from 1.
-
-    Such a line contains a literal that a rule names, or its message begins with one.
-    The reader may set `follow` to get that many of the next lines as well.
-    """
-
-    def __init__(
-        self, pieces: Iterable[bytes], rules: RuleSet, closely: int = 0
-    ) -> None:
-        """closely: select every line in so many bytes at the start of the log."""
-        self._rules = rules
-        self._bytes_left = closely
-        self.is_read_closely = closely > 0
-        self.numbered = self._select(pieces)
-        self.above: deque[bytes] = deque(maxlen=_LINES_ABOVE)
-        """The lines before the one that was yielded last."""
-        self.last: deque[tuple[int, bytes]] = deque(maxlen=_LAST_LINES)
-        """The last lines of a log that is read closely, after its first part."""
-        self.follow = 0
-
-    def _select(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-        """Yield the selected lines, each with its number."""
-        cutter = LineCutter(HEAD)
-        lines = chain.from_iterable(map(cutter.feed, pieces))
-        numbered: Iterator[tuple[int, bytes]] = enumerate(
-            chain(lines, cutter.finish()), 1
-        )
-        if self.is_read_closely:
-            numbered = _unwrap(numbered)
-        for number, line in _without_passed_tests(numbered):
-            self.follow -= 1
-            self._bytes_left -= len(line) + 1
-            is_at_start = self._bytes_left >= 0
-            if self.is_read_closely and not is_at_start:
-                self.last.append((number, line))
-            if is_at_start or self.follow >= 0 or self._is_selected(line):
-                yield number, line
-            self.above.append(line)
-
-    @cached_property
-    def _selectors(self) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
-        """Built on first use: a short log is read closely to its end."""
-        return _selectors(self._rules)
-
-    def _is_selected(self, line: bytes) -> bool:
-        """Return whether a line that is not a warning contains a literal, or its
-        message begins with one, or a terminal broke it within an assertion.
-        """
-        anywhere, at_beginning = self._selectors
-        if anywhere.search(line) and not _WARNING.match(line):
-            return True
-        if at_beginning.match(line):
-            return True
-        return line.rstrip().endswith(_BROKEN_ASSERTION)
-
-
-@cache
-def _selectors(rules: RuleSet) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
-    """Return two regexes that select lines: one for literals anywhere in a line, and
-    one for the beginning of its message.
-    """
-    patterns = [pattern for rule in rules for pattern in rule.patterns]
-    anchors = {re.escape(text) for pattern in patterns for text in pattern.anchors}
-    of_most_errors = [f"{literal}{_NOT_A_FLAG}" for literal in NEEDLES]
-    anywhere = "|".join([*of_most_errors, *sorted(anchors)])
-    formats = packaged_yaml("log_formats")
-    prefixes = "|".join(formats["before_messages"])
-    begins = {text for pattern in patterns for text in pattern.begins}
-    begins.update(formats["begins"])
-    messages = "|".join([*map(re.escape, sorted(begins)), *formats["messages"]])
-    message = f"{_START}(?:{prefixes}){{0,8}}(?:{messages})"
-    return re.compile(anywhere.encode()), re.compile(message.encode())

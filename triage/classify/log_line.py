@@ -17,10 +17,8 @@ _STAMP = re.compile(
 )
 _HEAD, _TAIL = 3072, 1024  # characters read of a longer line
 _NESTED = 10  # prefixes at most
-_QUOTED = re.compile(r"(`+)(?P<code>.+?)\1?\Z")  # in Markdown
-_CODE_IN_PROSE = re.compile(r"(?<= )(`+)(?P<code>[^`]{12,})\1(?!`)")
-_ERROR = re.compile(r"\b(?:\w*[Ee]rror|ERROR|fatal|FATAL) ?:")
 _LOGGED_ERROR = re.compile(r"\A(?:ERROR|CRITICAL|FATAL)\b")
+MOST_CHARACTERS = _HEAD + _TAIL
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +31,16 @@ class LogLine:
     `logged error`, or `pytest`.
     """
     indent: int = 0
+    number: int = 0
+    """From 1."""
 
 
-def clean(raw: bytes) -> LogLine:
+def clean(raw: bytes, number: int = 0) -> LogLine:
     """Return a line without line ending, colours, timestamp and prefixes, and without
     the middle of a very long one.
 
-    >>> clean(b"2026-01-02T03:04:05Z ##[error]no such pass")
-    LogLine(text='no such pass', annotation='error', indent=0)
+    >>> clean(b"2026-01-02T03:04:05Z ##[error]no such pass", 7)
+    LogLine(text='no such pass', annotation='error', indent=0, number=7)
     """
     text = raw.decode("utf-8", "replace").rstrip("\r\n ")
     if "\x1b" in text:
@@ -49,11 +49,10 @@ def clean(raw: bytes) -> LogLine:
     if match:
         text = text[match.end() :]
     text = text.rstrip()
-    if len(text) > _HEAD + _TAIL:
+    if len(text) > MOST_CHARACTERS:
         text = f"{text[:_HEAD]} … {text[-_TAIL:]}"
     # a progress bar overwrote itself; the last text stayed on the screen
-    if "\r" in text:
-        text = text.rsplit("\r", 1)[1]
+    text = text.rpartition("\r")[2]
     annotation = None
     # prefixes nest: a CI system shows a test runner that shows a build tool
     for _ in range(_NESTED):
@@ -62,11 +61,8 @@ def clean(raw: bytes) -> LogLine:
             break
         annotation = _annotation(match) or annotation
         text = text[match.end() :]
-    quoted = _QUOTED.match(text) or _message_in_prose(text)
-    if quoted:
-        text = quoted["code"]
     stripped = text.lstrip()
-    return LogLine(stripped, annotation, len(text) - len(stripped))
+    return LogLine(stripped, annotation, len(text) - len(stripped), number)
 
 
 def _annotation(prefix: re.Match[str]) -> str | None:
@@ -78,18 +74,4 @@ def _annotation(prefix: re.Match[str]) -> str | None:
         return "pytest"
     if _LOGGED_ERROR.search(prefix[0]):
         return "logged error"
-    return None
-
-
-def _message_in_prose(text: str) -> re.Match[str] | None:
-    """Return the message of an error that a sentence quotes in Markdown, unless the
-    sentence itself is an error.
-    """
-    code = _CODE_IN_PROSE.search(text)
-    if (
-        code
-        and _ERROR.search(code["code"])
-        and not _ERROR.search(text, 0, code.start())
-    ):
-        return code
     return None

@@ -21,15 +21,11 @@ from triage.model.content import kept
 from triage.model.execution import Ending
 from triage.model.outcome import Advice, Cause, Detail, Failure
 
-NEEDLES = ("rror", "Assertion")
-"""Literals that nearly every error message contains, and printed IR rarely does. Every
-line that contains one is read.
-"""
-
+_NEEDLES = ("rror", "Assertion")  # every line that has one is read
 # rules of this rank and above describe consequences of another failure
 _CONSEQUENCE = 80
-# literals in a step; to look for more takes longer than the regex
-_MOST_CHOICES = 12
+_REPEATS = (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT)
+_CONTEXT_LINES = 8
 _INTEGER = re.compile(r"-?\d{1,29}\Z")
 
 
@@ -75,62 +71,42 @@ def detail(value: Any) -> Any:
     return value
 
 
-Steps = tuple[tuple[str, ...], ...]
-"""Literals of which every match contains one, step after step."""
-
-
 @cache
-def required_literals(regex: str) -> Steps:
-    """Return the literals that every match of a regex contains, in order: one of each
-    step.
+def required_literals(regex: str) -> tuple[str, ...]:
+    """Return texts of which every match of a regex contains one, as long as possible;
+    only the empty text if there are none.
 
     >>> required_literals(r"(?:no|bad) pass .* failed")
-    (('no', 'bad'), (' pass ',), (' failed',))
+    (' failed',)
 
-    Python's engine backtracks: `A.*B` takes quadratic time on a text that repeats A and
-    lacks B. Looking for both literals first takes linear time, and is faster on
-    ordinary text, too.
+    To look for them first is several times faster than the regex.
     """
     parsed = parser.parse(regex)
     if parsed.state.flags & re.IGNORECASE:
-        return ()
-    return tuple(
-        step for step in _steps(parsed) if any(step) and len(step) <= _MOST_CHOICES
-    )
+        return ("",)
+    return max(_choices(parsed), key=lambda texts: min(map(len, texts)), default=("",))
 
 
-def _steps(nodes: Any) -> list[tuple[str, ...]]:
-    steps: list[tuple[str, ...]] = []
-    run = ""
+def _choices(nodes: Any) -> Iterator[tuple[str, ...]]:
+    """Yield texts of which every match contains one, for each part of a regex."""
+    literal = ""
     for code, value in nodes:
         if code is codes.LITERAL:
-            run += chr(value)
+            literal += chr(value)
             continue
-        if run:
-            steps.append((run,))
-            run = ""
+        yield (literal,)
+        literal = ""
         if code is codes.SUBPATTERN and not value[1] & re.IGNORECASE:
-            steps += _steps(value[3])
-        elif code is codes.ATOMIC_GROUP:
-            steps += _steps(value)
+            yield from _choices(value[3])
         elif code is codes.BRANCH:
-            choices = [_longest(branch) for branch in value[1]]
-            if all(choices):
-                steps.append(tuple(dict.fromkeys(choices)))
-        elif (
-            code in (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT)
-            and value[0]
-        ):
-            steps += _steps(value[2])
-    if run:
-        return [*steps, (run,)]
-    return steps
-
-
-def _longest(nodes: Any) -> str:
-    """Return the longest literal that every match contains."""
-    literals = [step[0] for step in _steps(nodes) if len(step) == 1]
-    return max(literals, key=len, default="")
+            branches = [
+                max(_choices(branch), key=lambda texts: min(map(len, texts)))
+                for branch in value[1]
+            ]
+            yield tuple(dict.fromkeys(text for texts in branches for text in texts))
+        elif code in _REPEATS and value[0]:
+            yield from _choices(value[2])
+    yield (literal,)
 
 
 def _regex(text: str, info: ValidationInfo) -> str:
@@ -212,7 +188,7 @@ class Pattern(Strict):
 
 
 def _check_found_fast(pattern: Pattern, info: ValidationInfo) -> Pattern:
-    has_needle = any(text in pattern.regex for text in NEEDLES)
+    has_needle = any(text in pattern.regex for text in _NEEDLES)
     if (
         info.context
         and pattern.scope in ("line", "crash")
@@ -292,6 +268,8 @@ class LinesAfter(Strict):
     """Search the lines only if the match is about this operation (default: any)."""
     unless: str = ""
     """Do not search them if the match has this capture."""
+    within: int = _CONTEXT_LINES
+    """How many lines are searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,19 +279,6 @@ class LinesAbove(Strict):
     regex: Regex
     match_text: Annotated[Regex, Field(alias="below")] = ""
     """Search the lines only if this regex matches the text of the match."""
-
-
-@dataclass(frozen=True, slots=True)
-class OtherClass(Strict):
-    """The class of a failure that has the same message for another reason."""
-
-    name: Annotated[str, Field(alias="class")]
-    certain: Regex = ""
-    """For `as_read`: matches messages that no pass can cause."""
-    doubtful: Regex = ""
-    """For `as_made`: matches messages that a verifier prints, too; only the reader of
-    the input prints others.
-    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,9 +305,8 @@ class Rule(Strict):
     ] = ()
     identity: Texts = ()
     """Captures that enter the signature; `message` stands for the normalised headline,
-    `frames` for the stack, `caller` for what called a function of a header in which an
-    assertion failed, `dispatch` for the kind of dispatch. A capture `reason`, from the
-    lines around the match, also extends the headline.
+    `frames` for the stack. A capture `reason`, from the lines around the match, also
+    extends the headline.
     """
     candidates: Annotated[
         Mapping[
@@ -360,16 +324,6 @@ class Rule(Strict):
     """Regexes whose captures are read from the lines after the match."""
     above: Annotated[tuple[LinesAbove, ...], OneOrMore] = ()
     """The same for the lines above it."""
-    source_op: bool = False
-    """Read `source_op`, the operation in the source line that follows the match."""
-    as_read: OtherClass | None = None
-    """What this failure is when no pass has changed the operation: the input is invalid
-    as it stands.
-    """
-    as_made: OtherClass | None = None
-    """What this failure is when passes have run, so that the message is not about the
-    input.
-    """
     passes: Texts = ()
     """Names of passes that assign this class to a failure no text explains."""
     frames: Annotated[tuple[Regex, ...], OneOrMore] = ()
@@ -396,6 +350,11 @@ class Rule(Strict):
         """Whether this class is reported only when no root cause is found."""
         return self.rank >= _CONSEQUENCE
 
+    @property
+    def is_loose(self) -> bool:
+        """Whether its wording is only meant for diagnostics about operations."""
+        return self.family == "input" or self.name == "verifier"
+
     def reclassify(self, failure: Failure, signature: str) -> Failure:
         """Return a failure as one of this class, with another signature."""
         return replace(
@@ -416,19 +375,6 @@ class Rule(Strict):
         """Return the candidates for one compiler family, in order."""
         return (*self.candidates.get("", ()), *self.candidates.get(compiler, ()))
 
-    def captures_below(self, text: str, so_far: Mapping[str, str]) -> dict[str, str]:
-        """Return the captures in a line that follows the match. so_far: the captures of
-        the match and of the lines between.
-        """
-        captures: dict[str, str] = {}
-        for lines in self.context:
-            if lines.op not in (None, so_far.get("op")) or so_far.get(lines.unless):
-                continue
-            match = compile_regex(lines.regex).search(text)
-            if match:
-                captures |= captures_of(match)
-        return captures
-
 
 @dataclass(frozen=True, eq=False)
 class RuleSet:
@@ -439,7 +385,7 @@ class RuleSet:
     """
 
     rules: tuple[Rule, ...]
-    literals: Mapping[str, Steps] = field(default_factory=dict, repr=False)
+    literals: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     """The `required_literals` of the packaged regexes. To find them takes as long as
     compiling the regex.
     """
@@ -452,23 +398,10 @@ class RuleSet:
         """The rules by class name."""
         return {rule.name: rule for rule in self.rules}
 
-    def search(self, pattern: Pattern, text: str) -> re.Match[str] | None:
-        """Return the first match of a rule's pattern, or None."""
-        start = 0
-        for step in self.literals_of(pattern):
-            places = [(text.find(literal, start), len(literal)) for literal in step]
-            ends = [place + length for place, length in places if place >= 0]
-            if not ends:
-                return None
-            start = min(ends)
-        return compile_regex(pattern.regex).search(text)
-
-    def literals_of(self, pattern: Pattern) -> Steps:
-        """Return the literals that each match of a pattern contains."""
+    def literals_of(self, pattern: Pattern) -> tuple[str, ...]:
+        """Return literals of which each match of a pattern contains one."""
         packaged = self.literals.get(pattern.regex)
-        if packaged is None:
-            return required_literals(pattern.regex)
-        return packaged
+        return packaged or required_literals(pattern.regex)
 
     def is_unexplained(self, failure: Failure) -> bool:
         """Return whether the output does not say what went wrong: only a consequence,

@@ -17,7 +17,6 @@ from pydantic import Field, TypeAdapter
 from triage.classify.rules import (
     Rule,
     RuleSet,
-    Steps,
     Strict,
     read_yaml,
     required_literals,
@@ -33,9 +32,7 @@ if TYPE_CHECKING:
 _ALWAYS = (
     "message",
     "frames",
-    "caller",
     "frame",
-    "dispatch",
     "reason",
     "running",
     "name",
@@ -141,13 +138,6 @@ def check_rules(path: Path, elsewhere: Mapping[str, Rule]) -> tuple[Rule, ...]:
             document.report(
                 ("classes", index, "class"), f"class {rule.name!r} is already defined"
             )
-    names = {*packaged_rules().by_name, *elsewhere, *(rule.name for rule in rules)}
-    for index, rule in enumerate(rules):
-        for key, other in (("as_made", rule.as_made), ("as_read", rule.as_read)):
-            if other is not None and other.name not in names:
-                document.report(
-                    ("classes", index, key), f"there is no class {other.name!r}"
-                )
     if not document.problems:
         _check_examples(rules, elsewhere, document)
     if document.problems:
@@ -155,7 +145,9 @@ def check_rules(path: Path, elsewhere: Mapping[str, Rule]) -> tuple[Rule, ...]:
     return rules
 
 
-def _rule_set(rules: Sequence[Rule], literals: Mapping[str, Steps]) -> RuleSet:
+def _rule_set(
+    rules: Sequence[Rule], literals: Mapping[str, tuple[str, ...]]
+) -> RuleSet:
     return RuleSet(tuple(sorted(rules, key=lambda rule: rule.rank)), literals)
 
 
@@ -165,8 +157,6 @@ def _check_identity(rule: Rule, index: int, document: ConfigDocument) -> None:
     regexes += [lines.regex for lines in rule.above]
     regexes += rule.frames
     groups = {*_ALWAYS}
-    if rule.source_op:
-        groups.add("source_op")
     with warnings.catch_warnings(action="ignore"):
         groups.update(*(re.compile(regex).groupindex for regex in regexes))
     for names in rule.identity:
@@ -182,7 +172,7 @@ def _check_examples(
     """Report each example that is not classified as its class or has other details,
     and each near miss that is classified as the class.
     """
-    from triage.classify.scanner import scan
+    from triage.classify.reader import read_log
 
     packaged = packaged_rules()
     own = {rule.name: rule for rule in rules}
@@ -190,7 +180,8 @@ def _check_examples(
     every = _rule_set(tuple(by_name.values()), packaged.literals)
 
     def first_failure(text: str, rule: Rule) -> Failure | None:
-        found = scan([text.encode("utf-8", "replace")], every).failures
+        reader = read_log([text.encode("utf-8", "replace")], every)
+        found = reader.findings.failures
         return next(
             (failure for failure in found if failure.failure_class == rule.name), None
         )

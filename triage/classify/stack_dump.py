@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from triage.classify.rules import packaged_yaml
+from triage.classify.rules import compile_regex, packaged_yaml
 
 _FRAMES = 12  # listed in a failure's details
 _MAX_SYMBOLS = 200
+_MATCHED = 40  # symbols that a rule may name
 
 _NUMBERED = re.compile(
     r"#(?P<index>\d{1,9}+)\s+0x[0-9a-fA-F]+\s*(?:in\s+)?(?P<rest>.*)"
@@ -64,7 +65,6 @@ _OPERATORS = re.compile(
     r"operator(?:\s*(?:<<=?|>>=?|<=>|<=|>=|->\*?|<|>)| (?:new|delete)\b)"
 )
 _HIDE, _SHOW = str.maketrans("<> ", "\1\2\3"), str.maketrans("\1\2\3", "<> ")
-_SEPARATOR = re.compile(r"[/\\]")  # of a path
 _STATUS = re.compile(r"-?[0-9]{1,9}")
 _PASS = re.compile(  # of MLIR; then of LLVM, by its old and its new pass manager
     r"(?:^|::)(?:(?P<mlir>\w+)::runOnOperation|(?P<old>\w+)::runOn(?:Machine)?"
@@ -93,12 +93,6 @@ class Stack:
     symbols: list[str] = field(default_factory=list)
     last: int = -1
     """Number of the last frame."""
-    before_gap: int | None = None
-    """How many of the symbols come before the first frame that lacks one, if there is
-    such a frame.
-    """
-    command: str = ""
-    """The program that crashed, with its long flags."""
 
     @property
     def specific_frames(self) -> tuple[str, ...]:
@@ -106,6 +100,15 @@ class Stack:
         pass that ran.
         """
         return tuple(map(_short, self._specific_symbols()))
+
+    @property
+    def own_frame(self) -> str:
+        """The innermost function that is not from a header; empty without one."""
+        return next(iter(self._own_frames()), "")
+
+    def _own_frames(self) -> tuple[str, ...]:
+        symbols = self._specific_symbols()
+        return tuple(_short(symbol) for symbol in symbols if not _is_of_header(symbol))
 
     def _specific_symbols(self) -> list[str]:
         symbols: list[str] = []
@@ -127,9 +130,7 @@ class Stack:
         Only these two: functions between them are inlined and renamed from release to
         release. Without a pass on the stack, the function's caller.
         """
-        symbols = self._specific_symbols()
-        own = [_short(symbol) for symbol in symbols if not _is_of_header(symbol)]
-        own = own or [_short(symbol) for symbol in symbols]
+        own = self._own_frames() or self.specific_frames
         name = self.failing_pass
         if name is None or not own:
             return " < ".join(own[:2])
@@ -137,18 +138,13 @@ class Stack:
             return own[0]
         return f"{own[0]} in {name}"
 
-    def caller(self) -> str:
-        """Return the function that called into a header in which an assertion failed;
-        empty if its name is not known.
-
-        After a frame without a symbol, the next name may be that of an indirect caller.
-        """
-        callers = (
-            one
-            for one in self.symbols[: self.before_gap]
-            if not _is_common(one) and not _is_of_header(one)
+    def has_frame(self, regexes: Sequence[str]) -> bool:
+        """Return whether a regex matches one of the innermost symbols."""
+        return any(
+            compile_regex(regex).search(symbol)
+            for regex in regexes
+            for symbol in self.symbols[:_MATCHED]
         )
-        return _short(next(callers, ""))
 
     @property
     def failing_pass(self) -> str | None:
@@ -158,23 +154,6 @@ class Stack:
             if match and not _is_common(symbol):
                 return match["mlir"] or match["old"] or match["new"]
         return None
-
-    def read_command(self, text: str) -> None:
-        """Read a line that may say which command crashed. A path says where, not what,
-        so that none is kept.
-
-        >>> stack = Stack()
-        >>> stack.read_command("0. Program arguments: /b/mlir-opt --cse x.mlir -o y")
-        >>> stack.command
-        'mlir-opt --cse'
-        """
-        words = text.partition("Program arguments: ")[2].split()
-        if not words or self.command:
-            return
-        program, *arguments = words
-        long = [each for each in arguments if each.startswith("-") and len(each) > 2]
-        flags = [flag for flag in long if not _SEPARATOR.search(flag)]
-        self.command = " ".join([_SEPARATOR.split(program)[-1], *flags])
 
     def add(self, frame: re.Match[str]) -> bool:
         """Append a frame. Return False if the frame begins another stack."""
@@ -187,16 +166,10 @@ class Stack:
             symbol = _demangle(groups["mangled"])
         else:
             symbol = symbol_of(groups.get("rest") or groups.get("unnumbered") or "")
-        in_system = _SYSTEM.search(frame[0]) is not None
-        if in_system or symbol in _STOPPING:  # the frames so far handled the signal
-            self.before_gap = None
-        if not symbol:
-            if not in_system and self.before_gap is None:
-                self.before_gap = len(self.symbols)
-            return True
         # stripped functions of the system's libraries get wrong names
+        in_system = _SYSTEM.search(frame[0]) is not None
         is_named = not in_system or symbol in _STOPPING or symbol.startswith("_")
-        if is_named and len(self.symbols) < _MAX_SYMBOLS:
+        if symbol and is_named and len(self.symbols) < _MAX_SYMBOLS:
             self.symbols.append(symbol)
         return True
 
@@ -249,11 +222,10 @@ def short_name(function: str) -> str:
     """Return the last two components of the name in a declaration. A function of a
     header is followed by the type that it is instantiated for.
     """
-    name = "::".join(symbol_of(function).split("::")[-2:])
     types: list[str] = []
     if is_in_header(function):
         types = _INSTANTIATED.findall(function)
-    return " ".join([name, *types[-1:]])
+    return " ".join(["::".join(symbol_of(function).split("::")[-2:]), *types[-1:]])
 
 
 def is_in_header(function: str) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 
-from triage.classify.findings import dispatch_kind
+from triage.classify.finding import dispatch_kind
 from triage.execution.engine import Engine
 from triage.execution.task import ProbeJob
 from triage.model.case import Case

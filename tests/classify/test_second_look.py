@@ -60,23 +60,12 @@ def test_the_quote_of_a_message_is_classified_without_its_mark(
             "'linalg.generic' op inferred input/output operand #2",
         ),
         (
-            "HLO runs, the translated program stops with Check failed: shape().IsTuple()",
-            "assertion",
-            "Check failed: shape().IsTuple()",
-        ),
-        (
             "$ CUDA_VISIBLE_DEVICES=0,1 python run_aot.py --device cuda:0\n"
             "tensor([[0.1172]], device='cuda:0')\n"
             "$ CUDA_VISIBLE_DEVICES=0,1 python run_aot.py --device cuda:1\n"
             "Segmentation fault (core dumped)\n",
             "segfault",
             "Segmentation fault (core dumped)",
-        ),
-        (
-            'It ends here:\nFile "/w/tools/fuse.py", line 897, in fix_outputs\n'
-            "    assert len(outputs.meta) == 0\n```\n",
-            "python-exception",
-            "AssertionError: assert len(outputs.meta) == 0",
         ),
         (
             'Traceback (most recent call last):\n  File "a.py", line 48, in <module>\n'
@@ -98,12 +87,6 @@ def test_the_quote_of_a_message_is_classified_without_its_mark(
             "Testing Time: 4.09s\nFailing Tests (2):\n    MLIR :: runner/simple.mlir\n",
             "test-expectation",
             "Failing Tests (2): MLIR :: runner/simple.mlir",
-        ),
-        (
-            "Error compiling Cython file:\n-----\n...\nset_callback(&twice)\n"
-            "             ^\n-----\n\nlib/callback.pyx:10:13: Cannot assign type 'a'\n",
-            "build-error",
-            "Cannot assign type 'a'",
         ),
         (
             "clang-19: error: cannot find CUDA installation; provide its path\n",
@@ -129,9 +112,9 @@ def test_a_failure_without_a_rule_shows_its_likeliest_lines() -> None:
     steps = "".join(f"step {number} of the pipeline\n" for number in range(10))
     log = classified(f"{steps}compute returned non-zero exit status 7\n{steps}")
     assert (log.status, log.failures) == (LogStatus.UNRECOGNISED, ())
-    assert [(line.line, line.text) for line in log.likeliest] == [
-        (11, "compute returned non-zero exit status 7")
-    ]
+    assert len(log.likeliest) == 3
+    first = log.likeliest[0]
+    assert (first.line, first.text) == (11, "compute returned non-zero exit status 7")
 
 
 def test_a_failure_in_the_end_of_a_large_log_is_not_missed() -> None:
@@ -161,14 +144,6 @@ def test_words_of_failures_in_a_green_log_raise_no_alarm(text: str) -> None:
     assert classified(text).status is LogStatus.NO_FAILURES
     padded = "".join(f"step {number}\n" for number in range(20))
     assert classified(padded + text).status is LogStatus.NO_FAILURES
-
-
-def test_lines_that_a_terminal_broke_are_joined() -> None:
-    message = "/models/llama/decode.mlir:8:1: error: failed to legalize operation 'torch.aten._weight_norm_interface' that was explicitly marked illegal"
-    broken = [message[at : at + 80] for at in range(0, len(message), 80)]
-    other = "a" * 80
-    log = classified("\n".join([other, "b", *broken]))
-    assert log.failures[0].signature == "legalization:torch.aten._weight_norm_interface"
 
 
 def test_a_quotation_and_the_prefixes_of_other_programs_do_not_matter() -> None:

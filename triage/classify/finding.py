@@ -1,0 +1,230 @@
+"""One match of a rule in a log, with its signature."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from triage.classify.diagnostic import HEADLINE
+from triage.classify.passes import phase_of
+from triage.classify.rules import (
+    MatchScope,
+    Rule,
+    captures_of,
+    compile_regex,
+    detail,
+    packaged_yaml,
+)
+from triage.classify.stack_dump import (
+    Stack,
+    is_in_header,
+    short_name,
+    signal_name,
+    symbol_of,
+)
+from triage.model.outcome import Detail, Failure
+from triage.model.pass_name import PassName
+
+_SIGNATURE_LENGTH = 160  # characters of normalised text that enter a signature
+# around an operator that the importer does not know, whose name says what fails
+_WRAPPER = "torch.operator"
+_WRAPPED_NAME = re.compile(
+    rf'{_WRAPPER} "(?P<short>[\w.]+)"|(?:"{_WRAPPER}"\(.*?'
+    rf'|\A<?\{{)name = "(?P<name>[\w.]+)"'
+)
+_DISPATCH_KIND = re.compile(
+    r"dispatch_\d+_(?P<kind>[a-z][a-z_]*?)(?:_(?:\d|D+x|D_|[a-z]+\d)|_?\Z)"
+)
+_INTRINSIC = re.compile(r"[%@]llvm\.\w+(?:\.\w+)*")
+
+
+def _apply_replacements(text: str, key: str) -> str:
+    """Apply the replacements that `log_formats.yaml` lists under a key."""
+    for regex, instead, *times in packaged_yaml("log_formats")[key]:
+        for _ in range(*times or (1,)):
+            text, replaced = compile_regex(regex).subn(instead, text)
+            if not replaced:
+                break
+    return text
+
+
+@lru_cache(maxsize=4096)
+def normalise(message: str) -> str:
+    """Remove what varies: SSA names, numbers, shapes, addresses, paths, locations,
+    symbols and type parameters.
+
+    Element types and the names of operations and intrinsics stay: a failure on f8 or on
+    another operation is another failure.
+
+    >>> normalise("failed to legalize operation 'arith.addf' at %12")
+    "failed to legalize operation 'arith.addf' at %"
+    """
+    text = _apply_replacements(message, "varies")
+    for name in _INTRINSIC.findall(message):
+        text = text.replace("\x01", name, 1)
+    return text.strip(" .:;,")[:_SIGNATURE_LENGTH].rstrip()
+
+
+def dispatch_kind(function: str) -> str:
+    """Return what a dispatch computes, by its function's name; empty for other
+    functions.
+
+    >>> dispatch_kind("main$async_dispatch_3_matmul_like_4x8x16_f32")
+    'matmul_like'
+    """
+    match = _DISPATCH_KIND.search(function)
+    return match["kind"] if match else ""
+
+
+@dataclass(slots=True)
+class Finding:
+    """One match of a rule in the output."""
+
+    rule: Rule
+    headline: str
+    line: int | None = None
+    """The line of the first occurrence, from 1."""
+    location: str | None = None
+    captures: dict[str, str] = field(default_factory=dict)
+    scope: MatchScope = MatchScope.ERROR
+    stack: Stack = field(default_factory=Stack)
+    failing_pass: PassName | None = None
+    logged: bool = False
+    """A logging library printed it, which says less than an exception of the same
+    class.
+    """
+    count: int = 1
+    signature: str = ""
+    """Set when the finding is complete."""
+
+    def identify(self) -> str:
+        """Return the signature: `class`, or `class:text` with the captures that the
+        rule's identity names. Of alternatives such as `a|b`, the first that is known is
+        used.
+        """
+        parts = []
+        for alternatives in self.rule.identity:
+            names = alternatives.split("|")
+            texts = (self._identity(name, alone=len(names) == 1) for name in names)
+            parts.append(next(filter(None, texts), ""))
+        text = " ".join(filter(None, parts))
+        if text:
+            return f"{self.rule.name}:{text}"
+        return self.rule.name
+
+    @property
+    def lacks_identity(self) -> bool:
+        """Whether nothing tells this failure from others of its class."""
+        return self.signature == self.rule.name
+
+    def _identity(self, name: str, *, alone: bool) -> str:
+        """Return the text of one name of the identity. alone: it has no
+        alternatives.
+        """
+        value = self.captures.get(name, "")
+        if name == "message":
+            return self._message(alone=alone)
+        if name == "reason":
+            return normalise(value)
+        if name == "frames":
+            return self.stack.place
+        if name == "function" and value:
+            if is_in_header(value) and self.stack.own_frame:
+                return self.stack.own_frame
+            return short_name(value)
+        if name == "frame" and value:
+            return f"in {value}"
+        if name == "symbol":
+            value = symbol_of(value) or value
+        value = " ".join(value.split())[:_SIGNATURE_LENGTH]
+        if value == _WRAPPER:
+            return f"{value} {self.captures.get('name', '')}".rstrip()
+        return value
+
+    def _message(self, *, alone: bool) -> str:
+        """Return the message without what varies. Of an unknown failure it has the
+        reason, too.
+        """
+        message = self.captures.get("message", "")
+        if self.rule.name == "unknown":
+            reason = self.captures.get("reason", "")
+            text = f"{message or self.headline} {reason}"
+            return normalise(_apply_replacements(text, "of_unknown"))
+        if alone and "type" not in self.captures:
+            message = message or self.headline
+        return normalise(message)
+
+    def read_below(self, text: str, distance: int) -> None:
+        """Read the captures that the rule expects in a line below the match."""
+        for lines in self.rule.context:
+            wants = lines.op in (None, self.captures.get("op"))
+            if not wants or distance > lines.within or lines.unless in self.captures:
+                continue
+            match = compile_regex(lines.regex).search(text)
+            if match:
+                self.captures = captures_of(match) | self.captures
+        self.read_name(text)
+
+    def read_above(self, lines: list[str]) -> None:
+        """Read the captures that the rule expects above the match, the nearest line
+        first.
+        """
+        for above in self.rule.above:
+            if not compile_regex(above.match_text).search(self.headline):
+                continue
+            matches = map(compile_regex(above.regex).match, lines)
+            match = next(filter(None, matches), None)
+            if match:
+                self.captures |= captures_of(match)
+
+    @property
+    def _is_wrapped(self) -> bool:
+        names = (self.captures.get("op"), self.captures.get("source_op"))
+        return _WRAPPER in names or f"'{_WRAPPER}'" in self.headline
+
+    def read_name(self, text: str) -> None:
+        """Read the name of the operator inside a wrapping operation."""
+        if self._is_wrapped and "name" not in self.captures:
+            match = _WRAPPED_NAME.search(text)
+            if match:
+                self.captures["name"] = match["short"] or match["name"]
+
+    def _details(self) -> dict[str, Detail]:
+        captures = dict(self.captures)
+        name = signal_name(captures.pop("signal", ""))
+        if name:
+            captures["signal"] = name
+        if self.stack.specific_frames:
+            captures["frames"] = " < ".join(self.stack.specific_frames)
+        return {name: detail(value) for name, value in captures.items()}
+
+    def _headline(self) -> str:
+        reason = " ".join(self.captures.get("reason", "").split())
+        name = self.captures.get("name", "")
+        if self._is_wrapped and name not in self.headline:
+            return f"{self.headline} ({name})"
+        if self.headline.endswith(":"):
+            reason = reason or self.captures.get("listed", "")
+        if reason not in self.headline:
+            return f"{self.headline} {reason}"[:HEADLINE]
+        return self.headline
+
+    def failure(self) -> Failure:
+        """Convert to a failure."""
+        on_stack = self.stack.failing_pass
+        failed = self.failing_pass or (PassName(on_stack) if on_stack else None)
+        return Failure(
+            failure_class=self.rule.name,
+            family=self.rule.family,
+            signature=self.signature or self.identify(),
+            headline=_apply_replacements(self._headline(), "of_one_run"),
+            phase=(phase_of(failed) if failed else None) or self.rule.phase,
+            failing_pass=failed.name if failed else None,
+            location=self.location,
+            details=self._details(),
+            line=self.line,
+            count=self.count,
+            explanation=self.rule.explanation,
+            remedies=self.rule.remedies,
+        )

@@ -1,0 +1,159 @@
+"""Look once more at a log in which no rule found the cause of a failure.
+
+A compiler writes `error:` before its messages, but people quote messages without it,
+and other programs have forms that no rule knows. So lines that sound like a failure are
+read as messages, the likeliest first. If no rule knows them either, the likeliest lines
+are shown: silence about a failing log would be worse than the log itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from triage.classify.diagnostic import HEADLINE, Diagnostic
+from triage.classify.finding import Finding
+from triage.classify.line_matcher import match_exception, match_line
+from triage.classify.line_ranker import scores, weights
+from triage.classify.log_line import LogLine
+from triage.classify.rules import RuleSet, log_format
+
+_READ = 1000  # characters of a line; regexes with two gaps take quadratic time
+_MOST_SHOWN = 3  # lines
+_QUOTE_LINES = 3  # a text of so few lines is the quote of a message
+# the exception in a line of prose
+_EXCEPTION = re.compile(r"\b(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): .+")
+_NAMED = re.compile(r"'[^']+'|`[^`]+`|%\w|\b(?:tensor|memref|vector)<")
+_NAMED_OPERATION = re.compile(r"'[a-z_]\w*(?:\.\w+)+'")
+_LAST_LINES = 15  # in which a log says that all went well
+_MOST_PARTS = 5  # of a line, between colons
+_IGNORED = ("warning", "debug", "notice", "command", "group", "endgroup")
+
+
+@dataclass(frozen=True, slots=True)
+class SuspiciousLine:
+    """A line of a log that sounds like a failure."""
+
+    line: int
+    """Its number, from 1."""
+    text: str
+
+
+def likeliest(lines: Sequence[LogLine]) -> list[LogLine]:
+    """Return lines in order, those first that most likely tell a failure."""
+    texts = [line.text[:_READ] for line in lines]
+    scored = zip(scores(texts, weights()), lines, strict=True)
+    return [line for _, line in sorted(scored, key=lambda pair: -pair[0])]
+
+
+def look_again(
+    lines: Sequence[LogLine], rules: RuleSet, *, is_silent: bool
+) -> tuple[Finding | None, tuple[SuspiciousLine, ...]]:
+    """Read the lines that sound like a failure as messages. Return the finding of the
+    first that a rule knows; else, in a silent log, the likeliest lines.
+
+    lines: those that no rule matched. is_silent: whether no rule found a failure.
+    """
+    lines = [line for line in lines if line.text.strip("`~")]  # without fences
+    if any(_has("success", line.text) for line in lines[-_LAST_LINES:]):
+        return None, ()
+    is_quote = is_silent and len(lines) <= _QUOTE_LINES
+    loud = [line for line in lines if sounds_like_failure(line)]
+    if not loud and lines and lines[-1].annotation == "logged error":
+        loud = lines[-1:]  # harmless only if the program went on
+    if is_quote and not loud:
+        loud = [
+            line
+            for line in lines
+            if _has("quoted_failures", line.text) and not _has("no_failure", line.text)
+        ]
+    if not loud and not is_quote:
+        return None, ()
+    ranked = likeliest(lines)
+    for line in ranked:
+        if is_quote or line in loud:
+            finding = _match_messages(line, rules, is_quote=is_quote)
+            if finding:
+                return finding, ()
+    if not is_silent or not loud:
+        return None, ()
+    for line in ranked:
+        if line in loud and (is_quote or log_format("any_error").match(line.text)):
+            finding = Finding(rules.by_name["unknown"], line.text[:HEADLINE])
+            finding.line, finding.captures["message"] = line.number, finding.headline
+            return finding, ()
+    shown = {line.text[:HEADLINE]: line.number for line in reversed(ranked)}
+    likely = [SuspiciousLine(number, text) for text, number in shown.items()]
+    return None, tuple(likely[: -_MOST_SHOWN - 1 : -1])
+
+
+def sounds_like_failure(line: LogLine) -> bool:
+    """Return whether a message in a line begins with a word for a failure, or the line
+    has a CI system's mark of an error, a signal's name, or an exit status other than 0.
+
+    >>> sounds_like_failure(LogLine("fatal: the frobnicator is gone"))
+    True
+    >>> sounds_like_failure(LogLine("12 passed, 0 failed"))
+    False
+    """
+    if line.annotation == "error":
+        return True
+    if line.annotation in _IGNORED:
+        return False
+    is_loud = line.annotation == "logged error" or _has("failure_signs", line.text)
+    return is_loud and not _has("no_failure", line.text)
+
+
+def _has(key: str, text: str) -> bool:
+    return log_format(key).search(text[:_READ]) is not None
+
+
+def _match_messages(line: LogLine, rules: RuleSet, *, is_quote: bool) -> Finding | None:
+    """Return the finding of the first message in a line that a rule knows, or None."""
+    for message in _messages(line.text[:_READ]):
+        if is_quote and _has("no_failure", message):
+            continue
+        finding = _match(message, rules, is_quote=is_quote)
+        if finding:
+            finding.line = line.number
+            at = line.text.lower().find(finding.headline.lower())
+            if at >= 0:  # as it is capitalised in the log
+                finding.headline = line.text[at : at + len(finding.headline)]
+            return finding
+    return None
+
+
+def _messages(text: str) -> Iterator[str]:
+    """Yield what a line quotes, the exception in it, the line, and what follows its
+    colons.
+    """
+    for groups in re.findall(r"`([^`]{12,})`|\"([^\"]{12,})\"", text):
+        quoted = "".join(groups).removeprefix("error: ")
+        yield quoted
+        yield quoted[0].lower() + quoted[1:]
+    exception = _EXCEPTION.search(text)
+    if exception:
+        yield exception[0]
+    yield text
+    yield text[:1].lower() + text[1:]
+    rest = text
+    for _ in range(_MOST_PARTS):
+        rest = rest.partition(": ")[2].strip()
+        yield rest
+
+
+def _match(message: str, rules: RuleSet, *, is_quote: bool) -> Finding | None:
+    """Match a message with the rules; None if none knows it. A rule with loose wording
+    matches only a message that names an operation or, in a quote, a value or a type.
+    """
+    if _EXCEPTION.match(message):
+        finding = match_exception(rules, message, ())
+    else:
+        finding = match_line(rules, LogLine(message), Diagnostic("error", message))
+    if finding is None or (finding.rule.is_consequence and not is_quote):
+        return None
+    names_something = _NAMED if is_quote else _NAMED_OPERATION
+    if finding.rule.is_loose and not names_something.search(message):
+        return None
+    return finding
