@@ -38,4 +38,4 @@ def test_a_reduction_that_the_machine_stops_ends_with_exit_4(
         "json",
     )
     assert done.returncode == 4, done.stdout + done.stderr
-    assert "SIGKILL" in json.loads(done.stdout)["reason"]
+    assert "killed from outside" in json.loads(done.stdout)["reason"]
