@@ -20,13 +20,13 @@ from triage.bisect.belief import Belief
 from triage.bisect.changes import answer, passing_search
 from triage.bisect.plan import plan
 from triage.bisect.request import BisectRequest
-from triage.bisect.result import Bisection, BisectKind, NoSearch, Side
+from triage.bisect.result import Bisection, BisectKind, Side
 from triage.bisect.search import Search
 from triage.cli.exit_codes import command_again
 from triage.execution.match import verdict_of
 from triage.model.errors import BadInput
 from triage.model.foreign_file import read_bytes
-from triage.model.outcome import Verdict
+from triage.model.outcome import NoAnswer, Verdict
 from triage.recipes.values import duration_text
 from triage.report.elements import plural
 from triage.report.terminal import console_for
@@ -90,7 +90,7 @@ def prompt(
     if isinstance(search, Bisection):
         return search
     verified = passing_search(search).verified()
-    if isinstance(verified, NoSearch):
+    if isinstance(verified, NoAnswer):
         return answer(search, verified)
     session = Session(verified, request.engine.registry.home, console_for(sys.stderr))
     return session.run(sys.stdin, resume=resume)
@@ -302,7 +302,7 @@ class Session:
         matches = []
         for index, candidate in enumerate(self.line.range.candidates):
             is_sha = len(name) >= 4 and any(
-                sha.startswith(name) for sha in candidate.shas
+                commit.sha.startswith(name) for commit in candidate.commits
             )
             if is_sha or candidate.revision.name == name:
                 matches.append(index)

@@ -182,7 +182,8 @@ def nightly(
             if bench:
                 run.bench(bench)
             if bisect or investigate:
-                run.scope = finder.describe(cases[0])
+                dropped = finder.drop_unusable_clone(cases[0])
+                run.scope = "; ".join(filter(None, (dropped, finder.scope())))
             if bisect:
                 run.bisect_slower(finder, bench or SECONDS)
             if wanted.is_any:

@@ -17,7 +17,7 @@ from triage.execution.engine import Engine, time_limit
 from triage.execution.match import same_signature
 from triage.execution.task import ProbeJob
 from triage.git_history.repository import Repository
-from triage.investigate.origin import OriginFinder, ToolchainPair
+from triage.investigate.origin import OriginFinder, ToolchainPair, is_of_releases
 from triage.investigate.result import (
     CaseChangeKind,
     CaseResult,
@@ -191,7 +191,7 @@ class ClusterInWork:
         """
         finder, releases = self.setting.finder, self.pair
         assert releases
-        if not finder.can_narrow(releases):
+        if not is_of_releases(releases):
             return NoAnswer(Cause.NEEDLESS, "its culprit is not a pair of releases")
         try:
             origin = finder.narrow(self.case, releases, self.result.changed_failure)

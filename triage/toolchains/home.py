@@ -104,8 +104,6 @@ class KeptKind(StrEnum):
     """Verdicts that a user typed, for `--resume`."""
     LOGS = "logs"
     """Output of builds and scripts."""
-    MODELS = "models"
-    """Models as they were at a commit of their repository."""
     MODULES = "modules"
     """Compiled libraries."""
     PROGRAMS = "programs"
