@@ -187,7 +187,7 @@ def nightly(
             if bisect:
                 run.bisect_slower(finder, bench or SECONDS)
             if wanted.is_any:
-                _investigate(run, finder, wanted, reports, fresh=fresh)
+                _investigate(run, finder, wanted, reports)
             night = reports.write()
     _publish(night, out, output, github=github)
     return exit_of(night)
@@ -250,8 +250,6 @@ def _investigate(
     finder: OriginFinder,
     wanted: _WantedSteps,
     reports: _Reports,
-    *,
-    fresh: bool,
 ) -> None:
     """Do the steps for each new failure. The reports are rewritten after each one, so
     that they are complete whenever the run is killed.
@@ -273,7 +271,7 @@ def _investigate(
     )
     command_line = shlex.join(["triage", *sys.argv[1:]])
     steps = wanted.chosen_from(STEPS)
-    work = Investigation(setting, command_line, wanted.budget, steps, fresh)
+    work = Investigation(setting, command_line, wanted.budget, steps)
     night = run.night()
     results = {case.case: case for case in night.cases}
     work.add_clusters(night.clusters, results)

@@ -98,8 +98,6 @@ class KeptKind(StrEnum):
     """Files that suites name by URL."""
     INPUTS = "inputs"
     """Generated and imported inputs."""
-    INVESTIGATIONS = "investigations"
-    """Finished steps of investigations of nightly runs."""
     JOURNALS = "bisects"
     """Verdicts that a user typed, for `--resume`."""
     LOGS = "logs"
