@@ -122,7 +122,7 @@ def release_range(
     """
     candidates = []
     for ref in refs:
-        seconds = 0.0 if registry.is_installed(ref) else _DOWNLOAD_SECONDS
+        seconds = _DOWNLOAD_SECONDS * (not registry.is_installed(ref))
         candidates.append(Candidate(registry.revision(ref), ref, seconds))
     return BisectRange(tuple(candidates))
 
@@ -165,7 +165,9 @@ def commit_range(
             revision = replace(commits[0].revision, name=end.ref.revision.name)
             candidates[index] = Candidate(revision, end.ref, commits=tuple(commits))
     range_ = BisectRange(tuple(candidates), request.repository, request.project)
-    return replace(range_, fork=1) if fork.own else range_
+    if fork.own:
+        return replace(range_, fork=1)
+    return range_
 
 
 def line_to(repository: Repository, newest: str) -> Timeline:
@@ -266,13 +268,11 @@ def _candidate(
     """Return the candidate of commits with the same compiler."""
     revision, builds = group.commits[0].revision, group.usable()
     bring = _obtainer(request, sources, group)
-    return Candidate(
-        revision,
-        ToolchainRef(request.case.compiler, revision, bring=bring),
-        builds[0].seconds if builds else 0.0,
-        None if builds else _NO_COMPILER,
-        tuple(group.commits),
-    )
+    ref = ToolchainRef(request.case.compiler, revision, bring=bring)
+    candidate = Candidate(revision, ref, commits=tuple(group.commits))
+    if builds:
+        return replace(candidate, seconds=builds[0].seconds)
+    return replace(candidate, untestable=_NO_COMPILER)
 
 
 def _obtainer(

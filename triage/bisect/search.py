@@ -145,7 +145,7 @@ class Search:
             why = f"it fails {where}: {headline}; pass --good with a revision that "
             why += "compiles"
         elif outcome.failure:
-            age = "an older" if side is Side.OLD else "a newer"
+            age = {Side.OLD: "an older", Side.NEW: "a newer"}[side]
             why = f"expected {name} to compile, but it fails: "
             why += f"{outcome.failure.headline}; pass --good with {age} revision"
         else:

@@ -111,7 +111,9 @@ class Explanation(MayLackAnswer):
             return None
         if found.fixed:
             return found.fixed.after
-        return None if found.brought_failure else (found.broke or found).after
+        if found.brought_failure:
+            return None
+        return (found.broke or found).after
 
     @property
     def pair(self) -> tuple[Revision, Revision] | None:
@@ -381,7 +383,9 @@ class Explainer:
         """Return the command lines that go on from here."""
         known, commands = self.known, []
         if any(one.status == "left" for one in known.left):
-            rev = ["-t", self.rev] if self.rev else []
+            rev: list[str] = []
+            if self.rev:
+                rev = ["-t", self.rev]
             commands.append(self._command("why", *rev, "--budget", _MORE_TIME))
         if known.failure and known.fails_on and not known.flaky:
             good = self._good_name()

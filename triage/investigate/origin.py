@@ -99,11 +99,14 @@ class OriginFinder:
         candidates = []
         refs = versions_between(registry, new, installed[-1])
         for candidate in release_range(registry, refs).candidates:
-            absent = None if registry.is_installed(candidate.ref) else "not installed"
-            candidates.append(replace(candidate, untestable=absent))
+            if not registry.is_installed(candidate.ref):
+                candidate = replace(candidate, untestable="it is not installed")
+            candidates.append(candidate)
         request = replace(self._request(case), kind=BisectKind.FIX)
         fix = find_changes(whole_search(request, BisectRange(tuple(candidates))))
-        return fix if fix.after else None
+        if fix.after:
+            return fix
+        return None
 
     def find_slower(self, case: Case, function: str | None, budget: float) -> Bisection:
         """Bisect the change that made a function run slower; without a function, the
@@ -112,8 +115,9 @@ class OriginFinder:
         Each candidate is measured for `budget` seconds. One whose interval reaches the
         threshold is never named.
         """
-        metric = Metric.CPU_SECONDS if function is None else Metric.RUN_SECONDS
-        choice = MetricChoice(metric, budget, function or "")
+        choice = MetricChoice(Metric.CPU_SECONDS, budget)
+        if function is not None:
+            choice = MetricChoice(Metric.RUN_SECONDS, budget, function)
         try:
             with engine_with_judge(self.engine, case, self.pair, choice) as judging:
                 finder = replace(self, engine=judging)
