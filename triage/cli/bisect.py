@@ -278,8 +278,11 @@ def _forecast(
     """Return which candidates are known and how many probes the bisect makes at
     most.
     """
-    # of the pairs where the case broke, its failure changed, and it was fixed
-    again = 3 * 4 * request.repeats
+    # where the case broke, where its failure changed, and where it was fixed
+    pairs = 2
+    if request.kind is BisectKind.REGRESSION and not (before and after):
+        pairs = 3
+    again = pairs * 4 * request.repeats
     ends = commit_ends(request, before, after)
     if ends:
         commits = commits_between(request, *ends)
