@@ -19,7 +19,7 @@ from triage.bisect.changes import answer, passing_search
 from triage.bisect.plan import whole_search
 from triage.bisect.prior import Clues
 from triage.bisect.request import BisectRequest
-from triage.bisect.result import Bisection, BisectKind, NoSearch
+from triage.bisect.result import Bisection, BisectKind
 from triage.bisect.search import Search
 from triage.execution.match import verdict_of
 from triage.execution.task import ProbeJob
@@ -36,7 +36,7 @@ from triage.model.outcome import (
     Probe,
 )
 from triage.model.progress import Progress
-from triage.model.revision import Revision
+from triage.model.revision import Commit, Revision
 from triage.toolchains.home import Home
 from triage.toolchains.index import Release
 from triage.toolchains.registry import ToolchainRef
@@ -187,7 +187,7 @@ def letter_range(
                 ToolchainRef("iree", revision),
                 seconds,
                 why,
-                shas=(f"{index:040x}",),
+                commits=(Commit(f"c{index}", None, "2025-01-01", ""),),
             )
         )
     return LetterRange(tuple(candidates), suspicion=suspicion)
@@ -203,7 +203,7 @@ def search_along(
 def run_alone(search: Search) -> Bisection:
     """Search the change from passing to failing only."""
     passing = passing_search(search).verified()
-    if isinstance(passing, NoSearch):
+    if isinstance(passing, NoAnswer):
         return answer(search, passing)
     match = search.line.request.match(passing.failure)
     passing = replace(passing, match=match, judge=verdict_of)

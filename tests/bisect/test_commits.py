@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from tests.bisect.branched import Compilers, EverySource
-from tests.bisect.letters import search_along
+from tests.bisect.letters import case_named, search_along
 from tests.git_history.history import History
-from triage.bisect.candidates import CommitCandidates, CompilerSources, commit_range
+from triage.bisect.candidates import BisectRange, RangeEnd, commit_range
 from triage.bisect.changes import find_changes
+from triage.bisect.request import BisectRequest
 from triage.bisect.result import Answer, Bisection, BisectKind, Suspect
 from triage.git_history.timeline import Timeline
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.revision import Revision
 from triage.report.bisection import verdict_text
 from triage.toolchains.sources.base import Build
-from triage.toolchains.sources.project import Project
 
 COUNT = 40
 
@@ -39,18 +39,22 @@ def compilers_of(timeline: Timeline, letters: str) -> Compilers:
     shas = (commit.sha for commit in timeline.commits)
     return Compilers(
         timeline.repository.path,
-        dict(zip(shas, letters, strict=True)),
+        dict(zip(shas, letters, strict=False)),
         {},
         timeline.repository.path,
     )
 
 
 def range_of(
-    timeline: Timeline, last: int, source: EverySource, paths: tuple[str, ...] = ()
-) -> CommitCandidates:
-    project = Project(name="letters", compiler="iree", paths=paths)
-    ends = ((timeline.commits[0].sha, None), (timeline.commits[last].sha, None))
-    return commit_range(CompilerSources("iree", project, [source]), timeline, ends)
+    timeline: Timeline, last: int, *sources: EverySource, paths: str = "[]"
+) -> BisectRange:
+    clone = timeline.repository.path
+    project = clone.parent / f"{clone.name}-project.yaml"
+    project.write_text(f"name: letters\ncompiler: iree\npaths: {paths}\n")
+    engine = compilers_of(timeline, "")
+    request = BisectRequest(engine, case_named("case"), clone, project)  # type: ignore[arg-type]
+    ends = (RangeEnd(timeline.commits[index].sha) for index in (0, last))
+    return commit_range(request, sources, *ends)
 
 
 def bisect(timeline: Timeline, letters: str) -> tuple[Bisection, Compilers]:
@@ -91,16 +95,14 @@ def test_commits_that_cannot_change_the_compiler_are_no_candidates(
     timeline: Timeline,
 ) -> None:
     engine = compilers_of(timeline, "P" * 17 + "F" * 23)
-    line = range_of(timeline, 39, EverySource([17]), ("!notes.txt",))
+    line = range_of(timeline, 39, EverySource([17]), paths="['!notes.txt']")
     found = find_changes(search_along(engine, line))
     # the package of 18, which is the same, is taken
     assert (found.status, names(timeline, found)) == (Answer.CULPRIT, [17])
     inert = {timeline.commits[index].sha[:10] for index in range(3, COUNT, 3)}
     assert not inert & set(engine.asked)
-    assert line.candidates[12].shas == (
-        timeline.commits[17].sha,
-        timeline.commits[18].sha,
-    )
+    shas = [commit.sha for commit in line.candidates[12].commits]
+    assert shas == [timeline.commits[index].sha for index in (17, 18)]
 
 
 class ServerThatIsDown(EverySource):
@@ -127,19 +129,15 @@ class WorkingSource(EverySource):
 def test_a_source_that_fails_does_not_end_a_bisect_that_another_serves(
     timeline: Timeline,
 ) -> None:
-    project = Project(name="letters", compiler="iree")
-    ends = ((timeline.commits[0].sha, None), (timeline.commits[9].sha, None))
     down, expired, working = ServerThatIsDown(), ExpiredSource(), WorkingSource()
     expired.seconds = 0.5  # the cheapest is tried first
-    sources = [down, expired, working]
-    found = commit_range(CompilerSources("iree", project, sources), timeline, ends)
+    found = range_of(timeline, 9, down, expired, working)
     bring = found.candidates[4].ref.bring
     assert bring is not None
     assert bring() == Path("/compilers/4")
     with pytest.raises(EnvironmentFailure, match="does not answer"):
-        commit_range(CompilerSources("iree", project, [down]), timeline, ends)
-    sources = [down, expired]
-    only = commit_range(CompilerSources("iree", project, sources), timeline, ends)
+        range_of(timeline, 9, down)
+    only = range_of(timeline, 9, down, expired)
     bring = only.candidates[4].ref.bring
     assert bring is not None
     with pytest.raises(Unobtainable, match="expired: it was removed"):

@@ -13,9 +13,9 @@ from tests.execution.damage import DAMAGE, each_damage
 from triage.bisect.changes import passing_search
 from triage.bisect.plan import plan
 from triage.bisect.request import BisectRequest
-from triage.bisect.result import Answer, Bisection, BisectKind, NoSearch
+from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.cli.interactive_bisect import Session, read_journal
-from triage.model.outcome import Verdict
+from triage.model.outcome import NoAnswer, Verdict
 from triage.toolchains.home import Home
 
 LETTERS = "P" * 17 + "F" * 23
@@ -36,7 +36,7 @@ def session_on(
     )
     assert not isinstance(planned, Bisection)
     search = passing_search(planned).verified()
-    assert not isinstance(search, NoSearch)
+    assert not isinstance(search, NoAnswer)
     return Session(search, engine.registry.home, Console(file=io.StringIO(), width=120))
 
 

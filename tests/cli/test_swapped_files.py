@@ -44,7 +44,6 @@ KINDS = {
     "inputs": ("*.mlir", RUN),
     "toolchains": ("iree-*", RUN),
     "reductions": ("*", REDUCE),
-    "investigations": ("*", INVESTIGATE),
     "programs": ("*", PROGRAMS),
     "nights-*": ("[0-9]*", SHOW),
 }

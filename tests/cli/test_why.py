@@ -136,21 +136,6 @@ def test_a_program_that_no_release_reads_is_bad_input(
     assert explained(triage, path, "-t", "1.2.0", code=3)["bisection"] is None
 
 
-@pytest.mark.parametrize(
-    ("good", "helps"),
-    [(("--good", "1.0.0"), False), ((), False), (("--good", "1.2.0"), True)],
-)
-def test_the_command_that_finds_ends_is_named_where_older_releases_are_left(
-    triage: Triage, tmp_path: Path, good: tuple[str, ...], helps: bool
-) -> None:
-    path = recipe(tmp_path, "never", "breaks-0")
-    done = triage("bisect", path, *good, "--bad", "1.4.0", "--format", "json")
-    assert done.returncode == 3, done.stderr
-    assert json.loads(done.stdout)["command"] == (
-        f"triage bisect {path}" if helps else None
-    )
-
-
 def test_a_case_that_passes_has_nothing_to_explain(
     triage: Triage, tmp_path: Path
 ) -> None:

@@ -8,11 +8,8 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.git_history.history import History
-from tests.git_history.releases import Releases
-from triage.git_history.branches import Branch, read_branches
 from triage.git_history.repository import (
     PinMove,
-    Repository,
     UnknownCommit,
     pin_moved,
 )
@@ -192,34 +189,3 @@ def test_git_is_named_in_one_place() -> None:
     sources = (ROOT / "triage").rglob("*.py")
     naming = {path.name for path in sources if '["git",' in path.read_text()}
     assert naming == {"git_program.py"}
-
-
-@pytest.fixture(scope="module")
-def releases(tmp_path_factory: pytest.TempPathFactory) -> Releases:
-    return Releases.begin(tmp_path_factory.mktemp("branched") / "repo")
-
-
-def branch_at(history: History, name: str) -> Branch | None:
-    repository = Repository(history.path)
-    branches = read_branches(repository, [(name, repository.resolve(name))])
-    return branches[0] if branches else None
-
-
-def test_the_originals_of_cherry_picks_are_found(releases: Releases) -> None:
-    shas = releases.shas
-    expected = {
-        "v3.1.0": {"plain": 7, "backport": 9, "revert": None},
-        "v3.2.0": {"changed": 14, "squashed": 17, "own": None},
-    }
-    for tag, originals in expected.items():
-        branch = branch_at(releases.history, tag)
-        assert branch is not None
-        assert branch.originals == {
-            shas[name]: None if number is None else shas[number]
-            for name, number in originals.items()
-        }
-
-
-def test_a_release_on_the_main_line_has_no_branch(releases: Releases) -> None:
-    assert branch_at(releases.history, "main") is None
-    assert branch_at(releases.history, "main~3") is None

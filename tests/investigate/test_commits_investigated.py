@@ -15,7 +15,6 @@ from tests.bisect.conftest import calls as calls
 from tests.bisect.conftest import command as command
 from tests.bisect.conftest import plain_git as plain_git
 from tests.bisect.conftest import project as project
-from tests.bisect.driving import counted
 from tests.bisect.small_compiler import (
     RECIPE,
     Fate,
@@ -119,11 +118,3 @@ def test_clusters_of_local_builds_end_with_their_culprit_commits(
     assert record["good"]["commit"] == repository.shas[0]
     assert record["bad"]["commit"] == repository.shas[-1]
     assert record["versions"]["first_good"] is None
-    compiles = counted(calls)
-    assert (
-        triage(
-            "nightly", cases, *ends, *clone, "--investigate", "--out", "out"
-        ).returncode
-        == 1
-    )
-    assert counted(calls) == compiles

@@ -106,7 +106,7 @@ def night_of(
     )  # type: ignore[arg-type]
     run.compare()
     finder = OriginFinder(run.engine, run.refs)
-    run.scope = finder.describe(run.cases[0])
+    run.scope = finder.scope()
     nowhere: Any = None
     setting = InvestigationSetting(
         run.engine,

@@ -4,18 +4,23 @@ had for them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from triage.bisect.prior import Clues, suspicions
+from triage.bisect.prior import Clues, Suspicion, suspicions
+from triage.bisect.request import BisectRequest
 from triage.bisect.result import Suspect
-from triage.git_history.branches import place_of, read_branches
-from triage.git_history.repository import Links, links_of, pin_moved, pull_request
-from triage.git_history.timeline import Timeline
+from triage.git_history.repository import (
+    Links,
+    Repository,
+    links_of,
+    pin_moved,
+    pull_request,
+)
+from triage.git_history.timeline import Timeline, main_refs
 from triage.model.case import Case
-from triage.model.errors import EnvironmentFailure, Unobtainable
+from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.model.outcome import NoAnswer
 from triage.model.revision import Commit, Revision
 from triage.recipes.values import duration_text
@@ -26,6 +31,7 @@ from triage.toolchains.sources.project import Project
 _SHORT_SHA = 10  # digits of a sha that name a commit
 _NO_COMPILER = "no source has a compiler of this commit (--build builds it from source)"
 _DOWNLOAD_SECONDS = 10.0  # for a release that is not installed
+_OF_BRANCH = "stands for the branch of the old end, whose commits the new end lacks"
 
 
 @dataclass(frozen=True)
@@ -39,11 +45,9 @@ class Candidate:
     """The estimated time to obtain it."""
     untestable: str | None = None
     """Why it cannot be obtained, if that is known beforehand."""
-    change: Suspect | None = None
-    """What the candidate before it lacks, unless that is the revision."""
-    shas: tuple[str, ...] = ()
-    """The commits that it stands for: its own, and those after it that cannot change
-    what the compiler does.
+    commits: tuple[Commit, ...] = ()
+    """The commits that it stands for: its own, with its files, and those after it that
+    cannot change what the compiler does.
     """
     case_of: Callable[[], Case | NoAnswer] | None = None
     """Reads the case to compile, if it is not that of the bisect."""
@@ -51,26 +55,63 @@ class Candidate:
 
 @dataclass(frozen=True)
 class BisectRange:
-    """Candidates 0 .. N-1, oldest first."""
+    """Candidates 0 .. N-1, oldest first.
+
+    The old end may be on a branch that the new end does not contain. Then the commit
+    where it leaves the timeline follows it, and stands for all that the branch has.
+    """
 
     candidates: tuple[Candidate, ...]
+    repository: Repository | None = None
+    """The clone that has their commits."""
+    project: Project | None = None
+    """The compiler that the clone holds, if it is one."""
+    fork: int | None = None
+    """The candidate that stands for a whole branch, if there is one."""
 
     @property
     def is_of_commits(self) -> bool:
-        return bool(self.candidates[0].shas)
+        return bool(self.candidates[0].commits)
+
+    def weights(self, clues: Clues) -> list[float]:
+        """Return how suspicious each candidate is; the first one counts for nothing."""
+        return [1.0, *(one.chance for one in self._suspicions(clues))]
+
+    def _suspicions(self, clues: Clues) -> list[Suspicion]:
+        if self.project is None:
+            return [Suspicion(1.0, ())] * (len(self.candidates) - 1)
+        commits = [candidate.commits[0] for candidate in self.candidates[1:]]
+        return suspicions(commits, clues, self.project)
+
+    def details(self, indices: Sequence[int], clues: Clues) -> Mapping[int, Suspect]:
+        """Return what more is known of the changes of some candidates."""
+        if self.repository is None:
+            return {}
+        ranked, pin = self._suspicions(clues), ""
+        links = links_of(self.repository.remote)
+        if self.project:
+            links = links or links_of(self.project.repository)
+            pin = self.project.llvm or ""
+        details = {}
+        for index in indices:
+            commit = self.candidates[index].commits[0]
+            reasons = ranked[index - 1].reasons
+            if index == self.fork:
+                reasons = (_OF_BRANCH,)
+            moved = pin_moved(self.repository, commit, pin)
+            suspect = suspect_of(commit, links)
+            details[index] = replace(suspect, pin_moved=moved, reasons=reasons)
+        return details
 
     @property
-    def fork(self) -> int | None:
-        """The candidate that stands for a whole branch, if there is one."""
-        return None
-
-    def weights(self, clues: Clues) -> list[float]:  # noqa: ARG002 - commits use it
-        """Return how suspicious each candidate is; the first one counts for nothing."""
-        return [1.0] * len(self.candidates)
-
-    def details(self, indices: Sequence[int], clues: Clues) -> Mapping[int, Suspect]:  # noqa: ARG002 - commits use it
-        """Return what more is known of the changes of some candidates."""
-        return {}
+    def cost(self) -> str:
+        """About what a search takes, without the compiles of the case."""
+        usable = [one.seconds for one in self.candidates if one.untestable is None]
+        seconds = len(usable).bit_length() * max(usable, default=0.0)
+        return (
+            f"{len(self.candidates) - 1} candidates, {len(usable)} with a compiler; "
+            f"about {duration_text(seconds)} to obtain what a search needs"
+        )
 
 
 def release_range(
@@ -79,161 +120,71 @@ def release_range(
     """Return a range of releases or other toolchains that the registry knows, oldest
     first.
     """
-    return BisectRange(
-        tuple(
-            Candidate(
-                registry.revision(ref),
-                ref,
-                0.0 if registry.is_installed(ref) else _DOWNLOAD_SECONDS,
-            )
-            for ref in refs
-        )
-    )
+    candidates = []
+    for ref in refs:
+        seconds = _DOWNLOAD_SECONDS * (not registry.is_installed(ref))
+        candidates.append(Candidate(registry.revision(ref), ref, seconds))
+    return BisectRange(tuple(candidates))
 
 
-@dataclass(frozen=True, kw_only=True)
-class CommitCandidates(BisectRange):
-    """The commits of a span with its old end.
+@dataclass(frozen=True, slots=True)
+class RangeEnd:
+    """One end of a range of commits."""
 
-    The old end may be on a branch that the new end does not contain. Then the commit
-    where it leaves the timeline follows it, and stands for all that the branch has.
-    """
-
-    timeline: Timeline
-    project: Project
-    commits: tuple[Commit, ...]
-    """The change of each candidate, with its files; of the first one too, which is
-    ignored.
-    """
-    branch: str | None = None
-    """What the new end lacks of the old one, if that is on a branch."""
-    cost: str
-    """About what a search takes, without the compiles of the case."""
+    commit: str
+    """The full sha."""
+    ref: ToolchainRef | None = None
+    """Its toolchain, if that is not the commit's own."""
 
     @property
-    def fork(self) -> int | None:
-        if self.branch:
-            return 1
-        return None
-
-    def weights(self, clues: Clues) -> list[float]:
-        ranked = suspicions(self.commits[1:], clues, self.project)
-        return [1.0, *(one.chance for one in ranked)]
-
-    def details(self, indices: Sequence[int], clues: Clues) -> Mapping[int, Suspect]:
-        ranked = suspicions(self.commits[1:], clues, self.project)
-        repository, pin = self.timeline.repository, self.project.llvm
-        newest = self.candidates[-1]
-        branches = read_branches(repository, [(newest.revision.name, newest.shas[-1])])
-        details = {}
-        for index in indices:
-            commit, change = self.commits[index], self.candidates[index].change
-            assert change is not None
-            place = place_of(commit.sha, branches)
-            if index == 1 and self.branch:
-                place = self.branch
-            details[index] = replace(
-                change,
-                pin_moved=pin_moved(repository, commit, pin or ""),
-                reasons=ranked[index - 1].reasons,
-                place=place,
-            )
-        return details
-
-
-@dataclass(frozen=True)
-class CompilerSources:
-    """Where compilers of commits come from."""
-
-    family: str
-    project: Project
-    sources: Sequence[Source]
-    reported: Callable[[Path], str | None] = lambda _: None
-    """Reads the commit that the compiler in a folder reports."""
+    def is_release(self) -> bool:
+        return self.ref is not None and self.ref.is_release
 
 
 def commit_range(
-    compilers: CompilerSources,
-    timeline: Timeline,
-    ends: tuple[tuple[str, ToolchainRef | None], tuple[str, ToolchainRef | None]],
-) -> CommitCandidates:
+    request: BisectRequest, sources: Sequence[Source], old: RangeEnd, new: RangeEnd
+) -> BisectRange:
     """Ask every source for compilers of the commits between two, the old one included.
 
     A source that fails is left out if another one answers. Commits without a file that
-    can change the compiler are not candidates, unless there are no others. `timeline`
-    is a line with the new end; `ends` are shas, each with its toolchain if that is not
-    the commit's own.
+    can change the compiler are not candidates, unless there are no others.
 
     Raises:
         BadInput: The old end is not older than the new one.
         EnvironmentFailure: Every source failed.
     """
-    (old, old_ref), (new, new_ref) = ends
-    project, sources = compilers.project, compilers.sources
-    span, fork = timeline.between(old, new), timeline.fork(old)
-    inside = range(fork.index, span.stop)
-    groups = _groups(timeline, inside, sources, project)
-    branch = None
+    timeline = line_to(request.repository, new.commit)
+    span, fork = timeline.between(old.commit, new.commit), timeline.fork(old.commit)
+    groups = _groups(request, sources, timeline, range(fork.index, span.stop))
     if fork.own:
-        own = fork.line.with_files(fork.own)
-        groups.insert(0, *_groups(fork.line, fork.own[-1:], sources, project))
-        name = old_ref.revision.name if old_ref else old[:_SHORT_SHA]
-        branch = f"where the branch of {name} begins, whose "
-        branch += f"{_count_text(len(own), 'commit')} the new end lacks"
-    links = links_of(timeline.repository.remote) or links_of(project.repository)
-    candidates = []
-    refs_of_ends = {0: old_ref, len(groups) - 1: new_ref}
-    for index, group in enumerate(groups):
-        candidate = _candidate(group, compilers, refs_of_ends.get(index))
-        change = suspect_of(group.commits[0], links)
-        candidates.append(replace(candidate, change=change))
-    return CommitCandidates(
-        candidates=tuple(candidates),
-        timeline=timeline,
-        project=project,
-        commits=tuple(group.commits[0] for group in groups),
-        branch=branch,
-        cost=_cost(groups),
-    )
+        groups[:0] = _groups(request, sources, fork.line, fork.own[-1:])
+    candidates = [_candidate(request, sources, group) for group in groups]
+    for index, end in ((0, old), (-1, new)):
+        if end.ref:
+            commits = groups[index].commits
+            revision = replace(commits[0].revision, name=end.ref.revision.name)
+            candidates[index] = Candidate(revision, end.ref, commits=tuple(commits))
+    range_ = BisectRange(tuple(candidates), request.repository, request.project)
+    if fork.own:
+        return replace(range_, fork=1)
+    return range_
 
 
-def _candidate(
-    group: _Group, compilers: CompilerSources, end: ToolchainRef | None
-) -> Candidate:
-    """Return the candidate of commits with the same compiler.
-
-    `end` is the toolchain of an end of the range, if it is not the commit's own.
+def line_to(repository: Repository, newest: str) -> Timeline:
+    """Return the line with a commit: the checked out one or the main one, else the line
+    that ends with it.
     """
-    revision, shas = group.commits[0].revision, tuple(one.sha for one in group.commits)
-    if end:
-        return Candidate(replace(revision, name=end.revision.name), end, shas=shas)
-    bring = _obtainer(group, compilers.sources, compilers.reported)
-    ref = ToolchainRef(compilers.family, revision, bring=bring)
-    if not group.builds:
-        return Candidate(revision, ref, untestable=_NO_COMPILER, shas=shas)
-    return Candidate(revision, ref, group.builds[0].seconds, shas=shas)
+    for ref in ("HEAD", *main_refs(repository)):
+        try:
+            timeline = Timeline(repository, ref)
+            if timeline.place(newest).exact:
+                return timeline
+        except BadInput:  # no such ref, or a line without a common commit
+            continue
+    return Timeline(repository, newest)
 
 
-def _cost(groups: Sequence[_Group]) -> str:
-    """Say how many compilers a search obtains at most, and what that takes."""
-    text = f"{_count_text(len(groups) - 1, 'commit')}, "
-    seconds = [group.builds[0].seconds for group in groups[1:-1] if group.builds]
-    costly = [one for one in seconds if one]
-    text += f"{len(seconds)} between the ends with a compiler"
-    if costly:
-        count = math.ceil(math.log2(1 + len(costly)))
-        duration = duration_text(count * max(costly))
-        text += f": about {count} to obtain, about {duration}"
-    if len(seconds) < len(groups) - 2:
-        text += "; --build builds the others"
-    return text
-
-
-def _count_text(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def suspect_of(commit: Commit, links: Links | None) -> Suspect:
+def suspect_of(commit: Commit, links: Links | None = None) -> Suspect:
     """Return a commit, read with its files, as a suspect without probability.
 
     links: the pages of its repository.
@@ -255,23 +206,25 @@ class _Group:
     """
 
     commits: list[Commit]
-    found: list[Build]
+    builds: list[Build]
 
-    @property
-    def builds(self) -> list[Build]:
-        """The compilers that can be obtained, the cheapest first."""
+    def usable(self) -> list[Build]:
+        """Return the compilers, the cheapest first."""
         return sorted(
-            self.found, key=lambda build: (build.seconds, build.position.index)
+            self.builds, key=lambda build: (build.seconds, build.position.index)
         )
 
 
 def _groups(
-    timeline: Timeline, indices: range, sources: Iterable[Source], project: Project
+    request: BisectRequest,
+    sources: Iterable[Source],
+    timeline: Timeline,
+    indices: range,
 ) -> list[_Group]:
     """Ask the sources about commits, and group each with those after it that cannot
-    change the compiler. Raises EnvironmentFailure if every source fails.
+    change the compiler.
     """
-    found: dict[int, list[Build]] = {index: [] for index in indices}
+    builds: dict[int, list[Build]] = {index: [] for index in indices}
     failures: list[EnvironmentFailure] = []
     for source in sources:
         try:
@@ -279,27 +232,28 @@ def _groups(
                 # A compiler of a branch has more changes than the commit where the
                 # branch left the line: it proves nothing.
                 if build.position.exact:
-                    found[build.position.index].append(build)
+                    builds[build.position.index].append(build)
         except EnvironmentFailure as error:
             failures.append(error)
-    if failures and not any(found.values()):
+    if failures and not any(builds.values()):
         raise failures[0]
+    can_change = request.project.can_change
     commits = timeline.with_files(indices)
-    is_inert = [
-        bool(commit.files) and not any(map(project.can_change, commit.files))
-        for commit in commits
+    changes = [
+        not commit.files or any(map(can_change, commit.files)) for commit in commits
     ]
     groups: list[_Group] = []
-    for index, commit, inert in zip(indices, commits, is_inert, strict=True):
-        if not groups or not inert or all(is_inert[1:]):
-            groups.append(_Group([commit], found[index]))
-        else:  # a compiler that is made on request is made for the first commit only
-            groups[-1].commits.append(commit)
-            groups[-1].found.extend(
-                build
-                for build in found[index]
-                if not build.seconds or not _is_made_on_request(build)
-            )
+    for index, commit, is_change in zip(indices, commits, changes, strict=True):
+        if not groups or is_change or not any(changes[1:]):
+            groups.append(_Group([commit], builds[index]))
+            continue
+        groups[-1].commits.append(commit)
+        # a compiler that is made on request is made for the first commit only
+        groups[-1].builds.extend(
+            build
+            for build in builds[index]
+            if not (build.seconds and _is_made_on_request(build))
+        )
     return groups
 
 
@@ -308,10 +262,21 @@ def _is_made_on_request(build: Build) -> bool:
     return build.item == build.revision.commit
 
 
+def _candidate(
+    request: BisectRequest, sources: Sequence[Source], group: _Group
+) -> Candidate:
+    """Return the candidate of commits with the same compiler."""
+    revision, builds = group.commits[0].revision, group.usable()
+    bring = _obtainer(request, sources, group)
+    ref = ToolchainRef(request.case.compiler, revision, bring=bring)
+    candidate = Candidate(revision, ref, commits=tuple(group.commits))
+    if builds:
+        return replace(candidate, seconds=builds[0].seconds)
+    return replace(candidate, untestable=_NO_COMPILER)
+
+
 def _obtainer(
-    group: _Group,
-    sources: Iterable[Source],
-    reported: Callable[[Path], str | None],
+    request: BisectRequest, sources: Iterable[Source], group: _Group
 ) -> Callable[..., Path]:
     """Return a function that obtains the compiler of a commit for `ToolchainRef.bring`:
     the cheapest build that works.
@@ -320,32 +285,36 @@ def _obtainer(
     used: list[Build] = []
 
     def obtain(package: str | None = None) -> Path:
-        reasons: list[str] = []
-        for build in used[-1:] if package else group.builds:
+        if package:
+            return by_name[used[-1].source].obtain(used[-1], package)
+        reasons = []
+        for build in group.usable():
             try:
-                root = by_name[build.source].obtain(build, package)
+                root = by_name[build.source].obtain(build)
                 # A compiler that is built on request may report the commit at which its
                 # build folder was configured.
-                if package or _is_made_on_request(build):
-                    actual = None
-                else:
-                    actual = reported(root)
-                if actual and not any(
-                    commit.sha.startswith(actual) for commit in group.commits
-                ):
-                    name = build.revision.name[:40]
-                    expected = group.commits[0].sha[:_SHORT_SHA]
-                    reasons.append(
-                        f"{build.source}: {name} reports that it was built from "
-                        f"{actual[:_SHORT_SHA]}, not from {expected}"
-                    )
-                    continue
+                if not _is_made_on_request(build):
+                    _check_commit(request, group, build, root)
             except Unobtainable as error:
                 reasons.append(f"{build.source}: {error}")
                 continue
-            if not package:
-                used.append(build)
+            used.append(build)
             return root
         raise Unobtainable("; ".join(reasons) or _NO_COMPILER)
 
     return obtain
+
+
+def _check_commit(
+    request: BisectRequest, group: _Group, build: Build, root: Path
+) -> None:
+    """Raise Unobtainable if a compiler reports that it was built from another
+    commit.
+    """
+    registry, family = request.engine.registry, request.case.compiler
+    actual = registry.reported_commit(family, root)
+    if actual and not any(one.sha.startswith(actual) for one in group.commits):
+        raise Unobtainable(
+            f"{build.revision.name[:40]} reports that it was built from "
+            f"{actual[:_SHORT_SHA]}, not from {group.commits[0].sha[:_SHORT_SHA]}"
+        )

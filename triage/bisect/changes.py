@@ -18,9 +18,7 @@ from triage.bisect.result import (
     Answer,
     Bisection,
     LoggedProbe,
-    NoSearch,
     Transition,
-    hint_if_unexpected,
 )
 from triage.bisect.search import Found, Search, cannot_test
 from triage.execution.judge import result_of
@@ -52,7 +50,7 @@ def find_changes(search: Search) -> Bisection:
     one change, because another failure hides it.
     """
     passing = passing_search(search).verified()
-    if isinstance(passing, NoSearch):
+    if isinstance(passing, NoAnswer):
         return answer(search, passing)
     line, failure = search.line, passing.failure
     assert failure is not None
@@ -97,13 +95,13 @@ def find_change(search: Search, failure: Failure) -> Bisection:
     for index, has_failure in ((this.good_end, False), (this.bad_end, True)):
         name, outcome = this.line.name(index), this.line.outcome(index)
         if isinstance(outcome, NoAnswer):
-            return answer(this, NoSearch(cannot_test(name, outcome)))
+            return answer(this, cannot_test(name, outcome))
         if (this.verdict(outcome) is Verdict.BAD) is not has_failure:
             has = "already has"
             if has_failure:
                 has = "does not have"
             why = f"{name} {has} this failure: {failure.headline}"
-            return answer(this, NoSearch(NoAnswer(Cause.NOT_FOUND, why)))
+            return answer(this, NoAnswer(Cause.NOT_FOUND, why))
     return answer(this, this.run())
 
 
@@ -221,13 +219,13 @@ def transition(search: Search, found: Found) -> Transition:
 # The answer
 
 
-def answer(search: Search, found: Found | NoSearch, **more: Any) -> Bisection:
+def answer(search: Search, found: Found | NoAnswer, **more: Any) -> Bisection:
     """Report what a search found, or why there is nothing to search, with all probes
     of its line.
     """
     line, failure = search.line, search.failure
+    why = found if isinstance(found, NoAnswer) else found.older
     untestable, others = _without_verdict(search, found)
-    hint = hint_if_unexpected(line.request.case, failure) if failure else None
     effort = Bisection(
         case=line.request.case.name,
         kind=search.kind,
@@ -240,15 +238,12 @@ def answer(search: Search, found: Found | NoSearch, **more: Any) -> Bisection:
         log=tuple(_logged(search)),
         untestable=tuple(untestable),
         other_failures=tuple(others),
-        unanswered=line.stopped,
-        hint=hint,
+        unanswered=line.stopped or why,
         fixed=search.fixed,
     )
-    if isinstance(found, NoSearch):
-        why = line.stopped or found.why
-        return replace(effort, unanswered=why, problem=found.problem, **more)
-    change = transition(search, found)
-    return effort.about(change, **{"hint": found.older or hint, **more})
+    if isinstance(found, NoAnswer):
+        return replace(effort, **more)
+    return effort.about(transition(search, found), **more)
 
 
 def _logged(search: Search) -> Iterator[LoggedProbe]:
@@ -274,7 +269,7 @@ def _match_of_answer(search: Search) -> Match:
 
 
 def _without_verdict(
-    search: Search, found: Found | NoSearch
+    search: Search, found: Found | NoAnswer
 ) -> tuple[list[ProbeResult], list[ProbeResult]]:
     """Return the results of revisions that cannot be tested, and of those that fail in
     another way.

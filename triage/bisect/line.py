@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from triage.bisect.candidates import BisectRange
+from triage.bisect.candidates import BisectRange, suspect_of
 from triage.bisect.prior import Clues
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import Suspect
@@ -63,8 +63,9 @@ class Line:
         """Return what may have brought the change if it is between the candidate before
         this one and this one.
         """
-        change = self.range.candidates[index].change
-        return change or Suspect.of(self.revision(index))
+        if self.range.is_of_commits:
+            return suspect_of(self.range.candidates[index].commits[0])
+        return Suspect.of(self.revision(index))
 
     def outcomes(self, index: int) -> list[Outcome]:
         return [probe.outcome for probe in self.probes[index]]

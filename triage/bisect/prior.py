@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -30,8 +29,13 @@ if TYPE_CHECKING:
 FLOOR = 0.1  # part of the probability that is spread evenly
 _MOST_REASONS = 2  # of a commit
 _MANY_FILES = 25  # beyond it, the names of a commit's files do not show its topic
-_MOST_SHARED = 8.0  # bits of the words that a commit shares with a text
+# bits of a word that a commit's subject shares with the diagnostics, of one that only
+# the names of its files share, and of all of them at most
+_IN_SUBJECT, _IN_NAMES, _MOST_SHARED = 4, 2, 8
 _NUMBER = re.compile(r"\(#(\d+)\)")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9]+")
+_ENDING = re.compile(r"(?<=...)(ations?|ings?|ions?|ies|ed|es|s|e|y)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +48,6 @@ class Clues:
     """The diagnostics."""
     failing_pass: str | None = None
     """Its class name or argument."""
-    suspected_files: frozenset[str] = frozenset()
-    """Paths in the repository, of passes after which a good and a bad compiler
-    differ.
-    """
     noticed: bool = False
     """The bad end is a commit or a nightly, where somebody noticed the failure: late
     commits are likelier than early ones.
@@ -58,41 +58,22 @@ class Clues:
     """
 
     @classmethod
-    def of(
-        cls,
-        failures: Sequence[Failure],
-        suspected_files: frozenset[str] = frozenset(),
-        *,
-        noticed: bool,
-    ) -> Clues:
+    def of(cls, failures: Sequence[Failure], *, noticed: bool) -> Clues:
         """Return the clues of the failures of one run, the most important first; there
         may be none.
         """
         if not failures:
-            return cls(suspected_files=suspected_files)
-        first = failures[0]
-        texts = [
-            text
-            for failure in failures
-            for text in (failure.headline, *map(str, failure.details.values()))
-        ]
+            return cls()
+        texts = []
+        for failure in failures:
+            texts += [failure.headline, *map(str, failure.details.values())]
+        stage = failures[0].stage
         return cls(
             " ".join(texts),
-            first.failing_pass,
-            suspected_files,
-            noticed=noticed,
-            compiled=first.stage not in (Stage.IMPORT, Stage.COMPILE),
+            failures[0].failing_pass,
+            noticed,
+            stage not in (Stage.IMPORT, Stage.COMPILE),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Feature:
-    """Something that makes a commit more or less suspicious."""
-
-    name: str
-    weight: float
-    """Bits for each unit: 1 makes a commit twice as suspicious."""
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +99,8 @@ def suspicions(
 
 def chances_of(rows: Sequence[Mapping[str, float]]) -> list[float]:
     """Turn the features of commits into probabilities."""
-    bits = [
-        sum(feature.weight * row[feature.name] for feature in features())
-        for row in rows
-    ]
+    weights = {entry["name"]: entry["weight"] for entry in _tables()["features"]}
+    bits = [sum(weights[name] * row[name] for name in weights) for row in rows]
     odds = [2.0 ** (one - max(bits)) for one in bits]
     total = sum(odds)
     return [(1 - FLOOR) * one / total + FLOOR / len(odds) for one in odds]
@@ -130,9 +109,9 @@ def chances_of(rows: Sequence[Mapping[str, float]]) -> list[float]:
 def _reasons(row: Mapping[str, float]) -> tuple[str, ...]:
     """Return the strongest reasons. Less than one unit of a feature is not one."""
     bits = {
-        feature.reason: row[feature.name] * feature.weight
-        for feature in features()
-        if feature.weight > 0 and row[feature.name] >= 1
+        entry["reason"]: row[entry["name"]] * entry["weight"]
+        for entry in _tables()["features"]
+        if entry["weight"] > 0 and row[entry["name"]] >= 1
     }
     ranked = sorted(bits, key=bits.__getitem__, reverse=True)
     return tuple(ranked[:_MOST_REASONS])
@@ -147,71 +126,40 @@ def feature_rows(
     words = Words.of(project)
     relevant = {"compiler", "runtime"} if clues.compiled else {"compiler"}
     wanted = words.topics(f"{clues.text} {clues.failing_pass or ''}")
-    shared = _shared_bits([_topics_of(commit, words) for commit in commits], wanted)
+    suspected = letters(clues.failing_pass or "")
     rows = []
     for index, commit in enumerate(commits):
-        kinds = set(map(words.kind, commit.files))
-        sources = [path for path in commit.files if words.kind(path) == "compiler"]
+        subject, paths = commit.subject.lower(), commit.files
+        kinds = [words.kind(path) for path in paths]
+        sources = [path for path in paths if words.kind(path) == "compiler"]
+        named = suspected and suspected in map(letters, sources)
+        decides = any(words.decides.search(path.lower()) for path in sources)
         recency = math.log2(len(commits) / (len(commits) - index))
         rows.append(
             {
-                "irrelevant": bool(kinds) and not kinds & relevant,
-                "quiet": bool(words.quiet.search(commit.subject.lower())),
-                "decides": any(words.decides.search(path.lower()) for path in sources)
-                + bool(words.telling.search(commit.subject.lower())),
-                "overlap": shared[index],
+                "irrelevant": bool(paths) and relevant.isdisjoint(kinds),
+                "quiet": bool(words.quiet.search(subject)),
+                "decides": decides + bool(words.telling.search(subject)),
+                "overlap": _shared_bits(commit, words, wanted),
                 "recent": recency if clues.noticed else 0.0,
-                "named": len(sources) <= _MANY_FILES
-                and any(_is_suspected(path, clues) for path in sources),
+                "named": bool(named) and len(sources) <= _MANY_FILES,
             }
         )
     return rows
 
 
-def _is_suspected(path: str, clues: Clues) -> bool:
-    """Return whether a file is one of a suspected pass."""
-    of_pass = clues.failing_pass and letters(path) == letters(clues.failing_pass)
-    return bool(of_pass) or path in clues.suspected_files
-
-
-def _topics_of(commit: Commit, words: Words) -> dict[str, float]:
-    """Return the topics of a commit; those that are only in names of files count
-    half.
-    """
-    names: list[str] = []
+def _shared_bits(commit: Commit, words: Words, wanted: frozenset[str]) -> float:
+    """Return the bits of the topics that a commit shares with a text."""
+    subject = words.topics(_NUMBER.sub("", commit.subject)) & wanted
+    names = []
     if len(commit.files) <= _MANY_FILES:
         paths = [path for path in commit.files if words.kind(path) != "other"]
         names = [path.rsplit("/", 1)[-1].split(".")[0] for path in paths]
-    topics = dict.fromkeys(words.topics(" ".join(names)), 0.5)
-    subject = _NUMBER.sub("", commit.subject)
-    return topics | dict.fromkeys(words.topics(subject), 1.0)
-
-
-def _shared_bits(
-    commits: Sequence[Mapping[str, float]], wanted: frozenset[str]
-) -> list[float]:
-    """Return for each commit the bits of the words that it shares with a text: a rare
-    word of the range has more.
-    """
-    spread = Counter(word for topics in commits for word in topics.keys() & wanted)
-    bits = {
-        word: max(0.0, math.log2((len(commits) + 2) / (count + 1)))
-        for word, count in spread.items()
-    }
-    return [
-        min(
-            _MOST_SHARED,
-            sum(topics[word] * bits[word] for word in sorted(topics.keys() & wanted)),
-        )
-        for topics in commits
-    ]
+    others = words.topics(" ".join(names)) & wanted - subject
+    return min(_MOST_SHARED, _IN_SUBJECT * len(subject) + _IN_NAMES * len(others))
 
 
 # The meaning of paths and words
-
-_ENDING = re.compile(r"(ations?|ings?|ions?|ies|ed|es|s|e|y)$")
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_WORD = re.compile(r"[A-Za-z][A-Za-z0-9]+")
 
 
 def letters(name: str) -> str:
@@ -272,22 +220,15 @@ class Words:
         words = _WORD.findall(_CAMEL.sub(" ", text).replace("_", " "))
         stems = {stem(word.lower()) for word in words}
         rare = {word for word in stems if len(word) > 2 and word not in self.common}
-        return frozenset(rare | {self.synonyms.get(word, "") for word in stems}) - {""}
+        synonyms = {self.synonyms[word] for word in stems & self.synonyms.keys()}
+        return frozenset(rare | synonyms)
 
 
 def stem(word: str) -> str:
     """Remove the ending that inflects a lower case word, so that `distributed` equals
     `distribution`.
     """
-    if len(word) > 4:
-        return _ENDING.sub("", word)
-    return word
-
-
-@cache
-def features() -> tuple[Feature, ...]:
-    """Return the features with their weights."""
-    return tuple(Feature(**entry) for entry in _tables()["features"])
+    return _ENDING.sub("", word)
 
 
 @cache

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from triage.bisect.changes import answer, find_change, passing_search, transition
-from triage.bisect.result import Bisection, BisectKind, NoSearch, Side, Transition
+from triage.bisect.result import Bisection, BisectKind, Side, Transition
 from triage.bisect.search import Search
 from triage.bisect.walk import bounds_of, looked_at_first
 from triage.execution.match import verdict_of
@@ -30,13 +30,13 @@ def search_from_open_ends(
         newest = _newest_testable(search, low)
     if newest is None:
         cause = line.outcome(search.last).cause or Cause.NOT_FOUND
-        return answer(search, NoSearch(NoAnswer(cause, "no release could be tested")))
+        return answer(search, NoAnswer(cause, "no release could be tested"))
     search = replace(search, first=low, last=newest)
     outcome = line.outcome(newest)
     is_regression = search.kind is BisectKind.REGRESSION
     if is_regression and isinstance(outcome, Passed) and first is last is None:
         fixed = _search_of_fix(search)
-        if isinstance(fixed, NoSearch):
+        if isinstance(fixed, NoAnswer):
             return answer(search, fixed)
         found = fixed.run()
         fix = transition(fixed, found)
@@ -77,7 +77,7 @@ def _newest_testable(search: Search, low: int) -> int | None:
     return None
 
 
-def _search_of_fix(search: Search) -> Search | NoSearch:
+def _search_of_fix(search: Search) -> Search | NoAnswer:
     """Return the search for the fix with which the newest release compiles."""
     failing = _newest_before(search, Failed)
     if failing is None:
@@ -117,7 +117,7 @@ def _releases_to_look_at(search: Search) -> Iterator[list[int]]:
         yield list(others)
 
 
-def _reason_if_alike(search: Search) -> NoSearch:
+def _reason_if_alike(search: Search) -> NoAnswer:
     """Return why nothing is before the last release: all that are tested end alike."""
     line = search.line
     tested = [*line.seen(Passed), *line.seen(Failed)]
@@ -125,7 +125,7 @@ def _reason_if_alike(search: Search) -> NoSearch:
     if oldest < search.last:
         return replace(search, first=oldest).problem_of(oldest, Side.OLD)
     why = f"no release before {line.name(search.last)} can be tested"
-    return NoSearch(NoAnswer(Cause.NOT_FOUND, why))
+    return NoAnswer(Cause.NOT_FOUND, why)
 
 
 def _never_passed(search: Search) -> Bisection:
@@ -154,6 +154,4 @@ def _never_passed(search: Search) -> Bisection:
     if fixed is None:
         return found
     # it was always there until then
-    return found.about(
-        fixed, kind=BisectKind.FIX, failure=fixed.failure, broke=fixed, problem=None
-    )
+    return found.about(fixed, kind=BisectKind.FIX, failure=fixed.failure, broke=fixed)

@@ -41,8 +41,6 @@ class BisectRequest:
     """Build commits from source although the user's own project file does not say how.
     What the clone's says may run then.
     """
-    go_on: Callable[[str], bool] = lambda _: True
-    """Asks whether to start a search over commits whose cost is this text."""
 
     @cached_property
     def repository(self) -> Repository:

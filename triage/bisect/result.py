@@ -2,36 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from triage.git_history.repository import PinMove
 from triage.model.case import Case
-from triage.model.json_form import key
 from triage.model.outcome import Failure, MayLackAnswer, NoAnswer, Verdict
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
-from triage.recipes.expectations import matches
-
-
-class EndProblem(StrEnum):
-    """Why two revisions cannot be the ends of a search."""
-
-    BOTH_FAIL = "both-fail"
-    BOTH_PASS = "both-pass"  # noqa: S105
-    GOOD_FAILS = "good-fails"
-    BAD_PASSES = "bad-passes"
-    FLAKY = "flaky"
-    UNTESTABLE = "untestable"
-
-
-@dataclass(frozen=True)
-class NoSearch:
-    """Why there is nothing to search."""
-
-    why: NoAnswer
-    problem: EndProblem | None = None
 
 
 class Side(StrEnum):
@@ -91,10 +70,6 @@ class Suspect(Revision):
     """The submodule that it moved."""
     reasons: tuple[str, ...] = ()
     """Why it is suspicious."""
-    place: str | None = field(default=None, metadata=key("branch"))
-    """On which branch of the good or the bad end it is, or which end lacks it; None
-    for an ordinary commit of the main line.
-    """
 
     @classmethod
     def of(cls, revision: Revision) -> Suspect:
@@ -184,10 +159,6 @@ class Bisection(MayLackAnswer):
     untestable: tuple[ProbeResult, ...] = ()
     unanswered: NoAnswer | None = None
     """Why it is inconclusive, or not confirmed."""
-    problem: EndProblem | None = None
-    """What is wrong with the ends."""
-    hint: str | None = None
-    """The recipe expects other failures than the one that was bisected."""
     broke: Transition | None = None
     """From passing to failing in any way, or for a fix to passing: what `git bisect
     run` names. None of a number, and if it never passed.
@@ -199,7 +170,7 @@ class Bisection(MayLackAnswer):
     fixed: Transition | None = None
     """From failing to compiling, if the newest revision compiles."""
     command: str | None = None
-    """A command line that answers, if the named ends do not fit."""
+    """The command line that continues."""
     log: tuple[LoggedProbe, ...] = ()
     """All probes, in order; `probes` is how many."""
 
@@ -229,23 +200,3 @@ class Combination(ProbeResult):
     """What one compiler does with one commit of the model."""
 
     model: Revision
-
-
-def hint_if_unexpected(case: Case, failure: Failure) -> str | None:
-    """Return a hint that the recipe expects other failures than this one; None if it
-    expects this one or none, or if a metric is searched.
-    """
-    if (
-        not case.expect
-        or failure.is_number
-        or any(matches(item, failure) for item in case.expect)
-    ):
-        return None
-    expected = dict.fromkeys(
-        item.failure or f"a failure to {item.stage}" for item in case.expect
-    )
-    return (
-        f"The recipe expects {' or '.join(expected)}, but this is "
-        f"{failure.failure_class}. To bisect the expected failure, "
-        "pass an end that fails with it."
-    )

@@ -17,14 +17,7 @@ from functools import cached_property
 from triage.bisect.belief import Belief, Tally
 from triage.bisect.line import COME_AND_GO, Line
 from triage.bisect.prior import Clues
-from triage.bisect.result import (
-    BisectKind,
-    EndProblem,
-    NoSearch,
-    Side,
-    Transition,
-    hint_if_unexpected,
-)
+from triage.bisect.result import BisectKind, Side, Transition
 from triage.execution.match import Match, any_failure, verdict_of
 from triage.model.execution import Stage
 from triage.model.outcome import (
@@ -39,17 +32,6 @@ from triage.model.outcome import (
 
 _MOST_PROBES = 400  # of a line whose probes contradict themselves
 _UNLIKELY = 1e-4  # of all chances: not a suspect any more
-_SENTENCES = {
-    EndProblem.FLAKY: "{name} is flaky: repeated probes disagree",
-    EndProblem.BOTH_PASS: "it compiles at both ends, {names}; pass --bad with a "
-    "revision that fails",
-    EndProblem.BOTH_FAIL: "it fails at both ends, {names}: {headline}; pass --good "
-    "with a revision that compiles",
-    EndProblem.GOOD_FAILS: "expected {name} to compile, but it fails: {headline}; pass "
-    "--good with {age} revision",
-    EndProblem.BAD_PASSES: "expected {name} to fail, but it compiles; pass --bad with "
-    "a revision that fails",
-}
 
 
 @dataclass(frozen=True)
@@ -61,7 +43,7 @@ class Found:
     chances: Mapping[int, float]
     """Of each suspect."""
     confirmed: bool
-    older: str | None = None
+    older: NoAnswer | None = None
     """Why the failure may be older than the pair."""
 
 
@@ -112,7 +94,7 @@ class Search:
                 return self.found(belief)
             line.probe({self.first + index: chosen[index] for index in chosen})
 
-    def verified(self) -> Search | NoSearch:
+    def verified(self) -> Search | NoAnswer:
         """Probe both ends. Return the search for the failure of the bad one, or why
         there is none.
 
@@ -130,9 +112,6 @@ class Search:
         case, note = line.request.case, line.request.engine.progress.note
         headline = f"{failure.failure_class}: {failure.headline}"
         note(f"{case.name}: bisecting {headline}")
-        hint = hint_if_unexpected(case, failure)
-        if hint is not None:
-            note(hint)
         return replace(self, failure=failure)
 
     def _has_side(self, index: int, side: Side) -> bool:
@@ -147,34 +126,32 @@ class Search:
                 return False
         return True
 
-    def problem_of(self, index: int, side: Side) -> NoSearch:
+    def problem_of(self, index: int, side: Side) -> NoAnswer:
         """Return why a candidate cannot be this end of the search."""
         line, outcome = self.line, self.line.outcome(index)
         name, outcomes = line.name(index), line.outcomes(index)
-        names = f"{line.name(self.first)} and {line.name(self.last)}"
+        if isinstance(outcome, NoAnswer):
+            return cannot_test(name, outcome)
+        if outcome.flaky or len(set(map(type, outcomes))) > 1:
+            why = f"{name} is flaky: repeated probes disagree"
+            return NoAnswer(Cause.NOISE, why)
         ends = [line.outcomes(self.first), line.outcomes(self.last)]
         kinds = {type(one) for end in ends for one in end} if all(ends) else set()
-        headline = outcome.failure.headline if outcome.failure else ""
-        age = "a newer"
-        if side is Side.OLD:
-            age = "an older"
-        if isinstance(outcome, NoAnswer):
-            return NoSearch(cannot_test(name, outcome), EndProblem.UNTESTABLE)
-        if outcome.flaky or len(set(map(type, outcomes))) > 1:
-            problem = EndProblem.FLAKY
-        elif kinds == {Passed}:
-            problem = EndProblem.BOTH_PASS
+        where = f"at both ends, {line.name(self.first)} and {line.name(self.last)}"
+        if kinds == {Passed}:
+            why = f"it compiles {where}; pass --bad with a revision that fails"
         elif kinds == {Failed}:
-            problem = EndProblem.BOTH_FAIL
-        elif headline:
-            problem = EndProblem.GOOD_FAILS
+            headline = outcome.failure.headline if outcome.failure else ""
+            why = f"it fails {where}: {headline}; pass --good with a revision that "
+            why += "compiles"
+        elif outcome.failure:
+            age = {Side.OLD: "an older", Side.NEW: "a newer"}[side]
+            why = f"expected {name} to compile, but it fails: "
+            why += f"{outcome.failure.headline}; pass --good with {age} revision"
         else:
-            problem = EndProblem.BAD_PASSES
-        cause = Cause.NOISE if problem is EndProblem.FLAKY else Cause.NOT_FOUND
-        text = _SENTENCES[problem].format(
-            name=name, names=names, headline=headline, age=age
-        )
-        return NoSearch(NoAnswer(cause, text), problem)
+            why = f"expected {name} to fail, but it compiles; pass --bad with a "
+            why += "revision that fails"
+        return NoAnswer(Cause.NOT_FOUND, why)
 
     # What the probes say
 
@@ -203,7 +180,7 @@ class Search:
         closed = {
             index - self.first
             for index in range(self.first, self.last + 1)
-            if self.line.range.candidates[index].untestable is not None
+            if self.line.range.candidates[index].untestable
         }
         again = 1 if self._is_steady() else self.line.request.repeats
         return Belief(
@@ -256,7 +233,8 @@ class Search:
         is_stated = bool(self.stated.keys() & {before, after})
         has_fork = self.line.range.fork in suspects
         confirmed = belief.is_confirmed and not (is_stated or has_fork)
-        return Found(before, after, suspects, confirmed, text)
+        why = NoAnswer(Cause.NOISE, text) if text else None
+        return Found(before, after, suspects, confirmed, why)
 
     def progress_text(self, belief: Belief) -> str:
         """Say how many suspects are left, and which is the likeliest."""

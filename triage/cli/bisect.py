@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-import typer
-
-from triage.bisect.candidates import CommitCandidates
-from triage.bisect.plan import bisect_between, candidates_of, compilers_at
+from triage.bisect.plan import (
+    bisect_between,
+    commit_ends,
+    commits_between,
+    compilers_at,
+    releases_between,
+)
 from triage.bisect.request import BisectRequest
-from triage.bisect.result import Answer, Bisection, BisectKind, EndProblem
-from triage.bisect.two_repositories import ModelHistory, bisect_two, path_inside
+from triage.bisect.result import Answer, Bisection, BisectKind
+from triage.bisect.two_repositories import ModelHistory, bisect_two
 from triage.classify import classify_log, packaged_rules
 from triage.cli.context import cases_in, named_family, one_case, open_engine_for
 from triage.cli.exit_codes import Exit, command, exit_without_answer
@@ -50,7 +51,7 @@ from triage.execution.task import ProbeJob
 from triage.git_history.repository import Repository
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import BadInput, EnvironmentFailure
-from triage.model.outcome import Cause, Failed, Failure
+from triage.model.outcome import Failed, Failure, NoAnswer
 from triage.model.revision import FamilyRef
 from triage.report.bisection import (
     bisect_document,
@@ -59,7 +60,7 @@ from triage.report.bisection import (
 )
 from triage.report.formats import write_report
 from triage.report.tables import forecast_document
-from triage.toolchains.home import default_home
+from triage.toolchains.home import temporary_folder
 from triage.toolchains.sources.project import FILE, load_project
 
 T = TypeVar("T")
@@ -182,28 +183,23 @@ def bisect(
     if metric is None and above is not None:
         raise BadInput("--above needs --metric")
     compiling.app.is_dry = dry_run
-    (before, after), models = ends.pair, None
+    before, after = ends.pair
+    asked = partial(
+        BisectRequest,
+        repo=repo,
+        project_file=project,
+        kind=ends.find,
+        match=match_by(match),
+        build=build,
+    )
     if model:
-        models = _model_history(named, model, ends.find)
-        chosen = models.at(models.ends[1])
-    else:
-        chosen = named.load_for(lambda: _tested_family(project, ends.good, ends.bad))
+        return _bisect_both(named, compiling, ends, model, asked, output)
+    chosen = named.load_for(lambda: _tested_family(project, ends.good, ends.bad))
     with compiling.open(chosen) as engine:
-        request = BisectRequest(
-            engine,
-            chosen,
-            repo,
-            project,
-            ends.find,
-            match_by(match),
-            build=build,
-            go_on=_is_accepted,
-        )
+        request = asked(engine, chosen)
         if dry_run:
             write_report(output, _forecast(request, before, after), forecast_document)
             return Exit.OK
-        if models:
-            return _bisect_both(request, models, before, after, output)
         with ExitStack() as opened:
             if metric:
                 request = opened.enter_context(
@@ -213,60 +209,43 @@ def bisect(
                 found = prompt(request, before, after, resume=resume)
             else:
                 found = bisect_between(request, before, after)
-    if repo is None and _would_find_ends(engine, chosen, ends, found):
-        found = replace(found, command=_command_without_ends(named, chosen))
     write_report(output, found, partial(bisect_document, compiler=chosen.compiler))
     return _exit_of([found])
 
 
 def _bisect_both(
-    request: BisectRequest,
-    models: ModelHistory,
-    before: str | None,
-    after: str | None,
+    named: OneCaseOrScript,
+    compiling: Compiling,
+    ends: BisectEnds,
+    model: str,
+    asked: Callable[[Engine, Case], BisectRequest],
     output: str,
 ) -> Exit:
-    """Bisect the compiler and the model."""
-    if before is None or after is None:
+    """Bisect the compiler and a model that DIR@GOOD..BAD names."""
+    before, after = ends.pair
+    folder, at, refs = model.rpartition("@")
+    good, dots, bad = refs.partition("..")
+    if not (at and good and dots and bad):
         raise BadInput(
-            "--model needs --good and --bad as well; for a compiler that stays name "
-            "the same one twice"
+            f"--model {model}: write DIR@GOOD..BAD, such as ~/models@v1.4..main"
         )
-    both = bisect_two(request, models, before, after)
-    document = partial(two_repositories_document, compiler=request.case.compiler)
+    if before is None or after is None or named.recipe is None:
+        raise BadInput(
+            "--model needs a recipe or a program, no --script, and --good and --bad; "
+            "for a compiler that stays name the same one twice"
+        )
+    repository = Repository(Path(folder).expanduser())
+    shas = _in_order(ends.find, repository.resolve(good), repository.resolve(bad))
+    with temporary_folder() as scratch:
+        models = ModelHistory(repository, named.recipe, scratch, named.case_of, shas)
+        case = models.case_of(shas[1])
+        if isinstance(case, NoAnswer):
+            raise BadInput(case.reason)
+        with compiling.open(case) as engine:
+            both = bisect_two(asked(engine, case), models, before, after)
+    document = partial(two_repositories_document, compiler=case.compiler)
     write_report(output, both, document)
     return _exit_of(both.bisections)
-
-
-def _would_find_ends(
-    engine: Engine, case: Case, ends: BisectEnds, found: Bisection
-) -> bool:
-    """Return whether a bisect that finds its ends itself may succeed where this one
-    failed: the named revisions are not the ends of a change, and there may be others.
-    """
-    is_named = ends.good or ends.bad or ends.find is BisectKind.FIX
-    if not is_named or found.status is not Answer.INCONCLUSIVE:
-        return False
-    if found.cause is not Cause.NOT_FOUND or found.failure is not None:
-        return False
-    oldest = engine.registry.releases(case.compiler)[0].revision.name
-    if found.problem is EndProblem.BOTH_FAIL:
-        return ends.pair[0] not in (None, oldest)
-    # all releases compile it
-    passes = found.problem is EndProblem.BOTH_PASS
-    return not (passes and ends.pair == (None, None))
-
-
-def _command_without_ends(named: OneCaseOrScript, case: Case) -> str:
-    """Return the command line that finds the ends itself."""
-    words = ["triage", "bisect"]
-    if named.recipe:
-        words += [str(named.recipe)]
-    if named.script:
-        words += ["--script", str(named.script)]
-    if case.matrix:
-        words += ["--case", case.name]
-    return shlex.join(words)
 
 
 def _tested_family(project: Path | None, *revs: str | None) -> str:
@@ -287,47 +266,10 @@ def _in_order(kind: BisectKind, good: T, bad: T) -> tuple[T, T]:
     return (good, bad) if kind is BisectKind.REGRESSION else (bad, good)
 
 
-def _is_accepted(cost: str) -> bool:
-    """Ask on a terminal whether to pay a cost; it is accepted elsewhere."""
-    if sys.stdin.isatty() and sys.stderr.isatty():
-        return typer.confirm(f"{cost}. Go on?", default=True, err=True)
-    return True
-
-
 def _exit_of(bisections: Sequence[Bisection]) -> Exit:
     if all(bisection.status is Answer.CULPRIT for bisection in bisections):
         return Exit.OK
     return exit_without_answer(bisection.cause for bisection in bisections)
-
-
-def _model_history(
-    named: OneCaseOrScript, model: str, kind: BisectKind
-) -> ModelHistory:
-    """Open the history of a model that DIR@GOOD..BAD names."""
-    if named.script or named.recipe is None:
-        raise BadInput(
-            "--model needs a recipe or a program, and does not work with --script"
-        )
-    folder, at, refs = model.rpartition("@")
-    good, dots, bad = refs.partition("..")
-    if not (at and good and dots and bad):
-        raise BadInput(
-            f"--model {model}: write DIR@GOOD..BAD, such as ~/models@v1.4..main"
-        )
-    repository = Repository(Path(folder).expanduser())
-    ends = _in_order(kind, repository.resolve(good), repository.resolve(bad))
-    path, load = named.recipe, named.case_of
-    if path.is_file() and path_inside(path, repository) is None:
-        case = named.case_of(path)
-        path, load = case.input.path, partial(_with_input, case)
-    return ModelHistory(repository, path, default_home(), load, ends)
-
-
-def _with_input(case: Case, path: Path) -> Case:
-    """Return the case of a recipe outside of the clone with a commit's input."""
-    if not path.is_file():
-        raise BadInput("the commit has no such file")
-    return replace(case, input=replace(case.input, path=path))
 
 
 def _forecast(
@@ -336,17 +278,18 @@ def _forecast(
     """Return which candidates are known and how many probes the bisect makes at
     most.
     """
-    found = candidates_of(request, before, after)
     # where the case broke, where its failure changed, and where it was fixed
     pairs = 2
     if request.kind is BisectKind.REGRESSION and not (before and after):
         pairs = 3
     again = pairs * 4 * request.repeats
-    if isinstance(found, CommitCandidates):
-        count = len(found.candidates)
-        most = 2 + count.bit_length() + again
-        return Forecast([], most, found.cost)
-    jobs = [ProbeJob(request.case, candidate.ref) for candidate in found.candidates]
+    ends = commit_ends(request, before, after)
+    if ends:
+        commits = commits_between(request, *ends)
+        most = 2 + len(commits.candidates).bit_length() + again
+        return Forecast([], most, commits.cost)
+    releases, _, _ = releases_between(request, before, after)
+    jobs = [ProbeJob(request.case, one.ref) for one in releases.candidates]
     return forecast(request.engine, jobs, more=again)
 
 
@@ -404,11 +347,7 @@ def suspects(
     count. A text whose program cannot be run is read as a log, of IREE or of the
     compiler that a REV names (`triton:3.1.0`).
 
-    Commits of the good revision's branch that the bad one lacks, also as cherry-picks,
-    are ranked, too: a fix may be missing. For a recipe or a program, the passes of both
-    compilers are compared if they are installed. Commits that change the pass after
-    which the two first differ are then more suspicious, as are those that change which
-    passes run. The 20 most suspicious changes are shown, all of them with --verbose.
+    The 20 most suspicious changes are shown, all of them with --verbose.
     """
     from triage.bisect.suspects import rank_changes
 
@@ -423,11 +362,7 @@ def suspects(
         if has_program:
             failures = (*_last_failures(engine, chosen), *failures)
         ranked = rank_changes(
-            BisectRequest(engine, chosen, repo, project),
-            good,
-            bad,
-            failures,
-            compare=has_program,
+            BisectRequest(engine, chosen, repo, project), good, bad, failures
         )
     write_report(output, ranked, suspects_document)
     return Exit.OK

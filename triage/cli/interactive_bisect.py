@@ -20,21 +20,19 @@ from triage.bisect.belief import Belief
 from triage.bisect.changes import answer, passing_search
 from triage.bisect.plan import plan
 from triage.bisect.request import BisectRequest
-from triage.bisect.result import Bisection, BisectKind, NoSearch, Side
+from triage.bisect.result import Bisection, BisectKind, Side
 from triage.bisect.search import Search
 from triage.cli.exit_codes import command_again
 from triage.execution.match import verdict_of
 from triage.model.errors import BadInput
 from triage.model.foreign_file import read_bytes
-from triage.model.outcome import Verdict
+from triage.model.outcome import NoAnswer, Verdict
 from triage.recipes.values import duration_text
 from triage.report.elements import plural
 from triage.report.terminal import console_for
 from triage.toolchains.home import Home, KeptKind, save_file
 
 _SHOWN = 6  # suspects in the table
-_BAR = 16  # columns
-_FORMAT = "3"  # of the journal; changes when the meaning of its entries does
 HELP = """  Enter   compile the case at the proposed revision
   good    it compiles, or runs as it should
   bad     it has the failure that is bisected
@@ -53,7 +51,6 @@ class JournalEntry:
     """A sha or a release."""
     verdict: Verdict
     by: Literal["probe", "person"]
-    why: str = ""
 
 
 _LARGEST_JOURNAL = 16 << 20  # bytes
@@ -90,7 +87,7 @@ def prompt(
     if isinstance(search, Bisection):
         return search
     verified = passing_search(search).verified()
-    if isinstance(verified, NoSearch):
+    if isinstance(verified, NoAnswer):
         return answer(search, verified)
     session = Session(verified, request.engine.registry.home, console_for(sys.stderr))
     return session.run(sys.stdin, resume=resume)
@@ -110,7 +107,6 @@ class Session:
         self.out, self.entries = out, list[JournalEntry]()
         self.line = search.line
         key = (
-            _FORMAT,
             self.line.request.case.name,
             self.line.name(search.first),
             self.line.name(search.last),
@@ -169,25 +165,20 @@ class Session:
 
     def _show_suspects(self, belief: Belief, proposed: int) -> None:
         """Show the likeliest suspects and the revision to test next."""
-        first = self.search.first
-        ranked = [
-            (chance, first + index)
-            for index, chance in enumerate(belief.chances)
-            if chance
-        ]
-        ranked.sort(key=lambda one: (-one[0], one[1]))
-        each = duration_text(self.search.seconds()[proposed - first])
-        count, steps = plural(len(ranked), "suspect"), (len(ranked) - 1).bit_length()
-        title = f"\n{count}, about {plural(steps, 'step')}, {each} each"
+        first, chances = self.search.first, belief.chances
+        suspects = [index for index, chance in enumerate(chances) if chance]
+        suspects.sort(key=lambda index: -chances[index])
+        seconds = duration_text(self.search.seconds()[proposed - first])
+        count, steps = plural(len(suspects), "suspect"), len(suspects) - 1
+        steps_text = plural(steps.bit_length(), "step")
+        title = f"\n{count}, about {steps_text}, {seconds} each"
         self.out.print(Text(title, style="bold"))
         table = Table.grid(padding=(0, 1))
-        for chance, index in ranked[:_SHOWN]:
-            change, full = self.line.change(index), round(chance * _BAR)
-            bar = Text("█" * full, style="cyan")
-            bar.append("░" * (_BAR - full), style="dim")
+        for index in suspects[:_SHOWN]:
+            change = self.line.change(first + index)
             name = Text(change.name, style="bold")
             date, subject = change.date or "", change.subject or ""
-            table.add_row(bar, f"{chance:.1%}", name, date, subject)
+            table.add_row(f"{chances[index]:.1%}", name, date, subject)
         self.out.print(table)
         revision = self.line.revision(proposed)
         line = Text.assemble("next: ", (revision.name, "bold"))
@@ -231,17 +222,16 @@ class Session:
     def _probe(self, index: int) -> None:
         self.line.probe({index: 1})
         outcome = self.line.outcome(index)
-        failure, why = outcome.failure, outcome.reason
-        if why is not None:
-            said, style = f"untestable: {why}", "yellow"
-        elif failure is not None:
-            said = f"fails: {failure.failure_class}: {failure.headline}"
-            style, why = "red", failure.signature
+        if outcome.reason:
+            said, style = f"untestable: {outcome.reason}", "yellow"
+        elif outcome.failure:
+            said = f"fails: {outcome.failure.failure_class}: "
+            said, style = said + outcome.failure.headline, "red"
         else:
-            said, style, why = "good: it compiles", "green", "compiled"
+            said, style = "good: it compiles", "green"
         self.out.print(Text(f"  {said}", style=style))
         name, verdict = self.line.name(index), self.search.verdict(outcome)
-        self._change([*self.entries, JournalEntry(name, verdict, "probe", why)])
+        self._change([*self.entries, JournalEntry(name, verdict, "probe")])
 
     def record(self, index: int, verdict: Verdict) -> None:
         """Take in a person's verdict about a candidate: bad means that it has the
@@ -259,17 +249,12 @@ class Session:
         known |= {self._index_of(entry.name): entry.verdict for entry in self.entries}
         for other, said in sorted(known.items()):
             order = (side, kind.side(said))
-            if (order == (Side.NEW, Side.OLD) and index <= other) or (
-                order == (Side.OLD, Side.NEW) and index >= other
-            ):
-                where = f"{name} is {'older' if index < other else 'newer'}"
-                if index == other:
-                    where = "the same revision"
-                if other not in (search.first, search.last):
-                    where += "; `undo` removes the last verdict"
+            is_too_old = order == (Side.NEW, Side.OLD) and index <= other
+            is_too_new = order == (Side.OLD, Side.NEW) and index >= other
+            if is_too_old or is_too_new:
                 raise BadInput(
-                    f"{verdict} {name} contradicts {said} "
-                    f"{self.line.name(other)}: {where}"
+                    f"{verdict} {name} contradicts {said} {self.line.name(other)}; "
+                    "`undo` removes the last verdict"
                 )
         others = [
             entry
@@ -302,7 +287,7 @@ class Session:
         matches = []
         for index, candidate in enumerate(self.line.range.candidates):
             is_sha = len(name) >= 4 and any(
-                sha.startswith(name) for sha in candidate.shas
+                commit.sha.startswith(name) for commit in candidate.commits
             )
             if is_sha or candidate.revision.name == name:
                 matches.append(index)

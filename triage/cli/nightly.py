@@ -182,11 +182,12 @@ def nightly(
             if bench:
                 run.bench(bench)
             if bisect or investigate:
-                run.scope = finder.describe(cases[0])
+                dropped = finder.drop_unusable_clone(cases[0])
+                run.scope = "; ".join(filter(None, (dropped, finder.scope())))
             if bisect:
                 run.bisect_slower(finder, bench or SECONDS)
             if wanted.is_any:
-                _investigate(run, finder, wanted, reports, fresh=fresh)
+                _investigate(run, finder, wanted, reports)
             night = reports.write()
     _publish(night, out, output, github=github)
     return exit_of(night)
@@ -249,8 +250,6 @@ def _investigate(
     finder: OriginFinder,
     wanted: _WantedSteps,
     reports: _Reports,
-    *,
-    fresh: bool,
 ) -> None:
     """Do the steps for each new failure. The reports are rewritten after each one, so
     that they are complete whenever the run is killed.
@@ -272,7 +271,7 @@ def _investigate(
     )
     command_line = shlex.join(["triage", *sys.argv[1:]])
     steps = wanted.chosen_from(STEPS)
-    work = Investigation(setting, command_line, wanted.budget, steps, fresh)
+    work = Investigation(setting, command_line, wanted.budget, steps)
     night = run.night()
     results = {case.case: case for case in night.cases}
     work.add_clusters(night.clusters, results)

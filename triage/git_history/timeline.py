@@ -18,6 +18,13 @@ _LOG = shlex.split(
 )
 
 
+_MAIN_LINES = tuple(
+    f"refs/{place}/{name}"
+    for place in ("heads", "remotes/*")
+    for name in ("main", "master", "HEAD")
+)
+
+
 def first_parents(repository: Repository, *words: str) -> tuple[Commit, ...]:
     """Return the commits that `git log --first-parent WORDS` lists, oldest first,
     without their files.
@@ -167,3 +174,13 @@ class Timeline:
             f"no commit is as old as {day}: the oldest is of "
             f"{self.commits[0].date[:10]}"
         )
+
+
+def main_refs(repository: Repository) -> list[str]:
+    """Return the refs of the main line in a clone, one for each commit. Some may be old
+    copies of it.
+    """
+    listed = repository.text(
+        "for-each-ref", "--format=%(objectname) %(refname:lstrip=1)", *_MAIN_LINES
+    ).split()
+    return list(dict(zip(listed[::2], listed[1::2], strict=True)).values())

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from packaging.version import Version
 
@@ -18,7 +18,7 @@ from triage.attribute.result import Attribution
 from triage.bisect.narrowed import narrowed
 from triage.bisect.plan import bisect_between, rev_text
 from triage.bisect.request import BisectRequest
-from triage.bisect.result import Bisection, BisectKind
+from triage.bisect.result import Bisection, BisectKind, Transition
 from triage.bisect.walk import bounds_of
 from triage.classify import ClassifiedLog
 from triage.execution.engine import Engine
@@ -118,22 +118,23 @@ class Explanation(MayLackAnswer):
     @property
     def pair(self) -> tuple[Revision, Revision] | None:
         """The good and the bad revision around the change that was found."""
-        found = self.bisection
-        if found is None or found.before is None or found.after is None:
-            return None
-        pair = (found.before, found.after)
-        return pair if found.brought_failure else pair[::-1]
+        return self._good_and_bad(self.bisection)
 
     @property
     def broke(self) -> tuple[Revision, Revision] | None:
         """The good and the bad revision where the case broke, or was fixed, in whatever
         way; None if it never passed.
         """
-        found = self.bisection
-        if found is None or found.broke is None:
+        return self._good_and_bad(self.bisection.broke if self.bisection else None)
+
+    def _good_and_bad(
+        self, change: Bisection | Transition | None
+    ) -> tuple[Revision, Revision] | None:
+        if not (self.bisection and change and change.before and change.after):
             return None
-        pair = (found.broke.before, found.broke.after)
-        return pair if found.brought_failure else pair[::-1]
+        if self.bisection.brought_failure:
+            return change.before, change.after
+        return change.after, change.before
 
     @property
     def is_unreadable(self) -> bool:
@@ -180,9 +181,15 @@ class Explainer:
     """Revisions that a text names; None for what is not a text."""
     left_out: tuple[str, ...] = ()
     """Flags and variables of the text that are not used."""
-    left: tuple[StepResult, ...] = ()
     named: Sequence[ToolchainRef] = ()
     """The toolchains that it names, and their neighbours."""
+
+    def __post_init__(self) -> None:
+        case = self.case
+        target = " ".join(filter(None, (case.target.backend, case.target.chip)))
+        self.known = Explanation(
+            case.name, case.compiler, target=target, assumed=self.assumed
+        )
 
     def explain(self) -> Iterator[Explanation]:
         """Explain the case step by step, and yield what is known after each step.
@@ -192,32 +199,22 @@ class Explainer:
             EnvironmentFailure: The toolchain cannot be obtained.
         """
         refs = self._toolchains()
-        known = Explanation(
-            self.case.name,
-            self.case.compiler,
-            target=_target_text(self.case),
-            assumed=self.assumed,
-        )
-        known = self._with_outcome(
-            known, self.engine.probe(ProbeJob(self.case, refs[0]))
-        )
-        yield known
-        if known.failure is None:
-            known = self._with_older_failure(known, refs)
+        self._compile(refs[0])
+        yield self.known
+        if self.known.failure is None:
+            self._look_elsewhere(refs)
+        known = self.known
         passes_on_several = known.passes and len(refs) > 1 and not known.unseen
-        is_searched = self.rev or self.reported or passes_on_several or known.reads
-        if known.flaky or (known.failure is None and is_searched):
-            yield self._with_commands(known)
-            return
-        # without a failure there is nothing to do after the bisect
-        share = 0.5 if known.failure else 0.9
-        bisect = partial(self._bisect, known.fails_on)
-        known = self._with_origin(known, self._step("bisect", share, bisect))
-        yield known
-        if known.failure is not None and known.fails_on is not None:
-            yield from self._what_helps(known, known.failure, known.fails_on.name)
-        else:
-            yield self._with_commands(known)
+        is_known = self.rev or self.reported or passes_on_several or known.reads
+        if not known.flaky and (known.failure or not is_known):
+            self._find_origin()
+            yield self.known
+            failure, fails_on = self.known.failure, self.known.fails_on
+            if failure and fails_on:
+                self._compare_passes(failure)
+                yield self.known
+                self._find_remedies(failure, fails_on.name)
+        yield replace(self.known, next=tuple(self._commands()[:2]))
 
     def _toolchains(self) -> list[ToolchainRef]:
         """Return what to try: the toolchain that was asked for. Else those that a text
@@ -239,69 +236,48 @@ class Explainer:
         refs = (*self.named, *stored[:1], *expected, *stored[1:])
         return list({ref.revision.name: ref for ref in refs}.values())
 
-    def _with_outcome(self, known: Explanation, probe: Probe) -> Explanation:
+    # The steps
+
+    def _compile(self, ref: ToolchainRef) -> None:
+        """Compile the case on the first toolchain."""
+        probe = self.engine.probe(ProbeJob(self.case, ref))
         outcome = probe.outcome
-        known = replace(
-            known, toolchain=probe.revision, passes=isinstance(outcome, Passed)
-        )
+        self._add(toolchain=probe.revision, passes=isinstance(outcome, Passed))
         if isinstance(outcome, NoAnswer):
-            reason = outcome.reason
-            if outcome.failure and outcome.failure.location:
-                reason = f"{outcome.failure.location.rpartition('/')[2]}: {reason}"
-            why = NoAnswer(outcome.cause, reason, outcome.failure)
-            return replace(known, unanswered=why)
-        if isinstance(outcome, Passed):
-            return known
-        if not self._is_wanted(outcome):
-            known = replace(known, unseen=self._unseen(), fails_otherwise=True)
-        if self.rev or outcome.flaky or not known.fails_otherwise:
-            known = _with_failure(known, probe)
-        return known
+            self._add(unanswered=outcome)
+        if not isinstance(outcome, Failed):
+            return
+        is_other = not self._is_wanted(outcome)
+        if is_other:
+            self._add(unseen=self._unseen(), fails_otherwise=True)
+        if self.rev or outcome.flaky or not is_other:
+            self._add_failure(probe)
 
-    def _unseen(self) -> str | None:
-        """Return the class of the failure that a text reports or a recipe expects, or
-        `failure`; None if there is none. A toolchain that was asked for may lack what a
-        recipe expects of others.
-        """
-        if self.reported is None and self.rev:
-            return None
-        if not (self.reported or self.case.expect):
-            return None
-        return expected_class(self.case) or "failure"
-
-    def _is_wanted(self, outcome: Outcome) -> bool:
-        """Return whether a case fails and, if it is from a text that reports a failure,
-        with that one.
-        """
-        is_expected = self.reported is None or ends_as_expected(self.case, outcome)
-        return is_expected and fails_each_time(outcome)
-
-    def _with_older_failure(
-        self, known: Explanation, refs: Sequence[ToolchainRef]
-    ) -> Explanation:
-        """Add the first of several toolchains that has the failure, or reads the
+    def _look_elsewhere(self, refs: Sequence[ToolchainRef]) -> None:
+        """Find the first of several toolchains that has the failure, or reads the
         program, for a case without it on the first one of all.
         """
-        is_unreadable = known.cause is Cause.INPUT and self.reported is None
+        is_unreadable = self.known.cause is Cause.INPUT and self.reported is None
         wanted = _reads if is_unreadable else self._is_wanted
         look = partial(self._first_that, wanted, refs)
-        found: Probe | None = self._step("history", _NEARLY_ALL, look)
-        if found is not None and is_unreadable:
-            known = replace(known, reads=found.revision)
-        if found is not None and self._is_wanted(found.outcome):
-            known = _with_failure(known, found)
-        known = replace(known, case=self.case.name)
+        probe: Probe | None = self._step("history", _NEARLY_ALL, look)
+        if probe is not None and is_unreadable:
+            self._add(reads=probe.revision)
+        if probe is not None and self._is_wanted(probe.outcome):
+            self._add_failure(probe)
+        self._add(case=self.case.name)
         if self.rev is None:
-            known = replace(known, releases=self._tried().known())
-        unseen = self._unseen()
+            self._add(releases=self._tried().known())
+        known, unseen = self.known, self._unseen()
         why = known.unanswered
-        is_seen = known.failure or (why and ends_as_expected(self.case, why))
-        if is_seen or not unseen:
-            return replace(known, unseen=None)
-        notes = ["it was only compiled, not run"] if self.case.run is None else []
-        if self.left_out:
+        if known.failure or (why and ends_as_expected(self.case, why)):
+            unseen = None
+        notes = []
+        if unseen and self.case.run is None:
+            notes.append("it was only compiled, not run")
+        if unseen and self.left_out:
             notes.append(f"{' '.join(self.left_out)} is left out")
-        return replace(known, unseen=unseen, notes=tuple(notes))
+        self._add(unseen=unseen, notes=tuple(notes))
 
     def _first_that(
         self, is_wanted: Callable[[Outcome], bool], refs: Sequence[ToolchainRef]
@@ -309,9 +285,9 @@ class Explainer:
         """Return the probe of the first of several toolchains with a wanted outcome, if
         need be with a program that it makes itself. The first one was probed.
         """
-        found = first_that(is_wanted, self.engine, self.case, refs[1:], "why")
-        if found is not None or self.reported is not None:
-            return found
+        probe = first_that(is_wanted, self.engine, self.case, refs[1:], "why")
+        if probe is not None or self.reported is not None:
+            return probe
         by_age = sorted(refs, key=lambda ref: Version(ref.revision.name))
         own = case_with_own_program(self.engine, self.case, by_age, ())
         if own is None:
@@ -323,71 +299,146 @@ class Explainer:
             self.words = [str(program.path), "--backend", own.compiler]
         return first_that(is_wanted, self.engine, own, by_age[::-1], "why")
 
-    def _tried(self) -> TriedReleases:
-        return TriedReleases.recall(self.engine, self.case, self.named)
-
-    def _with_origin(self, known: Explanation, found: Bisection | None) -> Explanation:
+    def _find_origin(self) -> None:
         """Add the answer of a bisect, or what is known of one that was not finished,
         and the failure and its toolchain if none was known.
         """
+        known = self.known
+        # without a failure there is nothing to do after the bisect
+        share = 0.5 if known.failure else 0.9
+        bisection = self._step("bisect", share, self._bisect)
         tried = self._tried()
-        if found is None and known.failure and known.fails_on:
-            found = narrowed(self.case, tried, known.failure, known.fails_on)
-        known = replace(known, releases=tried.known())
-        if found is None or known.failure or found.failure is None:
-            return replace(known, bisection=found)
-        if not self._is_wanted(Failed(found.failure)):
-            return known
-        fails_on = found.after if found.brought_failure else found.before
-        if found.fixed:
-            fails_on = found.fixed.before
-        known = replace(known, bisection=found, failure=found.failure, unseen=None)
-        return replace(known, fails_on=fails_on, notes=())
+        if bisection is None and known.failure and known.fails_on:
+            bisection = narrowed(self.case, tried, known.failure, known.fails_on)
+        self._add(releases=tried.known())
+        if bisection is None or known.failure or bisection.failure is None:
+            self._add(bisection=bisection)
+        elif self._is_wanted(Failed(bisection.failure)):
+            fails_on = bisection.before
+            if bisection.fixed:
+                fails_on = bisection.fixed.before
+            elif bisection.brought_failure:
+                fails_on = bisection.after
+            failure = bisection.failure
+            self._add(bisection=bisection, failure=failure, fails_on=fails_on)
+            self._add(unseen=None, notes=())
 
-    def _what_helps(
-        self, known: Explanation, failure: Failure, toolchain: str
-    ) -> Iterator[Explanation]:
-        """Add the pass after which the compilers diverge, then what works around the
-        failure and the next commands.
-        """
+    def _bisect(self) -> Bisection:
         registry, family = self.engine.registry, self.case.compiler
-        if known.pair and self.engine.compilers[family].passes is not None:
-            good, bad = (
-                registry.resolve(revision.name, family) for revision in known.pair
-            )
-            pair = AttributionRequest(self.case, good, bad, excerpts=False)
-            compare = partial(diverging_pass, self.engine, pair, failure)
-            known = replace(known, attribution=self._step("attribute", 0.5, compare))
-            yield replace(known, left=self.left)
-        is_regression = known.bisection is not None and known.bisection.brought_failure
-        good_name = known.broke[0].name if known.broke and is_regression else None
+        request = BisectRequest(self.engine, self.case, repeats=1)
+        fails_on = self.known.fails_on
+        if fails_on is None:
+            return bisect_between(request)
+        ref = registry.resolve(fails_on.name, family)
+        newest = registry.releases(family)[-1].revision.name
+        if not ref.is_release:
+            return bisect_between(request, newest, rev_text(ref))
+        broke = bisect_between(request, None, fails_on.name)
+        if newest == fails_on.name:
+            return broke
+        fix = bisect_between(replace(request, kind=BisectKind.FIX), fails_on.name)
+        return replace(broke, fixed=fix.broke) if broke.before else fix
+
+    def _compare_passes(self, failure: Failure) -> None:
+        """Add the pass after which the compilers diverge."""
+        registry, family = self.engine.registry, self.case.compiler
+        if not self.known.pair or self.engine.compilers[family].passes is None:
+            return
+        good, bad = (registry.resolve(end.name, family) for end in self.known.pair)
+        request = AttributionRequest(self.case, good, bad, excerpts=False)
+        compare = partial(diverging_pass, self.engine, request, failure)
+        self._add(attribution=self._step("attribute", 0.5, compare))
+
+    def _find_remedies(self, failure: Failure, toolchain: str) -> None:
+        """Add what works around the failure, or advice."""
+        resolve, family = self.engine.registry.resolve, self.case.compiler
+        good = self._good_name()
         request = RemedyRequest(
             self.case,
-            registry.resolve(toolchain, family),
-            registry.resolve(good_name, family) if good_name else None,
+            resolve(toolchain, family),
+            resolve(good, family) if good else None,
             _REMEDIES_TRIED,
             self.siblings,
             seconds=self._seconds_left() / 2,  # the others are for other compilers
         )
         find = partial(working_remedies, self.engine, request)
         remedies: Remedies | None = self._step("remedy", 1.0, find)
-        better = ["--good", good_name] if good_name else []
-        commands = [
-            *self._commands_for_left(),
-            self._command("reduce", "-t", toolchain, *better),
+        self._add(remedies=remedies)
+        if remedies is None:
+            self._add(advice=self._advice(failure))
+
+    def _advice(self, failure: Failure) -> tuple[str, ...]:
+        """Return the advice for this failure: `remedy` tried flags already, and a flag
+        can only be removed where it is set.
+        """
+        flags = {flag.text.partition("=")[0] for flag in self.case.flags}
+        fitting = [
+            text
+            for text in failure.advice(self.case.compiler)
+            if "--" not in text or any(flag in text for flag in flags)
         ]
-        if known.broke:
-            kind = [] if is_regression else ["--find", "fix"]
-            before, after = (revision.name for revision in known.broke)
-            ends = ["--good", before, "--bad", after, "--repo", "DIR"]
-            commands.append(self._command("bisect", *kind, *ends))
-        yield replace(
-            known,
-            remedies=remedies,
-            advice=() if remedies else self._advice(failure),
-            left=self.left,
-            next=tuple(commands[:2]),
-        )
+        return tuple(fitting[:_ADVICE])
+
+    def _commands(self) -> list[str]:
+        """Return the command lines that go on from here."""
+        known, commands = self.known, []
+        if any(one.status == "left" for one in known.left):
+            rev: list[str] = []
+            if self.rev:
+                rev = ["-t", self.rev]
+            commands.append(self._command("why", *rev, "--budget", _MORE_TIME))
+        if known.failure and known.fails_on and not known.flaky:
+            good = self._good_name()
+            better = ["--good", good] if good else []
+            commands.append(self._command("reduce", "-t", known.fails_on.name, *better))
+            if known.broke:
+                ends = [known.broke[0].name, "--bad", known.broke[1].name]
+                kind = [] if good else ["--find", "fix"]
+                words = [*kind, "--good", *ends, "--repo", "DIR"]
+                commands.append(self._command("bisect", *words))
+        elif known.unseen:
+            failing = [one.last for one in known.releases if one.outcome == "failed"]
+            if failing:
+                commands.append(self._command("why", "-t", failing[-1].name))
+            if any(one.outcome == "not tried" for one in known.releases):
+                commands.append(self._command("history", "--every"))
+        return commands
+
+    # What the steps share
+
+    def _add(self, **answers: Any) -> None:
+        self.known = replace(self.known, **answers)
+
+    def _add_failure(self, probe: Probe) -> None:
+        outcome = probe.outcome
+        self._add(failure=outcome.failure, flaky=outcome.flaky, fails_on=probe.revision)
+
+    def _unseen(self) -> str | None:
+        """Return the class of the failure that a text reports or a recipe expects, or
+        `failure`; None if there is none. A toolchain that was asked for may lack what a
+        recipe expects of others.
+        """
+        is_named = self.reported or self.case.expect
+        if not is_named or (self.reported is None and self.rev):
+            return None
+        return expected_class(self.case) or "failure"
+
+    def _is_wanted(self, outcome: Outcome) -> bool:
+        """Return whether a case fails and, if it is from a text that reports a failure,
+        with that one.
+        """
+        is_expected = self.reported is None or ends_as_expected(self.case, outcome)
+        return is_expected and fails_each_time(outcome)
+
+    def _good_name(self) -> str | None:
+        """Return the last release before the failure."""
+        bisection, broke = self.known.bisection, self.known.broke
+        if bisection and broke and bisection.brought_failure:
+            return broke[0].name
+        return None
+
+    def _tried(self) -> TriedReleases:
+        return TriedReleases.recall(self.engine, self.case, self.named)
 
     def _step(
         self, name: str, share: float, do: Callable[[], T | NoAnswer]
@@ -397,60 +448,11 @@ class Explainer:
         """
         answer, done = do_step(self.engine, name, share * self._seconds_left(), do)
         if done.status in ("left", "failed"):
-            self.left += (done,)
+            self._add(left=(*self.known.left, done))
         return answer
-
-    def _bisect(self, fails_on: Revision | None) -> Bisection:
-        registry, family = self.engine.registry, self.case.compiler
-        request = BisectRequest(self.engine, self.case, repeats=1)
-        if fails_on is None:
-            return bisect_between(request)
-        ref = registry.resolve(fails_on.name, family)
-        if ref.is_nightly:
-            before = registry.neighbours(ref)[0].revision.name
-            return bisect_between(request, before, rev_text(ref))
-        newest = registry.releases(family)[-1].revision.name
-        if not ref.is_release:
-            return bisect_between(request, newest, fails_on.name)
-        found = bisect_between(request, None, fails_on.name)
-        if newest == fails_on.name:
-            return found
-        fix = bisect_between(replace(request, kind=BisectKind.FIX), fails_on.name)
-        return replace(found, fixed=fix.broke) if found.before else fix
-
-    def _advice(self, failure: Failure) -> tuple[str, ...]:
-        """Return the advice for this failure: `remedy` tried flags already, and a flag
-        can only be removed where it is set.
-        """
-        flags = {flag.text.partition("=")[0] for flag in self.case.flags}
-        texts = failure.advice(self.case.compiler)
-        fitting = [
-            text
-            for text in texts
-            if "--" not in text or any(flag in text for flag in flags)
-        ]
-        return tuple(fitting[:_ADVICE])
 
     def _seconds_left(self) -> float:
         return self.started + self.budget - time.monotonic()
-
-    def _with_commands(self, known: Explanation) -> Explanation:
-        """Add the commands that go on where the failure was not found."""
-        commands = [*self._commands_for_left()]
-        if known.unseen:
-            failing = [one.last for one in known.releases if one.outcome == "failed"]
-            if failing:
-                commands.append(self._command("why", "-t", failing[-1].name))
-            if any(one.outcome == "not tried" for one in known.releases):
-                commands.append(self._command("history", "--every"))
-        return replace(known, left=self.left, next=tuple(commands[:2]))
-
-    def _commands_for_left(self) -> tuple[str, ...]:
-        """Return the command that does the steps that are left, if there are any."""
-        if not any(one.status == "left" for one in self.left):
-            return ()
-        rev = ["-t", self.rev] if self.rev else []
-        return (self._command("why", *rev, "--budget", _MORE_TIME),)
 
     def _command(self, name: str, *options: str) -> str:
         return shlex.join(["triage", name, *self.words, *options])
@@ -458,14 +460,3 @@ class Explainer:
 
 def _reads(outcome: Outcome) -> bool:
     return outcome.cause is not Cause.INPUT
-
-
-def _with_failure(known: Explanation, probe: Probe) -> Explanation:
-    outcome = probe.outcome
-    return replace(
-        known, failure=outcome.failure, flaky=outcome.flaky, fails_on=probe.revision
-    )
-
-
-def _target_text(case: Case) -> str:
-    return " ".join(filter(None, (case.target.backend, case.target.chip)))

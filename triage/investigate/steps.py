@@ -17,7 +17,7 @@ from triage.execution.engine import Engine, time_limit
 from triage.execution.match import same_signature
 from triage.execution.task import ProbeJob
 from triage.git_history.repository import Repository
-from triage.investigate.origin import OriginFinder, ToolchainPair
+from triage.investigate.origin import OriginFinder, ToolchainPair, is_of_releases
 from triage.investigate.result import (
     CaseChangeKind,
     CaseResult,
@@ -53,17 +53,11 @@ _STATUSES = {
 
 
 def do_step(
-    engine: Engine,
-    step: str,
-    seconds: float,
-    do: Callable[[], T | NoAnswer],
-    spent: str = _SPENT,
+    engine: Engine, step: str, seconds: float, do: Callable[[], T | NoAnswer]
 ) -> tuple[T | None, StepResult]:
-    """Do a step within its time, and return its answer and how it ended. spent: the
-    reason where the time was too short.
-    """
+    """Do a step within its time, and return its answer and how it ended."""
     if seconds <= 0:
-        return None, StepResult(step, "left", reason=spent)
+        return None, StepResult(step, "left", reason=_SPENT)
     began = time.monotonic()
     answer: T | NoAnswer
     with time_limit(engine.stop, seconds) as over:
@@ -72,7 +66,7 @@ def do_step(
         except Interrupted:
             if not over.is_set():
                 raise
-            answer = NoAnswer(Cause.TIME, spent)
+            answer = NoAnswer(Cause.TIME, _SPENT)
         except EnvironmentFailure as error:  # another run may succeed
             answer = NoAnswer(Cause.ENVIRONMENT, str(error))
         except BadInput as error:
@@ -96,13 +90,12 @@ def diverging_pass(
     """Find the pass after which the IR of two toolchains diverges."""
     family = request.case.compiler
     if engine.compilers[family].passes is None:
-        why = f"the IR of {family} cannot be printed"
-        return NoAnswer(Cause.NEEDLESS, why)
+        return NoAnswer(Cause.NEEDLESS, f"the IR of {family} cannot be printed")
     if failure.stage is not Stage.COMPILE:
         why = f"it fails in the stage {failure.stage.value}"
         return NoAnswer(Cause.NEEDLESS, why)
-    found = attribute(engine, request)
-    return found.unanswered or found
+    attribution = attribute(engine, request)
+    return attribution.unanswered or attribution
 
 
 def working_remedies(engine: Engine, request: RemedyRequest) -> Remedies | NoAnswer:
@@ -142,8 +135,6 @@ class ClusterInWork:
     members: Sequence[CaseResult]
     result: CaseResult
     """Of the case that stands for the cluster."""
-    path: Path = Path()
-    """The file that keeps the record."""
     pair: ToolchainPair | None = None
     """The toolchains before and at the culprit, once they are known."""
     seconds: float = inf
@@ -161,19 +152,23 @@ class ClusterInWork:
     def add(self, **answers: Any) -> None:
         self.record = replace(self.record, **answers)
 
-    def needless(self, step: str, others: Sequence[ClusterInWork]) -> NoAnswer | None:
-        """Return why a step need not be done: its pair is not known, or another cluster
-        before it has the same culprit.
+    def ending(self, step: str) -> StepResult | None:
+        """Return how a step ended, if it was done."""
+        endings = {ending.step: ending for ending in self.record.steps}
+        return endings.get(step)
+
+    def do(self, step: str, others: Sequence[ClusterInWork]) -> NoAnswer | None:
+        """Do a step unless its pair is not known, or another cluster before this one
+        has the same culprit.
         """
-        if step in NEED_PAIR and self.pair is None:
+        if step in _NEED_PAIR and self.pair is None:
             return NoAnswer(Cause.NEEDLESS, "its culprit is not known")
-        if step not in _ONCE_A_CULPRIT:
-            return None
         for other in others[: others.index(self)]:
-            if other.record.id in self.record.same_culprit:
+            is_same = other.record.id in self.record.same_culprit
+            if step in _ONCE_A_CULPRIT and is_same:
                 why = f"{other.case.name} has the same culprit"
                 return NoAnswer(Cause.NEEDLESS, why)
-        return None
+        return STEPS[step](self)
 
     def bisect(self) -> NoAnswer | None:
         finder = self.setting.finder
@@ -186,15 +181,13 @@ class ClusterInWork:
         return None
 
     def narrow(self) -> NoAnswer | None:
-        """Narrow a pair of releases: by the commits of a clone that a source has
-        compilers of, or else by nightlies.
-        """
-        finder, releases = self.setting.finder, self.pair
-        assert releases
-        if not finder.can_narrow(releases):
+        """Narrow a pair of releases by commits or nightlies."""
+        finder = self.setting.finder
+        assert self.pair
+        if not is_of_releases(self.pair):
             return NoAnswer(Cause.NEEDLESS, "its culprit is not a pair of releases")
         try:
-            origin = finder.narrow(self.case, releases, self.result.changed_failure)
+            origin = finder.narrow(self.case, self.pair, self.result.changed_failure)
         except BadInput as error:
             if finder.repo is None:
                 why = f"{error}; commits are searched with --repo"
@@ -261,14 +254,13 @@ class ClusterInWork:
     def remedy(self) -> NoAnswer | None:
         setting, case = self.setting, self.case
         every = setting.cases.values()
-        siblings = [other for other in every if other.source == case.source]
         passed = self.result.change is CaseChangeKind.REGRESSED
         request = RemedyRequest(
             case,
             setting.toolchain,
             setting.baseline if passed else None,
             _REMEDIES_TRIED,
-            siblings,
+            [other for other in every if other.source == case.source],
             seconds=min(_REMEDY_SECONDS, self.seconds),
         )
         answer = working_remedies(setting.engine, request)
@@ -313,5 +305,5 @@ STEPS: Mapping[str, Callable[[ClusterInWork], NoAnswer | None]] = {
     "remedy": ClusterInWork.remedy,
     "reduce": ClusterInWork.reduce,
 }
-NEED_PAIR = {"narrow", "confirm", "attribute"}
+_NEED_PAIR = {"narrow", "confirm", "attribute"}
 _ONCE_A_CULPRIT = {"attribute", "remedy", "reduce"}

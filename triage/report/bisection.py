@@ -70,8 +70,6 @@ def bisect_document(result: Bisection, compiler: str | None) -> Document:
         Paragraph([Span(result.case, "strong"), ": ", verdict]),
         Facts(list(_facts(result, compiler))),
     ]
-    if result.hint:
-        blocks.append(Paragraph(result.hint))
     if result.command:
         blocks.append(Paragraph(f"Run: {result.command}"))
     blocks += _log_details(result.log)
@@ -237,8 +235,6 @@ def _commit_text(suspect: Suspect) -> Inline:
             f"\nmoves {pin.path} from {pin.before} to {pin.after}; bisect between "
             "these two next"
         )
-    if suspect.place:
-        text.append(f"\n{suspect.place}")
     if suspect.url:
         text += ["\n", Span(suspect.url, "dim", suspect.url)]
     return text
@@ -295,8 +291,6 @@ def suspects_document(result: RankedChanges) -> Document:
 
 def _suspect_row(change: RankedChange) -> list[Inline]:
     words: Phrase = [change.subject or ""]
-    if change.place:
-        words.append(f"\n{change.place}")
     if change.reasons:
         words.append(Span(f"\n{'; '.join(change.reasons)}", "dim"))
     if change.with_commits:
