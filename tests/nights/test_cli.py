@@ -226,8 +226,9 @@ def test_a_nightly_stores_its_night_and_the_page_shows_its_log(
     )
     assert investigated.returncode == 1, investigated.stderr
     [cluster] = json.loads((tmp_path / "out" / "nightly.json").read_text())["clusters"]
-    assert (cluster["culprit"]["status"], list(cluster["replays"].values())) == (
-        "inconclusive",
+    steps = {step["step"]: step["status"] for step in cluster["steps"]}
+    assert (steps["bisect"], list(cluster["replays"].values())) == (
+        "failed",
         ["reproduces"],
     )
     assert triage("site", "--out", tmp_path / "public").returncode == 0

@@ -113,7 +113,7 @@ def test_all_mistakes_of_all_folders_are_reported_together(tmp_path: Path) -> No
         "/all/c/reproducer.json: signature: ",
         '/all/d/recipe.yaml:4:8: "input.mlir"',
         "/all/e/recipe.yaml",
-        "/all/i/reproducer.json: cannot be used: 'banana' is not a revision",
+        "/all/i/reproducer.json: cannot be used: 'banana' is not a",
         "/nowhere: is not a folder",
     ):
         assert line in messages
