@@ -100,6 +100,8 @@ class Inputs:
         self._cache, self._stop, self._fresh = cache, stop, fresh
         self._kept = KeptFiles()
         self._prepared: dict[str, Prepared | Missing] = {}
+        self.failed_now: set[str] = set()
+        """Names of the cases whose import failed here, not from the cache."""
 
     def prepare(self, case: Case, toolchain: Toolchain | None) -> Prepared | Missing:
         """Return the file that the compiler reads for a case, or why there is none.
@@ -275,6 +277,7 @@ class Inputs:
         portable = replace(execution, argv=(*execution.argv[1:3], source.name))
         name = toolchain.revision.name if toolchain else ""
         self._cache.add(Record(key, case.name, name, portable))
+        self.failed_now.add(case.name)
         return judge_import(execution, rules_of(case))
 
     def _importer_roots(self, toolchain: Toolchain | None) -> list[Path | None]:

@@ -55,7 +55,10 @@ class Planner:
         """
         prepared = self.inputs.prepare(case, toolchain)
         if not isinstance(prepared, Prepared):
-            return probe_not_made(case, toolchain, prepared)
+            is_known = isinstance(prepared, Failed)
+            is_known = is_known and case.name not in self.inputs.failed_now
+            probe = probe_not_made(case, toolchain, prepared)
+            return replace(probe, cached=is_known)
         compiler = self._engine.compilers[case.compiler]
         invocation: Invocation | NoAnswer
         run: RunTask | NoAnswer | Failed | None = None
