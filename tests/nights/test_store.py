@@ -14,7 +14,7 @@ from tests.nights.documents import night, nights
 from triage.cli.nights import earlier_nights, open_nights
 from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.failure_life import FailureLife, failure_lives
-from triage.nightly.history import History
+from triage.nightly.history import NightsHistory
 from triage.nightly.store import NightStore
 from triage.nightly.trends import find_steps, level_bounds
 from triage.toolchains.home import Home
@@ -37,14 +37,14 @@ def store(tmp_path: Path) -> NightStore:
     return store
 
 
-def history_of(tmp_path: Path, **histories: str) -> History:
+def history_of(tmp_path: Path, **histories: str) -> NightsHistory:
     store = NightStore(Home(tmp_path))
     for record in nights(histories):
         store.add(record)
     return store.history()
 
 
-def runs_of(history: History) -> dict[str, list[tuple[int, int, bool]]]:
+def runs_of(history: NightsHistory) -> dict[str, list[tuple[int, int, bool]]]:
     return {
         case.name: [(run.first.night, run.last.night, run.failed) for run in case.runs]
         for case in history.cases
@@ -107,14 +107,14 @@ def test_a_nightly_learns_from_stored_nights_which_cases_are_flaky(
     assert not store.history().alternates("flaky", nights=2)
 
 
-def lives_of(history: History) -> dict[tuple[str, str], FailureLife]:
+def lives_of(history: NightsHistory) -> dict[tuple[str, str], FailureLife]:
     return {
         (life.track.kind, life.failure.signature): life
         for life in failure_lives(history)
     }
 
 
-def states_of(history: History) -> list[tuple[str, list[str], str]]:
+def states_of(history: NightsHistory) -> list[tuple[str, list[str], str]]:
     """Return signature, cases and state of each failure."""
     return [
         (life.failure.signature, sorted(case.name for case in life.cases), life.state)

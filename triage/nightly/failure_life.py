@@ -13,7 +13,7 @@ from triage.investigate.result import ClusterKey, FailureCluster
 from triage.model.json_form import UNPRINTED, in_json, in_json_as
 from triage.model.outcome import FAILING, PASSING, Failure, Status
 from triage.model.revision import Revision
-from triage.nightly.history import CaseHistory, History, StateRun
+from triage.nightly.history import CaseHistory, NightsHistory, StateRun
 from triage.nightly.result import Night
 from triage.nightly.stored_night import Track
 from triage.nightly.verdict import ToDo, failure_to_do, investigating_command
@@ -241,7 +241,7 @@ class FailureLife:
 
 
 def failure_lives(
-    history: History, issues: Mapping[str, Mapping[str, str]] | None = None
+    history: NightsHistory, issues: Mapping[str, Mapping[str, str]] | None = None
 ) -> list[FailureLife]:
     """Return all failures: first the open ones, the newest of these first, then the
     known ones, then those that are gone.
@@ -303,7 +303,7 @@ def _by_range(runs: Sequence[FailingRun]) -> list[list[FailingRun]]:
     return groups
 
 
-def _failing_runs(history: History, case: CaseHistory) -> Iterator[FailingRun]:
+def _failing_runs(history: NightsHistory, case: CaseHistory) -> Iterator[FailingRun]:
     """Yield the runs in which a case fails, those that differ only in what is expected
     as one.
     """
@@ -326,7 +326,7 @@ def _failing_runs(history: History, case: CaseHistory) -> Iterator[FailingRun]:
 
 
 def _first_suspect(
-    history: History, case: CaseHistory, before: StateRun | None, run: StateRun
+    history: NightsHistory, case: CaseHistory, before: StateRun | None, run: StateRun
 ) -> int:
     """Return the first night whose toolchain may have brought a failing run; 0 if the
     compiler did not change, or nothing is known of the time before.
@@ -347,7 +347,7 @@ def _first_suspect(
 
 
 def _learn(
-    history: History,
+    history: NightsHistory,
     lives: Iterable[FailureLife],
     issues: Mapping[str, Mapping[str, str]],
 ) -> None:

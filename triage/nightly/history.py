@@ -29,7 +29,7 @@ class Seen(NamedTuple):
     """The result of a case in a night."""
 
     night: int
-    """Index in `History.nights`."""
+    """Index in `NightsHistory.nights`."""
     status: Status
     flaky: bool
     signature: str
@@ -114,7 +114,7 @@ class CaseHistory:
 
 
 @dataclass(frozen=True)
-class History:
+class NightsHistory:
     """All nights, the oldest first, and all cases."""
 
     numbers: tuple[int, ...]
@@ -220,7 +220,7 @@ class History:
                 yield old, new
 
 
-def history_of(stored: Iterable[StoredNight], pattern: str = "*") -> History:
+def history_of(stored: Iterable[StoredNight], pattern: str = "*") -> NightsHistory:
     """Align nights, the oldest first. Results with an older toolchain than the track
     had before are left out.
 
@@ -238,7 +238,7 @@ def history_of(stored: Iterable[StoredNight], pattern: str = "*") -> History:
         case.name = case.case
         if tracks[case.case] > 1:
             case.name = f"{case.case} ({case.track.name})"
-    return History(tuple(alignment.numbers), tuple(alignment.nights), cases)
+    return NightsHistory(tuple(alignment.numbers), tuple(alignment.nights), cases)
 
 
 @dataclass

@@ -20,7 +20,7 @@ from triage.model.outcome import Outcome, Status
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.nightly.failure_life import FailureLife, failure_lives
-from triage.nightly.history import CaseHistory, History
+from triage.nightly.history import CaseHistory, NightsHistory
 from triage.nightly.store import NightStore
 from triage.recipes.values import parse_version
 from triage.reduce.reproducer import without_paths
@@ -97,7 +97,7 @@ class KnownCase:
 
 
 def known_case(
-    text: str, store: NightStore, history: History, results: ResultCache
+    text: str, store: NightStore, history: NightsHistory, results: ResultCache
 ) -> KnownCase:
     """Collect what is known of the case with a name or a part of it. Raises BadInput if
     nothing is, or several cases fit.
@@ -136,7 +136,7 @@ def known_case(
     )
 
 
-def _name_of(text: str, history: History) -> str:
+def _name_of(text: str, history: NightsHistory) -> str:
     """Return the name of the only case that a text fits, else the text."""
     names = list(dict.fromkeys(case.case for case in history.cases))
     if text in names:
@@ -152,7 +152,7 @@ def _name_of(text: str, history: History) -> str:
     return fitting[0] if fitting else text
 
 
-def case_state(history: History, case: CaseHistory) -> CaseState:
+def case_state(history: NightsHistory, case: CaseHistory) -> CaseState:
     """Return the last result of a case."""
     first = history.nights[case.now.first.night]
     last_number = history.tracks[case.track][-1]
@@ -169,7 +169,7 @@ def case_state(history: History, case: CaseHistory) -> CaseState:
     )
 
 
-def _runs_of(history: History, case: CaseHistory) -> Iterator[CaseRun]:
+def _runs_of(history: NightsHistory, case: CaseHistory) -> Iterator[CaseRun]:
     """Yield the runs of equal results of a case, the newest first."""
     for run in reversed(case.runs):
         failure = run.last.failure
@@ -191,7 +191,7 @@ def _runs_of(history: History, case: CaseHistory) -> Iterator[CaseRun]:
 
 
 def states_of(
-    records: Sequence[Record], history: History, cases: Sequence[CaseHistory]
+    records: Sequence[Record], history: NightsHistory, cases: Sequence[CaseHistory]
 ) -> list[ProbeResult]:
     """Return the state on each toolchain that a case ran on, the newest release first.
 
@@ -258,7 +258,7 @@ def log_of(records: Sequence[Record], toolchain: str) -> LogExcerpt | None:
 
 
 def stored_log(
-    store: NightStore, history: History, case: CaseHistory
+    store: NightStore, history: NightsHistory, case: CaseHistory
 ) -> LogExcerpt | None:
     """Return the output of a case that was stored with the last or the first night of
     its last failure.

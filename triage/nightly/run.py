@@ -39,7 +39,7 @@ from triage.model.outcome import (
 )
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import ToolchainKind
-from triage.nightly.history import History
+from triage.nightly.history import NightsHistory
 from triage.nightly.result import SCHEMA, Night, TimeChange
 from triage.nightly.store import LARGEST_FILE
 from triage.nightly.stored_night import track_of
@@ -52,7 +52,7 @@ from triage.toolchains.registry import ToolchainRef
 # a compile is measured again when it takes this many times the baseline's CPU time
 _SUSPICIOUS = 1.5
 _SUSPICIOUS_BY = 1.0  # and this many seconds more
-EarlierNights = Callable[[], History]
+EarlierNights = Callable[[], NightsHistory]
 
 
 @dataclass

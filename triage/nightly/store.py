@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 from triage.investigate.result import CaseResult
 from triage.model.errors import BadInput
 from triage.model.foreign_file import read_bytes
-from triage.nightly.history import History, history_of
+from triage.nightly.history import NightsHistory, history_of
 from triage.nightly.result import SCHEMA, Night, night_bytes, parse_night
 from triage.nightly.stored_night import StoredNight
 from triage.toolchains.home import Home, disk_errors, write_whole
@@ -86,7 +86,7 @@ class NightStore:
                 _write_short(own / name, StoredNight.of(number, night))
         return number
 
-    def history(self, tracks: str = "*") -> History:
+    def history(self, tracks: str = "*") -> NightsHistory:
         """Read all nights. tracks: a shell pattern of the names of tracks; BadInput if
         none fits.
         """

@@ -14,17 +14,19 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment
+from markupsafe import Markup
 
 from triage.execution.cache import ResultCache
 from triage.investigate.result import text_id
 from triage.model.errors import BadInput
 from triage.model.outcome import Status
 from triage.nightly.failure_life import FailingRun, FailureLife, failure_lives
-from triage.nightly.history import CaseHistory, History, history_of
+from triage.nightly.history import CaseHistory, NightsHistory, history_of
 from triage.nightly.known_case import case_state, log_of, states_of, stored_log
 from triage.nightly.store import NightStore
 from triage.nightly.trends import MetricStep, find_steps
 from triage.nightly.verdict import command_line
+from triage.recipes.values import time_text
 from triage.report.document import (
     Block,
     Code,
@@ -49,12 +51,12 @@ from triage.report.site_overview import (
     overview,
     track_labels,
 )
-from triage.report.trend_line import trend_line, value_text
 from triage.toolchains.home import disk_errors, write_whole
 
 _MARK = "made-by-triage-site"  # a folder with this file may be written again
 _MOST_CASES = 500  # of a failure on its page
 _MOST_STEPS = 1000
+_PADDING = 3  # of a line of values, in pixels
 _OPEN_ROWS = 60  # of a table; a browser takes long to lay out hundreds
 _HASH = re.compile(r"\b[0-9a-f]{32,}\b")
 
@@ -177,7 +179,7 @@ class Site:
         self._write_page(pages, f"nights/{number}", "night", content=content, **values)
 
     def _states_and_log(
-        self, history: History, case: CaseHistory
+        self, history: NightsHistory, case: CaseHistory
     ) -> tuple[list[Block], list[Block]]:
         """Return the state of a case on each toolchain, and its last output."""
         records = self.cache.newest_of(case.case) if self.cache else ()
@@ -207,7 +209,7 @@ class Site:
 class _Pages:
     """The values of the templates."""
 
-    history: History
+    history: NightsHistory
     lives: Sequence[FailureLife]
     steps: _Steps
 
@@ -308,7 +310,7 @@ class _Pages:
         self,
         case: CaseHistory,
         states_and_log: Callable[
-            [History, CaseHistory], tuple[list[Block], list[Block]]
+            [NightsHistory, CaseHistory], tuple[list[Block], list[Block]]
         ],
     ) -> dict[str, object]:
         states, output = states_and_log(self.history, case)
@@ -354,7 +356,7 @@ class _Pages:
         texts = []
         for step in self.steps.get(case, {}).get(metric, ()):
             old, new = (
-                value_text(value, metric.unit) for value in (step.old, step.new)
+                measured_text(value, metric.unit) for value in (step.old, step.new)
             )
             night, before = (self.history.nights[n] for n in (step.at, step.before))
             ends = before.toolchain.name, night.toolchain.name
@@ -382,8 +384,8 @@ class _Pages:
                 "metric": metric,
                 "step": step,
                 "change": f"{100 * (step.ratio - 1):+.1f} %",
-                "old": value_text(step.old, metric.unit),
-                "new": value_text(step.new, metric.unit),
+                "old": measured_text(step.old, metric.unit),
+                "new": measured_text(step.new, metric.unit),
                 "line": self._line(case, metric, 120, 24),
                 "day": nights[step.at].started[:10],
                 "commits": range_spans(
@@ -422,7 +424,7 @@ class _Pages:
         return [[visible(text) for text in row] for row in dict.fromkeys(rows)]
 
 
-def _steps_of(history: History) -> _Steps:
+def _steps_of(history: NightsHistory) -> _Steps:
     """Return the steps of each case that has some, without those that an edit of its
     input made.
     """
@@ -463,6 +465,57 @@ def _shown_state(status: Status | None, otherwise: bool) -> tuple[str, str]:
     if otherwise:
         return "none", "fails in another way"
     return _KINDS.get(status, "none"), status.value
+
+
+def measured_text(value: float, unit: str) -> str:
+    """Return a measured value with its unit.
+
+    >>> [measured_text(0.25, "s"), measured_text(1234567, "bytes")]
+    ['250 ms', '1,234,567 bytes']
+    """
+    if unit == "s":
+        return time_text(value)
+    digits = 2
+    if value == int(value):
+        digits = 0
+    return f"{value:,.{digits}f} {unit}".rstrip()
+
+
+def trend_line(
+    values: Mapping[int, float],
+    unit: str,
+    steps: Sequence[MetricStep] = (),
+    width: int = 120,
+    height: int = 24,
+) -> Markup:
+    """Return a line over the nights, which marks the first night after each step."""
+    nights = list(values)
+    low, high = min(values.values()), max(values.values())
+    span, room = max(nights[-1] - nights[0], 1), height - 2 * _PADDING
+    points = {}
+    for night, value in values.items():
+        x = _PADDING + (night - nights[0]) / span * (width - 2 * _PADDING)
+        y = height - _PADDING - (value - low) / ((high - low) or 1) * room
+        points[night] = f"{x:.1f} {y:.1f}"
+    marks = [points[step.at] for step in steps if step.at in points]
+    first, last = (measured_text(values[nights[at]], unit) for at in (0, -1))
+    circles = [
+        Markup('<circle cx="{}" cy="{}" r="2.5"/>').format(*point.split())
+        for point in marks
+    ]
+    return Markup(
+        '<svg class="trend" width="{}" height="{}" viewBox="0 0 {} {}" role="img" '
+        'aria-label="{} to {}"><path d="M{}"/>{}</svg>'
+    ).format(
+        width,
+        height,
+        width,
+        height,
+        first,
+        last,
+        " L".join(points.values()),
+        Markup("").join(circles),
+    )
 
 
 def _folded(table: Table, what: str) -> list[Block]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from triage.model.outcome import Status
 from triage.nightly.failure_life import FailureLife
-from triage.nightly.history import CaseHistory, History
+from triage.nightly.history import CaseHistory, NightsHistory
 from triage.nightly.result import Night
 from triage.nightly.stored_night import Track, track_of
 from triage.nightly.verdict import Action, BackendVerdict, verdicts_of
@@ -66,7 +66,7 @@ class Cell:
     about: str
 
 
-def overview(history: History, lives: Sequence[FailureLife]) -> dict[str, Any]:
+def overview(history: NightsHistory, lives: Sequence[FailureLife]) -> dict[str, Any]:
     """Return the values of the template."""
     labels = track_labels(history.tracks)
     new = {life: _new_cases(history, life) for life in lives}
@@ -146,13 +146,13 @@ def _joined(names: Iterable[str]) -> str:
     return " and ".join(filter(None, (", ".join(distinct[:-1]), distinct[-1])))
 
 
-def last_nights(history: History) -> list[Night]:
+def last_nights(history: NightsHistory) -> list[Night]:
     """Return the last complete night of each track; once where several share it."""
     numbers = dict.fromkeys(map(history.last_night, history.tracks))
     return [history.nights[number] for number in numbers]
 
 
-def _new_cases(history: History, life: FailureLife) -> list[CaseHistory]:
+def _new_cases(history: NightsHistory, life: FailureLife) -> list[CaseHistory]:
     """Return the cases that have a failure since the last night."""
     if life.state != "open":
         return []
@@ -161,7 +161,7 @@ def _new_cases(history: History, life: FailureLife) -> list[CaseHistory]:
 
 
 def _row(
-    history: History, life: FailureLife, new: Sequence[CaseHistory], label: str
+    history: NightsHistory, life: FailureLife, new: Sequence[CaseHistory], label: str
 ) -> Row:
     runs = [each for each in life.open_runs if not new or each.case in new]
     before, came = life.before, life.came
@@ -191,7 +191,7 @@ def button_of(life: FailureLife) -> Button | None:
         return None
     match to_do.action:
         case Action.FILE:
-            return Button("Copy issue", copied=draft_of(life))
+            return Button("Copy issue", copied=issue_draft(life))
         case Action.WAIT:
             issue = issue_span(to_do.issue or "")
             return Button(f"Open {issue.text.rpartition('/')[2]}", url=issue.url)
@@ -202,14 +202,14 @@ def button_of(life: FailureLife) -> Button | None:
     return None
 
 
-def draft_of(life: FailureLife) -> str | None:
+def issue_draft(life: FailureLife) -> str | None:
     """Return the draft of an issue; None if no night investigated the failure."""
     if not (life.found_in and life.cluster.is_investigated):
         return None
     return issue_markdown(life.cluster, life.found_in, with_title=True)
 
 
-def _verdict(history: History, track: Track) -> tuple[str, str, BackendVerdict]:
+def _verdict(history: NightsHistory, track: Track) -> tuple[str, str, BackendVerdict]:
     """Return what the last complete night says of a track, as the list of nights does,
     and its style. What to do now stands next to each failure.
     """
@@ -236,7 +236,7 @@ def _verdict(history: History, track: Track) -> tuple[str, str, BackendVerdict]:
 
 
 def _cell(
-    history: History, lives: Sequence[FailureLife], track: Track, night: int
+    history: NightsHistory, lives: Sequence[FailureLife], track: Track, night: int
 ) -> Cell:
     """Return what a night brought to a track."""
     label, number = track_labels([track])[track], history.numbers[night]
