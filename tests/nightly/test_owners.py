@@ -89,6 +89,7 @@ def test_what_is_known_most_exactly_names_the_owner(
     ("rule", "place"),
     [
         ("- {owner: '@a', backend: rocm}", ":4:19: "),
+        ("- {owner: '@a'}", ":4:"),
         ("- {backends: rocm}", ":4:"),
         ("- {owner: '', backends: rocm}", ":4:13: "),
     ],

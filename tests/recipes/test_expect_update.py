@@ -110,7 +110,7 @@ def test_a_file_has_a_list_for_each_case(folder: Path) -> None:
     assert [case.expect[0].issue for case in cases] == ["a/b#1", None]
     assert updated(text, {"n[kind=b]": WRONG}).changes == []
     assert file.read_text() == update.text
-    file.write_text("{}\n")
+    file.write_text("# nothing yet\n")
     assert [
         change.after for change in updated(text, {"n[kind=b]": TIMEOUT}).changes
     ] == ["timeout"]

@@ -46,6 +46,8 @@ _BOUNDS = ("since", "until")
 Choice = dict[str, str]
 """Key of a matrix -> the chosen value."""
 
+_NO_ENTRIES = re.compile(r"(\s*(#.*)?\n?)*")
+
 
 def load_recipes(
     paths: Sequence[Path], families: RecipeFamilies, failure_names: Collection[str] = ()
@@ -217,7 +219,8 @@ def _with_expectations(
     """Return the cases with the known failures in a file, which has a list like
     `expect` for each case.
     """
-    if not read_text(path).strip():
+    # all entries were removed, or none was written yet
+    if _NO_ENTRIES.fullmatch(read_text(path)):
         return list(cases)
     document = read_document(path, "write {}, or `CASE: [{failure: timeout}]`")
     lists = checked(document, dict[str, Entries], context=setting) or {}

@@ -157,7 +157,7 @@ class SourceBuilds:
     def _make(self, sha: str, root: Path, folder: Path, log: BinaryIO) -> None:
         """Check out a commit, run the commands and copy the files. Raises Unobtainable
         if one fails, and EnvironmentFailure if a command takes too long or is killed,
-        because that may be the machine's fault.
+        because that may be the machine's fault, as a full disk is.
         """
         source, path = folder / "source", Path(log.name)
         checkout = Checkout(source, self.repository, log, self.workspace.stop)
@@ -192,7 +192,9 @@ class SourceBuilds:
             if not execution.ok:
                 what = f"`{command.strip().splitlines()[0][:80]}`: "
                 what += execution.ending_text(limits)
-                if execution.exit_code in (None, 137):
+                said = execution.stdout.text + execution.stderr.text
+                is_full = "No space left on device" in said
+                if is_full or execution.exit_code in (None, 137):
                     raise EnvironmentFailure(f"{what} (log: {path})")
                 raise Unobtainable(f"{sha[:10]} does not build: {what}", path)
         for name in self.steps.copy_:

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from importlib.resources import files
 from pathlib import Path
+from typing import Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from triage.compilers.base import Packaging
 from triage.git_history.repository import Repository, read_tags, tags_for
@@ -46,6 +47,15 @@ class OwnerRule(MappingFormat):
     passes: Texts = Field(default=(), description="Shell patterns of passes.")
     backends: Texts = Field(default=(), description="Shell patterns of backends.")
     suites: Texts = Field(default=(), description="Shell patterns of suites.")
+
+    @model_validator(mode="after")
+    def _says_of_what(self) -> Self:
+        if not (self.files or self.passes or self.backends or self.suites):
+            raise ValueError(
+                f'nothing says what belongs to "{self.owner}": add files, passes, '
+                "backends or suites."
+            )
+        return self
 
 
 class Project(MappingFormat):
@@ -87,6 +97,18 @@ class Project(MappingFormat):
     def can_change(self, path: str) -> bool:
         """Whether a file of the repository can change what the compiler does."""
         return can_change(path, self.paths)
+
+    @model_validator(mode="after")
+    def _wheels_have_a_name(self) -> Self:
+        for key in ("releases", "nightlies"):
+            section = getattr(self, key)
+            own = getattr(section, "distribution", None)
+            if section and not (own or self.distribution):
+                raise ValueError(
+                    f"{key} need the name of the wheels: add `distribution: …` to the "
+                    "project."
+                )
+        return self
 
 
 def sources_of(

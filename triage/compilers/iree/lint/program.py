@@ -222,16 +222,28 @@ class LintProgram:
     def _device_of_results(
         self, operation: Operation, found: Mapping[Value, str]
     ) -> str | None:
-        """Return the device of an operation's results: the one that it names, or that
-        of all values it uses. None if that is unknown.
+        """Return the device of an operation's results: the one that it names, that of
+        the global it loads, or that of all values it uses. None if that is unknown.
         """
         device = self.device_named_by(operation)
         if device is not None or operation.name in self.words.passes_on:
             return device
-        if not self.only_carries(operation):
+        if operation.name in self.words.loads:
+            name = (operation.attribute("global") or "").lstrip("@").strip('"')
+            device = self._device_of_global.get(name)
+        if device is None and not self.only_carries(operation):
             uses = self.uses(operation)
             device = _only_one({found[value] for value in uses if value in found})
         return device
+
+    @cached_property
+    def _device_of_global(self) -> Mapping[str, str | None]:
+        """The device that each global names, by its symbol."""
+        return {
+            operation.symbol: self.device_named_by(operation)
+            for operation in self.module.body.operations
+            if operation.symbol
+        }
 
     @cached_property
     def devices_using(self) -> Mapping[Value, set[str]]:
