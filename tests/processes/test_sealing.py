@@ -209,7 +209,7 @@ def answer_of(code: bytes, mark_of_interface: int, number: int, *arguments: int)
 def test_each_rule_answers_its_call_and_no_other(machine: str) -> None:
     sections = ("mark", "sealed", "truncate")
     code = call_filter.filter_code(sections, machine)
-    newer, column = call_filter.INTERFACES[machine]
+    newer, older, column = call_filter.INTERFACES[machine]
     rules = [rule for name in sections for rule in call_filter.call_rules(name)]
     numbers = {rule.call: rule.numbers[column] for rule in rules}
     names = {number: name for name, number in call_filter.ANSWERS.items()}
@@ -241,8 +241,21 @@ def test_each_rule_answers_its_call_and_no_other(machine: str) -> None:
     assert answer("openat", 3, 1, 0) == "allowed"
     assert answer("openat", 3, 1, 0o1000) == "refused"
     assert answer("openat", 3, 1, 0o1001) == "allowed"  # written: Landlock decides
-    assert answer_of(code, 0x40000003, 1) == call_filter.ANSWERS["refused"]
+    assert answer_of(code, older, 1) == call_filter.ANSWERS["refused"]
     assert answer_of(code, newer, 0x40000001) == call_filter.ANSWERS["refused"]
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_an_unsealed_32_bit_program_runs_and_keeps_its_mark(machine: str) -> None:
+    code = call_filter.filter_code(("mark",), machine)
+    _, older, column = call_filter.INTERFACES[machine]
+    answers = call_filter.ANSWERS
+    assert answer_of(code, older, 4, 1) == answers["allowed"]
+    for rule in call_filter.call_rules("older"):
+        resource_first = (15, 1) if rule.call == "setrlimit" else (0, 15, 1)
+        number = int(rule.numbers[column])
+        assert answer_of(code, older, number, *resource_first) == answers["forbidden"]
+    assert answer_of(code, 0x1234, 4) == answers["refused"]
 
 
 @pytest.mark.parametrize(("machine", "header"), HEADERS.items())
@@ -251,7 +264,7 @@ def test_the_numbers_are_those_of_the_kernel(machine: str, header: Path) -> None
         pytest.skip("the kernel's headers are not installed")
     pattern = r"#define __NR(?:3264)?_(\w+) (\d+)"
     numbers = dict(re.findall(pattern, header.read_text()))
-    _, column = call_filter.INTERFACES[machine]
+    _, _, column = call_filter.INTERFACES[machine]
     compared = set()
     for section in ("mark", "sealed", "truncate"):
         for rule in call_filter.call_rules(section):

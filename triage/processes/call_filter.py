@@ -33,8 +33,12 @@ ANSWERS = {
     "unknown": _ANSWER | errno.ENOSYS,
     "ignored": _ANSWER,
 }
-# The kernel's mark of an interface, and the column of its numbers in the rules.
-INTERFACES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
+# The kernel's marks of an interface and of the one for 32-bit programs, and the column
+# of their numbers in the rules.
+INTERFACES = {
+    "x86_64": (0xC000003E, 0x40000003, 0),
+    "aarch64": (0xC00000B7, 0x40000028, 1),
+}
 # a sealed thread cannot read it any more
 _RULES = Path(__file__).with_name("call_rules.txt").read_text("utf-8")
 _RULE = re.compile(r"(\w+) ([-\d]+) ([-\d]+) ([a-z]+)(.*)")
@@ -119,19 +123,23 @@ def filter_code(sections: Sequence[str], machine: str) -> bytes:
     """
     if machine not in INTERFACES:
         raise OSError(errno.ENOSYS, f"the system calls of {machine} are not known")
-    mark, column = INTERFACES[machine]
+    mark, older_mark, column = INTERFACES[machine]
     refuse: Line = (_RETURN, 0, 0, ANSWERS["refused"])
     allow: Line = (_RETURN, 0, 0, ANSWERS["allowed"])
     lines: list[Line] = [(_LOAD, 0, 0, _NUMBER), (_IF_AT_LEAST, 0, 1, _X32), refuse]
     for section in sections:
         for rule in call_rules(section):
             lines += rule.lines(column)
-    # only what is not sealed may be a 32-bit program, whose calls have other numbers
-    other = allow if sections == ("mark",) else refuse
+    older = [refuse]
+    if sections == ("mark",):  # only what is not sealed may be a 32-bit program
+        older = [(_IF_EQUAL, 1, 0, older_mark), refuse]
+        for rule in call_rules("older"):
+            older += rule.lines(column)
+        older.append(allow)
     begin: list[Line] = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_IF_EQUAL, 1, 0, mark),
         (_JUMP, 0, 0, len(lines) + 1),
     ]
-    lines = [*begin, *lines, allow, other]
+    lines = [*begin, *lines, allow, *older]
     return b"".join(struct.pack("HBBI", *line) for line in lines)
