@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from triage.nightly.history import CaseHistory, NightsHistory
+
 _SHORTEST = 5  # nights between two steps, and least number of nights after one
 _PENALTY = 12.0  # times the logarithm of the number of nights, see docs/research.md
 _WINDOW = 7  # nights whose median an outlier is compared with
 _OUTLIER = 3.0  # standard deviations
+
+
+@dataclass(frozen=True)
+class ChartedMetric:
+    """A metric that pages draw as a line."""
+
+    name: str
+    title: str
+    unit: str
+    least_ratio: float
+    """The smallest relative change that is marked as a step."""
+    least_difference: float = 0.0
+    """The smallest change that is marked as a step, in the unit of the metric."""
+
+
+METRICS = (
+    ChartedMetric("run_seconds", "Run time", "s", 0.05),
+    ChartedMetric("cpu_seconds", "Compile time (CPU)", "s", 0.10, 0.1),
+    ChartedMetric("dispatches", "Dispatches", "", 0.01),
+    ChartedMetric("artifact_bytes", "Size", "bytes", 0.05),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +53,28 @@ class MetricStep:
     @property
     def ratio(self) -> float:
         return self.new / self.old
+
+
+CaseSteps = Mapping[CaseHistory, Mapping[ChartedMetric, Sequence[MetricStep]]]
+
+
+def steps_of(history: NightsHistory) -> CaseSteps:
+    """Return the steps of each case that has some, without those that an edit of its
+    input made.
+    """
+    found: dict[CaseHistory, dict[ChartedMetric, list[MetricStep]]] = {}
+    for case in history.cases:
+        edits = {
+            new.first.night
+            for old, new in zip(case.runs, case.runs[1:], strict=False)
+            if new.first.is_edited_since(old.last)
+        }
+        for metric in METRICS:
+            values = case.metrics.get(metric.name, {})
+            for step in find_steps(values, metric.least_ratio, metric.least_difference):
+                if edits.isdisjoint(range(step.before + 1, step.at + 1)):
+                    found.setdefault(case, {}).setdefault(metric, []).append(step)
+    return found
 
 
 def find_steps(

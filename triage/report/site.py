@@ -24,7 +24,13 @@ from triage.nightly.failure_life import FailingRun, FailureLife, failure_lives
 from triage.nightly.history import CaseHistory, NightsHistory, history_of
 from triage.nightly.known_case import case_state, log_of, states_of, stored_log
 from triage.nightly.store import NightStore
-from triage.nightly.trends import MetricStep, find_steps
+from triage.nightly.trends import (
+    METRICS,
+    CaseSteps,
+    ChartedMetric,
+    MetricStep,
+    steps_of,
+)
 from triage.nightly.verdict import command_line
 from triage.recipes.values import time_text
 from triage.report.document import (
@@ -61,25 +67,6 @@ _OPEN_ROWS = 60  # of a table; a browser takes long to lay out hundreds
 _HASH = re.compile(r"\b[0-9a-f]{32,}\b")
 
 
-@dataclass(frozen=True)
-class ChartedMetric:
-    """A metric that pages draw as a line."""
-
-    name: str
-    title: str
-    unit: str
-    least_ratio: float
-    """The smallest relative change that is marked as a step."""
-    least_difference: float = 0.0
-    """The smallest change that is marked as a step, in the unit of the metric."""
-
-
-METRICS = (
-    ChartedMetric("run_seconds", "Run time", "s", 0.05),
-    ChartedMetric("cpu_seconds", "Compile time (CPU)", "s", 0.10, 0.1),
-    ChartedMetric("dispatches", "Dispatches", "", 0.01),
-    ChartedMetric("artifact_bytes", "Size", "bytes", 0.05),
-)
 _KINDS = {
     Status.FAILED: "bad",
     Status.XFAIL: "known",
@@ -87,7 +74,6 @@ _KINDS = {
     Status.PASSED: "good",
 }
 _METRICS_OF_TIMES = {"run": "run_seconds", "compile": "cpu_seconds"}
-_Steps = Mapping[CaseHistory, Mapping[ChartedMetric, Sequence[MetricStep]]]
 
 
 @dataclass
@@ -113,7 +99,7 @@ class Site:
         if not history.cases:
             raise BadInput("no night with a result is stored; run `triage nightly`")
         lives = failure_lives(history, self.store.issues())
-        steps = _steps_of(history)
+        steps = steps_of(history)
         with disk_errors(f"write {self.out}"):
             _clear(self.out)
             self._write_file(_MARK, "`triage site` may write this folder again.\n")
@@ -211,7 +197,7 @@ class _Pages:
 
     history: NightsHistory
     lives: Sequence[FailureLife]
-    steps: _Steps
+    steps: CaseSteps
 
     def __post_init__(self) -> None:
         self.environment = _environment()
@@ -422,25 +408,6 @@ class _Pages:
             text = f"{name.strip()}, {night.started[:10]}"
             rows.append(("commit", text, urls.get(number, "nights.html")))
         return [[visible(text) for text in row] for row in dict.fromkeys(rows)]
-
-
-def _steps_of(history: NightsHistory) -> _Steps:
-    """Return the steps of each case that has some, without those that an edit of its
-    input made.
-    """
-    found: dict[CaseHistory, dict[ChartedMetric, list[MetricStep]]] = {}
-    for case in history.cases:
-        edits = {
-            new.first.night
-            for old, new in zip(case.runs, case.runs[1:], strict=False)
-            if new.first.is_edited_since(old.last)
-        }
-        for metric in METRICS:
-            values = case.metrics.get(metric.name, {})
-            for step in find_steps(values, metric.least_ratio, metric.least_difference):
-                if edits.isdisjoint(range(step.before + 1, step.at + 1)):
-                    found.setdefault(case, {}).setdefault(metric, []).append(step)
-    return found
 
 
 def _page_of(case: CaseHistory) -> str:

@@ -115,6 +115,9 @@ class Web:
         except Exception as error:
             # "... with url: /simple/?token=... (Caused by ...: Failed to connect ...)"
             text = re.sub(r" with url: \S+", "", str(error) or type(error).__name__)
+            short = re.search(r"Failed to [^\"()]*[^\"() ]", text)
+            if short:
+                text = short[0]
             raise EnvironmentFailure(
                 f"cannot read {host_of(url)}: {without_secrets(text)[:300]}"
             ) from error
