@@ -116,7 +116,7 @@ class KnownReleases:
 
 @dataclass(frozen=True, slots=True)
 class TriedReleases:
-    """The outcomes of a case, None where it was not tried, oldest release first."""
+    """The outcomes of a case, None if it was not tried, oldest release first."""
 
     revisions: Sequence[Revision]
     outcomes: Sequence[Outcome | None]

@@ -106,7 +106,7 @@ class CaseHistory:
         return len(last) == 2 and last[1].first.is_edited_since(last[0].last)
 
     def run_at(self, night: int) -> StateRun | None:
-        """Return the run of a night; None where the case has no result in it."""
+        """Return the run of a night; None if the case has no result in it."""
         place = bisect_left(self.nights, night)
         if place == len(self.nights) or self.nights[place] != night:
             return None
