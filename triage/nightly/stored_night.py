@@ -116,7 +116,7 @@ class StoredNight:
             rows.append(_result_of(case, place))
         measured = [case.numbers for case in night.cases]
         columns = {
-            metric: [numbers.get(metric) for numbers in measured] for metric in METRICS
+            metric: [values.get(metric) for values in measured] for metric in METRICS
         }
         keys = [_key_of(case, night.kind) for case in night.cases]
         summary = NightSummary(

@@ -79,7 +79,7 @@ def overview(history: NightsHistory, lives: Sequence[FailureLife]) -> dict[str, 
     flaky = {case: history.flaky_changes(case) for case in history.cases}
     last = last_nights(history)
     verdicts = [_verdict(history, track) for track in history.tracks]
-    ran = sum(verdict.cases for _, _, verdict in verdicts)
+    ran = sum(verdict.cases - verdict.untestable for _, _, verdict in verdicts)
     nights = range(max(0, len(history.nights) - GRID_NIGHTS), len(history.nights))
     count = sum(row.is_new for row in rows)
     loud = {row.life.track for row in rows if row.is_new} or set(history.tracks)
@@ -117,8 +117,8 @@ def overview(history: NightsHistory, lives: Sequence[FailureLife]) -> dict[str, 
         )[:_MOST_ROWS],
         "grid_nights": [history.nights[number] for number in nights],
         "grid": [
-            (labels[track], [_cell(history, lives, track, n) for n in nights])
-            for track in history.tracks
+            (label, [_cell(history, lives, track, label, n) for n in nights])
+            for track, label in labels.items()
         ],
     }
 
@@ -236,11 +236,15 @@ def _verdict(history: NightsHistory, track: Track) -> tuple[str, str, BackendVer
 
 
 def _cell(
-    history: NightsHistory, lives: Sequence[FailureLife], track: Track, night: int
+    history: NightsHistory,
+    lives: Sequence[FailureLife],
+    track: Track,
+    label: str,
+    night: int,
 ) -> Cell:
-    """Return what a night brought to a track."""
-    label, number = track_labels([track])[track], history.numbers[night]
-    where = f"{label}, {date_text(history.nights[night])}"
+    """Return what a night brought to a track. label: its short name."""
+    number, day = history.numbers[night], date_text(history.nights[night])
+    where = f"{label}, {day}"
     if night not in history.tracks[track]:
         return Cell("none", 0, number, f"{where}: did not run")
     failing = [
