@@ -183,7 +183,7 @@ def test_what_a_budget_leaves_is_listed_with_the_line_that_does_it(
 
 
 @pytest.mark.slow
-def test_a_second_run_continues_and_repeats_nothing(
+def test_a_second_run_continues_and_compiles_nothing_else(
     releases: FakeReleases, tmp_path: Path
 ) -> None:
     def is_reducing() -> bool:

@@ -110,7 +110,7 @@ class NightRun:
             toolchain=new,
             baseline=old,
             kind=self.toolchain.kind,
-            compiler=next((result.compiler for result in results), None),
+            compiler=next((case.compiler for case in self.cases), None),
             started=self._started_at.isoformat(timespec="seconds"),
             seconds=round(time.monotonic() - self._started, 2),
             compiles=self.engine.compiles,
