@@ -70,13 +70,16 @@ def diagnose(
     if crashed:
         return Diagnosis(_crash_failures(explained, crashed))
     if explained:
-        is_clear = failures[0].failure_class not in ("parse-error", "verifier")
-        if is_clear or findings.passes_ran:
+        of_input = of_input_or_pass(failures[0], rules, passes_ran=False)
+        of_pass = of_input_or_pass(failures[0], rules, passes_ran=True)
+        if of_input == of_pass or findings.passes_ran:
             return Diagnosis(failures)
         if failing_pass is None:
             return Diagnosis(failures, needs_pass=True)
-        first = of_input_or_pass(failures[0], rules, passes_ran=bool(failing_pass))
-        first = replace(first, failing_pass=failing_pass.name or None)
+        if failing_pass:
+            first = replace(of_pass, failing_pass=failing_pass.name)
+        else:
+            first = of_input
         return Diagnosis((first, *failures[1:]))
     failures = failures or findings.remarks[:1] or _plain_failure(plain, rules)
     known_pass = failing_pass or findings.first_pass

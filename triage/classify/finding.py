@@ -192,6 +192,7 @@ class Finding:
 
     def _details(self) -> dict[str, Detail]:
         captures = dict(self.captures)
+        captures.pop("unread", "")
         name = signal_name(captures.pop("signal", ""))
         if name:
             captures["signal"] = name

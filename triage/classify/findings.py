@@ -10,7 +10,7 @@ from functools import cached_property
 from triage.classify.diagnostic import HEADLINE
 from triage.classify.finding import Finding
 from triage.classify.passes import phase_of
-from triage.classify.rules import MatchScope, RuleSet
+from triage.classify.rules import MatchScope, RuleSet, log_format
 from triage.classify.stack_dump import signal_name
 from triage.model.outcome import Failure
 from triage.model.pass_name import PassName
@@ -90,12 +90,13 @@ class Findings:
         to the cause.
         """
         failures = _in_order(self._causes())
-        if not self.passes_ran:
-            return failures
         if self.first_pass and all(map(self._rules.is_unexplained, failures)):
             return with_pass(failures, self.first_pass, self._rules)
+        certain = log_format("of_readers", r"(?:'[\w.]+' op )?(?:{})")
         return tuple(
-            of_input_or_pass(failure, self._rules, passes_ran=True)
+            of_input_or_pass(failure, self._rules, passes_ran=self.passes_ran)
+            if self.passes_ran or certain.match(failure.headline)
+            else failure
             for failure in failures
         )
 
@@ -103,6 +104,7 @@ class Findings:
         findings = self._where(is_remark=False)
         roots = [one for one in findings if not one.rule.is_consequence]
         if roots:
+            roots = self._without_unread_input(roots)
             named = {one.rule.name for one in roots if not one.lacks_identity}
             return _without_explained(
                 [
@@ -113,6 +115,20 @@ class Findings:
             )
         findings.sort(key=lambda one: (one.rule.rank, one.lacks_identity, *_order(one)))
         return findings[:1]
+
+    def _without_unread_input(self, roots: list[Finding]) -> list[Finding]:
+        """Leave out that the input could not be read if other messages say why; give
+        them that class.
+        """
+        unread = next((one for one in roots if "unread" in one.captures), None)
+        reasons = [one for one in roots if "unread" not in one.captures]
+        if unread is None or not reasons or self.passes_ran:
+            return roots
+        for reason in reasons:
+            if reason.rule.family != "crash":
+                reason.rule = unread.rule
+                reason.signature = reason.identify()
+        return reasons
 
     @cached_property
     def remarks(self) -> tuple[Failure, ...]:
@@ -182,17 +198,15 @@ def of_input_or_pass(failure: Failure, rules: RuleSet, *, passes_ran: bool) -> F
     """Return a failure in the class that its message has for this reason: a verifier
     prints the same about the input, before all passes, and about what a pass made.
     """
-    name = failure.failure_class
-    written = failure.details.get("source_op")
-    if passes_ran and name == "parse-error":
-        rule = rules.by_name["verifier"]
-    elif not passes_ran and name == "verifier" and written:
-        if failure.details.get("op", written) != written:
-            return failure
-        rule = rules.by_name["parse-error"]
-    else:
-        return failure
-    return rule.reclassify(failure, failure.signature.replace(name, rule.name, 1))
+    name, details = failure.failure_class, failure.details
+    if passes_ran:
+        is_doubtful = log_format("of_verifiers").match(failure.headline)
+        if name == "parse-error" and is_doubtful:
+            return rules.by_name["verifier"].reclassify(failure)
+    elif name == "verifier" and "source_op" in details:
+        if details.get("op", details["source_op"]) == details["source_op"]:
+            return rules.by_name["parse-error"].reclassify(failure)
+    return failure
 
 
 def silent_failure(rules: RuleSet, failed: PassName | None) -> Failure:

@@ -68,7 +68,7 @@ def text_pieces(
     Raises:
         BadInput: the log has no text, or its compressed stream is damaged.
     """
-    decoder = None
+    decoder, line_end = None, b"\n"
     total, is_blank = 0, True
     for piece in _unpack(stream, name):
         if total == 0:
@@ -79,11 +79,13 @@ def text_pieces(
             text = decoder.decode(piece).encode("utf-8", "replace")
         if total == 0 and _is_binary(text):
             raise BadInput(f"{name}: no text: it is binary")
+        if total == 0 and b"\n" not in text:
+            line_end = b"\r"
         total += len(text)
         is_blank = is_blank and text.isspace()
         if progress:
             progress(total)
-        yield text
+        yield text.replace(line_end, b"\n")
     if is_blank:
         raise BadInput(f"{name}: no text: it is empty")
 

@@ -28,6 +28,7 @@ _NAMED = re.compile(r"'[^']+'|`[^`]+`|%\w|\b(?:tensor|memref|vector)<")
 _NAMED_OPERATION = re.compile(r"'[a-z_]\w*(?:\.\w+)+'")
 _LAST_LINES = 15  # in which a log says that all went well
 _MOST_PARTS = 5  # of a line, between colons
+_MOST_WORDS = 12  # of a sentence before the message that it quotes
 _IGNORED = ("warning", "debug", "notice", "command", "group", "endgroup")
 
 
@@ -83,6 +84,7 @@ def look_again(
             finding = Finding(rules.by_name["unknown"], line.text[:HEADLINE])
             finding.line, finding.captures["message"] = line.number, finding.headline
             return finding, ()
+    ranked = [line for line in ranked if line in loud]
     shown = {line.text[:HEADLINE]: line.number for line in reversed(ranked)}
     likely = [SuspiciousLine(number, text) for text, number in shown.items()]
     return None, tuple(likely[: -_MOST_SHOWN - 1 : -1])
@@ -111,7 +113,7 @@ def _has(key: str, text: str) -> bool:
 
 def _match_messages(line: LogLine, rules: RuleSet, *, is_quote: bool) -> Finding | None:
     """Return the finding of the first message in a line that a rule knows, or None."""
-    for message in _messages(line.text[:_READ]):
+    for message in _messages(line.text[:_READ], is_quote=is_quote):
         if is_quote and _has("no_failure", message):
             continue
         finding = _match(message, rules, is_quote=is_quote)
@@ -124,9 +126,9 @@ def _match_messages(line: LogLine, rules: RuleSet, *, is_quote: bool) -> Finding
     return None
 
 
-def _messages(text: str) -> Iterator[str]:
+def _messages(text: str, *, is_quote: bool) -> Iterator[str]:
     """Yield what a line quotes, the exception in it, the line, and what follows its
-    colons.
+    colons; in a quote also each end of the sentence: `It stops with Check failed: x`.
     """
     for groups in re.findall(r"`([^`]{12,})`|\"([^\"]{12,})\"", text):
         quoted = "".join(groups).removeprefix("error: ")
@@ -141,6 +143,9 @@ def _messages(text: str) -> Iterator[str]:
     for _ in range(_MOST_PARTS):
         rest = rest.partition(": ")[2].strip()
         yield rest
+    words = text.split(" ", _MOST_WORDS)
+    for at in range(1, len(words) * is_quote):
+        yield " ".join(words[at:])
 
 
 def _match(message: str, rules: RuleSet, *, is_quote: bool) -> Finding | None:

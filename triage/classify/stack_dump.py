@@ -40,10 +40,14 @@ AROUND_STACK = re.compile(
     # a frame on Windows
     r"(?:0x[0-9A-F]{12,16})*, \S.*\(0x[0-9A-F]+\) \+ 0x[0-9A-F]+ byte\(s\)"
 )
-RUNNING = re.compile(
-    r"""\d+\.\s+Running pass (?P<quote>['"])"""
-    r"(?P<name>(?:(?!(?P=quote)|[Pp]ass [Mm]anager).)+)(?P=quote) on "
+TASK = re.compile(
+    r"""\d+\.\s+(?:Running pass ['"](?P<running>(?:(?!['"]|[Pp]ass [Mm]anager).)+)"""
+    r"""['"] on |Program arguments: (?:\S*[/\\])?(?P<command>[^\s/\\]+(?: --?\w[^\s/"""
+    r"""\\]+)*))"""
 )
+"""A line of a stack dump that names the pass that ran, or the command, whose paths say
+where it ran and are left out.
+"""
 _PASS_FUNCTION = re.compile(
     r"\b(?P<pass>\w+Pass)(?:<[^<>]*>)?::\w|\b(?P<mlir>\w+)::runOnOperation\b"
 )
