@@ -92,11 +92,9 @@ class Findings:
         failures = _in_order(self._causes())
         if self.first_pass and all(map(self._rules.is_unexplained, failures)):
             return with_pass(failures, self.first_pass, self._rules)
-        certain = log_format("of_readers", r"(?:'[\w.]+' op )?(?:{})")
+        passes_ran = self.passes_ran or None
         return tuple(
-            of_input_or_pass(failure, self._rules, passes_ran=self.passes_ran)
-            if self.passes_ran or certain.match(failure.headline)
-            else failure
+            of_input_or_pass(failure, self._rules, passes_ran=passes_ran)
             for failure in failures
         )
 
@@ -194,19 +192,28 @@ def with_pass(
     return (named_first, *others)
 
 
-def of_input_or_pass(failure: Failure, rules: RuleSet, *, passes_ran: bool) -> Failure:
+def of_input_or_pass(
+    failure: Failure, rules: RuleSet, *, passes_ran: bool | None
+) -> Failure:
     """Return a failure in the class that its message has for this reason: a verifier
     prints the same about the input, before all passes, and about what a pass made.
+
+    passes_ran: None if unknown; then only a message that is always about the input
+    changes its class.
     """
-    name, details = failure.failure_class, failure.details
+    name, headline = failure.failure_class, failure.headline
+    written, instead = failure.details.get("source_op"), name
     if passes_ran:
-        is_doubtful = log_format("of_verifiers").match(failure.headline)
-        if name == "parse-error" and is_doubtful:
-            return rules.by_name["verifier"].reclassify(failure)
-    elif name == "verifier" and "source_op" in details:
-        if details.get("op", details["source_op"]) == details["source_op"]:
-            return rules.by_name["parse-error"].reclassify(failure)
-    return failure
+        if name == "parse-error" and log_format("of_verifiers").match(headline):
+            instead = "verifier"
+    elif written and failure.details.get("op", written) == written:
+        is_certain = log_format("of_readers", r"(?:'\S+' op )?(?:{})").match(headline)
+        if name == "verifier" and (is_certain or passes_ran is False):
+            instead = "parse-error"
+    if instead == name:
+        return failure
+    signature = failure.signature.replace(name, instead, 1)
+    return rules.by_name[instead].reclassify(failure, signature)
 
 
 def silent_failure(rules: RuleSet, failed: PassName | None) -> Failure:

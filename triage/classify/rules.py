@@ -355,13 +355,13 @@ class Rule(Strict):
         """Whether its wording is only meant for diagnostics about operations."""
         return self.family == "input" or self.name == "verifier"
 
-    def reclassify(self, failure: Failure) -> Failure:
-        """Return a failure as one of this class."""
+    def reclassify(self, failure: Failure, signature: str) -> Failure:
+        """Return a failure as one of this class, with another signature."""
         return replace(
             failure,
             failure_class=self.name,
             family=self.family,
-            signature=failure.signature.replace(failure.failure_class, self.name, 1),
+            signature=signature,
             phase=self.phase,
             explanation=self.explanation,
             remedies=self.remedies,
