@@ -14,7 +14,7 @@ from triage.classify.line_matcher import EXCEPTION, match_exception
 from triage.classify.log_line import LogLine
 from triage.classify.reader import LogReader, read_log
 from triage.classify.rules import RuleSet
-from triage.classify.second_look import likeliest
+from triage.classify.second_look import ranked
 from triage.classify.stack_dump import signal_name
 from triage.model.execution import Captured, Ending, Execution
 from triage.model.outcome import Failure
@@ -195,8 +195,8 @@ def _plain_failure(lines: Sequence[LogLine], rules: RuleSet) -> tuple[Failure, .
     # a remark or a warning must not be taken for the failure
     if any(map(diagnostic, lines)):
         return ()
-    ranked = likeliest([line for line in lines if _may_be_message(line)])
-    for line in ranked[:1]:
+    messages = [line for line in lines if _may_be_message(line)]
+    for _, line in ranked(messages)[:1]:
         location = _LOCATION.match(line.text)
         finding = Finding(rules.by_name["unknown"], line.text[:HEADLINE], line.number)
         if location:

@@ -120,6 +120,7 @@ class LogReader:
         """The exception that the next one names as its cause."""
         self._reason_until = 0
         """The last line that may be part of the reason of the open error."""
+        self._is_below_caret = False
         self._broken = LogLine("")
         self._script_until = 0
         self._above: deque[str] = deque(maxlen=_ABOVE)
@@ -270,14 +271,11 @@ class LogReader:
         if _OTHER_EXCEPTION.match(text) or _AT_SOURCE.match(text):
             self._reason_until = 0
             return
-        is_excerpt = _AT_SOURCE.match(finding.headline) is not None
-        if is_excerpt:  # the reason is below the caret
-            if text == "^":
-                finding.headline = f"{finding.headline} "
-            elif finding.headline.endswith(" "):
-                finding.headline = finding.headline.rstrip()
+        if _AT_SOURCE.match(finding.headline):  # the reason is below the caret
+            if self._is_below_caret:
                 finding.captures["reason"] = text
                 self._reason_until = 0
+            self._is_below_caret = text == "^"
             return
         if not text[:1].isalnum() and not text.startswith(("'", '"', "(", "<")):
             return
@@ -334,7 +332,6 @@ class LogReader:
         """Return the finding of the message below an exception that says nothing
         itself; None if no rule knows that message.
         """
-        error.headline = error.headline.rstrip()
         reason, kind = error.captures.get("reason"), error.captures.get("type")
         if reason and kind and error.rule.is_consequence:
             for text in (f"{kind}: {reason}", f"{kind}: error: {reason}"):
@@ -350,9 +347,9 @@ class LogReader:
         if crash is None:
             return
         stack, captures = crash.stack, crash.captures
+        command = captures.pop("command", "")
         if crash.rule.name == "segfault":
             where = stack.place.partition(" ")[0] or captures.get("running", "")
-            command = captures.pop("command", "")
             if where and "kind" not in captures:
                 headline = f"crashed in {where}: {crash.headline}"
                 crash.headline = headline.rstrip(": ")[:HEADLINE]

@@ -41,11 +41,13 @@ class SuspiciousLine:
     text: str
 
 
-def likeliest(lines: Sequence[LogLine]) -> list[LogLine]:
-    """Return lines in order, those first that most likely tell a failure."""
+def ranked(lines: Sequence[LogLine]) -> list[tuple[float, LogLine]]:
+    """Return lines with their scores, those first that most likely tell a failure. A
+    line that tells none has a score below 0.
+    """
     texts = [line.text[:_READ] for line in lines]
     scored = zip(scores(texts, weights()), lines, strict=True)
-    return [line for _, line in sorted(scored, key=lambda pair: -pair[0])]
+    return sorted(scored, key=lambda pair: -pair[0])
 
 
 def look_again(
@@ -71,21 +73,24 @@ def look_again(
         ]
     if not loud and not is_quote:
         return None, ()
-    ranked = likeliest(lines)
-    for line in ranked:
+    scored = ranked(lines)
+    for _, line in scored:
         if is_quote or line in loud:
             finding = _match_messages(line, rules, is_quote=is_quote)
             if finding:
                 return finding, ()
     if not is_silent or not loud:
         return None, ()
-    for line in ranked:
+    for _, line in scored:
         if line in loud and (is_quote or log_format("any_error").match(line.text)):
             finding = Finding(rules.by_name["unknown"], line.text[:HEADLINE])
             finding.line, finding.captures["message"] = line.number, finding.headline
             return finding, ()
-    ranked = [line for line in ranked if line in loud]
-    shown = {line.text[:HEADLINE]: line.number for line in reversed(ranked)}
+    shown = {
+        line.text[:HEADLINE]: line.number
+        for score, line in reversed(scored)
+        if score > 0 or line in loud
+    }
     likely = [SuspiciousLine(number, text) for text, number in shown.items()]
     return None, tuple(likely[: -_MOST_SHOWN - 1 : -1])
 
