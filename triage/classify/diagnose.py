@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from triage.classify.diagnostic import HEADLINE, diagnostic
 from triage.classify.finding import Finding
 from triage.classify.findings import of_input_or_pass, silent_failure, with_pass
-from triage.classify.line_matcher import EXCEPTION, match_exception
 from triage.classify.log_line import LogLine
 from triage.classify.reader import LogReader, read_log
 from triage.classify.rules import RuleSet
@@ -185,13 +184,6 @@ def _plain_failure(lines: Sequence[LogLine], rules: RuleSet) -> tuple[Failure, .
     """Return the failure of the line that most likely tells it, without the line's
     location. Nothing if no line may be a message.
     """
-    for line in lines:
-        finding = None
-        if EXCEPTION.match(line.text):
-            finding = match_exception(rules, line.text, ())
-        if finding:
-            finding.line = line.number
-            return (finding.failure(),)
     # a remark or a warning must not be taken for the failure
     if any(map(diagnostic, lines)):
         return ()
