@@ -62,15 +62,15 @@ def look_again(
     if any(_has("success", line.text) for line in lines[-_LAST_LINES:]):
         return None, ()
     is_quote = is_silent and len(lines) <= _QUOTE_LINES
-    loud = [line for line in lines if sounds_like_failure(line)]
+    loud = {line for line in lines if sounds_like_failure(line)}
     if not loud and lines and lines[-1].annotation == "logged error":
-        loud = lines[-1:]  # harmless only if the program went on
+        loud = {lines[-1]}  # harmless only if the program went on
     if is_quote and not loud:
-        loud = [
+        loud = {
             line
             for line in lines
             if _has("quoted_failures", line.text) and not _has("no_failure", line.text)
-        ]
+        }
     if not loud and not is_quote:
         return None, ()
     scored = ranked(lines)
