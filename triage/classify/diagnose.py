@@ -155,7 +155,7 @@ def _limit_failure(execution: Execution, rules: RuleSet) -> Failure | None:
 
 
 def _missing(execution: Execution) -> str:
-    """Return what is missing of the output of a compiler that succeeded."""
+    """Say what is wrong with the output file of a compiler that succeeded."""
     if execution.output_bytes == 0:
         return "the output file is empty"
     return "there is no regular output file"

@@ -70,8 +70,8 @@ class Diagnostic:
 
 
 def diagnostic(line: LogLine) -> Diagnostic | None:
-    """Parse a line as a diagnostic, unless it has no severity or reports that there
-    were no errors.
+    """Parse a line as a diagnostic: by its severity, else by capitals or the mark of a
+    CI system. None for a line without them, or if it reports that there was no error.
 
     >>> diagnostic(LogLine("a.mlir:3:8: error: expected ')'"))
     ... # doctest: +NORMALIZE_WHITESPACE

@@ -66,7 +66,7 @@ class Findings:
         self._without_pass.clear()
 
     def _where(self, *, is_remark: bool) -> list[Finding]:
-        return [found for key, found in self._by_key.items() if key[0] == is_remark]
+        return [finding for key, finding in self._by_key.items() if key[0] == is_remark]
 
     @property
     def is_empty(self) -> bool:
@@ -100,10 +100,10 @@ class Findings:
 
     def _causes(self) -> list[Finding]:
         findings = self._where(is_remark=False)
-        roots = [one for one in findings if not one.rule.is_consequence]
+        roots = [root for root in findings if not root.rule.is_consequence]
         if roots:
             roots = self._without_unread_input(roots)
-            named = {one.rule.name for one in roots if not one.lacks_identity}
+            named = {root.rule.name for root in roots if not root.lacks_identity}
             return _without_explained(
                 [
                     finding
@@ -111,15 +111,21 @@ class Findings:
                     if not finding.lacks_identity or finding.rule.name not in named
                 ]
             )
-        findings.sort(key=lambda one: (one.rule.rank, one.lacks_identity, *_order(one)))
+        findings.sort(
+            key=lambda finding: (
+                finding.rule.rank,
+                finding.lacks_identity,
+                *_order(finding),
+            )
+        )
         return findings[:1]
 
     def _without_unread_input(self, roots: list[Finding]) -> list[Finding]:
-        """Leave out that the input could not be read if other messages say why; give
-        them that class.
+        """Leave out the message that the input cannot be read if other messages say
+        why. Give them its class.
         """
-        unread = next((one for one in roots if "unread" in one.captures), None)
-        reasons = [one for one in roots if "unread" not in one.captures]
+        unread = next((root for root in roots if "unread" in root.captures), None)
+        reasons = [root for root in roots if "unread" not in root.captures]
         if unread is None or not reasons or self.passes_ran:
             return roots
         for reason in reasons:
@@ -148,7 +154,8 @@ def _without_explained(roots: list[Finding]) -> list[Finding]:
         )
     ]
     left = [finding for finding in roots if finding not in explained]
-    words = next((one.headline for one in explained if "signal" in one.captures), "")
+    signals = (cause.headline for cause in explained if "signal" in cause.captures)
+    words = next(signals, "")
     for crash in left:
         if words and crash.headline.startswith("crashed"):
             crash.headline = f"{crash.headline}: {words}"[:HEADLINE]
@@ -195,8 +202,8 @@ def with_pass(
 def of_input_or_pass(
     failure: Failure, rules: RuleSet, *, passes_ran: bool | None
 ) -> Failure:
-    """Return a failure in the class that its message has for this reason: a verifier
-    prints the same about the input, before all passes, and about what a pass made.
+    """Return a failure in the class for the input or in the class for passes: a
+    verifier prints the same message about an operation of either.
 
     passes_ran: None if unknown; then only a message that is always about the input
     changes its class.

@@ -64,7 +64,7 @@ def decoded(data: bytes) -> str:
 def text_pieces(
     stream: BinaryIO, name: str, progress: Callable[[int], None] | None = None
 ) -> Iterator[bytes]:
-    """Yield the text of a log, plain or gzip, in UTF-8, whatever its encoding.
+    """Yield the text of a log, plain or gzip, as UTF-8 with line feeds.
 
     Raises:
         BadInput: the log has no text, or its compressed stream is damaged.
@@ -164,9 +164,8 @@ def _blocks(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
 
 @cache
 def _selectors(rules: RuleSet) -> tuple[re.Pattern[bytes], ...]:
-    """Return a regex for texts that most errors have, or a rule names, and one for the
-    beginnings of messages. To search them together takes longer than one after the
-    other.
+    """Return two regexes: for texts that most errors have or a rule names, and for the
+    beginnings of messages. A regex of both takes a third longer than the two.
     """
     patterns = [pattern for rule in rules for pattern in rule.patterns]
     anchors = {re.escape(text) for pattern in patterns for text in pattern.anchors}

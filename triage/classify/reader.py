@@ -187,7 +187,9 @@ class LogReader:
             self._match(line, diagnostic(line))
 
     def _match(self, line: LogLine, parsed: Diagnostic | None) -> None:
-        """Match a message with the rules; else it is context of what is open."""
+        """Open the finding of a message that a rule knows. Read any other line as
+        context of the open error or crash.
+        """
         finding = match_line(self._rules, line, parsed)
         if finding is None:
             finding = self._broken_assertion(line)
@@ -227,6 +229,7 @@ class LogReader:
         return finding
 
     def _open(self, finding: Finding) -> None:
+        """Open a finding as a crash or an error, which closes the one before."""
         finding.read_above([*self._above])
         if self._error and _WRAPPED.search(self._error.headline):
             self._error = None  # this is the exception that it announced
@@ -266,7 +269,7 @@ class LogReader:
             finding.read_below(line.text, line.number - (finding.line or 0))
 
     def _read_reason(self, finding: Finding, line: LogLine) -> None:
-        """Read the message below an exception, which may tell its class, too."""
+        """Read a line of the message below an exception."""
         text = line.text
         if _OTHER_EXCEPTION.match(text) or _AT_SOURCE.match(text):
             self._reason_until = 0
@@ -326,9 +329,9 @@ class LogReader:
     def _close_error(self) -> None:
         error, self._error = self._error, None
         if error:
-            self.findings.add(self._of_reason(error) or error)
+            self.findings.add(self._reclassified(error) or error)
 
-    def _of_reason(self, error: Finding) -> Finding | None:
+    def _reclassified(self, error: Finding) -> Finding | None:
         """Return the finding of the message below an exception that says nothing
         itself; None if no rule knows that message.
         """
