@@ -19,7 +19,7 @@ def test_no_rule_is_slow_on_a_line_that_repeats_its_words(rule: Rule) -> None:
     for pattern in rule.patterns:
         words = sorted(set(re.findall(r"[A-Za-z][A-Za-z :']{3,}", pattern.regex)))
         for text in (" ".join(words), *words):
-            line = (text * (MOST_CHARACTERS // max(len(text), 1)))[:MOST_CHARACTERS]
+            line = (text * MOST_CHARACTERS)[:MOST_CHARACTERS]
             started = time.process_time()
             re.compile(pattern.regex).search(f"error: {line}")
             assert time.process_time() - started < 0.5, pattern.regex
@@ -66,30 +66,18 @@ def test_messages_beyond_the_limit_are_counted_and_hide_no_better_cause() -> Non
 
 
 @pytest.mark.parametrize(
-    ("lines", "most"),
+    "lines",
     [
-        (
-            (
-                '    %12 = "stablehlo.add"(%3, %4) : (tensor<4x8xf32>, tensor<4x8xf32>)',
-                "  util.func private @main$async_dispatch_3(%arg0: !hal.fence) {",
-            ),
-            0.2,
-        ),
-        (
-            (
-                "[12/9000] Building CXX object compiler/obj.dir/File.cpp.o",
-                "/usr/bin/clang++ -Werror=date-time -Werror -Wall -c /w/File.cpp -o x.o",
-                "/w/File.cpp:12:7: warning: unused variable 'error' [-Wunused-variable]",
-            ),
-            0.3,
-        ),
+        '    %12 = "stablehlo.add"(%3, %4) : (tensor<4x8xf32>, tensor<4x8xf32>)\n'
+        "  util.func private @main$async_dispatch_3(%arg0: !hal.fence) {\n",
+        "[12/9000] Building CXX object compiler/obj.dir/File.cpp.o\n"
+        "/usr/bin/clang++ -Werror=date-time -Werror -Wall -c /w/File.cpp -o x.o\n"
+        "/w/File.cpp:12:7: warning: unused variable 'error' [-Wunused-variable]\n",
     ],
     ids=["printed IR", "a build"],
 )
-def test_lines_that_say_nothing_take_little_time(
-    lines: tuple[str, ...], most: float
-) -> None:
-    log = "\n".join(lines * (10_000_000 // sum(map(len, lines)))).encode()
+def test_lines_that_say_nothing_take_little_time(lines: str) -> None:
+    log = (lines * (10_000_000 // len(lines))).encode()
     started = time.process_time()
     assert classify_log(io.BytesIO(log), packaged_rules()).failures == ()
-    assert (time.process_time() - started) / len(log) * 1e6 < most  # seconds a MB
+    assert (time.process_time() - started) / len(log) * 1e6 < 0.2  # seconds a MB

@@ -123,8 +123,12 @@ def test_the_failing_pass_is_read_from_the_stack_dump_and_the_function(
             "crashed in Foo::fold: Segmentation fault (core dumped)",
         ),
         (
+            "Stack dump:\n0.\tProgram arguments: /home/me/mlir-opt --cse /home/me/x.mlir -o y\n",
+            "crashed: mlir-opt --cse",
+        ),
+        (
             "Stack dump:\n0.\tProgram arguments: /home/me/mlir-opt --cse x.mlir\nSegmentation fault (core dumped)\n",
-            "Segmentation fault (core dumped)",
+            "Segmentation fault (core dumped): mlir-opt --cse",
         ),
         (
             "Stack dump:\n0.\tProgram arguments: llc x.ll\n1.\tRunning pass 'Greedy Allocator' on function '@f'\n",

@@ -15,9 +15,9 @@ from triage.classify import LogStatus
 # the least share that is right and specific, and how many may be called green; the
 # labels of the last two sets name lines more strictly
 LEAST = {
-    "open": (0.85, 0.87, 0),
+    "open": (0.85, 0.88, 0),
     "practice": (0.85, 0.86, 2),
-    "third": (0.67, 0.55, 2),
+    "third": (0.67, 0.55, 1),
     "fresh": (0.60, 0.72, 1),
 }
 

@@ -103,6 +103,13 @@ TRANSLATION = 't.mlir:2:8: error: failed to run translation of source executable
 @pytest.mark.parametrize(
     "stderr, failing_pass, expected, asks",
     [
+        (READ, None, "parse-error:tosa.mul expected # operands, but found #", False),
+        (
+            READ.replace('"tosa.mul"(', '"tosa.add"('),
+            None,
+            "verifier:tosa.mul expected # operands, but found #",
+            False,
+        ),
         (
             READ + TRANSLATION,
             None,

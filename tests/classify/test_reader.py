@@ -199,9 +199,10 @@ ERROR = "m.mlir:1:1: error: the frobnicator is purple\r\n"
     [
         ERROR.encode("utf-16"),
         codecs.BOM_UTF16_BE + ERROR.encode("utf-16-be"),
+        f"building\r{ERROR[:-2]}\rdone".encode(),
     ],
 )
-def test_logs_in_utf_16(log: bytes) -> None:
+def test_logs_in_utf_16_or_with_carriage_returns_alone(log: bytes) -> None:
     (failure,) = classify_log(io.BytesIO(log), packaged_rules()).failures
     assert failure.headline == "the frobnicator is purple"
 

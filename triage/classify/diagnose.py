@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from triage.classify.diagnostic import HEADLINE, diagnostic
 from triage.classify.finding import Finding
 from triage.classify.findings import of_input_or_pass, silent_failure, with_pass
-from triage.classify.line_matcher import EXCEPTION, match_exception
 from triage.classify.log_line import LogLine
 from triage.classify.reader import LogReader, read_log
 from triage.classify.rules import RuleSet
-from triage.classify.second_look import likeliest
+from triage.classify.second_look import ranked
 from triage.classify.stack_dump import signal_name
 from triage.model.execution import Captured, Ending, Execution
 from triage.model.outcome import Failure
@@ -70,13 +69,16 @@ def diagnose(
     if crashed:
         return Diagnosis(_crash_failures(explained, crashed))
     if explained:
-        is_clear = failures[0].failure_class not in ("parse-error", "verifier")
-        if is_clear or findings.passes_ran:
+        of_input = of_input_or_pass(failures[0], rules, passes_ran=False)
+        of_pass = of_input_or_pass(failures[0], rules, passes_ran=True)
+        if of_input == of_pass or findings.passes_ran:
             return Diagnosis(failures)
         if failing_pass is None:
             return Diagnosis(failures, needs_pass=True)
-        first = of_input_or_pass(failures[0], rules, passes_ran=bool(failing_pass))
-        first = replace(first, failing_pass=failing_pass.name or None)
+        if failing_pass:
+            first = replace(of_pass, failing_pass=failing_pass.name)
+        else:
+            first = of_input
         return Diagnosis((first, *failures[1:]))
     failures = failures or findings.remarks[:1] or _plain_failure(plain, rules)
     known_pass = failing_pass or findings.first_pass
@@ -153,7 +155,7 @@ def _limit_failure(execution: Execution, rules: RuleSet) -> Failure | None:
 
 
 def _missing(execution: Execution) -> str:
-    """Return what is missing of the output of a compiler that succeeded."""
+    """Say what is wrong with the output file of a compiler that succeeded."""
     if execution.output_bytes == 0:
         return "the output file is empty"
     return "there is no regular output file"
@@ -182,18 +184,11 @@ def _plain_failure(lines: Sequence[LogLine], rules: RuleSet) -> tuple[Failure, .
     """Return the failure of the line that most likely tells it, without the line's
     location. Nothing if no line may be a message.
     """
-    for line in lines:
-        finding = None
-        if EXCEPTION.match(line.text):
-            finding = match_exception(rules, line.text, ())
-        if finding:
-            finding.line = line.number
-            return (finding.failure(),)
     # a remark or a warning must not be taken for the failure
     if any(map(diagnostic, lines)):
         return ()
-    ranked = likeliest([line for line in lines if _may_be_message(line)])
-    for line in ranked[:1]:
+    messages = [line for line in lines if _may_be_message(line)]
+    for _, line in ranked(messages)[:1]:
         location = _LOCATION.match(line.text)
         finding = Finding(rules.by_name["unknown"], line.text[:HEADLINE], line.number)
         if location:

@@ -70,8 +70,8 @@ class Diagnostic:
 
 
 def diagnostic(line: LogLine) -> Diagnostic | None:
-    """Parse a line as a diagnostic, unless it has no severity or reports that there
-    were no errors.
+    """Parse a line as a diagnostic: by its severity, else by capitals or the mark of a
+    CI system. None for a line without them, or if it reports that there was no error.
 
     >>> diagnostic(LogLine("a.mlir:3:8: error: expected ')'"))
     ... # doctest: +NORMALIZE_WHITESPACE
@@ -104,21 +104,19 @@ def diagnostic(line: LogLine) -> Diagnostic | None:
     coded = match["code"] is not None
     of_source = (
         coded
-        or bool(location and not of_mlir and _SOURCE_CODE.search(location))
+        or (location and not of_mlir and _SOURCE_CODE.search(location))
         or prefix.endswith(_BUILD_TOOLS)
-        or bool(_HOST_COMPILER.match(prefix))
-    )
-    of_source = of_source or bool(
-        log_format("source_messages", "(?:{})").match(message)
+        or _HOST_COMPILER.match(prefix)
+        or log_format("source_messages", "(?:{})").match(message)
     )
     # a sanitizer prints it when the program runs
-    of_source = of_source and match["severity"] != "runtime error"
+    is_of_run = match["severity"] == "runtime error"
     return Diagnostic(
         severity,
         message[:HEADLINE],
         location,
         certain=located or program or coded,
-        of_source=of_source,
+        of_source=bool(of_source) and not is_of_run,
     )
 
 

@@ -156,7 +156,9 @@ class Finding:
         return normalise(message)
 
     def read_below(self, text: str, distance: int) -> None:
-        """Read the captures that the rule expects in a line below the match."""
+        """Read the captures that the rule expects in a line below the match. distance:
+        in lines.
+        """
         for lines in self.rule.context:
             wants = lines.op in (None, self.captures.get("op"))
             if not wants or distance > lines.within or lines.unless in self.captures:
@@ -192,6 +194,7 @@ class Finding:
 
     def _details(self) -> dict[str, Detail]:
         captures = dict(self.captures)
+        captures.pop("unread", "")
         name = signal_name(captures.pop("signal", ""))
         if name:
             captures["signal"] = name

@@ -10,7 +10,7 @@ from functools import cached_property
 from triage.classify.diagnostic import HEADLINE
 from triage.classify.finding import Finding
 from triage.classify.passes import phase_of
-from triage.classify.rules import MatchScope, RuleSet
+from triage.classify.rules import MatchScope, RuleSet, log_format
 from triage.classify.stack_dump import signal_name
 from triage.model.outcome import Failure
 from triage.model.pass_name import PassName
@@ -66,7 +66,7 @@ class Findings:
         self._without_pass.clear()
 
     def _where(self, *, is_remark: bool) -> list[Finding]:
-        return [found for key, found in self._by_key.items() if key[0] == is_remark]
+        return [finding for key, finding in self._by_key.items() if key[0] == is_remark]
 
     @property
     def is_empty(self) -> bool:
@@ -90,20 +90,20 @@ class Findings:
         to the cause.
         """
         failures = _in_order(self._causes())
-        if not self.passes_ran:
-            return failures
         if self.first_pass and all(map(self._rules.is_unexplained, failures)):
             return with_pass(failures, self.first_pass, self._rules)
+        passes_ran = self.passes_ran or None
         return tuple(
-            of_input_or_pass(failure, self._rules, passes_ran=True)
+            of_input_or_pass(failure, self._rules, passes_ran=passes_ran)
             for failure in failures
         )
 
     def _causes(self) -> list[Finding]:
         findings = self._where(is_remark=False)
-        roots = [one for one in findings if not one.rule.is_consequence]
+        roots = [root for root in findings if not root.rule.is_consequence]
         if roots:
-            named = {one.rule.name for one in roots if not one.lacks_identity}
+            roots = self._without_unread_input(roots)
+            named = {root.rule.name for root in roots if not root.lacks_identity}
             return _without_explained(
                 [
                     finding
@@ -111,8 +111,28 @@ class Findings:
                     if not finding.lacks_identity or finding.rule.name not in named
                 ]
             )
-        findings.sort(key=lambda one: (one.rule.rank, one.lacks_identity, *_order(one)))
+        findings.sort(
+            key=lambda finding: (
+                finding.rule.rank,
+                finding.lacks_identity,
+                *_order(finding),
+            )
+        )
         return findings[:1]
+
+    def _without_unread_input(self, roots: list[Finding]) -> list[Finding]:
+        """Leave out the message that the input cannot be read if other messages say
+        why. Give them its class.
+        """
+        unread = next((root for root in roots if "unread" in root.captures), None)
+        reasons = [root for root in roots if "unread" not in root.captures]
+        if unread is None or not reasons or self.passes_ran:
+            return roots
+        for reason in reasons:
+            if reason.rule.family != "crash":
+                reason.rule = unread.rule
+                reason.signature = reason.identify()
+        return reasons
 
     @cached_property
     def remarks(self) -> tuple[Failure, ...]:
@@ -134,7 +154,8 @@ def _without_explained(roots: list[Finding]) -> list[Finding]:
         )
     ]
     left = [finding for finding in roots if finding not in explained]
-    words = next((one.headline for one in explained if "signal" in one.captures), "")
+    signals = (cause.headline for cause in explained if "signal" in cause.captures)
+    words = next(signals, "")
     for crash in left:
         if words and crash.headline.startswith("crashed"):
             crash.headline = f"{crash.headline}: {words}"[:HEADLINE]
@@ -178,21 +199,28 @@ def with_pass(
     return (named_first, *others)
 
 
-def of_input_or_pass(failure: Failure, rules: RuleSet, *, passes_ran: bool) -> Failure:
-    """Return a failure in the class that its message has for this reason: a verifier
-    prints the same about the input, before all passes, and about what a pass made.
+def of_input_or_pass(
+    failure: Failure, rules: RuleSet, *, passes_ran: bool | None
+) -> Failure:
+    """Return a failure in the class for the input or in the class for passes: a
+    verifier prints the same message about an operation of either.
+
+    passes_ran: None if unknown; then only a message that is always about the input
+    changes its class.
     """
-    name = failure.failure_class
-    written = failure.details.get("source_op")
-    if passes_ran and name == "parse-error":
-        rule = rules.by_name["verifier"]
-    elif not passes_ran and name == "verifier" and written:
-        if failure.details.get("op", written) != written:
-            return failure
-        rule = rules.by_name["parse-error"]
-    else:
+    name, headline = failure.failure_class, failure.headline
+    written, instead = failure.details.get("source_op"), name
+    if passes_ran:
+        if name == "parse-error" and log_format("of_verifiers").match(headline):
+            instead = "verifier"
+    elif written and failure.details.get("op", written) == written:
+        is_certain = log_format("of_readers", r"(?:'\S+' op )?(?:{})").match(headline)
+        if name == "verifier" and (is_certain or passes_ran is False):
+            instead = "parse-error"
+    if instead == name:
         return failure
-    return rule.reclassify(failure, failure.signature.replace(name, rule.name, 1))
+    signature = failure.signature.replace(name, instead, 1)
+    return rules.by_name[instead].reclassify(failure, signature)
 
 
 def silent_failure(rules: RuleSet, failed: PassName | None) -> Failure:

@@ -12,6 +12,7 @@ import gzip
 import io
 import re
 import zlib
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, BinaryIO, cast
@@ -63,12 +64,12 @@ def decoded(data: bytes) -> str:
 def text_pieces(
     stream: BinaryIO, name: str, progress: Callable[[int], None] | None = None
 ) -> Iterator[bytes]:
-    """Yield the text of a log, plain or gzip, in UTF-8, whatever its encoding.
+    """Yield the text of a log, plain or gzip, as UTF-8 with line feeds.
 
     Raises:
         BadInput: the log has no text, or its compressed stream is damaged.
     """
-    decoder = None
+    decoder, line_end = None, b"\n"
     total, is_blank = 0, True
     for piece in _unpack(stream, name):
         if total == 0:
@@ -79,11 +80,13 @@ def text_pieces(
             text = decoder.decode(piece).encode("utf-8", "replace")
         if total == 0 and _is_binary(text):
             raise BadInput(f"{name}: no text: it is binary")
+        if total == 0 and b"\n" not in text:
+            line_end = b"\r"
         total += len(text)
         is_blank = is_blank and text.isspace()
         if progress:
             progress(total)
-        yield text
+        yield text.replace(line_end, b"\n")
     if is_blank:
         raise BadInput(f"{name}: no text: it is empty")
 
@@ -113,21 +116,22 @@ class SelectedLines:
     """
 
     def __init__(self, pieces: Iterable[bytes], rules: RuleSet) -> None:
-        self._find = _selector(rules).search
+        self._rules = rules
         self.follow = 0
         self.numbered = _without_passed_tests(self._select(pieces))
 
     def _select(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
         number = 1
         for block, is_inner in _blocks(pieces):
-            at = 0
+            at, hits = 0, [len(block)]
+            for selector in _selectors(self._rules) if is_inner else ():
+                hits += [match.start() for match in selector.finditer(block)]
+            hits.sort()
             while at < len(block):
                 begin = at
                 if is_inner and self.follow <= 0:
-                    match = self._find(block, at)
-                    begin = len(block)
-                    if match:
-                        begin = block.rfind(b"\n", at, match.start() + 1) + 1 or at
+                    hit = hits[bisect_left(hits, at)]
+                    begin = block.rfind(b"\n", at, hit + 1) + 1 or at
                     number += block.count(b"\n", at, begin)
                 end = block.find(b"\n", begin) + 1 or len(block)
                 line = block[begin : min(end - 1, begin + HEAD)]
@@ -159,9 +163,9 @@ def _blocks(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
 
 
 @cache
-def _selector(rules: RuleSet) -> re.Pattern[bytes]:
-    """Return a regex for texts that most errors have, or a rule names, and for the
-    beginnings of messages.
+def _selectors(rules: RuleSet) -> tuple[re.Pattern[bytes], ...]:
+    """Return two regexes: for texts that most errors have or a rule names, and for the
+    beginnings of messages. A regex of both takes a third longer than the two.
     """
     patterns = [pattern for rule in rules for pattern in rule.patterns]
     anchors = {re.escape(text) for pattern in patterns for text in pattern.anchors}
@@ -172,7 +176,8 @@ def _selector(rules: RuleSet) -> re.Pattern[bytes]:
     prefixes = "|".join(formats["before_messages"])
     messages = "|".join([*map(re.escape, sorted(begins)), *formats["messages"]])
     message = f"^{formats['line_start']}(?:{prefixes}){{0,8}}(?:{messages})"
-    return re.compile(f"{anywhere}|{message}".encode(), re.MULTILINE)
+    regexes = anywhere.encode(), message.encode()
+    return tuple(re.compile(regex, re.MULTILINE) for regex in regexes)
 
 
 def _without_passed_tests(

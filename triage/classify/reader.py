@@ -25,7 +25,7 @@ from triage.classify.line_matcher import (
 from triage.classify.log import SelectedLines
 from triage.classify.log_line import LogLine, clean
 from triage.classify.passes import failing_pass
-from triage.classify.rules import MatchScope, RuleSet, log_format
+from triage.classify.rules import MatchScope, RuleSet, captures_of, log_format
 from triage.model.pass_name import PassName
 
 _FOLLOWING = 40  # lines read below one that opens an error, a crash or a traceback
@@ -38,10 +38,8 @@ _SCRIPT_LINES = 300  # of a CI step's script, skipped when its end is missing
 _MOST_PLAIN = 5000  # lines kept for a second look
 
 _TRACEBACK = re.compile(r": Traceback \(most recent call last\):?\Z")
-_TRACEBACK_ENDS = (
-    "(most recent call last)",
-    "Compiler crash traceback from this point on",
-)
+_CRASH_TRACEBACK = "Compiler crash traceback from this point on"
+_TRACEBACK_ENDS = ("(most recent call last)", _CRASH_TRACEBACK)
 _NO_MESSAGE = re.compile(r"[\w.]+: Traceback \(most recent call last\):?\Z")
 _CHAINED = re.compile(r"(?:The above exception was the direct|During handling of the)")
 _FRAME = re.compile(
@@ -49,7 +47,7 @@ _FRAME = re.compile(
 )
 _CALL = re.compile(r'File "[^"]+", line \d+, in [\w.<>]+')
 _LIBRARY = re.compile(r"/lib/python3[.\d]*/(?!(?:site|dist)-packages/)|^<|/importlib/")
-_WRAPPED = re.compile(r"raised:\Z")
+_WRAPPED = re.compile(r"raised:\Z|\ACompiler crash in ")
 # an excerpt of the kernel's source follows
 _AT_SOURCE = re.compile(r".*?\bat \d+:\d+:")
 # the message is below
@@ -73,6 +71,8 @@ class Traceback:
     indent: int
     files: list[str] = field(default_factory=list)
     lines: int = 0
+    last: int = 0
+    """The number of the last line of source."""
     function: str = ""
     """The function of the innermost frame."""
     source: str = ""
@@ -87,7 +87,7 @@ class Traceback:
         if frame is None:
             is_source = line.indent > self.indent and line.annotation != "pytest"
             if is_source:
-                self.source = self.source or line.text
+                self.source, self.last = self.source or line.text, line.number
             return is_source
         is_import = self.source.startswith(("import ", "from "))
         if is_import and frame["file"].endswith("__init__.py"):
@@ -120,6 +120,7 @@ class LogReader:
         """The exception that the next one names as its cause."""
         self._reason_until = 0
         """The last line that may be part of the reason of the open error."""
+        self._is_below_caret = False
         self._broken = LogLine("")
         self._script_until = 0
         self._above: deque[str] = deque(maxlen=_ABOVE)
@@ -135,6 +136,10 @@ class LogReader:
                 lines.follow = _FOLLOWING
             if not line.indent and line.text:
                 self._above.appendleft(line.text)
+        trace = self._trace
+        if trace and trace.source.startswith("assert "):  # cut before its exception
+            text = f"AssertionError: {trace.source}"
+            self._read_exception(LogLine(text, number=trace.last), trace)
         self._error = self._error or self._cause
         self._close_error()
         self._close_crash()
@@ -173,7 +178,8 @@ class LogReader:
             self._trace = None
             self._read_exception(line, trace)
         elif text.rstrip(":").endswith(_TRACEBACK_ENDS):
-            self._close_error()
+            if not text.startswith(_CRASH_TRACEBACK):
+                self._close_error()
             self._trace = Traceback(line.indent)
         else:
             if trace and trace.lines > _TRACEBACK_LINES:
@@ -181,7 +187,9 @@ class LogReader:
             self._match(line, diagnostic(line))
 
     def _match(self, line: LogLine, parsed: Diagnostic | None) -> None:
-        """Match a message with the rules; else it is context of what is open."""
+        """Open the finding of a message that a rule knows. Read any other line as
+        context of the open error or crash.
+        """
         finding = match_line(self._rules, line, parsed)
         if finding is None:
             finding = self._broken_assertion(line)
@@ -221,22 +229,24 @@ class LogReader:
         return finding
 
     def _open(self, finding: Finding) -> None:
+        """Open a finding as a crash or an error, which closes the one before."""
         finding.read_above([*self._above])
         if self._error and _WRAPPED.search(self._error.headline):
             self._error = None  # this is the exception that it announced
         self._close_error()
-        if finding.scope is MatchScope.CRASH:
+        self._reason_until = 0
+        if finding.scope is MatchScope.CRASH or finding.rule.signals:
             if self._crash and not self._crash.headline and not self._crash.stack.place:
                 finding.stack = self._crash.stack  # this is what it crashed with
+                finding.captures |= self._crash.captures
             else:
                 self._close_crash()
             headline = stack_dump.assertion_headline(finding.captures)
             finding.headline = headline or finding.headline
             self._crash = finding
-            return
-        self._error = finding
-        finding.read_name(finding.headline)
-        self._reason_until = 0
+        else:
+            self._error = finding
+            finding.read_name(finding.headline)
         at_source = _AT_SOURCE.match(finding.headline)
         if at_source and finding.captures.get("message", "").startswith("at "):
             cause, self._cause = self._cause, None
@@ -253,30 +263,27 @@ class LogReader:
 
     def _read_context(self, finding: Finding, line: LogLine) -> None:
         """Read a line below the open error or crash."""
-        if finding is self._error and line.number <= self._reason_until:
+        if line.number <= self._reason_until:
             self._read_reason(finding, line)
         else:
             finding.read_below(line.text, line.number - (finding.line or 0))
 
     def _read_reason(self, finding: Finding, line: LogLine) -> None:
-        """Read the message below an exception, which may tell its class, too."""
+        """Read a line of the message below an exception."""
         text = line.text
         if _OTHER_EXCEPTION.match(text) or _AT_SOURCE.match(text):
             self._reason_until = 0
             return
-        is_excerpt = _AT_SOURCE.match(finding.headline) is not None
-        if is_excerpt:  # the reason is below the caret
-            if text == "^":
-                finding.headline = f"{finding.headline} "
-            elif finding.headline.endswith(" "):
-                finding.headline = finding.headline.rstrip()
+        if _AT_SOURCE.match(finding.headline):  # the reason is below the caret
+            if self._is_below_caret:
                 finding.captures["reason"] = text
                 self._reason_until = 0
+            self._is_below_caret = text == "^"
             return
         if not text[:1].isalnum() and not text.startswith(("'", '"', "(", "<")):
             return
         said = finding.captures.get("reason", "")
-        if said and not (text[:1].islower() or said.endswith(":")):
+        if said and not (text[:1].islower() or _ANNOUNCES.search(said)):
             self._reason_until = 0
             return
         said = f"{said} {text}".strip()
@@ -307,9 +314,9 @@ class LogReader:
         """Add a line to the open crash, or open one; a first frame closes the last."""
         self._close_error()
         self._crash = crash = self._crash or self._unnamed_crash(line)
-        running = stack_dump.RUNNING.match(line.text)
-        if running:
-            crash.captures["running"] = running["name"]
+        task = stack_dump.TASK.match(line.text)
+        if task:
+            crash.captures = captures_of(task) | crash.captures
         if frame and not crash.stack.add(frame):
             self._close_crash()
             self._crash = self._unnamed_crash(line)
@@ -320,21 +327,37 @@ class LogReader:
         return Finding(rule, "", line.number, scope=MatchScope.CRASH)
 
     def _close_error(self) -> None:
-        if self._error:
-            self._error.headline = self._error.headline.rstrip()
-            self.findings.add(self._error)
-            self._error = None
+        error, self._error = self._error, None
+        if error:
+            self.findings.add(self._reclassified(error) or error)
+
+    def _reclassified(self, error: Finding) -> Finding | None:
+        """Return the finding of the message below an exception that says nothing
+        itself; None if no rule knows that message.
+        """
+        reason, kind = error.captures.get("reason"), error.captures.get("type")
+        if reason and kind and error.rule.is_consequence:
+            for text in (f"{kind}: {reason}", f"{kind}: error: {reason}"):
+                finding = match_exception(self._rules, text, ())
+                if finding and not finding.rule.is_consequence:
+                    finding.captures.setdefault("reason", reason)
+                    finding.headline, finding.line = error.headline, error.line
+                    return finding
+        return None
 
     def _close_crash(self) -> None:
         crash, self._crash = self._crash, None
         if crash is None:
             return
         stack, captures = crash.stack, crash.captures
+        command = captures.pop("command", "")
         if crash.rule.name == "segfault":
             where = stack.place.partition(" ")[0] or captures.get("running", "")
             if where and "kind" not in captures:
                 headline = f"crashed in {where}: {crash.headline}"
                 crash.headline = headline.rstrip(": ")[:HEADLINE]
+            elif command:
+                crash.headline = f"{crash.headline or 'crashed'}: {command}"[:HEADLINE]
             rules = (rule for rule in self._rules if stack.has_frame(rule.frames))
             crash.rule = next(rules, crash.rule)
         crash.headline = crash.headline or "crashed"

@@ -331,6 +331,7 @@ class Rule(Strict):
     endings: Annotated[tuple[Ending, ...], OneOrMore] = ()
     """How a process ended that this class describes, with or without output."""
     signals: Annotated[tuple[int, ...], OneOrMore] = ()
+    """Numbers of the signals that end a process with this class."""
     explains: Texts = ()
     """Signatures (or their beginnings) that this failure causes; they are not reported
     next to it.

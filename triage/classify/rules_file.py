@@ -29,14 +29,7 @@ if TYPE_CHECKING:
     from triage.recipes.document import ConfigDocument
 
 # captured without a pattern
-_ALWAYS = (
-    "message",
-    "frames",
-    "frame",
-    "reason",
-    "running",
-    "name",
-)
+_ALWAYS = ("message", "frames", "frame", "reason", "running", "name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,10 +188,8 @@ def _check_examples(
             if first is None:
                 document.report(
                     at,
-                    (
-                        "this example is not classified as its class; correct the "
-                        "patterns or the text"
-                    ),
+                    "this example is not classified as its class; correct the "
+                    "patterns or the text",
                 )
                 continue
             for name, value in example.details.items():

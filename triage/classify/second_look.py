@@ -28,6 +28,7 @@ _NAMED = re.compile(r"'[^']+'|`[^`]+`|%\w|\b(?:tensor|memref|vector)<")
 _NAMED_OPERATION = re.compile(r"'[a-z_]\w*(?:\.\w+)+'")
 _LAST_LINES = 15  # in which a log says that all went well
 _MOST_PARTS = 5  # of a line, between colons
+_MOST_WORDS = 12  # of a sentence before the message that it quotes
 _IGNORED = ("warning", "debug", "notice", "command", "group", "endgroup")
 
 
@@ -40,11 +41,13 @@ class SuspiciousLine:
     text: str
 
 
-def likeliest(lines: Sequence[LogLine]) -> list[LogLine]:
-    """Return lines in order, those first that most likely tell a failure."""
+def ranked(lines: Sequence[LogLine]) -> list[tuple[float, LogLine]]:
+    """Return lines with their scores, those first that most likely tell a failure. A
+    line that tells none has a score below 0.
+    """
     texts = [line.text[:_READ] for line in lines]
     scored = zip(scores(texts, weights()), lines, strict=True)
-    return [line for _, line in sorted(scored, key=lambda pair: -pair[0])]
+    return sorted(scored, key=lambda pair: -pair[0])
 
 
 def look_again(
@@ -59,31 +62,35 @@ def look_again(
     if any(_has("success", line.text) for line in lines[-_LAST_LINES:]):
         return None, ()
     is_quote = is_silent and len(lines) <= _QUOTE_LINES
-    loud = [line for line in lines if sounds_like_failure(line)]
+    loud = {line for line in lines if sounds_like_failure(line)}
     if not loud and lines and lines[-1].annotation == "logged error":
-        loud = lines[-1:]  # harmless only if the program went on
+        loud = {lines[-1]}  # harmless only if the program went on
     if is_quote and not loud:
-        loud = [
+        loud = {
             line
             for line in lines
             if _has("quoted_failures", line.text) and not _has("no_failure", line.text)
-        ]
+        }
     if not loud and not is_quote:
         return None, ()
-    ranked = likeliest(lines)
-    for line in ranked:
+    scored = ranked(lines)
+    for _, line in scored:
         if is_quote or line in loud:
             finding = _match_messages(line, rules, is_quote=is_quote)
             if finding:
                 return finding, ()
     if not is_silent or not loud:
         return None, ()
-    for line in ranked:
+    for _, line in scored:
         if line in loud and (is_quote or log_format("any_error").match(line.text)):
             finding = Finding(rules.by_name["unknown"], line.text[:HEADLINE])
             finding.line, finding.captures["message"] = line.number, finding.headline
             return finding, ()
-    shown = {line.text[:HEADLINE]: line.number for line in reversed(ranked)}
+    shown = {
+        line.text[:HEADLINE]: line.number
+        for score, line in reversed(scored)
+        if score > 0 or line in loud
+    }
     likely = [SuspiciousLine(number, text) for text, number in shown.items()]
     return None, tuple(likely[: -_MOST_SHOWN - 1 : -1])
 
@@ -111,7 +118,7 @@ def _has(key: str, text: str) -> bool:
 
 def _match_messages(line: LogLine, rules: RuleSet, *, is_quote: bool) -> Finding | None:
     """Return the finding of the first message in a line that a rule knows, or None."""
-    for message in _messages(line.text[:_READ]):
+    for message in _messages(line.text[:_READ], is_quote=is_quote):
         if is_quote and _has("no_failure", message):
             continue
         finding = _match(message, rules, is_quote=is_quote)
@@ -124,9 +131,9 @@ def _match_messages(line: LogLine, rules: RuleSet, *, is_quote: bool) -> Finding
     return None
 
 
-def _messages(text: str) -> Iterator[str]:
+def _messages(text: str, *, is_quote: bool) -> Iterator[str]:
     """Yield what a line quotes, the exception in it, the line, and what follows its
-    colons.
+    colons; in a quote also each end of the sentence: `It stops with Check failed: x`.
     """
     for groups in re.findall(r"`([^`]{12,})`|\"([^\"]{12,})\"", text):
         quoted = "".join(groups).removeprefix("error: ")
@@ -141,6 +148,9 @@ def _messages(text: str) -> Iterator[str]:
     for _ in range(_MOST_PARTS):
         rest = rest.partition(": ")[2].strip()
         yield rest
+    words = text.split(" ", _MOST_WORDS)
+    for at in range(1, len(words) * is_quote):
+        yield " ".join(words[at:])
 
 
 def _match(message: str, rules: RuleSet, *, is_quote: bool) -> Finding | None:

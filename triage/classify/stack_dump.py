@@ -40,10 +40,14 @@ AROUND_STACK = re.compile(
     # a frame on Windows
     r"(?:0x[0-9A-F]{12,16})*, \S.*\(0x[0-9A-F]+\) \+ 0x[0-9A-F]+ byte\(s\)"
 )
-RUNNING = re.compile(
-    r"""\d+\.\s+Running pass (?P<quote>['"])"""
-    r"(?P<name>(?:(?!(?P=quote)|[Pp]ass [Mm]anager).)+)(?P=quote) on "
+TASK = re.compile(
+    r"""\d+\.\s+(?:Running pass ['"](?P<running>(?:(?!['"]|[Pp]ass [Mm]anager).)+)"""
+    r"""['"] on |Program arguments: (?:\S*[/\\])?(?P<command>[^\s/\\]+(?: --?\w[^\s/"""
+    r"""\\]+)*))"""
 )
+"""A line of a stack dump that names the pass that ran, or the command, whose paths say
+where it ran and are left out.
+"""
 _PASS_FUNCTION = re.compile(
     r"\b(?P<pass>\w+Pass)(?:<[^<>]*>)?::\w|\b(?P<mlir>\w+)::runOnOperation\b"
 )
@@ -181,7 +185,10 @@ def _short(symbol: str) -> str:
     >>> _short("mlir::detail::OpToOpPassAdaptor::run")
     'OpToOpPassAdaptor::run'
     """
-    name = symbol.removesuffix("::call").removesuffix("::lambda")
+    return _last_two(symbol.removesuffix("::call").removesuffix("::lambda"))
+
+
+def _last_two(name: str) -> str:
     return "::".join(name.split("::")[-2:])
 
 
@@ -213,7 +220,7 @@ def assertion_headline(captures: Mapping[str, str]) -> str | None:
     function, expression = captures.get("function"), captures.get("expression")
     if not function or not expression:
         return None
-    name = "::".join(symbol_of(function.replace("{anonymous}::", "")).split("::")[-2:])
+    name = _last_two(symbol_of(function.replace("{anonymous}::", "")))
     file = f" ({captures['file']})" if "file" in captures else ""
     return f"{name}{file}: Assertion `{' '.join(expression.split())}' failed"
 
@@ -225,7 +232,7 @@ def short_name(function: str) -> str:
     types: list[str] = []
     if is_in_header(function):
         types = _INSTANTIATED.findall(function)
-    return " ".join(["::".join(symbol_of(function).split("::")[-2:]), *types[-1:]])
+    return " ".join([_last_two(symbol_of(function)), *types[-1:]])
 
 
 def is_in_header(function: str) -> bool:
