@@ -4,6 +4,7 @@ that it must compute. Files may say the same.
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -68,7 +69,7 @@ class RunnableRecipe(Recipe):
             run = _joined(read_flagfile(locate(folder, run.flagfile)), run)
         if run and run.data is not None:
             data = case.input.path.parent / run.data
-            if is_pattern(self.input) and not data.is_dir():
+            if is_pattern(self.input) and not os.path.isdir(data):  # noqa: PTH112 - as in `located`
                 run = None
             else:
                 run = _joined(_read_data_folder(data), run)
