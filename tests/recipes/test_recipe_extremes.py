@@ -45,7 +45,7 @@ KEYS = (
         "phase: %s",
     ),
     *("env: %s", "env: [%s]", "env: {A: %s}", "%s: x"),
-    *("run: {inputs: [%s]}", 'run: {inputs: ["@%s"]}', "run: {data: %s}"),
+    *("run: {inputs: [%s]}", 'run: {inputs: ["@%s"]}'),
 )
 
 

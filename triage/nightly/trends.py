@@ -58,7 +58,7 @@ class MetricStep:
 CaseSteps = Mapping[CaseHistory, Mapping[ChartedMetric, Sequence[MetricStep]]]
 
 
-def steps_of(history: NightsHistory) -> CaseSteps:
+def metric_steps(history: NightsHistory) -> CaseSteps:
     """Return the steps of each case that has some, without those that an edit of its
     input made.
     """

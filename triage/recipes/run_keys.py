@@ -141,10 +141,11 @@ def _read_data_folder(folder: Path) -> RunSpec:
     BadFiles if a number has no file or several, or if there is no output.
     """
     values: dict[str, tuple[str, ...]] = {}
+    is_there = os.path.isdir(folder)  # noqa: PTH112 - as in `located`
     for role in ("input", "output"):
         paths = [
             path.absolute()
-            for path in folder.glob(f"{role}_[0-9]*")
+            for path in (folder.glob(f"{role}_[0-9]*") if is_there else ())
             if path.suffix in (TENSOR_PROTO, ".npy")
         ]
         by_name = {path.stem: f"@{path}" for path in paths}

@@ -29,7 +29,7 @@ from triage.nightly.trends import (
     CaseSteps,
     ChartedMetric,
     MetricStep,
-    steps_of,
+    metric_steps,
 )
 from triage.nightly.verdict import command_line
 from triage.recipes.values import time_text
@@ -99,7 +99,7 @@ class Site:
         if not history.cases:
             raise BadInput("no night with a result is stored; run `triage nightly`")
         lives = failure_lives(history, self.store.issues())
-        steps = steps_of(history)
+        steps = metric_steps(history)
         with disk_errors(f"write {self.out}"):
             _clear(self.out)
             self._write_file(_MARK, "`triage site` may write this folder again.\n")
