@@ -231,7 +231,8 @@ class LogReader:
     def _open(self, finding: Finding) -> None:
         """Open a finding as a crash or an error, which closes the one before."""
         finding.read_above([*self._above])
-        if self._error and _WRAPPED.search(self._error.headline):
+        error = self._error
+        if error and error.rule.is_consequence and _WRAPPED.search(error.headline):
             self._error = None  # this is the exception that it announced
         self._close_error()
         self._reason_until = 0
