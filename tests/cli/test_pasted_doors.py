@@ -269,12 +269,8 @@ def test_python_of_a_text_runs_only_when_it_is_allowed(
         "mine.yaml",
         "--from-text",
         "issue.md",
-        "-t",
-        "3.2.0",
-        "--format",
-        "json",
     )
-    assert (new.returncode, json.loads(new.stdout)["tried"]) == (0, [])
+    assert new.returncode == 0, new.stderr
     assert not mark.exists()
     text = (
         (workplace / "issue.md").read_text().replace("from secret import private\n", "")

@@ -33,7 +33,6 @@ def record(
         Captured(),
         Captured(text, "tail", 7),
         None,
-        randomised=True,
     )
     return Record(
         key,

@@ -31,7 +31,6 @@ from triage.compilers.registry import recipe_families
 from triage.execution.cache import Record, ResultCache, parse_record
 from triage.mlir.generic_form import UnparsableError, parse_module, print_module
 from triage.mlir.ir_reader import DumpReader
-from triage.mlir.result_operator import operator_in
 from triage.model.address import Address
 from triage.model.execution import Captured, Ending, Execution
 from triage.recipes.loader import load_recipes
@@ -223,14 +222,6 @@ def _answers() -> list[bytes]:
     ]
 
 
-def program(data: bytes, folder: Path) -> None:
-    """The operation that computes a result is a short word, whatever the program is."""
-    operator = operator_in(_file(data, folder, "p.mlir"), str(hash(data)), None, 0)
-    assert len(operator) <= 100
-    assert operator == operator.strip()
-    assert "\n" not in operator
-
-
 def _texts() -> list[bytes]:
     commands = (
         (ROOT / "tests/compilers/pasted_commands.txt").read_text().split("\n====\n")
@@ -262,7 +253,6 @@ TARGETS: Mapping[str, Target] = {
     "logs": Target(_logs, log),
     "texts": Target(_texts, text),
     "mlir": Target(_modules, mlir),
-    "programs": Target(lambda: _files("recipes/models/*.mlir"), program),
     "evidence": Target(_records, evidence),
     "journals": Target(_journals, journal),
     "http": Target(_answers, http),

@@ -92,17 +92,6 @@ def test_bisect_releases(
     golden.check(f"bisect-{name}", seen, golden.BISECT | more.get(name, {}), tmp_path)
 
 
-def test_a_dry_run_reserves_probes_for_changes_between_unnamed_ends(
-    triage: Triage, with_releases: None, tmp_path: Path
-) -> None:
-    words = ("bisect", recipe(tmp_path, "dry", "breaks-3"), "--dry-run")
-    ends = ("--good", "1.0.0", "--bad", "1.5.0")
-    both, good, none = (
-        answer(triage, *words, *named, code=0)["most"] for named in (ends, ends[:2], ())
-    )
-    assert both < good == none
-
-
 @pytest.mark.parametrize(
     ("name", "program", "code"),
     [("commits", "breaks-7", 0), ("commits-changed", "breaks-3 differs-9", 0)],

@@ -59,7 +59,6 @@ def test_generated_recipes_of_kernels_compile(
     )
     document = json.loads(done.stdout)
     assert document["input"] == str(tmp_path / "new" / "state.py")
-    assert [each["status"] for each in document["tried"]] == ["passed"]
     path = tmp_path / "new" / "state.yaml"
     # only another kernel loads `g`, so that it was guessed to be a number
     text = path.read_text().replace("g: i32", 'g: "*fp16"')

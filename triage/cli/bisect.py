@@ -275,22 +275,13 @@ def _exit_of(bisections: Sequence[Bisection]) -> Exit:
 def _forecast(
     request: BisectRequest, before: str | None, after: str | None
 ) -> Forecast:
-    """Return which candidates are known and how many probes the bisect makes at
-    most.
-    """
-    # where the case broke, where its failure changed, and where it was fixed
-    pairs = 2
-    if request.kind is BisectKind.REGRESSION and not (before and after):
-        pairs = 3
-    again = pairs * 4 * request.repeats
+    """Return what is known of each release, or what builds of commits cost."""
     ends = commit_ends(request, before, after)
     if ends:
-        commits = commits_between(request, *ends)
-        most = 2 + len(commits.candidates).bit_length() + again
-        return Forecast([], most, commits.cost)
+        return Forecast([], commits_between(request, *ends).cost)
     releases, _, _ = releases_between(request, before, after)
     jobs = [ProbeJob(request.case, one.ref) for one in releases.candidates]
-    return forecast(request.engine, jobs, more=again)
+    return forecast(request.engine, jobs)
 
 
 @contextmanager

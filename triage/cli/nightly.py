@@ -160,7 +160,7 @@ def nightly(
             jobs = [
                 ProbeJob(case, ref, fresh=fresh) for case in cases for ref in (new, old)
             ]
-            known = forecast(engine, jobs, remark=wanted.remark)
+            known = forecast(engine, jobs)
             write_report(output, known, forecast_document)
             return Exit.OK
         run = NightRun(
@@ -237,12 +237,6 @@ class _WantedSteps:
         if self.bisect:
             return "bisects"
         return "reductions"
-
-    @property
-    def remark(self) -> str | None:
-        """A remark on the steps that a forecast cannot count."""
-        steps = "those of --bisect, --reduce and --investigate"
-        return f"then {steps} for each new failure" if self.is_any else None
 
 
 def _investigate(

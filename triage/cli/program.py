@@ -17,13 +17,10 @@ from typing import TYPE_CHECKING
 import typer
 
 from triage.classify.log import decoded
-from triage.cli.context import open_engine_for
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.recipe_start import NewRecipe, NoProgramError
 from triage.compilers.registry import recipe_families
-from triage.execution.recipe_trial import try_recipe
 from triage.model.errors import BadInput
-from triage.model.probe_result import ProbeResult
 from triage.processes.sealing import is_sealing
 from triage.recipes.family import RecipeStart, new_recipe
 from triage.recipes.loader import check_recipe
@@ -44,7 +41,6 @@ class StartedRecipe:
     start: RecipeStart
     reported: Sequence[str] = ()
     """The revisions that a text reports about."""
-    tried: Sequence[ProbeResult] = ()
 
     @property
     def path(self) -> Path:
@@ -73,14 +69,6 @@ class StartedRecipe:
         if start.target and is_named:
             recipe_families()[start.family].check_chip(start.target)
         return replace(self, start=start)
-
-    def tried_on(self, app: AppContext, revs: Sequence[str]) -> StartedRecipe:
-        """Compile what was guessed, on the newest installed release and on others."""
-        if not self.start.guessed:
-            return self
-        with open_engine_for(app) as engine:
-            tried = try_recipe(engine, self.wanted.path.stem, self.start, revs)
-        return replace(self, tried=tried)
 
     @property
     def content(self) -> str:

@@ -46,7 +46,6 @@ from triage.execution.task import ProbeJob
 from triage.model.case import Expectation
 from triage.model.errors import BadFiles, BadInput
 from triage.model.outcome import Failed, NoAnswer, Passed, Probe, Status
-from triage.model.probe_result import ProbeResult
 from triage.recipes.expectations import (
     ExpectationUpdate,
     LeftCase,
@@ -58,7 +57,7 @@ from triage.recipes.family import RecipeStart
 from triage.recipes.recipe import recipe_schema
 from triage.recipes.values import parse_version
 from triage.report.document import Code, Paragraph, Table
-from triage.report.elements import outcome_text, plural
+from triage.report.elements import plural
 from triage.report.formats import write_answer, write_report
 from triage.report.tables import update_document
 from triage.toolchains.home import disk_errors, save_file
@@ -215,15 +214,6 @@ def new(
     chip: Annotated[
         str | None, option("Compile for this chip, such as gfx942 or sm_86.")
     ] = None,
-    toolchain: Annotated[
-        list[str] | None,
-        rev_option(
-            "Try the recipe of a kernel on this toolchain too; repeatable "
-            "(default: the newest installed one).",
-            "--toolchain",
-            "-t",
-        ),
-    ] = None,
     from_text: Annotated[
         Path | None,
         option(
@@ -249,7 +239,7 @@ def new(
 
     A command line is stored in a form that every version understands; --input names the
     program where it reads stdin. The argument types of a kernel are guessed from their
-    use, marked as guessed, and compiled. A kernel that imports
+    use and marked as guessed. A kernel that imports
     from its own package is copied next to the recipe, with the functions that it uses.
 
     - `triage recipe new mine.yaml --input model.mlir --backend rocm --chip gfx942`
@@ -261,7 +251,6 @@ def new(
     """
     file, kernel = split_kernel(source) if source else (None, None)
     wanted = NewRecipe(path, Path(file) if file else None, backend, chip, kernel)
-    is_tried = True
     if from_text:
         text = read_pasted(from_text)
         started = start_from_text(context, wanted, text, from_text, block, line)
@@ -269,8 +258,7 @@ def new(
             allow_code(started, from_text, run_code=run_code)
         # it is written, and runs when the user compiles the recipe
         except CodeNotAllowed as error:
-            is_tried = False
-            print_stderr(f"not tried: {error}")
+            print_stderr(str(error))
     elif command and kernel is None:
         started = StartedRecipe(wanted, wanted.from_command(command))
     elif wanted.source is None or command:
@@ -281,21 +269,18 @@ def new(
     else:
         started = StartedRecipe(wanted, wanted.from_file(wanted.source))
     started = started.with_chip()
-    if is_tried:
-        started = started.tried_on(context, toolchain or ())
     started.write()
-    start, tried, reported = started.start, started.tried, started.reported
+    start, reported = started.start, started.reported
     answer = {
         "recipe": path,
         "input": start.input,
         "left_out": [*start.left_out, *start.refused],
         "notes": start.notes,
-        "tried": tried,
         "reported_for": reported,
         "reported_failure": next(iter(start.expect), None),
     }
     write_answer(output, answer, [Paragraph(str(path))])
-    for remark in _remarks(path, start, tried, reported):
+    for remark in _remarks(path, start, reported):
         print_stderr(remark)
     return Exit.OK
 
@@ -303,7 +288,6 @@ def new(
 def _remarks(
     path: Path,
     start: RecipeStart,
-    tried: Sequence[ProbeResult],
     reported: Sequence[str],
 ) -> Iterator[str]:
     if start.copied is not None:
@@ -314,14 +298,10 @@ def _remarks(
             f"{' '.join(start.left_out)}"
         )
     yield from start.notes
-    if start.guessed and not tried:
-        yield f"not tried; -t {start.family}:latest installs a release and tries it"
-    for trial in tried:
-        yield f"{trial.toolchain.name}: {outcome_text(trial)}"
     revs = reported
     if start.toolchain:
         revs = [start.toolchain]
-    elif not reported and not tried and start.family != DEFAULT_FAMILY:
+    elif not reported and start.family != DEFAULT_FAMILY:
         revs = [f"{start.family}:latest"]
     yield " ".join([f"next: triage run {path}", *(f"-t {rev}" for rev in revs)])
 

@@ -4,8 +4,7 @@ what changed across releases, and measure what they compile to.
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,15 +31,12 @@ from triage.cli.options import (
 )
 from triage.cli.screen import AppContext
 from triage.execution.engine import Engine
-from triage.execution.judge import result_of
-from triage.execution.own_program import case_with_own_program, ends_as_expected
-from triage.execution.results import RunResults, UnseenFailure
+from triage.execution.results import RunResults
 from triage.execution.task import ProbeJob, Task
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted
 from triage.model.outcome import Probe
 from triage.processes.sealing import is_sealing
-from triage.recipes.expectations import expected_class
 from triage.report.formats import write_report
 from triage.report.runs import benchmark_document, run_document, run_junit
 from triage.toolchains.registry import ToolchainRef
@@ -66,7 +62,7 @@ def run_cases(
 
     Results are cached; a second run compiles nothing. A text that names releases is
     compiled on these and their neighbours. Exit 1 when a case fails that its
-    recipe does not expect to fail, 3 when the failure that a text reports is not seen.
+    recipe does not expect to fail.
 
     - `triage run recipes/cuda-matmul-f32.yaml -t 3.3.0 -t latest`
 
@@ -96,18 +92,10 @@ def run_cases(
         for case, refs in [
             (case, refs) for cases, refs in selections for case in cases
         ]:
-            own = [probes[case.name, ref.revision.name] for ref in refs]
-            ordered += own
-            ordered += _with_own_program(engine, case, refs, own)
-    failures = (
-        _unseen_failure(recipe, chosen.program.words(word, recipe), ordered)
-        for word, recipe in started.items()
-    )
-    unseen = [failure for failure in failures if failure]
-    result = replace(RunResults.of(ordered, unseen), strict=strict)
+            ordered += [probes[case.name, ref.revision.name] for ref in refs]
+    result = replace(RunResults.of(ordered), strict=strict)
     write_report(output, result, run_document, junit=run_junit)
-    code = exit_for_results(result.results, strict=strict)
-    return Exit.INCONCLUSIVE if unseen and code is Exit.OK else code
+    return exit_for_results(result.results, strict=strict)
 
 
 def _readable_text(engine: Engine, job: ProbeJob) -> str:
@@ -131,35 +119,6 @@ def _default_revs(engine: Engine, started: Sequence[StartedRecipe]) -> list[str]
         names = sorted((ref.revision.name for ref in refs), key=Version)
         revs += [f"{family}:{name}" for name in names]
     return revs or ["installed"]
-
-
-def _unseen_failure(
-    started: StartedRecipe, words: Sequence[str], probes: Sequence[Probe]
-) -> UnseenFailure | None:
-    """Return the failure that a text reports, if no toolchain has it."""
-    own = [probe for probe in probes if probe.case.source == started.path]
-    if not own or not (started.reported or own[0].case.expect):
-        return None
-    if any(ends_as_expected(probe.case, probe.outcome) for probe in own):
-        return None
-    case = own[0].case
-    failure = expected_class(case) or "failure"
-    return UnseenFailure(case.name, failure, shlex.join(["triage", "why", *words]))
-
-
-def _with_own_program(
-    engine: Engine, case: Case, refs: Sequence[ToolchainRef], probes: Sequence[Probe]
-) -> Iterator[Probe]:
-    """Yield the probes of a case that passed everywhere, with the program that a
-    release itself makes and fails on.
-    """
-    own = case_with_own_program(engine, case, refs, map(result_of, probes))
-    if own is not None:
-        found = {
-            probe.revision.name: probe
-            for probe in engine.probe_all([ProbeJob(own, ref) for ref in refs])
-        }
-        yield from (found[ref.revision.name] for ref in refs)
 
 
 @command
@@ -307,18 +266,7 @@ def history(
 def _family_histories(
     engine: Engine, cases: Sequence[Case], refs: Sequence[ToolchainRef], every: bool
 ) -> list[History]:
-    """Find the history of each case of one family.
-
-    A generated program of the newest release may lack what fails. Such a case gets a
-    second history, with the program that an older release generates.
-    """
+    """Find the history of each case of one family."""
     from triage.bisect.history import histories
 
-    found = histories(engine, cases, refs, every=every)
-    regenerated = []
-    for history in found:
-        tried = [ref for ref in refs if ref.revision.name in history.statuses]
-        case = case_with_own_program(engine, history.about, tried, history.results)
-        if case is not None:
-            regenerated.append(case)
-    return [*found, *histories(engine, regenerated, refs, every=every)]
+    return [*histories(engine, cases, refs, every=every)]

@@ -4,7 +4,7 @@ outcome a verdict on one failure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -227,7 +227,17 @@ def _with_numbers(failure: Failure, metrics: Mapping[str, float]) -> Failure:
         if details.get("mismatches"):
             share = f"{details['mismatches']} of {details['elements']}"
             headline += f"; {share} elements differ"
-    return replace(failure, stage=Stage.COMPARE, headline=headline, details=details)
+    kind, _ = kind_of_wrong_result(replace(failure, details=details))
+    signature = failure.signature
+    if kind in NOT_NUMBERS:
+        signature += f" {kind}"
+    return replace(
+        failure,
+        stage=Stage.COMPARE,
+        signature=signature,
+        headline=headline,
+        details=details,
+    )
 
 
 def _wrong_result(mismatch: Mapping[str, Detail], rules: RuleSet) -> Failure:
@@ -241,28 +251,6 @@ def _wrong_result(mismatch: Mapping[str, Detail], rules: RuleSet) -> Failure:
     headline = " ".join(f"{name} {value}" for name, value in details.items())
     failure = Failure(rule.name, rule.family, signature, headline, details=details)
     return rule.reclassify(failure, signature)
-
-
-def with_operator(outcome: Outcome, operator: Callable[[int], str]) -> Outcome:
-    """Add to the signature of a wrong result whether it is a number, and the operation
-    that computes this result.
-
-    Both are the same on each release that has the defect; elements and values need not
-    be.
-    """
-    if outcome.failure is None or outcome.failure.failure_class != "wrong-result":
-        return outcome
-    wrong, output = outcome.failure, int(outcome.failure.details.get("output", 0))
-    kind, name = kind_of_wrong_result(wrong)[0], operator(output)
-    parts = [wrong.signature, kind if kind in NOT_NUMBERS else "", name]
-    signature, headline = " ".join(filter(None, parts)), wrong.headline
-    details: dict[str, Detail] = dict(wrong.details)
-    if name:
-        shown = f"result {output} ({name})"
-        headline = headline.replace(f"result {output}", shown, 1)
-        details["op"] = name
-    wrong = replace(wrong, signature=signature, headline=headline, details=details)
-    return replace(outcome, failure=wrong)
 
 
 _WRONG_COUNTS = ("output", "element", "mismatches", "elements", "nan", "inf")

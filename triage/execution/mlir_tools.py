@@ -37,7 +37,7 @@ class Reader:
             "PYTHONPATH": str(tools.python_root),
         }
         # -P: modules next to the script must not hide those of the toolchain.
-        argv = [sys.executable, "-P", str(WORKER), "check", tools.package]
+        argv = [sys.executable, "-P", str(WORKER), tools.package]
         reads = (*tools.reads, *prefixes_of(Path(sys.executable)), WORKER)
         self._folder = TemporaryDirectory(prefix="triage-")
         self._python = AnsweringProcess(

@@ -4,14 +4,13 @@ the newest release may make another program of a source than an old one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from triage.execution.engine import Engine
 from triage.execution.task import ProbeJob
 from triage.model.case import OWN, Case, InputKind
 from triage.model.outcome import Failed, Outcome, Probe
-from triage.model.probe_result import ProbeResult
 from triage.recipes.expectations import matches
 from triage.toolchains.registry import ToolchainRef
 
@@ -55,31 +54,19 @@ def first_that(
 
 
 def case_with_own_program(
-    engine: Engine,
-    case: Case,
-    refs: Sequence[ToolchainRef],
-    results: Iterable[ProbeResult],
+    engine: Engine, case: Case, refs: Sequence[ToolchainRef]
 ) -> Case | None:
     """Return the case with the program that a release itself makes of its source and
-    fails on; None if no release does.
-
-    None also unless the case passed on all of them: the program that the newest release
-    makes may lack what fails.
+    fails on; None if no release does. The newest release's program may lack what fails.
     """
     is_made = case.input.kind is InputKind.GENERATOR and case.input.maker is None
     if not is_made or not engine.compilers[case.compiler].generator:
-        return None
-    if not all(result.passed for result in results):
         return None
     own = replace(case, input=replace(case.input, maker=OWN))
     what = f"{case.name}, made by each release"
     probe = first_that(fails_each_time, engine, own, refs[::-1], what)
     if probe is None:
         return None
-    maker, source = probe.revision.name, case.input.path.name
-    engine.progress.note(
-        f"{case.name} passes with the program that the newest release makes of "
-        f"{source}, not with {maker}'s own"
-    )
+    maker = probe.revision.name
     name, made = f"{case.name} made by {maker}", replace(case.input, maker=maker)
     return replace(case, name=name, input=made)

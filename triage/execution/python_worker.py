@@ -1,16 +1,14 @@
 """Work with the Python modules of one toolchain, in a process of its own; imports
 nothing of triage.
 
-`check PACKAGE` checks MLIR, one request after another; an answer begins with `+`, or
-with `-` for an error. `compute MODEL FOLDER INPUT...` runs a model with onnxruntime and
-writes `0.npy` and so on.
+`python_worker.py PACKAGE` checks MLIR, one request after another; an answer begins with
+`+`, or with `-` for an error.
 """
 
 import importlib
 import os
 import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 RENEW = 256  # texts for each context: a context never frees types and attributes
@@ -36,24 +34,9 @@ def checker(package: str) -> Callable[[bytes], str]:
     return check
 
 
-def compute(model: str, folder: str, inputs: Sequence[str]) -> None:
-    """Run a model on values in the order of its inputs, and write its results."""
-    np, runtime = map(importlib.import_module, ("numpy", "onnxruntime"))
-    session = runtime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    arrays = [np.load(path, allow_pickle=False) for path in inputs]
-    names = [value.name for value in session.get_inputs()]
-    for index, result in enumerate(
-        session.run(None, dict(zip(names, arrays, strict=True)))
-    ):
-        np.save(Path(folder, f"{index}.npy"), np.asarray(result), allow_pickle=False)
-
-
 def main() -> None:
-    """Do what the first argument says; answer requests until the input ends."""
-    work, name, *words = sys.argv[1:]
-    if work == "compute":
-        compute(name, words[0], words[1:])
-        return
+    """Answer requests until the input ends."""
+    name = sys.argv[1]
     source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what the modules print is not an answer
     answer = checker(name)

@@ -4,11 +4,9 @@ libraries, and the results that its reference computes.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,23 +15,16 @@ from triage.execution.compare import differences
 from triage.execution.files import Prepared
 from triage.execution.inputs import (
     named_toolchain,
-    own_python,
-    package_version,
     recipe_mistake,
 )
-from triage.execution.mlir_tools import WORKER
-from triage.execution.reads import mentioned_by
 from triage.execution.run_task import RunTask
 from triage.execution.task import AnyOf, Naming, Task
-from triage.model.case import Case, Flag, Library, Reference, RunSpec
-from triage.model.content import file_sha256
+from triage.model.case import Case, Flag, Library, Reference
 from triage.model.errors import TriageError
-from triage.model.foreign_file import is_regular
 from triage.model.outcome import Cause, Failed, NoAnswer, Passed, Probe
 from triage.model.revision import Toolchain
-from triage.processes.process import StopSignal, run
-from triage.processes.sealing import Seal
-from triage.recipes.run_values import file_value, identity_of, read_value
+from triage.processes.process import StopSignal
+from triage.recipes.run_values import file_value
 from triage.toolchains.home import KeptKind
 
 if TYPE_CHECKING:
@@ -99,18 +90,11 @@ def reference_results(
     """
     stop = AnyOf(engine.stop, cancelled)
     is_strict = folder is not None
-    if reference.onnxruntime:
-        assert case.run
-        key = _onnxruntime_key(case, case.run)
-        compute = partial(_onnxruntime_results, case, case.run, stop)
-    else:
-        task = reference_task(engine, case, toolchain, reference)
-        if isinstance(task, NoAnswer):
-            return task
-        key = f"{task.run_key}{'-defined' if is_strict else ''}"
-        compute = partial(_compiled_results, engine, task, stop, made, is_strict)
-    if isinstance(key, NoAnswer):
-        return key
+    task = reference_task(engine, case, toolchain, reference)
+    if isinstance(task, NoAnswer):
+        return task
+    key = f"{task.run_key}{'-defined' if is_strict else ''}"
+    compute = partial(_compiled_results, engine, task, stop, made, is_strict)
     target = (folder or engine.registry.home.kept(KeptKind.RESULTS)) / key
     kept: Prepared | NoAnswer = engine.kept.get(target, compute)
     if isinstance(kept, NoAnswer):
@@ -205,54 +189,3 @@ def _ignores_unwritten_memory(
             if numbers.get("mismatches", 1):
                 return False
     return True
-
-
-def _onnxruntime_key(case: Case, spec: RunSpec) -> str | NoAnswer:
-    """Return the content key of the results of onnxruntime, or why it cannot compute
-    them.
-    """
-    runtime = package_version("onnxruntime")
-    if runtime == "none":
-        problem = (
-            f"onnxruntime, the reference of {case.name}, is not installed; install it "
-            "with `pip install 'iree-triage[onnxruntime]'`"
-        )
-        return NoAnswer(Cause.ENVIRONMENT, problem)
-    try:
-        digests = [file_sha256(case.input.path), *map(identity_of, spec.inputs)]
-    except OSError as error:
-        return recipe_mistake(f"{error.filename}: {error.strerror}")
-    return sha256("\0".join(["onnxruntime", runtime, *digests]).encode()).hexdigest()
-
-
-def _onnxruntime_results(
-    case: Case, spec: RunSpec, stop: StopSignal, scratch: Path
-) -> Path | NoAnswer:
-    """Run a case's model on its inputs in a process, which may crash; return the folder
-    with the results.
-    """
-    import numpy as np  # slow to import, and only this reference needs it
-
-    inputs, results, model = [], scratch / "results", case.input.path
-    for index, text in enumerate(spec.inputs):
-        array = read_value(text)
-        # It does not read the types of ml_dtypes.
-        if array is None or array.dtype.isbuiltin != 1:
-            return recipe_mistake(f"onnxruntime cannot be given the value {text}")
-        inputs.append(str(scratch / f"input-{index}.npy"))
-        np.save(inputs[-1], array, allow_pickle=False)
-    results.mkdir()
-    words = ["compute", str(model), str(results), *inputs]
-    execution = run(
-        [sys.executable, "-P", str(WORKER), *words],
-        spec.limits,
-        scratch,
-        seal=Seal((*own_python(), WORKER, model, *mentioned_by(model))),
-        env=dict(case.env),
-        stop=stop,
-    )
-    files = list(results.iterdir())
-    if execution.ok and files and all(map(is_regular, files)):
-        return results
-    why = execution.stderr.last_line[:200] or execution.ending
-    return recipe_mistake(f"onnxruntime does not run the model: {why}")

@@ -14,22 +14,11 @@ from triage.execution.judge import result_of, status_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
-from triage.model.json_form import UNPRINTED, in_json_as, key
+from triage.model.json_form import UNPRINTED, key
 from triage.model.outcome import Outcome, Probe
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.toolchains.registry import ToolchainRef
-
-
-@dataclass(frozen=True, slots=True)
-class UnseenFailure:
-    """A failure that a text reports, and no toolchain that was tried has."""
-
-    case: str
-    failure: str
-    """Its class, or `failure` if none is known."""
-    next: str
-    """A command line that looks further."""
 
 
 @dataclass(frozen=True)
@@ -39,21 +28,18 @@ class RunResults:
     results: Sequence[ProbeResult]
     cases: Mapping[str, Case] = field(metadata=UNPRINTED)
     """By name."""
-    unseen: Sequence[UnseenFailure] = ()
     strict: bool = field(default=False, metadata=UNPRINTED)
     """Whether an unexpected pass counts as a failure."""
 
     @classmethod
-    def of(
-        cls, probes: Sequence[Probe], unseen: Sequence[UnseenFailure] = ()
-    ) -> RunResults:
+    def of(cls, probes: Sequence[Probe]) -> RunResults:
         cases = {probe.case.name: probe.case for probe in probes}
-        return cls([result_of(probe) for probe in probes], cases, unseen)
+        return cls([result_of(probe) for probe in probes], cases)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PlannedProbe:
-    """A probe that a command may make."""
+    """A probe that a dry run does not make."""
 
     case: str
     toolchain: str
@@ -62,45 +48,24 @@ class PlannedProbe:
     installed: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Forecast:
-    """The probes that a command may make."""
+    """The probes of a dry run."""
 
     probes: Sequence[PlannedProbe]
-    most: int
-    """Probes to make at most, without those whose number `remark` leaves open."""
     remark: str | None = None
 
-    @in_json_as("known")
-    def count_cached(self) -> int:
-        """Return the number of probes whose results are cached."""
-        return sum(probe.cached_status is not None for probe in self.probes)
 
-
-def forecast(
-    engine: Engine,
-    jobs: Sequence[ProbeJob],
-    *,
-    more: int = 0,
-    remark: str | None = None,
-) -> Forecast:
-    """Look up what is known of each job; compile nothing. `more`: probes besides one
-    for each job.
-    """
+def forecast(engine: Engine, jobs: Sequence[ProbeJob]) -> Forecast:
+    """Look up what is known of each job; compile nothing."""
     planned = []
     for job in jobs:
         probe = engine.recall(job)
-        cached_status = status_of(probe).value if probe else None
-        planned.append(
-            PlannedProbe(
-                job.case.name,
-                job.ref.revision.name,
-                cached_status,
-                engine.registry.is_installed(job.ref),
-            )
-        )
-    unknown = [probe for probe in planned if probe.cached_status is None]
-    return Forecast(planned, len(unknown) + more, remark)
+        status = status_of(probe).value if probe else None
+        installed = engine.registry.is_installed(job.ref)
+        name = job.ref.revision.name
+        planned.append(PlannedProbe(job.case.name, name, status, installed))
+    return Forecast(planned)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -27,13 +26,11 @@ from triage.execution.judge import (
     judge_run,
     judge_thresholds,
     rules_of,
-    with_operator,
 )
 from triage.execution.machine_problem import reason_script_skips
 from triage.execution.metric import DISPATCHES
 from triage.execution.reads import limits_key, surroundings
 from triage.execution.run_task import RunTask
-from triage.mlir.result_operator import operator_in
 from triage.model.case import Case
 from triage.model.execution import Execution, Stage
 from triage.model.outcome import Failed, Measured, NoAnswer, Outcome, Passed, Probe
@@ -238,18 +235,13 @@ class Task:
         return outcome
 
     def _judge_run(self, run: RunTask, ran: Record) -> Outcome:
-        """Judge a run by its thresholds if it succeeded, else by its failure, with the
-        operation that computes a wrong result.
-        """
+        """Judge a run by its thresholds if it succeeded, else by its failure."""
         execution, is_flaky = ran.execution, ran.disagreements > 0
         if execution.ok:
             above = judge_thresholds(self.case, ran.metrics, Stage.BENCHMARK)
             return above or Passed()
         rules = rules_of(self.case)
-        outcome = judge_run(execution, rules, run.runner, ran.metrics, flaky=is_flaky)
-        program, digest = self.prepared.path, self.prepared.digest
-        operator = partial(operator_in, program, digest, run.spec.function)
-        return with_operator(outcome, operator)
+        return judge_run(execution, rules, run.runner, ran.metrics, flaky=is_flaky)
 
 
 def probe_not_made(

@@ -289,7 +289,7 @@ class Explainer:
         if probe is not None or self.reported is not None:
             return probe
         by_age = sorted(refs, key=lambda ref: Version(ref.revision.name))
-        own = case_with_own_program(self.engine, self.case, by_age, ())
+        own = case_with_own_program(self.engine, self.case, by_age)
         if own is None:
             return None
         self.case = own

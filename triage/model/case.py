@@ -107,9 +107,6 @@ class Reference:
     flags: tuple[FlagText, ...] | None = file_key(
         None, "Its compiler flags instead of the recipe's.", ["-O0"]
     )
-    onnxruntime: bool = file_key(
-        False, "What onnxruntime computes for an ONNX model is expected."
-    )
 
 
 def _not_negative(number: float, _: object) -> float:

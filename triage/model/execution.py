@@ -153,7 +153,6 @@ class Execution:
     stdout: Captured = Captured()
     stderr: Captured = Captured()
     output_bytes: int | None = None
-    randomised: bool = False
     phase: str | None = None  # the last one, from compilers that print it
     # from compilers that print them
     metrics: Mapping[str, float] = field(default_factory=dict)

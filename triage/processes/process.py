@@ -161,7 +161,8 @@ def run(
     if limits.output != UNLIMITED:  # what is there before does not count
         most_used = _used(cwd, limits.output) + limits.output
     stdout, stderr = Capture(limits.kept), Capture(limits.kept)
-    randomised, started = not fix_addresses(), time.monotonic()
+    fix_addresses()
+    started = time.monotonic()
     with ExitStack() as stack:
         given: IO[bytes] | int = NULL
         output: IO[bytes] | int = PIPE
@@ -215,7 +216,6 @@ def run(
         peak_rss_mb=round(watch.peak / (1 << 20), 1),
         stdout=stdout.captured(),
         stderr=stderr.captured(),
-        randomised=randomised,
         disk_free=watch.disk_free,
         waited=round(watch.waited, 4),
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from triage.model.case import Case, InputKind, RunSpec
+from triage.model.case import Case, InputKind, Reference, RunSpec
 from triage.model.checks import DescribedKeys, file_key
 from triage.model.errors import BadFiles, Problem
 from triage.recipes.document import read_text
@@ -51,13 +51,11 @@ class RunnableRecipe(Recipe):
         reference = self.run.reference
         if reference and self.run.expected:
             yield "run", "a reference has the expected results, too; remove one."
-        if reference and reference.onnxruntime != (
-            reference.toolchain is None and reference.flags is None
-        ):
+        if reference == Reference():
             yield (
                 "run",
-                "a reference needs another toolchain or other flags, or it is "
-                "onnxruntime, which has neither: write `{toolchain: 3.12.0}`.",
+                "a reference needs another toolchain or other flags: write "
+                "`{toolchain: 3.12.0}`.",
             )
 
     def complete(self, case: Case, folder: Path) -> Case:

@@ -206,14 +206,14 @@ def references_for(
     one that confirms them. Return none if nothing computes them.
 
     The first is the good toolchain, else the case's own reference. The second is the
-    same without optimisation. onnxruntime runs no smaller program, which is MLIR.
+    same without optimisation.
     """
     case = request.case
     first = case.run.reference if case.run else None
     if good:
         first = Reference(good.revision.name)
     programs = engine.compilers[case.compiler].run
-    if first is None or first.onnxruntime or programs is None:
+    if first is None or programs is None:
         return []
     plain = programs.unoptimised
     replaced = {flag_name(text) for text in plain}

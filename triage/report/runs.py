@@ -12,7 +12,6 @@ from triage.model.probe_result import ProbeResult
 from triage.recipes.values import time_text
 from triage.report.document import (
     Block,
-    Code,
     Details,
     Document,
     Heading,
@@ -32,7 +31,6 @@ from triage.report.elements import (
     joined,
     outcome_spans,
     plural,
-    unseen_text,
 )
 from triage.report.formats import UNEXPECTED_PASS, SuiteCase, junit_text
 
@@ -59,12 +57,6 @@ def run_document(result: RunResults) -> Document:
         blocks += _family_blocks(results)
     for group in failures.values():
         blocks += _shared_failure_blocks(result, group)
-    for unseen in result.unseen:
-        tried = [
-            one.toolchain.name for one in result.results if one.case == unseen.case
-        ]
-        sentence = f"{unseen.case}: {unseen_text(unseen.failure, tried)}"
-        blocks += [Paragraph(Span(sentence, "warning")), Code(unseen.next)]
     counts = Counter(one.status for one in result.results)
     spans = (
         Span(f"{counts[status]} {status.value}", STYLES[status])

@@ -96,9 +96,7 @@ def update_document(result: ExpectationUpdate) -> Document:
 
 
 def forecast_document(forecast: Forecast) -> Document:
-    """Show what a dry run knows: for each case which toolchains have a result, and the
-    number of compiles.
-    """
+    """Show what a dry run knows: for each case which toolchains have a result."""
     blocks: list[Block] = []
     for case, group in groupby(forecast.probes, key=lambda probe: probe.case):
         toolchains: dict[str, list[str]] = {}
@@ -109,12 +107,10 @@ def forecast_document(forecast: Forecast) -> Document:
             )
         facts = [(state, ", ".join(names)) for state, names in toolchains.items()]
         blocks += [styled(case, "strong"), Facts(facts)]
-    remark = f"; {forecast.remark}" if forecast.remark else ""
-    counts = (
-        f"{plural(forecast.count_cached, 'result')} cached, at most "
-        f"{plural(forecast.most, 'probe')} to make"
-    )
-    blocks.append(Paragraph(f"{counts}{remark}; nothing was compiled"))
+    cached = sum(probe.cached_status is not None for probe in forecast.probes)
+    count = plural(len(forecast.probes), "probe")
+    text = forecast.remark or f"{count}, {cached} cached"
+    blocks.append(Paragraph(f"{text}; nothing was compiled"))
     return Document("What would be compiled", blocks)
 
 

@@ -22,7 +22,7 @@ from triage.compilers.iree.suite_files import (
     RandomWeights,
     SuiteFile,
 )
-from triage.model.case import Case, Expectation, Library, Reference, RunSpec
+from triage.model.case import Case, Expectation, Library, RunSpec
 from triage.model.execution import Stage
 from triage.recipes.mapping import MappingFormat, Text, Texts
 
@@ -419,7 +419,7 @@ def onnx_cases(file: SuiteFile, config_name: str, *, several: bool) -> Iterator[
         )
         arguments = ModelArguments(program.input.path, suite.download(url).parent)
         run = suite.run_spec((), flags=config.iree_run_module_flags)
-        run = replace(run, reference=Reference(onnxruntime=True), arguments=arguments)
+        run = replace(run, arguments=arguments)
         if program.input.path.is_file():
             with suppress(ValueError):  # the import reports it
                 run = run.with_arguments()
