@@ -163,7 +163,7 @@ def test_ends_with_similar_numbers_cannot_be_bisected() -> None:
     [
         (NoAnswer(Cause.TOOLCHAIN, "no build"), EnvironmentFailure, "no build"),
         (NoAnswer(Cause.FLAG, "unknown flag"), BadInput, "unknown flag"),
-        (outcome("F"), BadInput, "does not compile"),
+        (outcome("F"), BadInput, "stage compile: it failed"),
         (Passed(), BadInput, "cpu_seconds, peak_rss_mb, spills"),
     ],
 )

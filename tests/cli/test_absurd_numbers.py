@@ -26,7 +26,6 @@ LARGE = str(10**30)
         ("nightly", "case.yaml", "--jobs", LARGE),
         ("nightly", "case.yaml", "--shard", f"1/{'9' * 5000}"),
         ("bisect", "case.yaml", "--metric", "spills", "--above", "nan"),
-        ("bench", "case.yaml", "-t", "path:.", "--threshold", "nan"),
         ("bench", "case.yaml", "-t", "path:.", "--time", "9" * 5000),
         ("toolchains", "prune", "--keep", f"{LARGE}GiB"),
         (

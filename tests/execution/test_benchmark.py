@@ -38,7 +38,7 @@ def measured(
         "function_programs",
         lambda _engine, _case, ref, *_: [by_release[ref.revision.name]],
     )
-    return Benchmark(rows, rows[baseline], threshold=0.05).measure(RUNNER, budget=600.0)
+    return Benchmark(rows, rows[baseline]).measure(RUNNER, budget=600.0)
 
 
 def paces(result: Benchmark) -> list[Pace | None]:

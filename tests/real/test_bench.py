@@ -47,8 +47,6 @@ def test_an_interrupted_measurement_prints_what_is_known(
         "3.11.0",
         "-t",
         "3.13.0",
-        "--threshold",
-        "0",
         "--format",
         "json",
     ]

@@ -19,7 +19,6 @@ from triage.recipes.run_values import (
     read_value,
     split_value,
     value_type,
-    zero_of,
 )
 from triage.reduce.runs import ArgumentValues
 
@@ -126,27 +125,6 @@ def test_differences_are_counted(tmp_path: Path) -> None:
         differences("2xi32=100 5", "2xi32=101 5", {}, (0.1, 0.0, True))["mismatches"]
         == 0
     )
-
-
-def test_arguments_of_known_size_only_are_zeros() -> None:
-    types = (
-        "tensor<4x8xf32>",
-        "tensor<i64>",
-        "f16",
-        "tensor<2xbf16>",
-        "tensor<?x4xf32>",
-        "index",
-        "!hal.buffer_view",
-    )
-    assert [zero_of(type_) for type_ in types] == [
-        "4x8xf32",
-        "i64",
-        "0",
-        "2xbf16",
-        None,
-        "0",
-        None,
-    ]
 
 
 def test_integers_are_compared_exactly() -> None:

@@ -142,13 +142,6 @@ def bench(
             metavar="NAME",
         ),
     ] = None,
-    threshold: Annotated[
-        float,
-        option(
-            "Report relative changes from this size on; 0.05 is five percent.",
-            least=0.0,
-        ),
-    ] = 0.05,
     time: Annotated[
         float | None, duration_option("Measure for at most this long (default: 60s).")
     ] = None,
@@ -183,7 +176,7 @@ def bench(
             )
         refs = selection.refs(engine)
         rows = [Configuration(case, ref) for case in selection.cases for ref in refs]
-        result = Benchmark(rows, _baseline_row(rows, baseline), threshold)
+        result = Benchmark(rows, _baseline_row(rows, baseline))
         try:
             result.measure(
                 engine, time or SECONDS, "" if dispatch == "all" else dispatch

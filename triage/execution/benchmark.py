@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 from triage.execution.engine import Engine
 from triage.execution.in_turn import (
@@ -70,8 +70,7 @@ class Benchmark:
     configurations: Sequence[Configuration] = field(metadata=UNPRINTED)
     baseline: Configuration = field(metadata=UNPRINTED)
     """The configuration that the others are compared with."""
-    threshold: float
-    """The smallest change that counts."""
+    smallest_change: ClassVar[float] = 0.05
     series: list[Series] = field(default_factory=list, metadata=key("results"))
     stopped: bool = field(default=False, metadata=key("partial"))
     """The measurement was interrupted."""
@@ -96,17 +95,16 @@ class Benchmark:
         """The size of each compiled program, and how many kernels its functions
         start.
         """
-        programs = {
-            row.configuration.name: {
-                "case": row.case_name,
-                "toolchain": row.toolchain,
-                "bytes": row.program.bytes,
-                "dispatches": row.program.dispatches,
-            }
-            for row in self.series
-            if row.program
-        }
-        return list(programs.values())
+        sizes: dict[str, Mapping[str, object]] = {}
+        for row in self.series:
+            if row.program:
+                sizes[row.configuration.name] = {
+                    "case": row.case_name,
+                    "toolchain": row.toolchain,
+                    "bytes": row.program.bytes,
+                    "dispatches": row.program.dispatches,
+                }
+        return [*sizes.values()]
 
     def rows(self, configuration: Configuration) -> dict[str, Series]:
         """Return the series of one configuration by function."""
@@ -127,43 +125,43 @@ class Benchmark:
         functions.
         """
         with temporary_folder() as folder:
-            self._compile(engine, Path(folder), dispatch)
+            # paths have one length: that of a command moves the stack, and some times
+            for index, configuration in enumerate(self.configurations):
+                target = folder / f"{index:04}"
+                self._compile(engine, configuration, target, dispatch)
             self._measure_in_turn(engine, time.monotonic() + budget)
         return self
 
-    def _compile(self, engine: Engine, folder: Path, dispatch: str | None) -> None:
-        """Compile everything. Paths of all have one length: that of the command line
-        moves the stack, and some times.
-        """
-        task = engine.progress.task("compile", total=len(self.configurations))
-        for index, configuration in enumerate(self.configurations):
-            task.describe(f"compile  {configuration.name}")
-            case, ref = configuration.case, configuration.ref
-            target = folder / f"{index:04}"
+    def _compile(
+        self,
+        engine: Engine,
+        configuration: Configuration,
+        folder: Path,
+        dispatch: str | None,
+    ) -> None:
+        """Add a series for each function of a configuration."""
+        case, ref = configuration.case, configuration.ref
+        with engine.progress.task(f"compile  {configuration.name}"):
             if dispatch is None:
-                programs = function_programs(engine, case, ref, target, ref)
+                programs = function_programs(engine, case, ref, folder)
             else:
-                programs = dispatch_programs(engine, case, ref, target, dispatch)
-            if isinstance(programs, NoAnswer):
-                self.series.append(Series(configuration, problem=programs))
-                continue
-            for program in programs:
-                row = Series(configuration, program.label, program)
-                row.sampler, row.toolchain = program.sample, program.toolchain
-                self.series.append(row)
-            task.advance()
-        task.finish()
-        counts = {row.program.dispatches for row in self.series if row.program}
-        if dispatch is not None and len(counts) > 1:
-            # dispatches of one number are not the same kernel then
-            for row in self.series:
-                if row.program:
-                    row.function += f" of {row.program.dispatches}"
+                programs = dispatch_programs(engine, case, ref, folder, dispatch)
+        if isinstance(programs, NoAnswer):
+            self.series.append(Series(configuration, problem=programs))
+            return
+        for program in programs:
+            label = program.label
+            if dispatch is not None:
+                # where the whole is split otherwise, another kernel has the same name
+                label += f" of {program.dispatches}"
+            row = Series(configuration, label, program)
+            row.sampler, row.toolchain = program.sample, program.toolchain
+            self.series.append(row)
 
     def _measure_in_turn(self, engine: Engine, end: float) -> None:
         base = self.rows(self.baseline)
-        task = engine.progress.task("measure")
         undecided = [row for row in self.series if row.program]
+        task = engine.progress.task("measure")
         for taken in measure_in_turn(undecided, end, _GRACE):
             task.describe(f"measure  round {taken + 1}")
             if taken not in LOOKS:
@@ -174,7 +172,8 @@ class Benchmark:
                 if other is None or other is row:
                     continue
                 row.ratio = ratio_of(other.samples, row.samples)
-                row.verdict = row.ratio.pace(self.threshold) if row.ratio else None
+                if row.ratio:
+                    row.verdict = row.ratio.pace(self.smallest_change)
                 if row.verdict is Pace.NOISY:
                     noisy.add(row.function)
             # All configurations of a function go on together: the baseline's samples

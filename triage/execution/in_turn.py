@@ -1,9 +1,9 @@
 """Measure several things in turn, and compare two samples of times.
 
-A machine slows down and speeds up while it measures, so that equal things which are
-measured one after the other seem to differ. Measured in turn, all are affected alike.
-A ratio of times has an interval, and a verdict is given only when the whole interval
-allows it.
+The key insight: a machine heats up, is shared and slows down while it measures, so that
+equal things which are measured one after the other seem to differ. Measured in turn,
+all are affected alike. A ratio of times has an interval, and a verdict is given only
+when the whole interval allows it.
 
     >>> str(ratio_of([1.0, 1.01] * 4, [2.0, 2.02] * 4))
     '2.00 [1.98, 2.02]'
@@ -53,11 +53,8 @@ class Ratio:
         return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
     def pace(self, threshold: float) -> Pace:
-        """Return the verdict on a time with this ratio to the baseline.
-
-        A change is named only when the whole interval is beyond the threshold; equality
-        only when the whole interval is within it. threshold: the smallest change that
-        counts, 0.05 for five percent.
+        """Return the verdict on a time with this ratio to the baseline. A change of
+        `threshold`, such as 0.05, is the smallest that counts.
         """
         most, least = 1 + threshold, 1 / (1 + threshold)
         if self.low > most:
@@ -80,23 +77,10 @@ def ratio_of(baseline: Sequence[float], new: Sequence[float]) -> Ratio | None:
     first, second = len(baseline), len(new)
     if min(first, second) < LEAST or min(*baseline, *new) <= 0:
         return None
-    import numpy as np
-
-    ratios = np.sort(np.divide.outer(np.asarray(new), np.asarray(baseline)), axis=None)
+    ratios = sorted(after / before for after in new for before in baseline)
     spread = _DEVIATIONS * math.sqrt(first * second * (first + second + 1) / 12)
     left_out = max(0, math.floor(first * second / 2 - spread))
-    middle = float(np.median(ratios))
-    return Ratio(middle, float(ratios[left_out]), float(ratios[-1 - left_out]))
-
-
-def ratio_of_two(before: float, after: float, doubt: float = 1.0) -> Ratio:
-    """Return the ratio of two numbers; its interval is this many times larger and
-    smaller.
-    """
-    value = math.inf if after > 0 else 1.0
-    if before > 0:
-        value = after / before
-    return Ratio(value, value / doubt, value * doubt)
+    return Ratio(median(ratios), ratios[left_out], ratios[-1 - left_out])
 
 
 Sampler = Callable[[], float | NoAnswer]
@@ -114,26 +98,20 @@ class Contender:
 
     @in_json
     def median(self) -> float | None:
-        if self.samples:
-            return median(self.samples)
-        return None
+        return median(self.samples) if self.samples else None
 
     @in_json
     def reason(self) -> str | None:
         """Why there are no times."""
-        if self.problem:
-            return self.problem.reason
-        return None
+        return self.problem.reason if self.problem else None
 
-    def measure(self, *, keep: bool = True) -> None:
-        """Add one sample, or the reason why there is none. keep: false for a run that
-        only warms up.
-        """
-        assert self.sampler is not None
+    def measure(self) -> None:
+        """Add one sample, or the reason why there is none."""
+        assert self.sampler
         sample = self.sampler()
         if isinstance(sample, NoAnswer):
             self.problem = sample
-        elif keep:
+        else:
             self.samples.append(sample)
 
 
@@ -144,28 +122,21 @@ def measure_in_turn(
     contenders: list[ContenderT], end: float, grace: float, *, warm_up: bool = True
 ) -> Iterator[int]:
     """Measure all forwards and backwards in turn, and yield after each round how many
-    samples they have.
+    samples they have. The samples of a first round that warms up are dropped.
 
     One that cannot be measured is removed from the list; the caller removes those that
-    need no more samples.
-
-    Args:
-        contenders: What to measure.
-        end: When to stop, by the monotonic clock, if each has the least number of
-            samples.
-        grace: Seconds after which to stop in any case.
-        warm_up: Whether the samples of a first round are dropped.
+    need no more samples. It stops at `end`, by the monotonic clock, if each has the
+    least number of samples, else `grace` seconds later.
     """
-    dropped = 1 if warm_up else 0
-    for number in count():
-        taken = number - dropped
-        now = time.monotonic()
-        if not contenders or taken == LOOKS[-1] or now > end + grace:
-            return
-        if now > end and taken >= LEAST:
-            return
-        is_forwards = number % 2 == 0
-        for one in contenders if is_forwards else contenders[::-1]:
-            one.measure(keep=taken >= 0)
+    first = 0 if warm_up else 1
+    for taken in count(first):
+        for one in contenders if taken % 2 else contenders[::-1]:
+            one.measure()
+            if taken == 0:
+                one.samples.clear()
         contenders[:] = [one for one in contenders if one.problem is None]
-        yield taken + 1
+        yield taken
+        late = time.monotonic() - end
+        enough = late > 0 and taken >= LEAST
+        if not contenders or taken == LOOKS[-1] or enough or late > grace:
+            return

@@ -11,9 +11,10 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from statistics import median
 
 from triage.execution.engine import Engine
 from triage.execution.in_turn import (
@@ -23,21 +24,19 @@ from triage.execution.in_turn import (
     Sampler,
     measure_in_turn,
     ratio_of,
-    ratio_of_two,
 )
 from triage.execution.metric import Metric, metric_failure
 from triage.execution.timing import compile_sampler, function_programs
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.execution import Stage
-from triage.model.json_form import as_json
-from triage.model.outcome import OF_MACHINE, Cause, Failed, NoAnswer, Passed, Probe
+from triage.model.outcome import OF_MACHINE, Cause, NoAnswer, Passed, Probe
 from triage.recipes.values import rounded_text
 from triage.toolchains.home import temporary_folder
 from triage.toolchains.registry import ToolchainRef
 
-_LEAST_SLOWER = 0.05  # by which both ends must differ at least in what varies
-_LEAST_EXACT = 0.01  # the same for a number that is the same each time
+_LEAST_SLOWER = 1.05  # the smallest ratio of both ends of what varies
+_LEAST_LARGER = 1.01  # the same for a number that is the same each time
 _FROM_NOTHING = 2.0  # the limit for a number that was zero
 # a single compile this many times above or below the limit is on that side, however
 # busy the machine is
@@ -64,8 +63,7 @@ class MetricChoice:
         name, _, function = text.partition(":")
         metric = Metric(name)
         if function and not metric.is_of_run:
-            problem = "write cpu_seconds, run_seconds or run_seconds:FUNCTION"
-            raise BadInput(f"--metric {text}: {problem}")
+            raise BadInput(f"--metric {text}: only run_seconds has functions")
         return cls(metric, budget, function)
 
 
@@ -94,51 +92,58 @@ class NumberJudge:
 
     def judge(self, probe: Probe, ref: ToolchainRef) -> Probe:
         """Return the probe as its number decides; untestable if that is unclear."""
-        case = probe.case
-        if not isinstance(probe.outcome, Passed):
+        is_good = ref == self.good and self.original in (None, probe.case)
+        if is_good or not isinstance(probe.outcome, Passed):
             return probe
-        if (case, ref) == (self.original or case, self.good):
-            return probe
-        pair = self.compare(case, ref)
+        pair = self.compare(probe.case, ref)
         if isinstance(pair, NoAnswer):
             return replace(probe, outcome=pair, cached=False)
-        ratio = pair[0]
+        ratio, before, after = pair
         probe = replace(probe, cached=probe.cached and self.metric.exact)
         if ratio.high <= self.limit:
             return probe
-        if ratio.low > self.limit:
-            return replace(probe, outcome=self._failed(*pair))
-        times = f"{ratio} times that on {self.good.revision.name}"
-        reason = (
-            f"{self.metric} is {times}: not clearly on one side of {self.limit:.2f}"
-        )
-        return replace(probe, outcome=NoAnswer(Cause.NOISE, reason))
+        where = self.good.revision.name
+        headline = f"{self.metric} is {ratio} times that on {where}"
+        if ratio.low <= self.limit:
+            why = f"{headline}: not clearly on one side of {self.limit:.2f}"
+            return replace(probe, outcome=NoAnswer(Cause.NOISE, why))
+        details = {
+            "value": rounded_text(after),
+            "good": rounded_text(before),
+            "low": f"{ratio.low:.3f}",
+            "threshold": f"{self.limit:.3f}",
+        }
+        headline = f"{headline}, more than {self.limit:.2f}"
+        if self.metric.exact:
+            headline = f"{self.metric} is {details['value']}, and "
+            headline += f"{details['good']} on {where}"
+        stage = Stage.BENCHMARK if self.metric.is_of_run else Stage.COMPILE
+        failed = metric_failure(self.metric.name, headline, details, stage)
+        return replace(probe, outcome=failed)
 
     def compare(
         self, case: Case, ref: ToolchainRef
-    ) -> tuple[Ratio, Contender, Contender] | NoAnswer:
+    ) -> tuple[Ratio, float, float] | NoAnswer:
         """Return how many times as large the number of a case is as on the good
-        toolchain, with the samples of both, which are taken in turn until the ratio is
-        on one side of the limit.
+        toolchain, and both numbers. They are measured in turn until the ratio is on one
+        side of the limit.
         """
-        pair = []
-        for one, place in ((self.original or case, self.good), (case, ref)):
-            sampler = self.measure(one, place)
+        good, new = pair = [Contender(), Contender()]
+        places = ((self.original or case, self.good), (case, ref))
+        for contender, place in zip(pair, places, strict=True):
+            sampler = self.measure(*place)
             if isinstance(sampler, NoAnswer):
                 return sampler
-            pair.append(Contender(sampler=sampler))
-        good, new = pair
-        ratio, metric, doubt = None, self.metric, _CLEAR_FACTOR
-        if metric.exact:
-            doubt = 1.0
+            contender.sampler = sampler
+        ratio, metric = None, self.metric
         end = time.monotonic() + self.budget
-        rounds = measure_in_turn([*pair], end, math.inf, warm_up=metric.is_of_run)
-        for taken in rounds:
+        for taken in measure_in_turn([*pair], end, math.inf, warm_up=metric.is_of_run):
             problem = good.problem or new.problem
             if problem:
                 return problem
             if taken == 1 and not metric.is_of_run:
-                ratio = ratio_of_two(good.samples[0], new.samples[0], doubt)
+                doubt = 1.0 if metric.exact else _CLEAR_FACTOR
+                ratio = _ratio_of_two(good.samples[0], new.samples[0], doubt)
             elif taken in LOOKS:
                 ratio = ratio_of(good.samples, new.samples)
             is_clear = ratio and not ratio.low <= self.limit <= ratio.high
@@ -146,21 +151,18 @@ class NumberJudge:
                 break
         if ratio is None:
             return NoAnswer(Cause.NOISE, f"no {metric} was measured")
-        return ratio, good, new
+        return ratio, median(good.samples), median(new.samples)
 
-    def _failed(self, ratio: Ratio, good: Contender, new: Contender) -> Failed:
-        where = self.good.revision.name
-        if self.metric.exact:
-            value, before = (rounded_text(one.samples[0]) for one in (new, good))
-            headline = f"{self.metric} is {value}, and {before} on {where}"
-            details = {"value": value, "good": before}
-        else:
-            times = f"{ratio} times that on {where}"
-            headline = f"{self.metric} is {times}, more than {self.limit:.2f}"
-            numbers = {**as_json(ratio), "threshold": self.limit}
-            details = {name: f"{number:.3f}" for name, number in numbers.items()}
-        stage = Stage.BENCHMARK if self.metric.is_of_run else Stage.COMPILE
-        return metric_failure(self.metric.name, headline, details, stage)
+
+def _ratio_of_two(before: float, after: float, doubt: float) -> Ratio:
+    """Return the ratio of two numbers; its interval is this many times larger and
+    smaller.
+    """
+    if before > 0:
+        value = after / before
+    else:
+        value = math.inf if after > 0 else 1.0
+    return Ratio(value, value / doubt, value * doubt)
 
 
 @contextmanager
@@ -183,13 +185,13 @@ def engine_with_judge(
         EnvironmentFailure: The compiler of an end cannot be obtained.
     """
     metric, (good, bad) = choice.metric, ends
+    least = _LEAST_LARGER if metric.exact else _LEAST_SLOWER
     with temporary_folder() as folder:
         measure: Measure = partial(
             compile_sampler, engine, metric, is_trial=other_programs
         )
         if metric.is_of_run:
-            measure = RunSamplers(engine, choice.function, good, folder).sampler
-        least = 1 + (_LEAST_EXACT if metric.exact else _LEAST_SLOWER)
+            measure = _run_samplers(engine, choice.function, folder)
         judge = NumberJudge(metric, good, least, measure, case, choice.budget)
         pair = judge.compare(case, bad)
         if isinstance(pair, NoAnswer):
@@ -204,40 +206,33 @@ def engine_with_judge(
                 f"{metric} is {ratio} times as large, and {least} is the least that "
                 "can be searched for; --find fix finds where a number shrank"
             )
-        limit = math.sqrt(ratio.value)
-        if limit == math.inf:
-            limit = _FROM_NOTHING
+        limit = math.sqrt(ratio.value) if ratio.value < math.inf else _FROM_NOTHING
         original = None if other_programs else case
         yield engine.with_judge(replace(judge, limit=limit, original=original))
 
 
-@dataclass
-class RunSamplers:
-    """Compiles programs into a folder, each once, and measures their run times."""
+def _run_samplers(engine: Engine, function: str, folder: Path) -> Measure:
+    """Return what measures the run time of a function once, of programs that are
+    compiled into a folder, each once.
+    """
+    samplers: dict[object, Sampler | NoAnswer] = {}
 
-    engine: Engine
-    function: str
-    good: ToolchainRef
-    folder: Path
-    samplers: dict[object, Sampler | NoAnswer] = field(default_factory=dict)
-
-    def sampler(self, case: Case, ref: ToolchainRef) -> Sampler | NoAnswer:
-        """Return what measures the run time of a case once."""
-        key = (case.input, case.flags, ref.revision.name)
-        if key not in self.samplers:
-            self.samplers[key] = self._compile(case, ref)
-        return self.samplers[key]
-
-    def _compile(self, case: Case, ref: ToolchainRef) -> Sampler | NoAnswer:
-        target = self.folder / f"{len(self.samplers):04}"
-        programs = function_programs(self.engine, case, ref, target, self.good)
+    def compiled(case: Case, ref: ToolchainRef) -> Sampler | NoAnswer:
+        target = folder / f"{len(samplers):04}"
+        programs = function_programs(engine, case, ref, target)
         if isinstance(programs, NoAnswer):
             return programs
         names = [program.label for program in programs]
-        fitting = [
-            program for program in programs if self.function in ("", program.label)
-        ]
+        fitting = [one for one in programs if function in ("", one.label)]
         if len(fitting) == 1:
             return fitting[0].sample
         advice = "choose the function with --metric run_seconds:FUNCTION"
         return NoAnswer(Cause.RECIPE, f"{advice}: {', '.join(names)}")
+
+    def measure(case: Case, ref: ToolchainRef) -> Sampler | NoAnswer:
+        key = (case.input, case.flags, ref.revision.name)
+        if key not in samplers:
+            samplers[key] = compiled(case, ref)
+        return samplers[key]
+
+    return measure

@@ -33,7 +33,15 @@ from triage.execution.reads import limits_key, surroundings
 from triage.execution.run_task import RunTask
 from triage.model.case import Case
 from triage.model.execution import Execution, Stage
-from triage.model.outcome import Failed, Measured, NoAnswer, Outcome, Passed, Probe
+from triage.model.outcome import (
+    Cause,
+    Failed,
+    Measured,
+    NoAnswer,
+    Outcome,
+    Passed,
+    Probe,
+)
 from triage.model.pass_name import PassName
 from triage.model.revision import Toolchain
 from triage.processes.containment import settings
@@ -242,6 +250,17 @@ class Task:
             return above or Passed()
         rules = rules_of(self.case)
         return judge_run(execution, rules, run.runner, ran.metrics, flaky=is_flaky)
+
+
+def why_unusable(outcome: Outcome | None) -> NoAnswer:
+    """Return why a case has no result that another task can use."""
+    if isinstance(outcome, NoAnswer):
+        return outcome
+    if not isinstance(outcome, Failed):
+        return NoAnswer(Cause.RECIPE, "there is nothing to run")
+    failure = outcome.failure
+    problem = f"it fails in the stage {failure.stage}: {failure.headline}"
+    return NoAnswer(Cause.RECIPE, problem, failure)
 
 
 def probe_not_made(

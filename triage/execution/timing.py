@@ -13,17 +13,14 @@ from triage.execution.engine import Engine
 from triage.execution.in_turn import Sampler
 from triage.execution.judge import judge, rules_of
 from triage.execution.metric import DISPATCHES, Metric, value_of
-from triage.execution.mlir_tools import Reader
 from triage.execution.run_task import RunTask
-from triage.execution.task import Naming, ProbeJob
-from triage.mlir import UnparsableError, parse_module
+from triage.execution.task import Naming, ProbeJob, why_unusable
 from triage.model.case import Case, Input, InputKind, RunSpec
 from triage.model.errors import EnvironmentFailure
 from triage.model.foreign_file import is_regular
-from triage.model.outcome import Cause, Failed, NoAnswer, Outcome, Probe
+from triage.model.outcome import Cause, NoAnswer, Passed, Probe
 from triage.model.revision import Revision
 from triage.processes.process import StopSignal
-from triage.recipes.run_values import zero_of
 from triage.toolchains.registry import ToolchainRef
 
 _ONE_THREAD = "--device=local-sync"
@@ -60,7 +57,7 @@ class Program:
         if execution.ok and times:
             return times[0]
         # some versions print errors on standard output
-        printed = execution.stderr if not execution.stderr.empty else execution.stdout
+        printed = execution.stdout if execution.stderr.empty else execution.stderr
         why = printed.last_line[:200] or execution.ending_text(run.spec.limits)
         return run.runner.startup_failure(printed.text) or NoAnswer(Cause.NOISE, why)
 
@@ -78,40 +75,34 @@ def compile_sampler(
     """
     if metric.is_time:
         case = replace(case, run=None)
+    once = Naming.NEVER if is_trial else None
+    job = ProbeJob(case, ref, fresh=not metric.exact, here=True, once=once)
 
     def sample() -> float | NoAnswer:
-        fresh = not metric.exact
-        once = Naming.NEVER if is_trial else None
-        probe = engine.probe(ProbeJob(case, ref, fresh=fresh, here=True, once=once))
+        probe = engine.probe(job)
         value = value_of(probe, metric)
         if value is not None:
             return value
-        name = ref.revision.name
-        if isinstance(probe.outcome, NoAnswer):
-            return replace(probe.outcome, reason=f"{name}: {probe.outcome.reason}")
-        if isinstance(probe.outcome, Failed):
-            return NoAnswer(Cause.NOISE, f"it does not compile on {name}")
+        where = ref.revision.name
+        if not isinstance(probe.outcome, Passed):
+            problem = why_unusable(probe.outcome)
+            return replace(problem, reason=f"{where}: {problem.reason}")
         names = sorted({*probe.measured.metrics, "cpu_seconds", "peak_rss_mb"})
-        return NoAnswer(Cause.NOISE, f"on {name} it has {', '.join(names)}")
+        return NoAnswer(Cause.NOISE, f"on {where} it has {', '.join(names)}")
 
     return sample
 
 
 def function_programs(
-    engine: Engine, case: Case, ref: ToolchainRef, folder: Path, reader: ToolchainRef
+    engine: Engine, case: Case, ref: ToolchainRef, folder: Path
 ) -> list[Program] | NoAnswer:
-    """Compile a case; return the functions to measure with their values: those of the
-    recipe, else the only public one on zeros. reader: the toolchain that reads the
-    program to find this one.
-    """
+    """Compile a case; return the functions that its recipe measures, or else runs."""
     specs = case.benchmarks
-    if not specs and case.run and case.run.inputs:
+    if not specs and case.run:
         specs = (case.run,)
     if not specs:
-        public = _public_function(engine, case, reader)
-        if isinstance(public, NoAnswer):
-            return public
-        specs = (public,)
+        advice = "name the functions with their inputs under `bench` in the recipe"
+        return NoAnswer(Cause.RECIPE, advice)
     return _compiled(engine, case, ref, folder, specs)
 
 
@@ -131,9 +122,7 @@ def dispatch_programs(
     sources.mkdir(parents=True)
     usual = next(iter(case.benchmarks), case.run) or RunSpec()
     options = kernels.extract_options(sources)
-    whole = _compiled(
-        engine, case, ref, folder / "whole", (usual,), options, (sources,)
-    )
+    whole = _compiled(engine, case, ref, folder, [usual], options, (sources,))
     if isinstance(whole, NoAnswer):
         return whole
     programs = []
@@ -164,22 +153,22 @@ def _compiled(
     options: Sequence[str] = (),
     writes: tuple[Path, ...] = (),
 ) -> list[Program] | NoAnswer:
-    """Compile a case into a new folder, with options that make the compiler write more
-    into other folders; return its functions.
+    """Compile a case into a folder, with options that make the compiler write more into
+    other folders; return its functions.
     """
     try:
         toolchain = engine.registry.obtain(ref)
     except EnvironmentFailure as error:
         return NoAnswer(Cause.ENVIRONMENT, str(error))
     counted = ((DISPATCHES, math.inf),)
-    compiled_only = replace(case, phase=None, run=None, thresholds=counted)
+    case = replace(case, phase=None, run=None, thresholds=counted)
     runs = []
     for spec in specs:
         spec = replace(spec, measured=True, expected=(), reference=None)
-        task = engine.planner.plan(replace(compiled_only, run=spec), toolchain)
+        task = engine.planner.plan(replace(case, run=spec), toolchain)
         run = task.outcome if isinstance(task, Probe) else task.run
         if not isinstance(run, RunTask):
-            return _reason(run)
+            return why_unusable(run)
         assert run.measures
         runs.append(replace(run, options=(*run.options, run.measures.quick_option)))
 
@@ -189,7 +178,7 @@ def _compiled(
     folder.mkdir(parents=True, exist_ok=True)
     module = folder / "program"
     compiled = engine.observe(
-        compiled_only,
+        case,
         toolchain,
         with_options,
         on_output=lambda output: shutil.move(output, module),
@@ -198,51 +187,8 @@ def _compiled(
     if isinstance(compiled, NoAnswer):
         return compiled
     if not is_regular(module):
-        return _reason(judge(compiled, rules_of(case)))
+        return why_unusable(judge(compiled, rules_of(case)))
     size, dispatches = module.stat().st_size, compiled.metrics.get(DISPATCHES)
     count = None if dispatches is None else int(dispatches)
     revision, stop = toolchain.revision, engine.stop
     return [Program(run, module, size, count, revision, stop) for run in runs]
-
-
-def _reason(outcome: Outcome | None) -> NoAnswer:
-    """Return why there is nothing to measure."""
-    if isinstance(outcome, NoAnswer):
-        return outcome
-    assert isinstance(outcome, Failed)
-    why = f"it does not compile: {outcome.failure.headline}"
-    return NoAnswer(Cause.NOISE, why, outcome.failure)
-
-
-def _public_function(
-    engine: Engine, case: Case, ref: ToolchainRef
-) -> RunSpec | NoAnswer:
-    """Return the only public function of a program, on zeros, or why it cannot be
-    measured.
-    """
-    toolchain = engine.registry.obtain(ref)
-    tools = engine.compilers[case.compiler].mlir_tools(toolchain)
-    prepared = engine.planner.input_of(case, toolchain)
-    text = ""
-    if tools and not isinstance(prepared, NoAnswer):
-        text = Reader(tools, engine.stop).generic_form(prepared.path, elide=True) or ""
-    try:
-        functions = parse_module(text).functions()
-    except UnparsableError:
-        return NoAnswer(Cause.INPUT, "its input cannot be read")
-    public = [
-        function
-        for function in functions
-        if function.symbol and function.attribute("sym_visibility") != '"private"'
-    ]
-    advice = "name the functions with their inputs under `bench` in the recipe"
-    if len(public) != 1:
-        problem = "it does not have exactly one public function"
-        return NoAnswer(Cause.RECIPE, f"{problem}; {advice}")
-    arguments = public[0].regions[0].blocks[0].arguments
-    zeros = [zero_of(value.type) for value in arguments]
-    inputs = tuple(text for text in zeros if text is not None)
-    if len(inputs) < len(zeros):
-        problem = "the size of an argument is not known"
-        return NoAnswer(Cause.RECIPE, f"{problem}; {advice}")
-    return RunSpec(function=public[0].symbol, inputs=inputs)

@@ -15,7 +15,6 @@ from triage.nightly.result import TimeChange
 from triage.toolchains.registry import ToolchainRef
 
 _SLOWER = 0.25  # a compile is slower when its whole interval is beyond this change
-_RUN_SLOWER = 0.05  # the smallest change of a run time that counts
 _BUDGET = 600.0  # seconds for the compiles of one case
 
 
@@ -68,7 +67,7 @@ def run_times(
             toolchain.
     """
     pair = Configuration(case, baseline), Configuration(case, toolchain)
-    result = Benchmark(pair, pair[0], _RUN_SLOWER).measure(engine, budget)
+    result = Benchmark(pair, pair[0]).measure(engine, budget)
     measured = [(each, result.rows(each)) for each in pair]
     rows = []
     for function in result.functions or ("",):

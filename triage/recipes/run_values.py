@@ -295,13 +295,3 @@ def value_type(type_: str) -> ValueType | None:
         None if size == "?" else int(size) for size in match["shape"].split("x")[:-1]
     )
     return ValueType(shape, array_dtype(match["element"]), scalar=tensor is None)
-
-
-def zero_of(type_: str) -> str | None:
-    """Return the value of zeros for an MLIR type, if its size is known."""
-    kind = value_type(type_)
-    if kind is None or None in kind.shape:
-        return None
-    if kind.scalar:
-        return "0"
-    return "x".join([*map(str, kind.shape), _NAMES[kind.dtype.name]])

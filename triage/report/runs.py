@@ -201,7 +201,8 @@ def benchmark_document(result: Benchmark) -> Document:
     legend = (
         f"Median times; ratios to {result.baseline.name} with their "
         f"{result.confidence:.1%} intervals. {measured}"
-        f"slower or faster: the whole interval is more than {result.threshold:.0%} off."
+        "slower or faster: the whole interval is more than "
+        f"{result.smallest_change:.0%} off."
     )
     return Document("Run times", [*blocks, styled(legend, "dim")])
 
