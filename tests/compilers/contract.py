@@ -37,7 +37,7 @@ from triage.reduce.reproducer import _standalone, portable_run
 from triage.report.reproducer import write_reproducer
 from triage.toolchains.registry import ToolchainRef
 
-PARTS = ("passes", "run", "measures", "kernels", "resources", "lint", "remedies")
+PARTS = ("passes", "run", "measures", "kernels", "lint", "remedies")
 PARTS = (*PARTS, "recipe_starter", "script")
 
 

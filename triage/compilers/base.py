@@ -19,7 +19,6 @@ from triage.compilers.parts import (
     Measures,
     PassTrace,
     RemedyHints,
-    Resources,
     Runner,
     family_yaml,
 )
@@ -211,11 +210,6 @@ class Compiler(ABC):
     @property
     def kernels(self) -> Kernels | None:
         """Counts kernels and measures each alone: `bench --dispatch`."""
-        return None
-
-    @property
-    def resources(self) -> Resources | None:
-        """Reads resource metrics from the IR."""
         return None
 
     @property

@@ -308,28 +308,6 @@ class IrPrinter(PassTrace):
         """The names of operations, types and passes in the IR."""
 
 
-class Resources(ABC):
-    """Reads from the IR of a program which resources it uses."""
-
-    @abstractmethod
-    def best_phase(self, toolchain: Toolchain, last: str | None) -> str | None:
-        """Return the phase whose IR shows the resources best, if any does. No phase
-        after `last` is considered.
-        """
-
-    @abstractmethod
-    def stopped_after(self, invocation: Invocation, phase: str) -> Invocation:
-        """Return the same compile with options that stop it after a phase and print
-        that phase's IR in generic form.
-        """
-
-    @abstractmethod
-    def metrics(self, printed: Path, backend: str) -> Mapping[str, float]:
-        """Return metrics by name, read from the file with that IR. `RunFacts.metrics`
-        says how they are named.
-        """
-
-
 @dataclass(frozen=True, slots=True)
 class IssueForm:
     """The headings of a project's form for bug reports. A section without a heading

@@ -220,7 +220,7 @@ def _make_here(order: Order) -> list[str]:
 
 def _records(order: Order) -> list[str]:
     there = order.case.input.path
-    with open_engine([order.case]) as engine, engine.scratch.folder() as folder:
+    with open_engine([order.case]) as engine, engine.maker.scratch.folder() as folder:
         here = folder / there.name
         write_whole(here, order.content)
         case = replace(order.case, input=Input(here, InputKind.MLIR))
@@ -234,7 +234,7 @@ def _records(order: Order) -> list[str]:
                 f"its {order.rev} has other bytes, or the files that the case names, "
                 "its environment or its seal differ"
             )
-        records = engine.make(task, _Released(get_worker()))
+        records = engine.maker.make(task, _Released(get_worker()))
         probe = task.probe(*records, cached=False)
         if probe and probe.outcome.cause in OF_MACHINE:
             raise EnvironmentFailure(probe.outcome.reason or "")

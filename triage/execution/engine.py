@@ -27,59 +27,42 @@ from contextlib import (
 )
 from copy import copy
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from triage.compilers.base import Compiler
-from triage.compilers.invocation import Invocation, reported_facts
+from triage.compilers.invocation import Invocation
 from triage.compilers.registry import Families
 from triage.execution.cache import Record, ResultCache
-from triage.execution.files import KeptFiles, Scratch
-from triage.execution.judge import judge, needs_pass, rules_of
-from triage.execution.metric import DISPATCHES
-from triage.execution.plan import Planner, reason_not_made
-from triage.execution.reads import what_was_refused
-from triage.execution.run_task import RunTask, agreeing_runs
-from triage.execution.task import AnyOf, Naming, ProbeJob, Task, probe_not_made
-from triage.model.case import Case
-from triage.model.errors import EnvironmentFailure, TriageError, Unobtainable
-from triage.model.execution import Ending, Execution
-from triage.model.foreign_file import is_regular, regular_size
-from triage.model.outcome import (
-    OF_MACHINE,
-    Cause,
-    Failed,
-    Measured,
-    NoAnswer,
-    Outcome,
-    Passed,
-    Probe,
+from triage.execution.files import KeptFiles
+from triage.execution.judge import signature_of
+from triage.execution.make import Maker, OnOutput
+from triage.execution.plan import Planner
+from triage.execution.task import (
+    AnyOf,
+    ProbeJob,
+    Task,
+    not_probed,
+    probe_not_made,
+    why_unusable,
+    without_toolchain,
 )
-from triage.model.pass_name import NO_PASS, PassName
+from triage.model.case import Case
+from triage.model.errors import EnvironmentFailure, TriageError
+from triage.model.execution import Execution
+from triage.model.outcome import OF_MACHINE, Cause, NoAnswer, Passed, Probe
 from triage.model.progress import Progress
 from triage.model.revision import Toolchain
-from triage.processes.crash_stack import with_named_stack
-from triage.processes.process import StopSignal, run
-from triage.processes.sealing import Seal
 from triage.toolchains.home import lock_file, open_home
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 
 if TYPE_CHECKING:
-    from triage.compilers.parts import Kernels
     from triage.execution.dask_executor import DaskCluster
     from triage.execution.number_judge import NumberJudge
 
-# increase the number when the IR is read in another way
-_RESOURCES = "resource metrics 1"
 _DOWNLOADS = 4  # of toolchains at once; more would share the same bandwidth
 _QUEUED = 256  # jobs that wait for a cluster at once, in a thread each
 _FRAMES = 30  # of a traceback: the last ones, since endless recursion has a thousand
-# Endings that one run does not prove.
-_REPEATED = (Ending.SIGNALLED, Ending.TIMED_OUT, Ending.OVER_MEMORY, Ending.OVER_OUTPUT)
-
-OnOutput = Callable[[Path], object]
-"""Receives the path of what a compile wrote, before it is removed."""
 
 
 class Prober(Protocol):
@@ -138,10 +121,9 @@ class Engine:
         self.compiles = 0
         """Made so far, cached answers not counted."""
         self.kept = KeptFiles()
-        self.scratch = Scratch(registry.home.scratch, warn)
+        self.maker = Maker(registry, stop, self.local_jobs, warn)
         self.planner = Planner(self, is_fresh=fresh)
         self.judge: NumberJudge | None = None
-        self._slots = threading.Semaphore(self.local_jobs)
         self._installed: set[ToolchainRef] = set()
 
     @property
@@ -161,8 +143,6 @@ class Engine:
             engine.local_jobs = 1
         return engine
 
-    # The door
-
     def probe_all(
         self, jobs: Sequence[ProbeJob], what: str = "compile"
     ) -> Iterator[Probe]:
@@ -171,22 +151,19 @@ class Engine:
 
         An error, Ctrl-C and closing the iterator set `stop` and wait for what runs.
         """
+        if not jobs:
+            return
         refs = dict.fromkeys(job.ref for job in jobs)
-        fetching = min(_DOWNLOADS, len(refs))
+        fetching, slots = min(_DOWNLOADS, len(refs)), self.local_jobs
         if any(ref.bring for ref in refs):
             # of commits, whose compilers may be built, each on a core
             fetching = min(fetching, self.local_jobs)
-        slots = self.local_jobs
         if self.cluster and not all(job.here for job in jobs):
             slots = _QUEUED
-        if not jobs:
-            return
-        progress = self.progress.task(what, total=len(jobs))
-        progress.describe(f"{what}  {_name_of(jobs[0])}")
-        threads = self.registry.workspace.threads
-        try:
+        threads, obtain = self.registry.workspace.threads, self.registry.obtain
+        with self.progress.task(what, total=len(jobs)) as progress:
+            progress.describe(f"{what}  {jobs[0].name}")
             with threads(fetching) as fetchers, threads(slots) as workers:
-                obtain = self.registry.obtain
                 fetched = {ref: fetchers.submit(obtain, ref) for ref in refs}
                 probes = [
                     workers.submit(self._guarded_probe, job, fetched[job.ref])
@@ -200,8 +177,19 @@ class Engine:
                     if not probe.cached and probe.measured.seconds > 0:
                         self.compiles += 1
                     yield probe
-        finally:
-            progress.finish()
+
+    def _guarded_probe(self, job: ProbeJob, fetched: Future[Toolchain]) -> Probe:
+        """Make one probe. A defect of this program that a case brings out makes that
+        case untestable, not the others.
+        """
+        with suppress(EnvironmentFailure):  # `probe` says so
+            fetched.result()
+        try:
+            return self.probe(job)
+        except (TriageError, OSError):
+            raise
+        except Exception as error:
+            return not_probed(job, self.internal_error(job.name, error))
 
     def probe(self, job: ProbeJob) -> Probe:
         """Return one probe: from the cache unless it must be fresh, else make it.
@@ -213,13 +201,8 @@ class Engine:
         task = self.plan(job)
         if isinstance(task, Probe):
             return replace(task, case=job.case)
-        probe = None
-        if not job.fresh:
-            probe = self._find(task)
+        probe = None if job.fresh else self._find(task)
         probe = probe or self._make(task, job)
-        if job.resources and isinstance(probe.outcome, Passed):
-            metrics = {**probe.measured.metrics, **self._resource_metrics(task)}
-            probe = replace(probe, measured=replace(probe.measured, metrics=metrics))
         if self.judge:
             return self.judge.judge(replace(probe, case=job.case), job.ref)
         return probe
@@ -248,7 +231,7 @@ class Engine:
         try:
             toolchain = self.registry.obtain(job.ref)
         except EnvironmentFailure as error:
-            return _without_toolchain(job, error)
+            return not_probed(job, without_toolchain(error))
         case = job.case
         if self.judge and self.judge.is_alone:
             case = replace(case, run=None)
@@ -276,10 +259,10 @@ class Engine:
         """
         task = self.planner.plan(case, toolchain)
         if isinstance(task, Probe):
-            return reason_not_made(task.outcome)
+            return why_unusable(task.outcome)
         altered = replace(task, invocation=alter(task.invocation))
-        return self._compile(
-            altered, on_stderr=on_stderr, on_output=on_output, writes=writes
+        return self.maker.compile(
+            altered, self.stop, on_stderr=on_stderr, on_output=on_output, writes=writes
         )
 
     def threads(self, count: int) -> AbstractContextManager[ThreadPoolExecutor]:
@@ -299,23 +282,6 @@ class Engine:
         why = f"internal error of triage: {type(error).__name__}: {str(error)[:200]}"
         return NoAnswer(Cause.INTERNAL, why)
 
-    def _guarded_probe(self, job: ProbeJob, fetched: Future[Toolchain]) -> Probe:
-        """Make one probe. A defect of this program that a case brings out makes that
-        case untestable, not the others.
-        """
-        try:
-            fetched.result()
-        except EnvironmentFailure as error:
-            return _without_toolchain(job, error)
-        try:
-            return self.probe(job)
-        except (TriageError, OSError):
-            raise
-        except Exception as error:
-            return _not_probed(job, self.internal_error(_name_of(job), error))
-
-    # Look up, make, keep
-
     def _find(self, task: Task) -> Probe | None:
         """Return the probe of a task if the cache has all its records, else None."""
         keys = filter(None, (task.key, task.run_key))
@@ -327,17 +293,21 @@ class Engine:
         if self.cluster and not job.here:
             records = self.cluster.make(task, stop)
         if records is None:
-            records = self.make(task, stop)
+            records = self.maker.make(task, stop)
         if isinstance(records, NoAnswer):
             return probe_not_made(task.case, task.toolchain, records)
         return self.keep(task, records)
 
-    def known_failure(self, task: Task) -> Outcome | None:
-        """Return the outcome of a task if the cache knows that it does not pass."""
+    def probe_unless_known(
+        self, task: Task, make: Callable[[], Sequence[Record]]
+    ) -> Probe:
+        """Return the probe of a task whose files are needed: that from the cache if it
+        does not pass, else that of the records that `make` makes.
+        """
         known = self._find(task)
-        if known is None or isinstance(known.outcome, Passed):
-            return None
-        return known.outcome
+        if known and not isinstance(known.outcome, Passed):
+            return known
+        return self.keep(task, make())
 
     def keep(self, task: Task, records: Sequence[Record]) -> Probe:
         """Keep the records of a task for which the machine is not to blame; return its
@@ -353,159 +323,6 @@ class Engine:
         self.cache.add(*records)
         return probe
 
-    def make(
-        self, task: Task, stop: StopSignal, on_output: OnOutput | None = None
-    ) -> list[Record]:
-        """Compile here, run the program if there is one, and return a record of
-        each.
-        """
-        self.registry.workspace.refuse_if_dry("compile")
-        rules_of(task.case)  # reports mistakes in them before anything is compiled
-        ran: list[Record] = []
-
-        def use(module: Path) -> None:
-            """Run the program while its file exists; the last compile counts."""
-            if isinstance(task.run, RunTask):
-                ran[:] = [self._run_program(task, task.run, module, stop)]
-            if on_output:
-                on_output(module)
-
-        with self._slots:
-            compiled = self._compile_until_sure(task, stop, use)
-            again = partial(self._compile, task, stop, reads_all=True)
-            execution = _with_refusal(task, compiled.execution, task.seal, again)
-        return [replace(compiled, execution=execution), *ran]
-
-    def _run_program(
-        self, task: Task, run: RunTask, module: Path, stop: StopSignal
-    ) -> Record:
-        """Run a compiled program. No process that uses this home measures while it is
-        measured.
-        """
-        with ExitStack() as held:
-            if run.spec.measured:
-                lock = self.registry.home.measuring_lock
-                with suppress(OSError):  # a file system without locks
-                    held.enter_context(lock_file(lock, fcntl.LOCK_EX, self.stop))
-            agreement = partial(_agreement_of, task.case)
-            execution, disagreements = run.make(module, stop, agreement)
-        again = partial(run.start, module, stop, reads_all=True)
-        execution = _with_refusal(task, execution, run.seal(module), again)
-        return task.record(task.run_key or "", execution, disagreements=disagreements)
-
-    def _compile_until_sure(
-        self, task: Task, stop: StopSignal, use: OnOutput
-    ) -> Record:
-        """Compile a trial once, everything else up to three times until the ending is
-        sure. If the failure needs the name of its pass, compile once more, printing it.
-        """
-        reporting = task.altered(lambda passes: passes.naming_failed_pass)
-        can_report = reporting != task
-        if task.naming is Naming.AT_ONCE and can_report:
-            return task.record(task.key, *self._compile_naming(reporting, stop, use))
-        if task.naming:
-            return task.record(task.key, self._compile(task, stop, on_output=use))
-        same, disagreements = agreeing_runs(
-            lambda: self._compile(task, stop, on_output=use),
-            lambda execution: execution.ending not in _REPEATED,
-            partial(_agreement_of, task.case),
-        )
-        execution, failing_pass, rules = same[0], None, rules_of(task.case)
-        if execution.ending is Ending.SIGNALLED:
-            # threads that crash at different places print different stacks
-            single = task.altered(lambda passes: passes.on_one_thread)
-            stacks = {_signature_of(judge(crash, rules)) for crash in same}
-            if single != task and len(stacks) > 1:
-                again = self._compile(single, stop)
-                if again.signal == execution.signal:
-                    execution = again
-        elif can_report and needs_pass(execution, rules):
-            _, failing_pass = self._compile_naming(reporting, stop)
-        return task.record(task.key, execution, failing_pass, disagreements)
-
-    def _compile_naming(
-        self, task: Task, stop: StopSignal, use: OnOutput | None = None
-    ) -> tuple[Execution, PassName]:
-        """Compile with options that print the failing pass. Return the execution and
-        that pass, `NO_PASS` if none was printed.
-        """
-        from triage.classify import PassScanner  # slow to import
-
-        scanner = PassScanner()
-        execution = self._compile(task, stop, on_stderr=scanner.feed, on_output=use)
-        return execution, scanner.finish() or NO_PASS
-
-    def _compile(
-        self,
-        task: Task,
-        stop: StopSignal | None = None,
-        *,
-        on_stderr: Callable[[bytes], None] | None = None,
-        on_output: OnOutput | None = None,
-        writes: tuple[Path, ...] = (),
-        reads_all: bool = False,
-    ) -> Execution:
-        """Compile once in a folder of its own; with `reads_all`, it may read
-        everything.
-        """
-        kernels = task.compiler.kernels if task.counts_dispatches else None
-        seal = replace(task.seal, writes=writes)
-        with self.scratch.folder() as folder:
-            output, counted = folder / "out", folder / "statistics.json"
-            argv = task.argv(output)
-            if kernels:
-                argv += kernels.count_options(counted)
-            ended = run(
-                argv,
-                task.case.limits,
-                folder,
-                seal=seal.reading_all() if reads_all else seal,
-                env=task.env,
-                stop=stop or self.stop,
-                on_stderr=on_stderr,
-            )
-            execution = with_named_stack(ended)
-            size = regular_size(output) if execution.ok else None
-            # the exit status alone is what a user's script says
-            must_write = task.invocation.has_output and task.case.script is None
-            if execution.ok and must_write and not size:
-                execution = replace(execution, ending=Ending.NO_OUTPUT)
-            counts = _kernel_counts(kernels, counted)
-            if on_output and size:
-                on_output(output)
-        facts = reported_facts(execution)
-        metrics = {**facts.metrics, **counts}
-        return replace(execution, output_bytes=size, phase=facts.phase, metrics=metrics)
-
-    # What else is known of a task
-
-    def _resource_metrics(self, task: Task) -> Mapping[str, float]:
-        """Return the resource metrics of a compiled case on its target, such as shared
-        memory, as the IR of one more compile shows them. Empty when the family's IR
-        does not show them or that compile fails.
-        """
-        resources, case = task.compiler.resources, task.case
-        if resources is None:
-            return {}
-        phase = resources.best_phase(task.toolchain, case.phase)
-        if phase is None:
-            return {}
-        task = replace(task, variant=_RESOURCES)
-        cached = self.cache.find(task.key)
-        if cached:
-            return cached.metrics
-        numbers: dict[str, float] = {}
-
-        def read(printed: Path) -> None:
-            numbers.update(resources.metrics(printed, case.target.backend))
-
-        words = resources.stopped_after(task.invocation, phase)
-        execution = self._compile(replace(task, invocation=words), on_output=read)
-        if numbers:
-            shown = replace(execution, metrics=numbers, output_bytes=None)
-            self.cache.add(task.record(task.key, shown))
-        return numbers
-
     def last_execution(
         self, case: Case, toolchain: Toolchain
     ) -> tuple[Task, Execution] | None:
@@ -515,11 +332,12 @@ class Engine:
         task = self.planner.plan(case, toolchain)
         if isinstance(task, Probe):
             return None
-        record = self.cache.find(task.key)
+        keys = filter(None, (task.key, task.run_key))
+        record, *ran = self.cache.find_all(*keys)
         if record is None:
             return None
-        if task.run_key and record.execution.ok:
-            record = self.cache.find(task.run_key) or record
+        if record.execution.ok and ran and ran[0]:
+            record = ran[0]
         return task, record.execution
 
     def is_unsteady(self, job: ProbeJob) -> bool:
@@ -537,71 +355,7 @@ class Engine:
         outcomes = [probe.outcome for probe in probes if probe]
         decided = [one for one in outcomes if not isinstance(one, NoAnswer)]
         is_flaky = any(outcome.flaky for outcome in decided)
-        return is_flaky or len(set(map(_signature_of, decided))) > 1
-
-
-def _kernel_counts(kernels: Kernels | None, file: Path) -> dict[str, float]:
-    """Return how many kernels the functions of a program start, if that is known."""
-    if kernels is None or not is_regular(file):
-        return {}
-    count = kernels.kernel_count(file.read_text("utf-8", "replace"))
-    return {} if count is None else {DISPATCHES: float(count)}
-
-
-def _with_refusal(
-    task: Task, execution: Execution, seal: Seal, start: Callable[[], Execution]
-) -> Execution:
-    """Return an execution that failed with what its seal refused, if that is why.
-
-    If the output names no path, the program is started once more and may read
-    everything. If it fails all the same, the seal is not why.
-    """
-    refused = what_was_refused(execution, seal)
-    if refused is None or not task.sealed:
-        return execution
-    if not refused.startswith("/"):
-        agreement = partial(_agreement_of, task.case)
-        if agreement(execution) == agreement(start()):
-            return execution
-    return replace(execution, refused=refused)
-
-
-def _without_toolchain(job: ProbeJob, error: EnvironmentFailure) -> Probe:
-    """Return the probe of a job whose toolchain cannot be obtained."""
-    cause = Cause.ENVIRONMENT
-    if isinstance(error, Unobtainable):  # also at another time
-        cause = Cause.TOOLCHAIN
-    return _not_probed(job, NoAnswer(cause, str(error)))
-
-
-def _not_probed(job: ProbeJob, why: NoAnswer) -> Probe:
-    version = job.ref.release.version if job.ref.release else None
-    return Probe(job.case, job.ref.revision, version, why, Measured(), cached=False)
-
-
-def _name_of(job: ProbeJob) -> str:
-    return f"{job.case.name} on {job.ref.revision.name}"
-
-
-def _agreement_of(case: Case, execution: Execution) -> str:
-    """Return what two runs must have in common to agree.
-
-    For a crash, only the signal: with several threads the stack differs from run to
-    run.
-    """
-    if execution.ending is Ending.SIGNALLED:
-        return f"signal {execution.signal}"
-    outcome = judge(execution, rules_of(case))
-    if isinstance(outcome, NoAnswer):
-        return outcome.cause
-    return _signature_of(outcome)
-
-
-def _signature_of(outcome: Outcome) -> str:
-    """Return what is the same for outcomes that do not contradict each other."""
-    if isinstance(outcome, Failed):
-        return outcome.failure.signature
-    return ""
+        return is_flaky or len(set(map(signature_of, decided))) > 1
 
 
 @contextmanager
@@ -652,8 +406,8 @@ def open_engine(
         cache = ResultCache(home.results_database, warn, fresh=fresh)
         opened.callback(cache.close)
         registry = ToolchainRegistry(home, families, progress, stop, is_dry=is_dry)
-        try:
-            with cluster(registry) if cluster else nullcontext() as joined:
+        with cluster(registry) if cluster else nullcontext() as machines:
+            try:
                 yield Engine(
                     registry,
                     families,
@@ -661,9 +415,9 @@ def open_engine(
                     stop,
                     jobs=jobs,
                     fresh=fresh,
-                    cluster=joined,
+                    cluster=machines,
                     warn=warn,
                 )
-        except BaseException:
-            stop.set()
-            raise
+            except BaseException:
+                stop.set()
+                raise

@@ -275,6 +275,23 @@ def _without_machine(rules: RuleSet) -> RuleSet:
     return replace(rules, rules=others)
 
 
+def agreement_of(case: Case, execution: Execution) -> str:
+    """Return what two runs must have in common to agree.
+
+    For a crash, only the signal: with several threads the stack differs from run to
+    run.
+    """
+    if execution.ending is Ending.SIGNALLED:
+        return f"signal {execution.signal}"
+    outcome = judge(execution, rules_of(case))
+    return outcome.cause or signature_of(outcome)
+
+
+def signature_of(outcome: Outcome) -> str:
+    """Return what is the same for outcomes that do not contradict each other."""
+    return outcome.failure.signature if outcome.failure else ""
+
+
 def needs_pass(execution: Execution, rules: RuleSet) -> bool:
     """Return whether only a second run that prints the failing pass can identify the
     failure.

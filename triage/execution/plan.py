@@ -19,10 +19,11 @@ from triage.execution.inputs import Inputs, recipe_mistake
 from triage.execution.reads import files_in
 from triage.execution.references import library_file, reference_results
 from triage.execution.run_task import RunTask, plan_run
-from triage.execution.task import Task, probe_not_made
+from triage.execution.task import Task, probe_not_made, why_unusable, without_toolchain
 from triage.model.case import OWN, Case, RunSpec
 from triage.model.content import file_sha256, settled_sha256
-from triage.model.outcome import Cause, Failed, NoAnswer, Outcome, Passed, Probe
+from triage.model.errors import EnvironmentFailure
+from triage.model.outcome import Failed, NoAnswer, Probe
 from triage.model.revision import Toolchain
 from triage.processes.containment import COMPILE_PATH
 from triage.processes.sealing import Seal, is_sealing
@@ -99,7 +100,7 @@ class Planner:
         prepared = self.inputs.prepare(case, toolchain)
         if isinstance(prepared, Prepared):
             return prepared
-        return reason_not_made(prepared)
+        return why_unusable(prepared)
 
     def input_hash(self, case: Case, toolchain: Toolchain) -> str:
         """Return a hash of what a case compiles and runs, which an edit of its recipe
@@ -143,19 +144,10 @@ class Planner:
                 return expected
             case = replace(case, run=replace(spec, expected=expected))
         compiler = self._engine.compilers[case.compiler]
-        return plan_run(case, toolchain, compiler, self._registry, libraries)
-
-
-def reason_not_made(outcome: Outcome) -> NoAnswer:
-    """Return why there is nothing to compile; a failed import is a mistake of the
-    recipe then.
-    """
-    assert not isinstance(outcome, Passed)
-    if isinstance(outcome, NoAnswer):
-        return outcome
-    failure = outcome.failure
-    problem = f"the model cannot be imported: {failure.headline}"
-    return NoAnswer(Cause.RECIPE, problem, failure)
+        try:
+            return plan_run(case, toolchain, compiler, self._registry, libraries)
+        except EnvironmentFailure as error:
+            return without_toolchain(error)
 
 
 def _run_settings(run: RunSpec | None) -> tuple[object, ...]:

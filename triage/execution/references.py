@@ -13,12 +13,9 @@ from typing import TYPE_CHECKING
 from triage.execution.cache import Record
 from triage.execution.compare import differences
 from triage.execution.files import Prepared
-from triage.execution.inputs import (
-    named_toolchain,
-    recipe_mistake,
-)
+from triage.execution.inputs import named_toolchain, recipe_mistake
 from triage.execution.run_task import RunTask
-from triage.execution.task import AnyOf, Naming, Task
+from triage.execution.task import AnyOf, Naming, Task, why_unusable
 from triage.model.case import Case, Flag, Library, Reference
 from triage.model.errors import TriageError
 from triage.model.outcome import Cause, Failed, NoAnswer, Passed, Probe
@@ -50,26 +47,20 @@ def library_file(
     )
     task = engine.planner.plan(plain, toolchain)
     if isinstance(task, Probe):
-        assert not isinstance(task.outcome, Passed)
-        return task.outcome
+        return why_unusable(task.outcome)
 
     def make(scratch: Path) -> Path | NoAnswer | Failed:
         target = scratch / "module"
-        outcome = engine.known_failure(task)
-        if outcome is None:
-            records = engine.make(task, engine.stop, lambda file: file.replace(target))
-            outcome = engine.keep(task, records).outcome
-        if isinstance(outcome, Passed):
-            return target
-        return outcome
 
-    modules = engine.registry.home.kept(KeptKind.MODULES)
-    file: Prepared | NoAnswer | Failed = engine.kept.get(
-        modules / f"{task.key}.module", make
-    )
-    if isinstance(file, Prepared):
-        return file.path
-    return file
+        make = partial(
+            engine.maker.make, task, engine.stop, lambda file: file.replace(target)
+        )
+        outcome = engine.probe_unless_known(task, make).outcome
+        return target if isinstance(outcome, Passed) else outcome
+
+    target = engine.registry.home.kept(KeptKind.MODULES) / f"{task.key}.module"
+    file: Prepared | NoAnswer | Failed = engine.kept.get(target, make)
+    return file.path if isinstance(file, Prepared) else file
 
 
 def reference_results(
@@ -88,13 +79,38 @@ def reference_results(
     that was never written to do not count then. `made` receives the compile that was
     needed; `cancelled` ends it early, with Interrupted.
     """
-    stop = AnyOf(engine.stop, cancelled)
-    is_strict = folder is not None
     task = reference_task(engine, case, toolchain, reference)
     if isinstance(task, NoAnswer):
         return task
-    key = f"{task.run_key}{'-defined' if is_strict else ''}"
-    compute = partial(_compiled_results, engine, task, stop, made, is_strict)
+    run_task, stop = task.run, AnyOf(engine.stop, cancelled)
+    assert isinstance(run_task, RunTask)
+
+    def compute(scratch: Path) -> Path | NoAnswer:
+        """Compile and run; return a folder with the results, empty if none counts."""
+        results = scratch / "results"
+        results.mkdir()
+        ran: list[Record] = []
+
+        def execute(module: Path) -> None:
+            execution, files = run_task.results(module, results, stop)
+            ran[:] = [task.record(task.run_key or "", execution)]
+            if folder and not _ignores_unwritten_memory(run_task, module, files, stop):
+                for file in files:
+                    file.unlink()
+
+        def make() -> Sequence[Record]:
+            compiled = engine.maker.make(replace(task, run=None), stop, execute)
+            return [*compiled, *ran]
+
+        probe = engine.probe_unless_known(task, make)
+        if not probe.cached:
+            made(probe)
+        if isinstance(probe.outcome, Passed):
+            return results
+        why = why_unusable(probe.outcome).reason
+        return recipe_mistake(f"the reference on {task.toolchain.revision.name}: {why}")
+
+    key = f"{task.run_key}{'-defined' if folder else ''}"
     target = (folder or engine.registry.home.kept(KeptKind.RESULTS)) / key
     kept: Prepared | NoAnswer = engine.kept.get(target, compute)
     if isinstance(kept, NoAnswer):
@@ -126,48 +142,9 @@ def reference_task(
     if isinstance(task, Task) and isinstance(task.run, RunTask):
         return replace(task, variant="reference", naming=Naming.NEVER)
     outcome = task.outcome if isinstance(task, Probe) else task.run
-    reason = outcome.reason if isinstance(outcome, NoAnswer) else "nothing to run"
-    return recipe_mistake(f"the reference cannot be run: {reason}")
-
-
-def _compiled_results(
-    engine: Engine,
-    task: Task,
-    stop: StopSignal,
-    made: Callable[[Probe], None],
-    is_strict: bool,
-    scratch: Path,
-) -> Path | NoAnswer:
-    """Compile and run a task; return a folder with its results, an empty one if they do
-    not count.
-    """
-    results = scratch / "results"
-    results.mkdir()
-    run_task = task.run
-    assert isinstance(run_task, RunTask)
-    ran: list[Record] = []
-
-    def execute(module: Path) -> None:
-        execution, files = run_task.results(module, results, stop)
-        ran[:] = [task.record(task.run_key or "", execution)]
-        if is_strict and not _ignores_unwritten_memory(run_task, module, files, stop):
-            for file in files:
-                file.unlink()
-
-    outcome = engine.known_failure(task)
-    if outcome is None:
-        compiled = engine.make(replace(task, run=None), stop, execute)
-        probe = engine.keep(task, [*compiled, *ran])
-        made(probe)
-        outcome = probe.outcome
-    if isinstance(outcome, Passed):
-        return results
-    if isinstance(outcome, NoAnswer):
-        problem = f"cannot be tested: {outcome.reason}"
-    else:
-        stage = outcome.failure.stage
-        problem = f"fails in the stage {stage}: {outcome.failure.headline}"
-    return recipe_mistake(f"the reference on {task.toolchain.revision.name} {problem}")
+    assert not isinstance(outcome, RunTask)
+    why = why_unusable(outcome)
+    return recipe_mistake(f"the reference cannot be run: {why.reason}")
 
 
 def _ignores_unwritten_memory(
@@ -182,10 +159,10 @@ def _ignores_unwritten_memory(
         ran = run_task.start(module, stop, results=again, MALLOC_PERTURB_=str(pattern))
         if not ran.ok:
             return False
-        for new, old in zip(again, files, strict=True):
-            numbers = differences(
-                file_value(new), file_value(old), dict(spec.tolerances), spec.closeness
-            )
+        for new, old in zip(
+            map(file_value, again), map(file_value, files), strict=True
+        ):
+            numbers = differences(new, old, dict(spec.tolerances), spec.closeness)
             if numbers.get("mismatches", 1):
                 return False
     return True

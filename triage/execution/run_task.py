@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +19,6 @@ from triage.execution.metric import RUN_MS
 from triage.execution.reads import files_in, limits_key, surroundings
 from triage.model.case import Case, RunSpec
 from triage.model.content import settled_sha256
-from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Captured, Ending, Execution
 from triage.model.foreign_file import is_regular
 from triage.model.outcome import Cause, NoAnswer
@@ -62,7 +62,7 @@ def agreeing_runs(
     agreements = [agreement(execution) for execution in runs]
     most_common = max(agreements, key=agreements.count)
     pairs = zip(runs, agreements, strict=True)
-    same = [execution for execution, found in pairs if found == most_common]
+    same = [execution for execution, ending in pairs if ending == most_common]
     return same, len(runs) - len(same)
 
 
@@ -76,15 +76,15 @@ class RunTask:
     measures: Measures | None
     tool: Path
     """The executable of the runtime."""
+    reads: tuple[Path, ...]
+    """The folders of the runtime, its own first."""
     options: tuple[str, ...]
     """Without values."""
     libraries: tuple[Path, ...]
     inputs: tuple[str, ...]
     expected: tuple[str, ...]
-    identity: str
+    identity: str = ""
     """Decides the result, together with the compiled file."""
-    reads: tuple[Path, ...] = ()
-    """The folders of the runtime."""
 
     def make(
         self, module: Path, stop: StopSignal, agreement: Callable[[Execution], object]
@@ -103,11 +103,10 @@ class RunTask:
             fastest = min(self._milliseconds(execution), default=0.0)
             return execution.ok and (limit is None or fastest <= limit)
 
-        same, disagreements = agreeing_runs(
-            lambda: self._run_and_compare(module, stop), is_sure, agreement
-        )
-        metrics = dict(same[0].metrics)
-        metrics["run_seconds"] = min(execution.seconds for execution in same)
+        run_once = partial(self._run_and_compare, module, stop)
+        same, disagreements = agreeing_runs(run_once, is_sure, agreement)
+        seconds = min(execution.seconds for execution in same)
+        metrics = {**same[0].metrics, "run_seconds": seconds}
         times = [time for execution in same for time in self._milliseconds(execution)]
         if times:
             metrics[RUN_MS] = min(times)
@@ -123,7 +122,7 @@ class RunTask:
         if not printed.ok:
             return printed, []
         files = self.runner.result_files(printed.stdout.text, folder)
-        saved = self.start(module, stop, results=files)
+        saved = self.start(module, stop, files)
         return saved, files if saved.ok else []
 
     def start(
@@ -164,12 +163,10 @@ class RunTask:
     def seal(self, module: Path) -> Seal:
         """What a run may read: the runtime, and the files that its command names."""
         named = files_in((*self.options, *self.inputs, *self.expected))
-        surroundings = self.surroundings
-        reads = (
-            *(*self.reads, module, *self.libraries),
-            *(*self.case.reads, *named, *surroundings.reads),
-        )
-        return Seal(reads, devices=surroundings.devices)
+        device = self.surroundings
+        own = (*self.reads, module, *self.libraries)
+        reads = (*own, *self.case.reads, *named, *device.reads)
+        return Seal(reads, devices=device.devices)
 
     def compared(self, execution: Execution, files: Sequence[Path]) -> Execution:
         """Return a run as it ends when these results are compared with the expected
@@ -202,43 +199,6 @@ class RunTask:
         return []
 
 
-@dataclass(frozen=True)
-class RunTool:
-    """An executable that runs what a toolchain compiles."""
-
-    path: Path
-    reads: tuple[Path, ...]
-    """The folders of the runtime, its own first."""
-
-
-def run_tool(
-    registry: ToolchainRegistry,
-    toolchain: Toolchain,
-    runner: Runner,
-    *,
-    measured: bool,
-) -> RunTool | NoAnswer:
-    """Return the executable that runs or measures what a toolchain compiles, or why
-    there is none.
-    """
-    try:
-        root = registry.runtime(toolchain, runner.distribution)
-    except Unobtainable as error:  # also at another time
-        return NoAnswer(Cause.TOOLCHAIN, str(error))
-    except EnvironmentFailure as error:
-        return NoAnswer(Cause.ENVIRONMENT, str(error))
-    for place in (root, toolchain.program.parent):
-        tool = runner.program(place, measured=measured)
-        if tool:
-            # a relative one would be looked for where the program runs
-            return RunTool(tool.absolute(), (root, *toolchain.reads))
-    problem = (
-        f"{toolchain.revision.name} has no programs of {runner.distribution} next to "
-        "its compiler: build or install them there"
-    )
-    return NoAnswer(Cause.TOOLCHAIN, problem)
-
-
 def plan_run(
     case: Case,
     toolchain: Toolchain,
@@ -248,30 +208,38 @@ def plan_run(
 ) -> RunTask | NoAnswer:
     """Return the run of a case that is run on a toolchain, or why there is none.
     `libraries` are compiled files, named for their content.
+
+    Raises EnvironmentFailure if the runtime cannot be obtained.
     """
     runner, measures, spec = compiler.run, compiler.measures, case.run
     assert spec is not None
     if runner is None or (spec.measured and measures is None):
-        does = "measures" if runner else "runs"
-        problem = f"{case.compiler} has nothing that {does} compiled programs here"
+        problem = f"programs of {case.compiler} cannot be run or measured here"
         return NoAnswer(Cause.TOOLCHAIN, problem)
-    tool = run_tool(registry, toolchain, runner, measured=spec.measured)
-    if isinstance(tool, NoAnswer):
-        return tool
-    folder = registry.home.kept(KeptKind.VALUES)
+    root = registry.runtime(toolchain, runner.distribution)
+    places = (root, toolchain.program.parent)
+    tools = (runner.program(place, measured=spec.measured) for place in places)
+    tool = next(filter(None, tools), None)
+    if tool is None:
+        problem = (
+            f"{toolchain.revision.name} has no programs of {runner.distribution} next "
+            "to its compiler: build or install them there"
+        )
+        return NoAnswer(Cause.TOOLCHAIN, problem)
+    kept = partial(_readable, registry.home.kept(KeptKind.VALUES), runner)
     try:
         task = RunTask(
             case,
             spec,
             runner,
             measures,
-            tool.path,
+            # a relative one would be looked for where the program runs
+            tool.absolute(),
+            (root, *toolchain.reads),
             tuple(runner.options(case, spec)),
             tuple(libraries),
-            with_readable_values(spec.inputs, folder, runner),
-            with_readable_values(spec.expected, folder, runner),
-            identity="",
-            reads=tool.reads,
+            tuple(map(kept, spec.inputs)),
+            tuple(map(kept, spec.expected)),
         )
         identity = _identity(task, toolchain, registry.contents.digest)
         return replace(task, identity=identity)
@@ -305,34 +273,24 @@ def _identity(
     return sha256("\0".join(parts).encode()).hexdigest()
 
 
-def with_readable_values(
-    texts: Sequence[str], folder: Path, runner: Runner
-) -> tuple[str, ...]:
-    """Return values as the runtime's program reads them: others, and tensors in
-    protobuf, are replaced by their raw bytes in a folder.
+def _readable(folder: Path, runner: Runner, text: str) -> str:
+    """Return a value as the runtime's program reads it: that of another form is written
+    to a folder as raw bytes, once for each content.
 
-    Raises OSError or ValueError if a value cannot be read.
+    Raises OSError or ValueError if it cannot be read.
     """
-    return tuple(
-        _raw_copy(text, folder)
-        if tensor_proto(text) or not runner.reads(split_value(text))
-        else text
-        for text in texts
-    )
-
-
-def _raw_copy(text: str, folder: Path) -> str:
-    """Return a value with its raw bytes in a file, written once for each content."""
+    proto = tensor_proto(text)
+    if proto is None and runner.reads(split_value(text)):
+        return text
 
     def write(scratch: Path) -> Path:
-        file = tensor_proto(text)
-        array = read_tensor_proto(file) if file else read_value(text)
+        array = read_tensor_proto(proto) if proto else read_value(text)
         if array is None:
             raise ValueError(f"the value {text} cannot be read")
         made = scratch / "value"
         made.mkdir()
-        name = f"0{value_ending(type_name(array))}"
-        (made / name).write_bytes(array.tobytes())
+        file = made / f"0{value_ending(type_name(array))}"
+        file.write_bytes(array.tobytes())
         return made
 
     key = sha256(identity_of(text).encode()).hexdigest()

@@ -32,6 +32,7 @@ from triage.execution.metric import DISPATCHES
 from triage.execution.reads import limits_key, surroundings
 from triage.execution.run_task import RunTask
 from triage.model.case import Case
+from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Execution, Stage
 from triage.model.outcome import (
     Cause,
@@ -82,8 +83,6 @@ class ProbeJob:
     _: KW_ONLY
     fresh: bool = False
     """Ignore the result cache."""
-    resources: bool = False
-    """Compile a case that compiles once more, to read resource metrics from its IR."""
     here: bool = False
     """Do not use a cluster, because times are compared."""
     once: Naming | None = None
@@ -94,6 +93,10 @@ class ProbeJob:
     """Each attempt to compile once is cached by itself."""
     stop: StopSignal | None = None
     """Ends it early, with Interrupted."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.case.name} on {self.ref.revision.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,9 +266,23 @@ def why_unusable(outcome: Outcome | None) -> NoAnswer:
     return NoAnswer(Cause.RECIPE, problem, failure)
 
 
+def without_toolchain(error: EnvironmentFailure) -> NoAnswer:
+    """Return the answer where a toolchain cannot be obtained, now or at all."""
+    cause = Cause.ENVIRONMENT
+    if isinstance(error, Unobtainable):
+        cause = Cause.TOOLCHAIN
+    return NoAnswer(cause, str(error))
+
+
 def probe_not_made(
     case: Case, toolchain: Toolchain, outcome: NoAnswer | Failed
 ) -> Probe:
     """Return the probe of a case that is not compiled, with the reason as outcome."""
     revision, version = toolchain.revision, toolchain.version
     return Probe(case, revision, version, outcome, Measured(), cached=False)
+
+
+def not_probed(job: ProbeJob, why: NoAnswer) -> Probe:
+    """Return the probe of a job without a toolchain."""
+    version = job.ref.release.version if job.ref.release else None
+    return Probe(job.case, job.ref.revision, version, why, Measured(), cached=False)

@@ -28,7 +28,7 @@ from triage.recipes.expectations import applied_flags
 if TYPE_CHECKING:  # a compile needs none of them, and they parse MLIR and YAML
     from triage.compilers.iree.command_line import IreeRecipes
     from triage.compilers.iree.lint import IreeLinter
-    from triage.compilers.iree.passes import IreeIr, IreeResources
+    from triage.compilers.iree.passes import IreeIr
     from triage.compilers.iree.remedies import IreeRemedies
     from triage.compilers.iree.runner import IreeKernels, IreeRunner
 
@@ -98,12 +98,6 @@ class Iree(Compiler):
         from triage.compilers.iree.passes import IreeIr
 
         return IreeIr()
-
-    @cached_property
-    def resources(self) -> IreeResources:
-        from triage.compilers.iree.passes import IreeResources
-
-        return IreeResources()
 
     @cached_property
     def run(self) -> IreeRunner:
