@@ -11,11 +11,6 @@ import pytest
 from tests.execution.cluster_lab import Lab, until
 
 pytestmark = pytest.mark.slow
-#: More than goes with a job, and its candidates soon less.
-LINES = "".join(
-    f"line {number} {'x' * 2000}\n" if number != 41 else "this must fail\n"
-    for number in range(60)
-)
 
 
 def test_workers_make_the_probes_and_the_client_keeps_the_facts(lab: Lab) -> None:
@@ -50,21 +45,6 @@ def kill_workers_of(lab: Lab, job: str, times: int) -> None:
 
         until(lambda: len(calls()) > number, "the job starts")  # noqa: B023
         os.kill(int(calls()[number][1]), signal.SIGKILL)
-
-
-def test_a_job_whose_worker_is_killed_is_made_elsewhere_and_counted_once(
-    lab: Lab,
-) -> None:
-    lab.write(unlucky="wait", fine="fine")
-    lab.worker("first")
-    lab.worker("second")
-    process = lab.client("unlucky", "fine")
-    kill_workers_of(lab, "wait", 1)
-    until(lambda: [call[2] for call in lab.calls()].count("wait") == 2, "again")
-    (lab.folder / "go").touch()
-    code, results, _ = lab.answer(process)
-    assert (code, {result["status"] for result in results.values()}) == (0, {"passed"})
-    assert lab.records("client") == 2
 
 
 def test_a_job_that_ends_three_workers_is_untestable(lab: Lab) -> None:
@@ -113,21 +93,6 @@ def test_ctrl_c_ends_what_runs_on_workers(lab: Lab) -> None:
     assert lab.run("slow")[0] == 0, "the worker goes on"
 
 
-def test_a_worker_that_joins_later_gets_jobs(lab: Lab) -> None:
-    names = [f"job{number}" for number in range(6)]
-    lab.write(**{name: f"wait {name}" for name in names})
-    lab.worker("first")
-    address = lab.address.removeprefix("tcp://")  # which Dask adds
-    process = lab.client(*names, TRIAGE_EXECUTOR=f"dask:{address}")
-    until(lambda: lab.calls(), "the first job waits")
-    lab.worker("second")
-    until(lambda: len(lab.calls()) == 2, "the second worker has a job")
-    (lab.folder / "go").touch()
-    code, results, stderr = lab.answer(process)
-    assert (code, {result["status"] for result in results.values()}) == (0, {"passed"})
-    assert "not protected" in stderr
-
-
 def test_a_scheduler_that_goes_away_ends_the_command(lab: Lab) -> None:
     lab.write(slow="wait")
     lab.worker("first")
@@ -136,40 +101,6 @@ def test_a_scheduler_that_goes_away_ends_the_command(lab: Lab) -> None:
     lab.end("scheduler")
     code, _, stderr = lab.answer(process)
     assert (code, "finished work is cached" in stderr) == (4, True)
-
-
-def reduced(lab: Lab, home: str, executor: str | None = None) -> dict[str, bytes]:
-    """Reduce the input `large`, and return the files of its reproducer."""
-    out, env = (
-        lab.folder / f"out-{home}",
-        {"TRIAGE_EXECUTOR": executor} if executor else {},
-    )
-    words = ("reduce", lab.recipe("large"), "-t", f"path:{lab.toolchain}", "--out", out)
-    code, answer, _ = lab.ended(lab.start_triage(*words, home=home, **env))
-    assert (code, answer["status"], answer["program"].strip()) == (0, "reduced", "fail")
-    return {
-        path.name: path.read_bytes()
-        for path in Path(lab.folder, answer["reproducer"]).iterdir()
-    }
-
-
-def test_reduce_on_workers_writes_the_reproducer_that_it_writes_here(lab: Lab) -> None:
-    lab.write(large=LINES)
-    here = reduced(lab, "here", "local")
-    calls = len(lab.calls())
-    lab.worker("first")
-    lab.worker("second")
-    there = reduced(lab, "client")
-    inexact = {"reproducer.json", "README.md", "issue.md"}  # they name times and counts
-    assert there.keys() == here.keys()
-    assert {name: text for name, text in there.items() if name not in inexact} == {
-        name: text for name, text in here.items() if name not in inexact
-    }
-    workers = {call[1] for call in lab.calls()[calls:]}
-    assert len(workers) == 2, "both workers compile, and the client does not"
-    for name in ("first", "second"):
-        left = list((lab.folder / f"home-{name}" / "scratch").iterdir())
-        assert not left, "inputs are removed"
 
 
 def test_the_compile_of_a_candidate_ends_when_its_client_is_gone(lab: Lab) -> None:

@@ -26,19 +26,10 @@ def test_known_results_need_no_scheduler(home: Path, tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     lab.write(fine="fine", wrong="fail")
     words = ["run", str(lab.recipe("fine", "wrong")), "-t", f"path:{lab.toolchain}"]
-    assert CliRunner().invoke(app, [*words, "--executor", "local"]).exit_code == 1
-    assert (
-        CliRunner().invoke(app, words, env={"TRIAGE_EXECUTOR": NOWHERE}).exit_code == 1
-    )
-    assert (
-        CliRunner().invoke(app, words, env={"TRIAGE_EXECUTOR": "slurm"}).exit_code == 2
-    )
-    assert (
-        CliRunner()
-        .invoke(app, ["toolchains", "list"], env={"TRIAGE_EXECUTOR": NOWHERE})
-        .exit_code
-        == 0
-    )
+    invoke = CliRunner().invoke
+    assert invoke(app, [*words, "--executor", "local"]).exit_code == 1
+    for name, code in ((NOWHERE, 1), ("slurm", 2)):
+        assert invoke(app, words, env={"TRIAGE_EXECUTOR": name}).exit_code == code
 
 
 def test_workers_in_this_process_answer_as_threads_do(

@@ -9,7 +9,6 @@ import pytest
 
 from tests.execution.damage import do, each_damage
 from triage.execution import inputs as prepared_inputs
-from triage.execution.cache import ResultCache
 from triage.execution.files import Prepared
 from triage.execution.inputs import Inputs
 from triage.model.address import Address
@@ -29,8 +28,7 @@ def inputs_in(folder: Path) -> Inputs:
         home=workspace.home, workspace=workspace, contents=contents_in(folder)
     )
     families: Any = {"iree": SimpleNamespace(generator=())}
-    cache = ResultCache(folder / "imports.db")
-    return Inputs(registry, families, cache, threading.Event())
+    return Inputs(registry, families, threading.Event())
 
 
 def prepared(script: Path) -> Prepared:

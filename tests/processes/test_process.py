@@ -58,8 +58,7 @@ def test_a_process_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
 def test_waiting_for_a_core_is_no_timeout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # no load of this machine reaches it
-    monkeypatch.setattr("triage.processes.process._MAX_STRETCH", 200.0)
+    stretch = "triage.processes.process._MAX_STRETCH"
     core = min(os.sched_getaffinity(0))
     spin = f"import os; os.sched_setaffinity(0, {{{core}}}); os.write(1, b'x')\nwhile True: pass"
     with subprocess.Popen(
@@ -68,9 +67,10 @@ def test_waiting_for_a_core_is_no_timeout(
         try:
             assert other.stdout
             other.stdout.read(1)  # from now on it shares the core
-            wall = python(
-                spin, tmp_path, limits=Limits(timeout=2.0, without_waiting=False)
-            )
+            monkeypatch.setattr(stretch, 1.0)
+            wall = python(spin, tmp_path, limits=Limits(timeout=2.0))
+            # no load of this machine reaches it
+            monkeypatch.setattr(stretch, 200.0)
             own = python(spin, tmp_path, limits=Limits(timeout=0.5))
         finally:
             other.kill()

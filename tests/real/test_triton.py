@@ -154,7 +154,7 @@ subprocess.Popen({mark.split()!r})
     assert not list((tmp_path / "home-of-the-user").iterdir())
     assert not (tmp_path / "work/litter").exists()
     endless = write_recipe(
-        tmp_path, noise + "while True: pass\n" + KERNEL, limits="{timeout: 2s cpu}"
+        tmp_path, noise + "while True: pass\n" + KERNEL, limits="{timeout: 2s}"
     )
     [result] = json_answer(triage, "run", endless, "-t", "3.2.0", code=1)["results"]
     assert result["failure"]["class"] == "timeout"

@@ -45,9 +45,7 @@ def test_every_key_reaches_the_case(loaded, folder):
         Flag("--iree-x=y", "3.5.0", "3.9.0"),
     )
     assert case.phase == "executable-targets"
-    assert case.limits == Limits(
-        timeout=5400.0, memory=2 * 10**9, without_waiting=False
-    )
+    assert case.limits == Limits(timeout=5400.0, memory=2 * 10**9)
     assert case.expect == (
         Expectation("shared-memory-overflow", "3.1.0", "3.8.0", "iree-org/iree#19575"),
         Expectation("crash", issue="https://github.com/iree-org/iree/issues/1"),

@@ -47,7 +47,7 @@ CASE = Case(
     target=Target("rocm", "gfx942", devices=2),
     flags=(Flag("--iree-x=a b"), Flag("--iree-y", since="3.2.0", until="3.9.0")),
     phase="executable-targets",
-    limits=Limits(120.0, 4 << 30, without_waiting=False),
+    limits=Limits(120.0, 4 << 30),
     matrix=(("dtype", "f16"),),
 )
 OVERFLOW = Failure(

@@ -90,12 +90,9 @@ def test_the_recipe_reads_back_as_the_reduced_case(tmp_path: Path, case: Case) -
 @given(
     timeout=st.floats(1e-9, LONGEST),
     sizes=st.tuples(*[st.integers(1 << 20, 1 << 50)] * 2),
-    waits=st.booleans(),
 )
-def test_limits_come_back_exactly(
-    timeout: float, sizes: tuple[int, int], waits: bool
-) -> None:
-    limits = Limits(round(timeout, 9), *sizes, without_waiting=not waits)
+def test_limits_come_back_exactly(timeout: float, sizes: tuple[int, int]) -> None:
+    limits = Limits(round(timeout, 9), *sizes)
     read: TypeAdapter[Limits] = TypeAdapter(LimitKeys)
     assert read.validate_python(limits_keys(limits)) == limits
 

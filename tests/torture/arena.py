@@ -157,7 +157,7 @@ class Arena:
         return sum(line.startswith("start ") for line in text.splitlines())
 
     def records(self) -> dict[str, str]:
-        """Return the key of each record in the evidence by its digest; a damaged one is
+        """Return the key of each record in the evidence by its number; a damaged one is
         a finding.
         """
         path = self.home / "evidence.db"
@@ -165,7 +165,7 @@ class Arena:
             return {}
         with closing(sqlite3.connect(path)) as db:
             try:
-                rows = db.execute("SELECT digest, key, facts FROM probes").fetchall()
+                rows = db.execute("SELECT id, key, facts FROM probes").fetchall()
             except sqlite3.OperationalError:  # killed before the table was created
                 return {}
             self.hold(
@@ -177,7 +177,7 @@ class Arena:
                 isinstance(json.loads(zlib.decompress(facts)), dict),
                 "a record cannot be read",
             )
-        return {digest: key for digest, key, _ in rows}
+        return {str(number): key for number, key, _ in rows}
 
     def processes(self) -> list[str]:
         """The command lines of processes that belong to this arena."""

@@ -17,7 +17,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import cache
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -33,13 +32,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_VERSION = 2  # of the tables
+_VERSION = 3  # of the tables
 _SECONDS_TO_WRITE = 60.0  # that another process may take
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS probes (
   id INTEGER PRIMARY KEY,
-  digest TEXT NOT NULL UNIQUE,
   key TEXT NOT NULL,
   case_name TEXT NOT NULL,
   toolchain TEXT NOT NULL,
@@ -50,8 +48,7 @@ CREATE INDEX IF NOT EXISTS probes_key ON probes (key, id);
 CREATE INDEX IF NOT EXISTS probes_case ON probes (case_name, id);
 """
 _INSERT = (
-    "INSERT OR REPLACE INTO probes (digest, key, case_name, toolchain, at, facts) "
-    "VALUES (?, ?, ?, ?, ?, ?)"
+    "INSERT INTO probes (key, case_name, toolchain, at, facts) VALUES (?, ?, ?, ?, ?)"
 )
 _NEWEST = (
     "case_name = ? AND id IN (SELECT max(id) FROM probes WHERE case_name = ? GROUP BY "
@@ -173,22 +170,16 @@ class ResultCache:
         return tuple(self._records(_NEWEST, utf8(case_name), utf8(case_name)))
 
     def add(self, *records: Record) -> None:
-        """Append records. One that could not be read back is not added, with a
-        warning.
-        """
+        """Append records. One that has no JSON is not added, with a warning."""
         rows: list[tuple[object, ...]] = []
         for record in records:
             case, toolchain = utf8(record.case_name), utf8(record.toolchain)
             try:
-                data = record_json(record).encode()
-                parse_record(data)
+                facts = zlib.compress(record_json(record).encode(), 6)
             except ValueError as error:
-                self._warn(
-                    f"the result of {case} on {toolchain} is not cached: {error}"
-                )
+                self._warn(f"{case} on {toolchain} is not cached: {error}")
                 continue
-            digest, facts = sha256(data).hexdigest(), zlib.compress(data, 6)
-            rows.append((digest, record.key, case, toolchain, record.at, facts))
+            rows.append((record.key, case, toolchain, record.at, facts))
 
         def insert(db: sqlite3.Connection) -> None:
             with db:
@@ -197,20 +188,15 @@ class ResultCache:
 
         self._run(insert)
 
-    def count(self) -> int:
-        [(count,)] = self._rows("SELECT count(*) FROM probes")
-        return int(count)
-
     def _records(self, condition: str, *values: object) -> list[Record]:
         """Return the intact records that meet a condition, the newest first."""
-        query = f"SELECT digest, facts FROM probes WHERE {condition} ORDER BY id DESC"  # noqa: S608 - no user text
+        query = f"SELECT facts FROM probes WHERE {condition} ORDER BY id DESC"  # noqa: S608 - no user text
         records = []
-        for digest, facts in self._rows(query, *values):
-            # a damaged row is a miss
+        for (facts,) in self._rows(query, *values):
+            # a damaged row, of which zlib has a checksum, is a miss
             with suppress(ValueError, TypeError, zlib.error):
                 data = zlib.decompressobj().decompress(facts, _LARGEST_RECORD)
-                if sha256(data).hexdigest() == digest:
-                    records.append(parse_record(data))
+                records.append(parse_record(data))
         return records
 
     def _rows(self, query: str, *values: object) -> Sequence[Any]:
@@ -225,19 +211,16 @@ class ResultCache:
                 try:
                     return action(self._db or self._connect())
                 except sqlite3.DatabaseError as error:
-                    if not self._is_corrupt(error):
+                    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+                    is_deleted = code == sqlite3.SQLITE_READONLY
+                    is_deleted = is_deleted and os.access(self._path, os.W_OK)
+                    if code not in _CORRUPT and not is_deleted:
                         raise
                 self._delete()
                 return action(self._connect())
             except sqlite3.Error as error:
                 problem = f"the result cache {self._path} cannot be used: {error}"
                 raise EnvironmentFailure(problem) from error
-
-    def _is_corrupt(self, error: sqlite3.DatabaseError) -> bool:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code == sqlite3.SQLITE_READONLY:  # by its header, or it was deleted
-            return os.access(self._path, os.W_OK)
-        return code in _CORRUPT
 
     def _connect(self) -> sqlite3.Connection:
         """Open the file, keep the connection and return it; create missing tables."""

@@ -33,12 +33,9 @@ from triage.toolchains.registry import ToolchainRegistry
 _ATTEMPTS = 3  # of one task, each on another worker
 _SECONDS_BETWEEN_LOOKS = 0.2  # at the stop signal
 _SECONDS_TO_CONNECT = 30.0
-_GONE = (
-    "the Dask scheduler is gone; run the command again when it is back: finished work "
-    "is cached"
-)
 _SETTINGS = {
     "distributed.scheduler.allowed-failures": _ATTEMPTS - 1,
+    # whoever reaches them reads what is compiled
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
     # it looks at the stack 100 times a second, and nobody sees the result
@@ -112,8 +109,8 @@ class DaskCluster:
         place: Any = self._address
         if place is None:
             self._closing.enter_context(config.set(_SETTINGS))
-            cluster = _local_cluster(self._jobs or os.cpu_count() or 1)
-            place = self._closing.enter_context(cluster)
+            local = _local_cluster(self._jobs or os.cpu_count() or 1)
+            place = self._closing.enter_context(local)
         elif not place.startswith("tls://"):
             self._warn(
                 f"{place} is not protected: whoever reaches it can run programs on "
@@ -126,9 +123,7 @@ class DaskCluster:
             raise EnvironmentFailure(problem) from error
         self._closing.enter_context(client)
         if not client.nthreads():
-            raise EnvironmentFailure(
-                "the scheduler has no workers; start some with `dask worker ADDRESS`"
-            )
+            raise EnvironmentFailure("the scheduler has no workers")
         return client
 
     def make(self, task: Task, stop: StopSignal) -> list[Record] | NoAnswer | None:
@@ -146,45 +141,39 @@ class DaskCluster:
         rev = ref.release.version if ref.release else f"path:{ref.path}"
         keys = (task.key, task.run_key)
         order = Order(case, path.read_bytes(), rev, task.variant, task.naming, keys)
+        device = None
+        if run and task.compiler.run:
+            device = task.compiler.run.device(case, run)
         try:
-            device = run and task.compiler.run and task.compiler.run.device(case, run)
-            return self._make(order, {device: 1.0} if device else {}, stop)
+            return self._submitted(order, device, stop)
         except KilledWorker:
             return NoAnswer(Cause.ENVIRONMENT, "each time, it ended its worker")
         except Exception as error:
             if self.client.status == "running" or isinstance(error, TriageError):
                 raise
-            raise EnvironmentFailure(_GONE) from error
+            problem = "the Dask scheduler is gone; finished work is cached"
+            raise EnvironmentFailure(problem) from error
 
-    def _make(
-        self, order: Order, devices: dict[str, float], stop: StopSignal
+    def _submitted(
+        self, order: Order, device: str | None, stop: StopSignal
     ) -> list[Record] | NoAnswer:
-        """Submit a task, and again to another worker where one cannot make it.
-        `devices`: what the worker must offer.
-        """
-        workers = self.client.scheduler_info(n_workers=-1)["workers"]
-        for device in devices:
-            if not any(device in worker["resources"] for worker in workers.values()):
-                advice = f"start one with --resources {device}=1"
-                reason = f"no worker offers the device {device}; {advice}"
-                return NoAnswer(Cause.TARGET, reason)
+        """Submit a task, and again to another worker where one cannot make it."""
+        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        if device and not any(device in worker["resources"] for worker in workers):
+            advice = f"start one with --resources {device}=1"
+            reason = f"no worker offers the device {device}; {advice}"
+            return NoAnswer(Cause.TARGET, reason)
+        resources = {device: 1.0} if device else {}
         problems: dict[str, str] = {}  # by worker
         others: list[str] | None = None
         while len(problems) < _ATTEMPTS and others != []:
             future = self.client.submit(
-                _make_here, order, pure=False, resources=devices, workers=others
+                _make_here, order, pure=False, resources=resources, workers=others
             )
-            while True:
-                try:
-                    records = future.result(_SECONDS_BETWEEN_LOOKS)
-                    return list(map(parse_record, records))
-                except TimeoutError:
-                    if stop.is_set():
-                        future.cancel(force=True)
-                        raise Interrupted("stopped") from None
-                except NotMade as problem:
-                    problems[problem.args[0]] = problem.args[1]
-                    break
+            try:
+                return list(map(parse_record, _awaited(future, stop)))
+            except NotMade as problem:
+                problems[problem.args[0]] = problem.args[1]
             others = [name for name in self.client.nthreads() if name not in problems]
         reasons = "; ".join(map(": ".join, problems.items()))
         return NoAnswer(Cause.ENVIRONMENT, f"no worker could do this: {reasons}")
@@ -203,6 +192,17 @@ def _local_cluster(threads: int) -> SpecCluster:
         {"cls": Scheduler, "options": here},
         silence_logs=logging.CRITICAL,
     )
+
+
+def _awaited(future: Any, stop: StopSignal) -> Any:
+    """Return a future's result. Raises Interrupted when `stop` is set."""
+    while True:
+        try:
+            return future.result(_SECONDS_BETWEEN_LOOKS)
+        except TimeoutError:
+            if stop.is_set():
+                future.cancel(force=True)
+                raise Interrupted("stopped") from None
 
 
 def _make_here(order: Order) -> list[str]:

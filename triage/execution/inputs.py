@@ -9,17 +9,16 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from triage.classify.log import decoded, text_encoding
-from triage.compilers.base import Compiler, ModelImporter, Needs
+from triage.compilers.base import Compiler, Needs
 from triage.compilers.interpreters import prefixes_of
 from triage.compilers.registry import onnx_family
-from triage.execution.cache import Record, ResultCache
 from triage.execution.files import KeptFiles, Prepared
 from triage.execution.judge import judge_import, rules_of
 from triage.execution.machine_problem import machine_problem
@@ -33,7 +32,6 @@ from triage.model.address import Address
 from triage.model.case import OWN, Artifact, Case, InputKind
 from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure, TriageError
-from triage.model.execution import Execution
 from triage.model.foreign_file import regular_size
 from triage.model.outcome import Cause, Failed, NoAnswer
 from triage.model.revision import Toolchain
@@ -75,8 +73,8 @@ class _Maker:
 
     identity: str
     """A digest of all that makes it, besides the source files."""
-    make: Callable[[Sequence[Path], str, Path], Path | Missing]
-    """Gets the source files, their key, and an empty folder."""
+    make: Callable[[Sequence[Path], Path], Path | Missing]
+    """Gets the source files and an empty folder."""
 
 
 class Inputs:
@@ -88,20 +86,15 @@ class Inputs:
         self,
         registry: ToolchainRegistry,
         compilers: Mapping[str, Compiler],
-        cache: ResultCache,
         stop: threading.Event,
         *,
         fresh: bool = False,
     ) -> None:
-        """Prepare nothing yet. If `fresh`, every input is prepared again, once. `cache`
-        keeps failed imports.
-        """
+        """Prepare nothing yet. If `fresh`, every input is prepared again, once."""
         self._registry, self._compilers = registry, compilers
-        self._cache, self._stop, self._fresh = cache, stop, fresh
+        self._stop, self._fresh = stop, fresh
         self._kept = KeptFiles()
         self._prepared: dict[str, Prepared | Missing] = {}
-        self.failed_now: set[str] = set()
-        """Names of the cases whose import failed here, not from the cache."""
 
     def prepare(self, case: Case, toolchain: Toolchain | None) -> Prepared | Missing:
         """Return the file that the compiler reads for a case, or why there is none.
@@ -163,7 +156,7 @@ class Inputs:
         ]
         key = sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
         target = self._registry.home.kept(KeptKind.INPUTS) / f"{key}.mlir"
-        make = partial(maker.make, sources, key)
+        make = partial(maker.make, sources)
         return self._kept.get(target, make, fresh=self._fresh)
 
     # Generators
@@ -174,19 +167,21 @@ class Inputs:
         """
         words = self._compilers[case.compiler].generator
         if not words:
-            argv: tuple[str, ...] = (sys.executable, "-P")
-            make = partial(self._generate, case, argv, own_python())
+            own = (sys.executable, "-P", str(_RUNNER))
+            make = partial(self._generate, case, own, own_python())
             return _Maker(self._identity_of_own_python, make)
         rev = case.input.maker
         try:
             if rev != OWN or toolchain is None:
-                newest = rev in (None, OWN)
-                rev = "latest" if newest else rev
+                rev = "latest" if rev in (None, OWN) else rev
                 toolchain = named_toolchain(self._registry, rev or "latest", case)
         except TriageError as error:
             problem = f"cannot obtain the toolchain that makes the program: {error}"
             return NoAnswer(Cause.TOOLCHAIN, problem)
-        argv = (str(toolchain.program), *words)
+        # options of the interpreter stand before the script, scripts of triage after it
+        flags = [word for word in words if word.startswith("-")]
+        scripts = [word for word in words if not word.startswith("-")]
+        argv = (str(toolchain.program), *flags, str(_RUNNER), *scripts)
         make = partial(self._generate, case, argv, toolchain.reads)
         return _Maker(f"{toolchain.identity} {words}", make)
 
@@ -200,18 +195,15 @@ class Inputs:
         argv: Sequence[str],
         reads: Sequence[Path],
         sources: Sequence[Path],
-        _key: str,
         scratch: Path,
     ) -> Path | Missing:
-        target, words = scratch / "made.mlir", []
-        for name, value in case.input.args:
-            words += [f"--{name}", value]
-        # options of the interpreter stand before the script, scripts of triage after it
-        flags = [word for word in argv[1:] if word.startswith("-")]
-        scripts = [word for word in argv[1:] if not word.startswith("-")]
+        target, source = scratch / "made.mlir", case.input.path
+        words = [
+            text for name, value in case.input.args for text in (f"--{name}", value)
+        ]
         seal = Seal((*reads, *sources, _RUNNER))
         execution = run(
-            [argv[0], *flags, str(_RUNNER), *scripts, str(case.input.path), *words],
+            [*argv, str(source), *words],
             case.limits,
             scratch,
             seal=seal,
@@ -221,7 +213,19 @@ class Inputs:
         )
         if execution.ok and regular_size(target):
             return target
-        return _why_not_generated(case, execution, seal)
+        machine = machine_problem(execution)
+        if machine and machine.cause is Cause.ENVIRONMENT:
+            return machine
+        refused = what_was_refused(execution, seal)
+        if refused and is_sealing():
+            return undeclared(refused)
+        how = (
+            "it printed nothing" if execution.ok else execution.ending_text(case.limits)
+        )
+        reasons = filter(None, [how, execution.stderr.last_line[:300]])
+        return recipe_mistake(
+            f"the generator {source.name} failed: {': '.join(reasons)}"
+        )
 
     # ONNX
 
@@ -230,64 +234,49 @@ class Inputs:
         importer = onnx_family().onnx_importer
         assert importer
         parts = [package_version(package) for package in importer.packages]
+        roots: list[Path | None] = [None]
         if toolchain:
             parts.append(toolchain.identity)
-        make = partial(self._import_model, case, importer, toolchain)
+            tools = self._compilers[toolchain.family].mlir_tools(toolchain)
+            if tools:
+                roots.insert(0, tools.python_root)
+        make = partial(self._import_model, case, importer.module, roots)
         return _Maker(" ".join(parts), make)
 
     def _import_model(
         self,
         case: Case,
-        importer: ModelImporter,
-        toolchain: Toolchain | None,
+        module: str,
+        roots: Sequence[Path | None],
         sources: Sequence[Path],
-        key: str,
         scratch: Path,
     ) -> Path | Missing:
+        """Import a model with the modules in the first of several folders that has
+        them; None stands for those next to this program.
+        """
         target, source = scratch / "made.mlir", case.input.path
-        failed = self._cache.find(key)
-        if failed:
-            return judge_import(failed.execution, rules_of(case))
-        argv = [sys.executable, "-m", importer.module, str(source), "-o", str(target)]
-        for root in self._importer_roots(toolchain):
-            env = dict(case.env)
+        argv = [sys.executable, "-m", module, str(source), "-o", str(target)]
+        for root in roots:
+            folders, env = [], dict(case.env)
             if root:
-                env["PYTHONPATH"] = str(root)
+                folders, env["PYTHONPATH"] = [root], str(root)
             execution = run(
                 argv,
                 case.limits,
                 scratch,
-                seal=Seal((*own_python(), *sources, *filter(None, [root]))),
+                seal=Seal((*own_python(), *sources, *folders)),
                 env=env,
                 stop=self._stop,
             )
-            if not _is_broken(execution):
-                break
-        if execution.ok and regular_size(target):
-            return target
-        machine = machine_problem(execution)
-        if machine:
-            return machine
-        if _is_broken(execution):
-            return recipe_mistake(
-                "no importer for ONNX runs here: "
-                f"{execution.stderr.last_line[:300]}; `pip install 'iree-triage[onnx]'`"
-                " adds what it needs"
-            )
-        portable = replace(execution, argv=(*execution.argv[1:3], source.name))
-        name = toolchain.revision.name if toolchain else ""
-        self._cache.add(Record(key, case.name, name, portable))
-        self.failed_now.add(case.name)
-        return judge_import(execution, rules_of(case))
-
-    def _importer_roots(self, toolchain: Toolchain | None) -> list[Path | None]:
-        """Return the folders with the modules of an importer, best first; None for
-        those next to this program.
-        """
-        if toolchain is None:
-            return [None]
-        tools = self._compilers[toolchain.family].mlir_tools(toolchain)
-        return [tools.python_root, None] if tools else [None]
+            if execution.ok and regular_size(target):
+                return target
+            if not _IS_MISSING.search(execution.stderr.text):
+                return machine_problem(execution) or judge_import(
+                    execution, rules_of(case)
+                )
+        why = execution.stderr.last_line[:300]
+        advice = "`pip install 'iree-triage[onnx]'` adds what it needs"
+        return recipe_mistake(f"no importer for ONNX runs here: {why}; {advice}")
 
     # Files of suites
 
@@ -327,21 +316,6 @@ def named_toolchain(registry: ToolchainRegistry, rev: str, case: Case) -> Toolch
     return registry.obtain(registry.resolve(text, case.compiler))
 
 
-def _why_not_generated(case: Case, execution: Execution, seal: Seal) -> NoAnswer:
-    machine = machine_problem(execution)
-    if machine and machine.cause is Cause.ENVIRONMENT:
-        return machine
-    refused = what_was_refused(execution, seal)
-    if refused and is_sealing():
-        return undeclared(refused)
-    how = execution.ending_text(case.limits)
-    if execution.ok:
-        how = "it printed nothing"
-    reasons = filter(None, [how, execution.stderr.last_line[:300]])
-    name = case.input.path.name
-    return recipe_mistake(f"the generator {name} failed: {': '.join(reasons)}")
-
-
 def _is_marked(source: Path) -> bool:
     """Return whether a text begins with a byte order mark or is not in UTF-8. Compilers
     read neither.
@@ -351,17 +325,10 @@ def _is_marked(source: Path) -> bool:
     return head.startswith(codecs.BOM_UTF8) or text_encoding(head) != "utf-8-sig"
 
 
-def _write_decoded(sources: Sequence[Path], _key: str, scratch: Path) -> Path:
+def _write_decoded(sources: Sequence[Path], scratch: Path) -> Path:
     target = scratch / "made.mlir"
     target.write_text(decoded(sources[0].read_bytes()), "utf-8")
     return target
-
-
-def _is_broken(execution: Execution) -> bool:
-    """Return whether the importer does not run here, whatever the model: it, or a
-    package of its version, is not there.
-    """
-    return not execution.ok and _IS_MISSING.search(execution.stderr.text) is not None
 
 
 def package_version(package: str) -> str:

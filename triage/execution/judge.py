@@ -116,9 +116,9 @@ def _diagnosis(
     """Diagnose by the rules that are about the compiler, not about the machine."""
     from triage.classify import diagnose  # slow to import
 
-    printed = readable_output(execution.stdout.text)
-    if printed != execution.stdout.text:
-        execution = replace(execution, stdout=Captured(printed))
+    printed = Captured(readable_output(execution.stdout.text))
+    if printed.text != execution.stdout.text:
+        execution = replace(execution, stdout=printed)
     return diagnose(execution, _without_machine(rules), failing_pass)
 
 
@@ -167,11 +167,9 @@ def judge_run(
     result, if there is one.
     """
     unusable = machine_problem(execution)
-    if unusable is not None:
-        return unusable
-    if execution.ok:
+    if unusable is None and execution.ok:
         return Passed()
-    unusable = runner.startup_failure(execution.stderr.text)
+    unusable = unusable or runner.startup_failure(execution.stderr.text)
     if unusable is not None:
         return unusable
     wrong = judge_mismatch(execution, rules, metrics, flaky=flaky)
@@ -180,20 +178,15 @@ def judge_run(
     first, *_ = _diagnosis(execution, rules).failures
     if first.failure_class == "wrong-result":
         return Failed(_with_numbers(first, metrics), flaky=flaky)
-    if first.family == "run":
-        return Failed(replace(first, stage=Stage.RUN), flaky=flaky)
-    crashed = execution.ending is Ending.SIGNALLED or first.family == "crash"
-    name = _RUN_CLASSES.get(
-        first.failure_class, "run-crash" if crashed else "run-failure"
-    )
-    if name in ("run-crash", "run-failure"):
+    if first.family != "run":
+        crashed = execution.ending is Ending.SIGNALLED or first.family == "crash"
+        name = "run-crash" if crashed else "run-failure"
         signature = f"{name}:{first.signature}"
-    else:
-        signature = name
-    failure = rules.by_name[name].reclassify(first, signature)
-    return Failed(
-        replace(failure, phase=None, failing_pass=None, stage=Stage.RUN), flaky=flaky
-    )
+        if first.failure_class in _RUN_CLASSES:
+            name = signature = _RUN_CLASSES[first.failure_class]
+        first = rules.by_name[name].reclassify(first, signature)
+        first = replace(first, phase=None, failing_pass=None)
+    return Failed(replace(first, stage=Stage.RUN), flaky=flaky)
 
 
 def judge_mismatch(
@@ -204,20 +197,29 @@ def judge_mismatch(
     flaky: bool = False,
 ) -> Failed | None:
     """Return the wrong result that a run reports, if there is one."""
+    from triage.classify.rules import detail  # slow to import
+
     mismatch = reported_facts(execution).mismatch
     if execution.ok or not mismatch:
         return None
-    wrong = _wrong_result(mismatch, rules)
-    return Failed(_with_numbers(wrong, metrics), flaky=flaky)
+    rule = rules.by_name["wrong-result"]
+    details = {name: detail(value) for name, value in mismatch.items()}
+    identity = [str(details[name]) for name in rule.identity if name in details]
+    signature = f"{rule.name}:{' '.join(identity)}"
+    headline = " ".join(f"{name} {value}" for name, value in details.items())
+    failure = Failure(rule.name, rule.family, signature, headline, details=details)
+    failure = rule.reclassify(failure, signature)
+    return Failed(_with_numbers(failure, metrics), flaky=flaky)
 
 
 def _with_numbers(failure: Failure, metrics: Mapping[str, float]) -> Failure:
-    """Return a wrong result that says how much of it differs."""
+    """Return a wrong result that says how much of it differs, and whether it is a
+    number.
+    """
     details: dict[str, Detail] = dict(failure.details)
     details |= {name: int(metrics[name]) for name in _WRONG_COUNTS if name in metrics}
-    for name in ("max_abs_error", "max_rel_error"):
-        if name in metrics:
-            details[name] = rounded_text(metrics[name])
+    errors = ("max_abs_error", "max_rel_error")
+    details |= {name: rounded_text(metrics[name]) for name in errors if name in metrics}
     headline = failure.headline
     if "actual" in details and "expected" in details:
         headline = f"result {details['output']}"
@@ -227,30 +229,11 @@ def _with_numbers(failure: Failure, metrics: Mapping[str, float]) -> Failure:
         if details.get("mismatches"):
             share = f"{details['mismatches']} of {details['elements']}"
             headline += f"; {share} elements differ"
-    kind, _ = kind_of_wrong_result(replace(failure, details=details))
-    signature = failure.signature
+    wrong = replace(failure, stage=Stage.COMPARE, headline=headline, details=details)
+    kind, _ = kind_of_wrong_result(wrong)
     if kind in NOT_NUMBERS:
-        signature += f" {kind}"
-    return replace(
-        failure,
-        stage=Stage.COMPARE,
-        signature=signature,
-        headline=headline,
-        details=details,
-    )
-
-
-def _wrong_result(mismatch: Mapping[str, Detail], rules: RuleSet) -> Failure:
-    """Return the failure of a result that differs as a run reports it."""
-    from triage.classify.rules import detail  # slow to import
-
-    rule = rules.by_name["wrong-result"]
-    details = {name: detail(value) for name, value in mismatch.items()}
-    identity = [str(details[name]) for name in rule.identity if name in details]
-    signature = f"{rule.name}:{' '.join(identity)}"
-    headline = " ".join(f"{name} {value}" for name, value in details.items())
-    failure = Failure(rule.name, rule.family, signature, headline, details=details)
-    return rule.reclassify(failure, signature)
+        return replace(wrong, signature=f"{wrong.signature} {kind}")
+    return wrong
 
 
 _WRONG_COUNTS = ("output", "element", "mismatches", "elements", "nan", "inf")

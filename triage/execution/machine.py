@@ -7,23 +7,21 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 
 from uv import find_uv_bin
 
 from triage.compilers.base import Compiler
 from triage.model.errors import TriageError
 from triage.processes.sealing import landlock_version, missing_seals
-from triage.toolchains.home import Home, open_home
+from triage.toolchains.home import open_home
 from triage.toolchains.pruning import stored_toolchains
 from triage.toolchains.registry import ToolchainRegistry
 
-_ROOM = 2.0  # GiB: a handful of toolchains
-_MEMORY = 4.0  # GiB: one compile of a small model next to the system
-_GIB = 1 << 30
+_LEAST_DISK = 2 << 30  # bytes of a handful of toolchains
+_LEAST_MEMORY = 4 << 30  # bytes of one compile of a small model next to the system
 
 
 class Grade(StrEnum):
@@ -48,83 +46,73 @@ class MachineCheck:
 
 def checkup(compilers: Mapping[str, Compiler]) -> list[MachineCheck]:
     """Run all checks."""
-    checks = [_check_of_memory(), _check_of_seal()]
-    try:
-        home = open_home()
-    except TriageError as error:
-        advice = "set TRIAGE_HOME to a folder that you may write to"
-        return [MachineCheck("home", Grade.BROKEN, str(error), advice), *checks]
-    registry = ToolchainRegistry(home, compilers, stop=threading.Event())
-    index = _check_of_index(registry, compilers)
-    return [_check_of_home(home), *checks, _check_of_toolchains(home), index]
+    checks: dict[str, Callable[[], tuple[str, str]]] = {
+        "home": _check_of_home,
+        "machine": _check_of_memory,
+        "seal": _check_of_seal,
+        "toolchains": _check_of_toolchains,
+        "index": lambda: _check_of_index(compilers),
+    }
+    rows = []
+    for name, check in checks.items():
+        try:
+            text, advice = check()
+            grade = Grade.WEAK if advice else Grade.GOOD
+            rows.append(MachineCheck(name, grade, text, advice))
+        except (TriageError, OSError) as error:
+            rows.append(MachineCheck(name, Grade.BROKEN, str(error)))
+    return rows
 
 
-def _check(name: str, found: str, advice: str = "") -> MachineCheck:
-    """Return a check, a weak one if there is advice."""
-    return MachineCheck(name, Grade.WEAK if advice else Grade.GOOD, found, advice)
+def _check_of_home() -> tuple[str, str]:
+    path = open_home().path
+    free, advice = shutil.disk_usage(path).free, ""
+    if free <= _LEAST_DISK:
+        advice = "`triage toolchains prune` frees some"
+    return f"{path}, {_gigabytes(free)} free", advice
 
 
-def _check_of_home(home: Home) -> MachineCheck:
-    free, advice = shutil.disk_usage(home.path).free / _GIB, ""
-    if free <= _ROOM:
-        advice = "a toolchain takes about 450 MiB; `triage toolchains prune` frees some"
-    return _check("home", f"{home.path}, {free:.1f} GiB free", advice)
-
-
-def _check_of_memory() -> MachineCheck:
-    lines = Path("/proc/meminfo").read_text().splitlines()
-    kibibytes = dict(line.removesuffix(" kB").split(":") for line in lines)
-    names = "MemAvailable", "MemTotal"
-    available, total = (int(kibibytes[name]) / (1 << 20) for name in names)
+def _check_of_memory() -> tuple[str, str]:
+    page = os.sysconf("SC_PAGE_SIZE")
+    free, total = (os.sysconf(f"SC_{name}_PAGES") * page for name in ("AVPHYS", "PHYS"))
     advice = ""
-    if available <= _MEMORY:
+    if total <= _LEAST_MEMORY:
         advice = "large models will be untestable; give a recipe a lower memory limit"
-    found = f"{os.cpu_count()} cores, {available:.1f} of {total:.1f} GiB available"
-    return _check("machine", found, advice)
+    memory = f"{_gigabytes(free)} of {_gigabytes(total)} free"
+    return f"{os.cpu_count()} cores, {memory}", advice
 
 
-def _check_of_seal() -> MachineCheck:
+def _check_of_seal() -> tuple[str, str]:
     missing = missing_seals()
     if missing:
-        advice = (
-            "another container runtime or kernel may allow this; until then code in "
-            "pasted texts is run only after a question, or with --run-code"
-        )
-        return _check("seal", f"missing: {'; '.join(missing)}", advice)
-    found = f"Landlock {landlock_version()}, a filter of system calls, marked processes"
-    return _check("seal", found)
+        advice = "code in pasted texts is run only after a question, or with --run-code"
+        return f"missing: {'; '.join(missing)}", advice
+    version = landlock_version()
+    return f"Landlock {version}, a filter of system calls, marked processes", ""
 
 
-def _check_of_toolchains(home: Home) -> MachineCheck:
-    try:
-        find_uv_bin()
-    except FileNotFoundError as error:
-        advice = "install this program again"
-        return MachineCheck("toolchains", Grade.BROKEN, f"uv: {error}", advice)
-    installs = stored_toolchains(home)
-    size = sum(install.bytes for install in installs) / _GIB
+def _check_of_toolchains() -> tuple[str, str]:
+    find_uv_bin()
+    installs = stored_toolchains(open_home())
+    size = _gigabytes(sum(install.bytes for install in installs))
     damaged = [install.folder.name for install in installs if not install.intact]
     advice = ""
     if damaged:
         advice = f"damaged, will be installed again when used: {', '.join(damaged)}"
-    return _check("toolchains", f"{len(installs)} installed, {size:.1f} GiB", advice)
+    return f"{len(installs)} installed, {size}", advice
 
 
-def _check_of_index(
-    registry: ToolchainRegistry, families: Mapping[str, Compiler]
-) -> MachineCheck:
-    releases, problems = [], []
+def _check_of_index(families: Mapping[str, Compiler]) -> tuple[str, str]:
+    registry = ToolchainRegistry(open_home(), families, stop=threading.Event())
+    found = []
     for family in families:
-        try:
-            names = [ref.revision.name for ref in registry.releases(family)]
-        except TriageError as error:
-            problems.append(str(error))
-            continue
-        if names:
-            releases.append(f"{family} {names[0]} to {names[-1]}")
-        else:
-            problems.append(f"no {family} for this platform at {registry.index.url}")
-    if problems:
-        found = "; ".join(dict.fromkeys(problems))
-        return MachineCheck("index", Grade.BROKEN, found)
-    return _check("index", ", ".join(releases))
+        names = [ref.revision.name for ref in registry.releases(family)]
+        if not names:
+            problem = f"no {family} for this platform at {registry.index.url}"
+            raise FileNotFoundError(problem)
+        found.append(f"{family} {names[0]} to {names[-1]}")
+    return ", ".join(found), ""
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / (1 << 30):.1f} GiB"

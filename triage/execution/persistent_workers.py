@@ -14,6 +14,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from triage.execution.run_task import RunTask
 from triage.execution.task import Task
@@ -35,7 +36,7 @@ class WorkerAnswer:
     stage: Stage
     """The stage that failed, else the run."""
     execution: Execution
-    files: tuple[tuple[Path, ...], ...] = ()
+    files: Sequence[Sequence[Path]] = ()
     """The results of each call."""
 
     def values(self, call: int = 0) -> tuple[str, ...] | None:
@@ -87,10 +88,15 @@ class PersistentWorkers:
             return None
         for number in range(len(patterns)):
             (folder / str(number)).mkdir(parents=True)
+        inputs = []
+        for index, text in enumerate(run.inputs):
+            type_, at, file = text.rpartition("@")
+            copied = folder / f"input-{index}{Path(file).suffix}"
+            inputs.append(f"{type_}@{shutil.copyfile(file, copied)}" if at else text)
         request = {
             "program": shutil.copyfile(task.prepared.path, folder / "program"),
             "function": run.spec.function,
-            "inputs": [_copied(text, folder) for text in run.inputs],
+            "inputs": inputs,
             "folder": folder,
             "patterns": list(patterns),
         }
@@ -122,37 +128,18 @@ class PersistentWorkers:
             return self._processes[argv]
 
 
-def _copied(text: str, folder: Path) -> str:
-    """Return a value with its file, if it has one, in the folder of the request."""
-    type_, at, file = text.rpartition("@")
-    if not at:
-        return text
-    name = f"input-{len(list(folder.iterdir()))}{Path(file).suffix}"
-    return f"{type_}@{shutil.copyfile(file, folder / name)}"
-
-
-def _read(
-    task: Task, run: RunTask, said: dict[str, object], folder: Path
-) -> WorkerAnswer:
+def _read(task: Task, run: RunTask, said: Any, folder: Path) -> WorkerAnswer:
     """Return an answer as a process wrote it. Raises ValueError, LookupError or
     TypeError for another text.
     """
-    error = str(said.get("error", ""))
-    execution = Execution(
-        (str(run.tool),),
-        Ending.EXITED,
-        int(bool(error)),
-        stderr=Captured(error),
-    )
+    words, error = (str(run.tool),), said.get("error", "")
     if error:
-        return WorkerAnswer(task, run, Stage(str(said["stage"])), execution)
-    results = said["results"]
-    if not isinstance(results, list):
-        raise TypeError("no results")
+        failed = Execution(words, Ending.EXITED, 1, stderr=Captured(str(error)))
+        return WorkerAnswer(task, run, Stage(said["stage"]), failed)
     files = [
-        tuple(run.runner.result_files(str(text), folder / str(number)))
-        for number, text in enumerate(results)
+        run.runner.result_files(text, folder / str(number))
+        for number, text in enumerate(said["results"])
     ]
     if not all(is_regular(file) for call in files for file in call):
         raise ValueError("a result is missing")
-    return WorkerAnswer(task, run, Stage.RUN, execution, tuple(files))
+    return WorkerAnswer(task, run, Stage.RUN, Execution(words, Ending.EXITED, 0), files)

@@ -8,6 +8,7 @@ of the process and into the key of its result.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -45,7 +46,6 @@ class Planner:
         self.inputs = Inputs(
             engine.registry,
             engine.compilers,
-            engine.cache,
             engine.stop,
             fresh=is_fresh,
         )
@@ -56,10 +56,7 @@ class Planner:
         """
         prepared = self.inputs.prepare(case, toolchain)
         if not isinstance(prepared, Prepared):
-            is_known = isinstance(prepared, Failed)
-            is_known = is_known and case.name not in self.inputs.failed_now
-            probe = probe_not_made(case, toolchain, prepared)
-            return replace(probe, cached=is_known)
+            return probe_not_made(case, toolchain, prepared)
         compiler = self._engine.compilers[case.compiler]
         invocation: Invocation | NoAnswer
         run: RunTask | NoAnswer | Failed | None = None
@@ -112,12 +109,18 @@ class Planner:
         digest = prepared.digest
         if case.input.imported or case.input.maker == OWN:  # each toolchain makes it
             digest = settled_sha256(str(case.input.path))
+        run = case.run
         settings = (case.target, case.flags, case.phase, case.limits, case.env)
-        more: tuple[object, ...] = (case.spec, case.thresholds, _run_settings(case.run))
+        parts: list[object] = [digest, settings, case.spec, case.thresholds]
+        if run:
+            parts += [run.function, run.device, run.flags, run.reference, run.limits]
+            parts += [run.tolerances, run.closeness]
+            with suppress(OSError):  # they are downloaded later
+                parts += map(identity_of, (*run.inputs, *run.expected))
         if case.script:
-            more += (file_sha256(case.script),)
+            parts.append(file_sha256(case.script))
         # a checkout may lie elsewhere on another machine
-        text = repr((digest, settings, more)).replace(str(case.source.parent), "")
+        text = repr(parts).replace(str(case.source.parent), "")
         return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
     def _plan_run(
@@ -148,20 +151,6 @@ class Planner:
             return plan_run(case, toolchain, compiler, self._registry, libraries)
         except EnvironmentFailure as error:
             return without_toolchain(error)
-
-
-def _run_settings(run: RunSpec | None) -> tuple[object, ...]:
-    """Return what a run reads and is called with, files by their content."""
-    if run is None:
-        return ()
-    values = []
-    for value in (*run.inputs, *run.expected):
-        try:
-            values.append(identity_of(value))
-        except OSError:  # it is downloaded later
-            values.append(value)
-    options = (run.function, run.device, run.flags, run.reference, run.limits)
-    return (*values, *options, run.tolerances, run.closeness)
 
 
 def _reads(

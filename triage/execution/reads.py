@@ -120,8 +120,6 @@ def limits_key(limits: Limits) -> list[str]:
     parts = []
     if limits.output != Limits().output:
         parts.append(f"output {limits.output}")
-    if not limits.without_waiting:
-        parts.append("wall time")
     return [*parts, f"{limits.timeout:g}", f"{limits.memory:g}"]
 
 

@@ -7,8 +7,6 @@ reference, a library, resource metrics. They differ in their key only.
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
@@ -195,21 +193,9 @@ class Task:
         failing_pass: PassName | None = None,
         disagreements: int = 0,
     ) -> Record:
-        """Return the facts of an execution, for the cache, without paths of this
-        machine.
-        """
-        program, root = self.toolchain.program, f"{self.toolchain.root}{os.sep}"
-        names = {str(program): program.name, str(self.prepared.path): "input"}
-        words = (re.sub(r"^.*/out$", "out", word) for word in execution.argv)
-        argv = [names.get(word, word).replace(root, "toolchain/") for word in words]
-        return Record(
-            key,
-            self.case.name,
-            self.toolchain.revision.name,
-            replace(execution, argv=tuple(argv)),
-            failing_pass,
-            disagreements,
-        )
+        """Return the facts of an execution, for the cache."""
+        case, toolchain = self.case.name, self.toolchain.revision.name
+        return Record(key, case, toolchain, execution, failing_pass, disagreements)
 
     def probe(
         self, compiled: Record | None, ran: Record | None = None, *, cached: bool

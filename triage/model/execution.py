@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from signal import Signals
 from typing import Annotated
 
-from triage.model.checks import Check, DescribedKeys, Size, file_key, parse_duration
+from triage.model.checks import DescribedKeys, Duration, Size, file_key
 
 UNLIMITED = sys.maxsize  # as a limit of memory or output
 
@@ -48,32 +48,16 @@ class Stage(StrEnum):
     BENCHMARK = "benchmark"
 
 
-class WallSeconds(float):
-    """A limit of time that a file gives without ` cpu`."""
-
-
-def _timeout(text: str, _: object) -> float:
-    seconds = parse_duration(text.removesuffix(" cpu"))
-    if text.endswith(" cpu"):
-        return seconds
-    return WallSeconds(seconds)
-
-
-Timeout = Annotated[float, Check(_timeout, reads=str)]
-
-
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What one run may use."""
 
-    timeout: Timeout = file_key(
+    timeout: Duration = file_key(
         300.0,
-        "Wall time: 120s, 2m, 1h30m, or a number of seconds. With ` cpu` behind it, "
-        "the time in which the program waits for a core does not count; it may then "
-        "take four times as long.",
+        "Time: 120s, 2m, 1h30m, or a number of seconds. What the program waits for a "
+        "core does not count, up to three times as much.",
         "120s",
         "1h30m",
-        "300s cpu",
     )
     memory: Size = file_key(
         8 << 30, "Resident memory of all processes together.", "8GiB", "512MiB"
@@ -86,22 +70,15 @@ class Limits:
         "512MiB",
     )
     kept: int = 512 << 10  # bytes kept of each stream, half of them from its end
-    # the time in which it waits for a core does not count for `timeout`
-    without_waiting: bool = True
 
     @property
     def timeout_text(self) -> str:
-        """The time limit as a recipe has it: `120s`, `300s cpu`."""
+        """The time limit as a recipe has it: `120s`."""
         seconds = f"{self.timeout:.9f}".rstrip("0").rstrip(".")
-        return f"{seconds}s{' cpu' if self.without_waiting else ''}"
+        return f"{seconds}s"
 
 
-def _waits(limits: Limits, _: object) -> Limits:
-    counts_waiting = isinstance(limits.timeout, WallSeconds)
-    return replace(limits, without_waiting=not counts_waiting)
-
-
-LimitKeys = Annotated[Limits, DescribedKeys(), Check(_waits)]
+LimitKeys = Annotated[Limits, DescribedKeys()]
 """The limits that a file gives."""
 
 

@@ -299,8 +299,7 @@ class _Watch:
         if elapsed <= limit:
             return False
         used = elapsed - _seconds_without_core(self.contained.leader)
-        stretched = limit * (_MAX_STRETCH if self.limits.without_waiting else 1.0)
-        if used <= limit and elapsed <= stretched:
+        if used <= limit and elapsed <= limit * _MAX_STRETCH:
             return False
         self.waited = max(0.0, limit - used)
         return True

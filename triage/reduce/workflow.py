@@ -455,7 +455,7 @@ def _in_less_time(case: Case, start: Baseline) -> Case:
 
     def shorter(limits: Limits, longest: float) -> Limits:
         timeout = min(limits.timeout, longest)
-        return replace(limits, timeout=timeout, without_waiting=True)
+        return replace(limits, timeout=timeout)
 
     longest = max(_SHORTEST, _PATIENCE * start.seconds)
     if start.seconds >= case.limits.timeout:  # the original hangs
