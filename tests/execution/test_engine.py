@@ -18,7 +18,6 @@ from triage.compilers.invocation import Invocation
 from triage.compilers.parts import Measures, PassTrace, Runner
 from triage.execution.cache import ResultCache
 from triage.execution.engine import Engine
-from triage.execution.files import Scratch
 from triage.execution.references import reference_results
 from triage.execution.task import ProbeJob
 from triage.model.case import Case, Input, InputKind, Reference, RunSpec, Target
@@ -204,14 +203,6 @@ def test_a_kill_from_outside_is_not_recorded(lab: Laboratory) -> None:
     assert isinstance(outcome, NoAnswer)
     assert outcome.cause is Cause.ENVIRONMENT
     assert not lab.evidence.newest_of("m")
-
-
-def test_folders_of_killed_processes_are_removed(tmp_path: Path) -> None:
-    (tmp_path / "scratch" / "dead").mkdir(parents=True)
-    with Scratch(tmp_path / "scratch").folder() as alive:
-        with Scratch(tmp_path / "scratch").folder() as folder:
-            assert folder.is_dir()
-        assert list((tmp_path / "scratch").iterdir()) == [alive]
 
 
 RUNS = """#!/bin/sh

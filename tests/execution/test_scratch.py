@@ -8,12 +8,10 @@ import json
 import os
 from pathlib import Path
 
-import pytest
-
 from tests.conftest import Triage
 from tests.execution.cluster_lab import RECIPE
 from tests.programs import write_program
-from triage.execution.files import Scratch
+from triage.execution.engine import open_engine
 from triage.toolchains.home import remove_tree
 
 DEEP = """#!/bin/sh
@@ -43,7 +41,7 @@ def test_a_deep_folder_of_a_compile_stops_no_run(
         )
         [result] = json.loads(done.stdout)["results"]
         assert (done.returncode, result["status"]) == (1, "failed"), done.stderr
-    assert list((home / "scratch").iterdir()) == []
+    assert not any((home / "scratch").iterdir())
 
 
 def test_a_tree_of_links_and_closed_folders_is_removed(tmp_path: Path) -> None:
@@ -64,18 +62,10 @@ def test_a_tree_of_links_and_closed_folders_is_removed(tmp_path: Path) -> None:
     assert not remove_tree(tmp_path / "link")
 
 
-def test_what_cannot_be_removed_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    warnings: list[str] = []
-    scratch = Scratch(tmp_path, warnings.append)
-    with monkeypatch.context() as patch:
-        patch.setattr("triage.execution.files.remove_tree", lambda _: False)
-        with scratch.folder() as folder:
-            (folder / "file").touch()
-    assert (len(warnings), str(folder) in warnings[0]) == (1, True)
-    Scratch(tmp_path)
-    assert not folder.exists(), "the next command tries again"
+def test_folders_of_killed_processes_are_removed(home: Path) -> None:
+    (home / "scratch" / "dead").mkdir(parents=True)
+    with open_engine([]) as engine, engine.maker.folder() as alive, open_engine([]):
+        assert list((home / "scratch").iterdir()) == [alive]
 
 
 def test_doctor_makes_five_checks(home: Path, triage: Triage) -> None:

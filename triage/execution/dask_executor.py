@@ -220,7 +220,7 @@ def _make_here(order: Order) -> list[str]:
 
 def _records(order: Order) -> list[str]:
     there = order.case.input.path
-    with open_engine([order.case]) as engine, engine.maker.scratch.folder() as folder:
+    with open_engine([order.case]) as engine, engine.maker.folder() as folder:
         here = folder / there.name
         write_whole(here, order.content)
         case = replace(order.case, input=Input(here, InputKind.MLIR))

@@ -28,7 +28,7 @@ from contextlib import (
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Protocol
 
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation
@@ -53,7 +53,7 @@ from triage.model.execution import Execution
 from triage.model.outcome import OF_MACHINE, Cause, NoAnswer, Passed, Probe
 from triage.model.progress import Progress
 from triage.model.revision import Toolchain
-from triage.toolchains.home import lock_file, open_home
+from triage.toolchains.home import Home, lock_file, open_home, remove_tree
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 
 if TYPE_CHECKING:
@@ -100,7 +100,6 @@ class Engine:
         jobs: int | None = None,
         fresh: bool = False,
         cluster: DaskCluster | None = None,
-        warn: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Make tasks here or on a cluster, until `stop` is set.
 
@@ -112,7 +111,6 @@ class Engine:
             jobs: How many compiles run here at once (default: one for each core).
             fresh: Prepare every input again.
             cluster: Machines that make tasks as well.
-            warn: Receives what the user must know.
         """
         self.registry, self.compilers, self.cache = registry, compilers, cache
         self.stop, self.progress = stop, registry.workspace.progress
@@ -121,7 +119,7 @@ class Engine:
         self.compiles = 0
         """Made so far, cached answers not counted."""
         self.kept = KeptFiles()
-        self.maker = Maker(registry, stop, self.local_jobs, warn)
+        self.maker = Maker(registry, stop, self.local_jobs)
         self.planner = Planner(self, is_fresh=fresh)
         self.judge: NumberJudge | None = None
         self._installed: set[ToolchainRef] = set()
@@ -380,6 +378,19 @@ def time_limit(stop: threading.Event, seconds: float) -> Iterator[threading.Even
             stop.clear()
 
 
+def _lock_use(home: Home, stop: threading.Event) -> IO[bytes]:
+    """Say that the home is in use. If no other process uses it, remove the folders in
+    which killed ones compiled: other containers that share it see locks, and no
+    processes.
+    """
+    try:
+        with lock_file(home.use_lock, fcntl.LOCK_EX | fcntl.LOCK_NB, stop):
+            remove_tree(home.scratch)
+    except BlockingIOError:
+        pass
+    return lock_file(home.use_lock, fcntl.LOCK_SH, stop)
+
+
 @contextmanager
 def open_engine(
     cases: Sequence[Case],
@@ -402,7 +413,7 @@ def open_engine(
     with ExitStack() as opened:
         # a file system without locks, or a home that cannot be written
         with suppress(OSError):
-            opened.enter_context(lock_file(home.use_lock, fcntl.LOCK_SH, stop))
+            opened.enter_context(_lock_use(home, stop))
         cache = ResultCache(home.results_database, warn, fresh=fresh)
         opened.callback(cache.close)
         registry = ToolchainRegistry(home, families, progress, stop, is_dry=is_dry)
@@ -416,7 +427,6 @@ def open_engine(
                     jobs=jobs,
                     fresh=fresh,
                     cluster=machines,
-                    warn=warn,
                 )
             except BaseException:
                 stop.set()

@@ -1,27 +1,25 @@
-"""The folders in which processes work, and files that are made once for each content.
+"""Files that are made once for each content.
+
 Next to each kept file lies a checksum with the name of the file, since a file that took
 the name of another one is not what was asked for.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import TypeVar
 from urllib.parse import quote
 
 from triage.model.content import file_sha256
 from triage.toolchains.home import (
     disk_errors,
-    remove_tree,
     temporary_folder,
     write_whole,
 )
@@ -29,61 +27,6 @@ from triage.toolchains.home import (
 T = TypeVar("T")
 _CHECKSUM = ".sha256"  # suffix of the file with the checksum
 _LARGE = 1 << 20  # bytes of a file
-
-
-class Scratch:
-    """A folder of folders that exist while a process works in them. Each is locked by
-    its process: other containers that share the folder see locks, and no processes.
-    """
-
-    def __init__(
-        self, root: Path, warn: Callable[[str], None] = lambda _: None
-    ) -> None:
-        """Create the folder, and remove what killed processes left in it. `warn`
-        receives what could not be removed.
-        """
-        self._root, self._warn = root, warn
-        with disk_errors("make room for compiles"):
-            root.mkdir(parents=True, exist_ok=True)
-            for folder in root.iterdir():
-                self._remove_unlocked(folder)
-
-    @contextmanager
-    def folder(self) -> Iterator[Path]:
-        """Make a new folder and remove it afterwards."""
-        with disk_errors("make room for a compile"):
-            folder, lock = self._locked_folder()
-        try:
-            yield folder
-        finally:
-            self._remove(folder)
-            os.close(lock)
-
-    def _remove(self, folder: Path) -> None:
-        if not remove_tree(folder):
-            self._warn(f"a compile left files that cannot be removed in {folder}")
-
-    def _remove_unlocked(self, folder: Path) -> None:
-        with suppress(OSError):
-            lock = os.open(folder, os.O_RDONLY)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                self._remove(folder)
-            finally:
-                os.close(lock)
-
-    def _locked_folder(self) -> tuple[Path, int]:
-        """Make a folder and lock it; return it with the file descriptor of the lock."""
-        while True:
-            folder = Path(mkdtemp(dir=self._root))
-            # another process removed it before it was locked
-            with suppress(FileNotFoundError):
-                lock = os.open(folder, os.O_RDONLY)
-                with suppress(OSError):  # a file system without locks
-                    fcntl.flock(lock, fcntl.LOCK_SH)
-                if folder.is_dir():
-                    return folder, lock
-                os.close(lock)
 
 
 @dataclass(frozen=True, slots=True)

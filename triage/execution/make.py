@@ -6,15 +6,14 @@ from __future__ import annotations
 
 import fcntl
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from triage.compilers.invocation import reported_facts
 from triage.execution.cache import Record
-from triage.execution.files import Scratch
 from triage.execution.judge import (
     agreement_of,
     judge,
@@ -32,7 +31,7 @@ from triage.model.pass_name import NO_PASS, PassName
 from triage.processes.crash_stack import with_named_stack
 from triage.processes.process import StopSignal, run
 from triage.processes.sealing import Seal
-from triage.toolchains.home import lock_file
+from triage.toolchains.home import disk_errors, lock_file, temporary_folder
 from triage.toolchains.registry import ToolchainRegistry
 
 # Endings that one execution does not prove.
@@ -50,12 +49,19 @@ class Maker:
         registry: ToolchainRegistry,
         stop: threading.Event,
         jobs: int,
-        warn: Callable[[str], None],
     ) -> None:
         """Make up to `jobs` tasks at once, until `stop` is set."""
         self._registry, self._stop = registry, stop
-        self.scratch = Scratch(registry.home.scratch, warn)
         self._slots = threading.Semaphore(jobs)
+
+    @contextmanager
+    def folder(self) -> Iterator[Path]:
+        """Make a folder in which a process works, and remove it afterwards."""
+        root = self._registry.home.scratch
+        with disk_errors("make room for a compile"):
+            root.mkdir(parents=True, exist_ok=True)
+            with temporary_folder(root) as folder:
+                yield folder
 
     def make(
         self, task: Task, stop: StopSignal, on_output: OnOutput | None = None
@@ -156,7 +162,7 @@ class Maker:
             seal = seal.reading_all()
         kernels = task.compiler.kernels if task.counts_dispatches else None
         metrics: dict[str, float] = {}
-        with self.scratch.folder() as folder:
+        with self.folder() as folder:
             output, counted = folder / "out", folder / "statistics.json"
             argv = task.argv(output)
             if kernels:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from triage.compilers.invocation import flag_name
 from triage.execution.engine import Engine
-from triage.execution.files import Prepared, Scratch
+from triage.execution.files import Prepared
 from triage.execution.judge import result_of
 from triage.execution.mlir_tools import Reader
 from triage.execution.persistent_workers import PersistentWorkers
@@ -118,7 +118,7 @@ def _begin(engine: Engine, request: ReductionRequest, stack: ExitStack) -> _Work
     key = repr((case.name, read.digest, settings_of(case), identities))
     digest = sha256(key.encode()).hexdigest()
     folder = engine.registry.home.kept(KeptKind.REDUCTIONS) / digest[:16]
-    candidates = stack.enter_context(Scratch(folder / "candidates").folder())
+    candidates = stack.enter_context(engine.maker.folder())
     forms = forms_for(engine, case, bad, read.path, stack)
     request = replace(request, case=case)
     if not case.run:
