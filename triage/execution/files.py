@@ -26,7 +26,6 @@ from triage.toolchains.home import (
 
 T = TypeVar("T")
 _CHECKSUM = ".sha256"  # suffix of the file with the checksum
-_LARGE = 1 << 20  # bytes of a file
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,25 +74,17 @@ class KeptFiles:
 
 
 def _digest_if_intact(target: Path) -> str | None:
-    """Return the digest of a kept file or folder; None unless it is there and intact. A
-    large file that was not written since it was kept is not read.
-    """
-    with suppress(OSError, ValueError):
-        line = target.with_suffix(_CHECKSUM).read_text("utf-8")
-        digest, name, time = line.split()
-        is_large = target.stat().st_size > _LARGE
-        if (is_large and [name, time] == _marks(target)) or [digest, name] == [
-            _digest(target),
-            _marks(target)[0],
-        ]:
+    """Return the digest of a kept file or folder if it is there and intact."""
+    with suppress(OSError):
+        line, digest = target.with_suffix(_CHECKSUM).read_text("utf-8"), _digest(target)
+        if line == _checksum(target, digest):
             return digest
     return None
 
 
-def _marks(target: Path) -> list[str]:
-    """Return the key of a kept file, and the time at which it was made."""
-    name = quote(f"{target.parent.name}/{target.name}")
-    return [name, f"{target.stat().st_mtime_ns}"]
+def _checksum(target: Path, digest: str) -> str:
+    """Return what stands next to a kept file: its digest and its name."""
+    return f"{digest} {quote(target.parent.name)}/{quote(target.name)}\n"
 
 
 def _keep(made: Path, target: Path) -> str:
@@ -104,8 +95,7 @@ def _keep(made: Path, target: Path) -> str:
         with suppress(FileNotFoundError):
             target.rename(made.with_name("damaged"))
     made.replace(target)
-    line = " ".join([digest, *_marks(target)])
-    write_whole(target.with_suffix(_CHECKSUM), f"{line}\n")
+    write_whole(target.with_suffix(_CHECKSUM), _checksum(target, digest))
     return digest
 
 

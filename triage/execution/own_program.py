@@ -1,15 +1,12 @@
-"""Look for a failure on one toolchain after another, and for one that a program lost:
-the newest release may make another program of a source than an old one.
-"""
+"""Look for a failure on one toolchain after another."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from triage.execution.engine import Engine
 from triage.execution.task import ProbeJob
-from triage.model.case import OWN, Case, InputKind
+from triage.model.case import Case
 from triage.model.outcome import Failed, Outcome, Probe
 from triage.recipes.expectations import matches
 from triage.toolchains.registry import ToolchainRef
@@ -51,22 +48,3 @@ def first_that(
             if is_wanted(probes[name].outcome):
                 return probes[name]
     return None
-
-
-def case_with_own_program(
-    engine: Engine, case: Case, refs: Sequence[ToolchainRef]
-) -> Case | None:
-    """Return the case with the program that a release itself makes of its source and
-    fails on; None if no release does. The newest release's program may lack what fails.
-    """
-    is_made = case.input.kind is InputKind.GENERATOR and case.input.maker is None
-    if not is_made or not engine.compilers[case.compiler].generator:
-        return None
-    own = replace(case, input=replace(case.input, maker=OWN))
-    what = f"{case.name}, made by each release"
-    probe = first_that(fails_each_time, engine, own, refs[::-1], what)
-    if probe is None:
-        return None
-    maker = probe.revision.name
-    name, made = f"{case.name} made by {maker}", replace(case.input, maker=maker)
-    return replace(case, name=name, input=made)

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from packaging.version import Version
-
 from triage.attribute.divergence import AttributionRequest
 from triage.attribute.result import Attribution
 from triage.bisect.narrowed import narrowed
@@ -22,9 +20,7 @@ from triage.bisect.result import Bisection, BisectKind, Transition
 from triage.bisect.walk import bounds_of
 from triage.classify import ClassifiedLog
 from triage.execution.engine import Engine
-from triage.execution.files import Prepared
 from triage.execution.own_program import (
-    case_with_own_program,
     ends_as_expected,
     fails_each_time,
     first_that,
@@ -282,22 +278,8 @@ class Explainer:
     def _first_that(
         self, is_wanted: Callable[[Outcome], bool], refs: Sequence[ToolchainRef]
     ) -> Probe | None:
-        """Return the probe of the first of several toolchains with a wanted outcome, if
-        need be with a program that it makes itself. The first one was probed.
-        """
-        probe = first_that(is_wanted, self.engine, self.case, refs[1:], "why")
-        if probe is not None or self.reported is not None:
-            return probe
-        by_age = sorted(refs, key=lambda ref: Version(ref.revision.name))
-        own = case_with_own_program(self.engine, self.case, by_age)
-        if own is None:
-            return None
-        self.case = own
-        program = self.engine.planner.input_of(own)
-        # `reduce` and others find the same program
-        if isinstance(program, Prepared) and own.run is None:
-            self.words = [str(program.path), "--backend", own.compiler]
-        return first_that(is_wanted, self.engine, own, by_age[::-1], "why")
+        """Return the first probe with a wanted outcome, but for the first toolchain."""
+        return first_that(is_wanted, self.engine, self.case, refs[1:], "why")
 
     def _find_origin(self) -> None:
         """Add the answer of a bisect, or what is known of one that was not finished,
