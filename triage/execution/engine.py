@@ -13,6 +13,7 @@ apply to old facts. What the machine itself caused is never recorded.
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import threading
 import traceback
@@ -37,6 +38,7 @@ from triage.execution.cache import Record, ResultCache
 from triage.execution.files import KeptFiles
 from triage.execution.judge import signature_of
 from triage.execution.make import Maker, OnOutput
+from triage.execution.metric import DISPATCHES
 from triage.execution.plan import Planner
 from triage.execution.task import (
     AnyOf,
@@ -201,8 +203,9 @@ class Engine:
             return replace(task, case=job.case)
         probe = None if job.fresh else self._find(task)
         probe = probe or self._make(task, job)
+        probe = replace(probe, case=job.case)
         if self.judge:
-            return self.judge.judge(replace(probe, case=job.case), job.ref)
+            return self.judge.judge(probe, job.ref)
         return probe
 
     def recall(self, job: ProbeJob) -> Probe | None:
@@ -233,6 +236,9 @@ class Engine:
         case = job.case
         if self.judge and self.judge.is_alone:
             case = replace(case, run=None)
+        if job.resources and self.compilers[case.compiler].kernels:
+            counted = (DISPATCHES, math.inf)
+            case = replace(case, thresholds=(*case.thresholds, counted))
         task = self.planner.plan(case, toolchain)
         if job.once and isinstance(task, Task):
             variant = f"trial {job.attempt} {job.once}"

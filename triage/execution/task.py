@@ -81,6 +81,8 @@ class ProbeJob:
     _: KW_ONLY
     fresh: bool = False
     """Ignore the result cache."""
+    resources: bool = False
+    """Count dispatches, if the family can."""
     here: bool = False
     """Do not use a cluster, because times are compared."""
     once: Naming | None = None

@@ -225,7 +225,8 @@ def _checked(
     working: Sequence[Trial],
     remedies: Sequence[Remedy],
 ) -> tuple[list[Remedy], Revision | None]:
-    """Try the best remedies on the good compiler and the newest release.
+    """Try the best remedies on the good compiler and the newest release, and measure
+    the resources that they need on the bad one and the first of these.
 
     Returns:
         The remedies, the best first, and the newest release if the case compiles there
@@ -236,9 +237,12 @@ def _checked(
     best = [cases[remedy.text] for remedy in remedies]
     # without a remedy, only an upgrade may help
     others = _other_toolchains(engine, request, only_newer=not best)
-    jobs = [ProbeJob(case, bad) for case in best]
+    jobs = [ProbeJob(case, bad, resources=True) for case in best]
     for ref in others:
-        jobs += [ProbeJob(case, ref) for case in (request.case, *best)]
+        jobs += [
+            ProbeJob(case, ref, resources=ref is others[0])
+            for case in (request.case, *best)
+        ]
     results: dict[tuple[int, str], ProbeResult] = {
         (id(probe.case), probe.revision.name): result_of(probe)
         for probe in engine.probe_all(jobs, "cost and other compilers")
