@@ -201,7 +201,9 @@ class Engine:
         task = self.plan(job)
         if isinstance(task, Probe):
             return replace(task, case=job.case)
-        probe = None if job.fresh else self._find(task)
+        probe = None
+        if not job.fresh:
+            probe = self._find(task)
         probe = probe or self._make(task, job)
         probe = replace(probe, case=job.case)
         if self.judge:

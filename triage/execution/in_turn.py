@@ -98,12 +98,16 @@ class Contender:
 
     @in_json
     def median(self) -> float | None:
-        return median(self.samples) if self.samples else None
+        if self.samples:
+            return median(self.samples)
+        return None
 
     @in_json
     def reason(self) -> str | None:
         """Why there are no times."""
-        return self.problem.reason if self.problem else None
+        if self.problem:
+            return self.problem.reason
+        return None
 
     def measure(self) -> None:
         """Add one sample, or the reason why there is none."""

@@ -173,8 +173,9 @@ class Inputs:
         rev = case.input.maker
         try:
             if rev != OWN or toolchain is None:
-                rev = "latest" if rev in (None, OWN) else rev
-                toolchain = named_toolchain(self._registry, rev or "latest", case)
+                if rev is None or rev == OWN:
+                    rev = "latest"
+                toolchain = named_toolchain(self._registry, rev, case)
         except TriageError as error:
             problem = f"cannot obtain the toolchain that makes the program: {error}"
             return NoAnswer(Cause.TOOLCHAIN, problem)
@@ -219,9 +220,9 @@ class Inputs:
         refused = what_was_refused(execution, seal)
         if refused and is_sealing():
             return undeclared(refused)
-        how = (
-            "it printed nothing" if execution.ok else execution.ending_text(case.limits)
-        )
+        how = execution.ending_text(case.limits)
+        if execution.ok:
+            how = "it printed nothing"
         reasons = filter(None, [how, execution.stderr.last_line[:300]])
         return recipe_mistake(
             f"the generator {source.name} failed: {': '.join(reasons)}"

@@ -272,7 +272,9 @@ def agreement_of(case: Case, execution: Execution) -> str:
 
 def signature_of(outcome: Outcome) -> str:
     """Return what is the same for outcomes that do not contradict each other."""
-    return outcome.failure.signature if outcome.failure else ""
+    if outcome.failure:
+        return outcome.failure.signature
+    return ""
 
 
 def needs_pass(execution: Execution, rules: RuleSet) -> bool:

@@ -142,8 +142,7 @@ class NumberJudge:
             if problem:
                 return problem
             if taken == 1 and not metric.is_of_run:
-                doubt = 1.0 if metric.exact else _CLEAR_FACTOR
-                ratio = _ratio_of_two(good.samples[0], new.samples[0], doubt)
+                ratio = _ratio_of_two(good.samples[0], new.samples[0], metric)
             elif taken in LOOKS:
                 ratio = ratio_of(good.samples, new.samples)
             is_clear = ratio and not ratio.low <= self.limit <= ratio.high
@@ -154,15 +153,16 @@ class NumberJudge:
         return ratio, median(good.samples), median(new.samples)
 
 
-def _ratio_of_two(before: float, after: float, doubt: float) -> Ratio:
-    """Return the ratio of two numbers; its interval is this many times larger and
-    smaller.
-    """
+def _ratio_of_two(before: float, after: float, metric: Metric) -> Ratio:
+    """Return the ratio of two single numbers, with the interval that it allows."""
+    value = 1.0
     if before > 0:
         value = after / before
-    else:
-        value = math.inf if after > 0 else 1.0
-    return Ratio(value, value / doubt, value * doubt)
+    elif after > 0:
+        value = math.inf
+    if metric.exact:
+        return Ratio(value, value, value)
+    return Ratio(value, value / _CLEAR_FACTOR, value * _CLEAR_FACTOR)
 
 
 @contextmanager
@@ -206,9 +206,13 @@ def engine_with_judge(
                 f"{metric} is {ratio} times as large, and {least} is the least that "
                 "can be searched for; --find fix finds where a number shrank"
             )
-        limit = math.sqrt(ratio.value) if ratio.value < math.inf else _FROM_NOTHING
-        original = None if other_programs else case
-        yield engine.with_judge(replace(judge, limit=limit, original=original))
+        limit = _FROM_NOTHING
+        if ratio.value < math.inf:
+            limit = math.sqrt(ratio.value)
+        judge = replace(judge, limit=limit)
+        if other_programs:
+            judge = replace(judge, original=None)
+        yield engine.with_judge(judge)
 
 
 def _run_samplers(engine: Engine, function: str, folder: Path) -> Measure:

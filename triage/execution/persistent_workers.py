@@ -91,8 +91,10 @@ class PersistentWorkers:
         inputs = []
         for index, text in enumerate(run.inputs):
             type_, at, file = text.rpartition("@")
-            copied = folder / f"input-{index}{Path(file).suffix}"
-            inputs.append(f"{type_}@{shutil.copyfile(file, copied)}" if at else text)
+            if at:
+                copied = folder / f"input-{index}{Path(file).suffix}"
+                text = f"{type_}@{shutil.copyfile(file, copied)}"
+            inputs.append(text)
         request = {
             "program": shutil.copyfile(task.prepared.path, folder / "program"),
             "function": run.spec.function,

@@ -56,11 +56,15 @@ def library_file(
             engine.maker.make, task, engine.stop, lambda file: file.replace(target)
         )
         outcome = engine.probe_unless_known(task, make).outcome
-        return target if isinstance(outcome, Passed) else outcome
+        if isinstance(outcome, Passed):
+            return target
+        return outcome
 
     target = engine.registry.home.kept(KeptKind.MODULES) / f"{task.key}.module"
     file: Prepared | NoAnswer | Failed = engine.kept.get(target, make)
-    return file.path if isinstance(file, Prepared) else file
+    if isinstance(file, Prepared):
+        return file.path
+    return file
 
 
 def reference_results(
