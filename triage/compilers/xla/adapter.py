@@ -55,6 +55,12 @@ def _keys() -> type[XlaRecipe]:
     return XlaRecipe
 
 
+def is_script(case: Case) -> bool:
+    """Return whether a case is a Python program that runs as it is."""
+    source = case.input
+    return source.kind is InputKind.OTHER and source.path.suffix == ".py"
+
+
 class XlaRunner(WorkerRunner):
     """Runs programs with the worker."""
 
@@ -167,8 +173,9 @@ class Xla(Compiler):
                     f"{case.target.backend}"
                 ),
             )
+        work = "script" if is_script(case) else "compile"
         return Invocation(
-            ("compile", *flags),
+            (work, *flags),
             env={"JAX_PLATFORMS": "cpu"},
             launcher=(str(toolchain.program), *_ISOLATED_WORKER),
         )
