@@ -16,7 +16,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from triage.classify.log import decoded, text_encoding
-from triage.compilers.base import Compiler, ModelImporter, Needs
+from triage.compilers.base import (
+    SCRIPT_RUNNER,
+    Compiler,
+    ModelImporter,
+    Needs,
+)
 from triage.compilers.interpreters import prefixes_of
 from triage.compilers.registry import onnx_family
 from triage.execution.cache import Record, ResultCache
@@ -44,7 +49,6 @@ from triage.toolchains.contents import file_state
 from triage.toolchains.home import KeptKind, Workspace
 from triage.toolchains.registry import ToolchainRegistry, recorded_rev
 
-_RUNNER = Path(__file__).with_name("generator_runner.py")
 # The same program prints the same input.
 _SAME = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
 # The importer's own OnnxImportError is about the model.
@@ -209,9 +213,10 @@ class Inputs:
         # options of the interpreter stand before the script, scripts of triage after it
         flags = [word for word in argv[1:] if word.startswith("-")]
         scripts = [word for word in argv[1:] if not word.startswith("-")]
-        seal = Seal((*reads, *sources, _RUNNER))
+        source = str(case.input.path)
+        seal = Seal((*reads, *sources, SCRIPT_RUNNER))
         execution = run(
-            [argv[0], *flags, str(_RUNNER), *scripts, str(case.input.path), *words],
+            [argv[0], *flags, str(SCRIPT_RUNNER), *scripts, source, *words],
             case.limits,
             scratch,
             seal=seal,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.compilers.base import (
+    SCRIPT_RUNNER,
     VERSION,
     Compiler,
     Description,
@@ -138,7 +139,9 @@ class Xla(Compiler):
         """Return the environment, its interpreter and the worker: results of another
         worker must not be used again.
         """
-        return environment_needs(program.parents[1], WORKER, _LOWERING, _HLO_TEXT)
+        return environment_needs(
+            program.parents[1], WORKER, _LOWERING, _HLO_TEXT, SCRIPT_RUNNER
+        )
 
     def describe(self, program: Path, seal: Seal) -> Description:
         answer = ask_compiler([str(program), *_ISOLATED_WORKER, "describe"], seal)
@@ -173,9 +176,12 @@ class Xla(Compiler):
                     f"{case.target.backend}"
                 ),
             )
-        work = "script" if is_script(case) else "compile"
+        work, launcher = "compile", [str(toolchain.program), *_ISOLATED_WORKER]
+        if is_script(case):
+            work = "script"
+            launcher.insert(2, str(SCRIPT_RUNNER))
         return Invocation(
             (work, *flags),
             env={"JAX_PLATFORMS": "cpu"},
-            launcher=(str(toolchain.program), *_ISOLATED_WORKER),
+            launcher=tuple(launcher),
         )

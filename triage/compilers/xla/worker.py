@@ -52,6 +52,8 @@ _PRINTED = re.compile(
     r"(?![\w.:/-]|\s*(?:[nuµm]?s|secs?|seconds?|minutes?|[kmg]i?b|%)\b)",
     re.IGNORECASE,
 )
+# Errors of a script that needs what a release of JAX lacks.
+_LACKING = re.compile(r"module 'jax[\w.]*' has no|unexpected keyword argument")
 _TRUTH = {"true": "1", "false": "0"}
 _FLAG = re.compile(r"^\s*--(xla_\w+)=\S*\s+(\w+)", re.MULTILINE)
 # How names of element types begin in MLIR and HLO, and those of numpy.
@@ -123,7 +125,6 @@ def run_script(script: Path, output: Path) -> int:
     """Run a Python program twice, and write the numbers that it prints. One that
     differs between the runs, such as a time, is written as 0.
     """
-    sys.path.insert(0, str(script.parent))
     first, second = printed_numbers(script), printed_numbers(script)
     if len(first) != len(second):
         first = second = []
@@ -143,6 +144,10 @@ def printed_numbers(script: Path) -> list[float]:
     except SystemExit as ended:
         if ended.code not in (None, 0):
             raise RuntimeError(f"the script ends with {ended.code}") from ended
+    except (AttributeError, SyntaxError, TypeError) as error:
+        if isinstance(error, SyntaxError) or _LACKING.search(str(error)):
+            raise ImportError(f"this release cannot run it: {error}") from error
+        raise
     finally:
         say(printed.getvalue())
     words = _PRINTED.findall(printed.getvalue())
