@@ -11,6 +11,7 @@ from tests.execution.damage import do, each_damage
 from triage.execution import inputs as prepared_inputs
 from triage.execution.files import Prepared
 from triage.execution.inputs import Inputs
+from triage.execution.reads import mentioned_by
 from triage.model.address import Address
 from triage.model.case import Artifact, Case, Input, InputKind, Target
 from triage.model.execution import Limits
@@ -116,3 +117,20 @@ def test_downloads_that_took_each_others_name_are_obtained_again(
         item.source for item in artifacts
     ]
     assert len(urls) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "is_read"),
+    [
+        ("from helper import N", True),
+        ("import helper.more as h", True),
+        ("helpers and my_helper and a-helper", False),
+        ("read('helper')", True),
+    ],
+)
+def test_a_program_mentions_a_module_beside_it(
+    tmp_path: Path, text: str, is_read: bool
+) -> None:
+    (tmp_path / "helper.py").write_text("N = 1\n")
+    (tmp_path / "p.py").write_text(text)
+    assert bool(mentioned_by(tmp_path / "p.py")) is is_read

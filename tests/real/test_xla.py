@@ -115,7 +115,7 @@ for _ in range(3):
 @pytest.mark.parametrize(
     ("types", "parameters"),
     [
-        ("", ["2x5xf32", "i32"]),
+        ("lower: {function: step}\n", ["2x5xf32", "i32"]),
         (
             "lower: {function: step, arguments: [{x: 7x5xcomplex<f32>, scale: [i32]}]}\n",
             ["7x5xcomplex<f32>", "i32"],
@@ -134,12 +134,7 @@ def test_what_a_function_of_jax_takes_is_seen_when_it_is_called(
     (workplace / "r.yaml").write_text(
         f"name: model\nsummary: s\ncompiler: xla\ninput: model.py\ntarget: {{backend: cpu}}\n{types}"
     )
-    found = answer(
-        "run",
-        workplace / "r.yaml" if types else workplace / "model.py",
-        "-t",
-        "0.8.1" if types else "xla:0.8.1",
-    )
+    found = answer("run", workplace / "r.yaml", "-t", "0.8.1")
     assert classes(found) == {"0.8.1": "passed"}
     programs = list((shared_home / "inputs").glob("*.mlir"))
     assert programs
@@ -167,23 +162,44 @@ print(settle())
 """
 
 
-def test_a_failure_that_the_newest_jax_lowers_away_is_found(
+ENERGY = """import time
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+
+@jax.jit
+def energy(matrix):
+    factor = (jnp.arange(40000, dtype=jnp.float32) % 7.0) + 1.0
+    points = jnp.broadcast_to(factor[:, None], (40000, 3))
+    product = lax.dot_general(matrix, points, (((1,), (1,)), ((), ())))
+    return jnp.sum(product * product, axis=0) / (factor * factor)
+
+
+result = energy(jnp.arange(1, 10, dtype=jnp.float32).reshape(3, 3))
+print("JAX", jax.__version__, "at", time.time(), "took", time.process_time(), "s")
+print("last", result[-1], "same", bool((result == result[0]).all()))
+"""
+
+
+def test_a_script_runs_as_it_is_and_its_numbers_are_compared(
     answer: Answer, workplace: Path
 ) -> None:
     (workplace / "settle.py").write_text(UNUSED)
-    for maker in ("latest", "own"):
-        (workplace / f"{maker}.yaml").write_text(
-            f"name: {maker}\nsummary: s\ncompiler: xla\ninput: settle.py\n"
-            f"lower: {{with: {maker}}}\ntarget: {{backend: cpu}}\nrun: {{}}\n"
-        )
-    words = ("run", "latest.yaml", "own.yaml", "-t", "xla:0.8.0", "-t", "xla:0.8.1")
-    rows = answer(*words)["results"]
-    assert {(row["case"], row["toolchain"]["name"]): row["status"] for row in rows} == {
-        ("latest", "0.8.0"): "passed",
-        ("latest", "0.8.1"): "passed",
-        ("own", "0.8.0"): "failed",
-        ("own", "0.8.1"): "passed",
-    }
+    found = answer("run", "settle.py", "-t", "xla:0.8.0", "-t", "xla:0.8.1")
+    assert [row["status"] for row in found["results"]] == ["failed", "passed"]
+    assert found["results"][0]["failure"]["class"] in ("assertion", "segfault")
+    (workplace / "energy.py").write_text(ENERGY)
+    (workplace / "r.yaml").write_text(
+        "name: energy\ncompiler: xla\ninput: energy.py\ntarget: {backend: cpu}\n"
+        "run: {reference: {toolchain: 0.10.1}}\n"
+    )
+    found = answer("run", "r.yaml", "-t", "0.10.1", "-t", "0.10.2")
+    assert classes(found) == {"0.10.1": "passed", "0.10.2": "wrong-result"}
+    assert found["results"][1]["failure"]["details"]["expected"] == 837
+    found = answer("attribute", "r.yaml", "--good", "0.10.1", "--bad", "0.10.2")
+    assert found["pass"]["name"] == "fusion"
 
 
 HLO = """HloModule double, entry_computation_layout={(f32[4]{0})->f32[4]{0}}

@@ -47,6 +47,9 @@ class Description:
     capabilities: Capabilities
 
 
+SCRIPT_RUNNER = Path(__file__).with_name("script_runner.py")
+
+
 def pep440(text: str | None) -> str | None:
     """Return a version in the spelling of PEP 440, or None if the text is not one."""
     version = parse_version(text)

@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from triage.classify.log import decoded, text_encoding
-from triage.compilers.base import Compiler, Needs
+from triage.compilers.base import SCRIPT_RUNNER, Compiler, Needs
 from triage.compilers.interpreters import prefixes_of
 from triage.compilers.registry import onnx_family
 from triage.execution.files import KeptFiles, Prepared
@@ -29,7 +29,7 @@ from triage.execution.reads import (
     what_was_refused,
 )
 from triage.model.address import Address
-from triage.model.case import OWN, Artifact, Case, InputKind
+from triage.model.case import Artifact, Case, InputKind
 from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure, TriageError
 from triage.model.foreign_file import regular_size
@@ -42,7 +42,6 @@ from triage.toolchains.contents import file_state
 from triage.toolchains.home import KeptKind, Workspace
 from triage.toolchains.registry import ToolchainRegistry, recorded_rev
 
-_RUNNER = Path(__file__).with_name("generator_runner.py")
 # The same program prints the same input.
 _SAME = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
 # The importer's own OnnxImportError is about the model.
@@ -134,7 +133,7 @@ class Inputs:
         if case.input.imported:
             return self._importer(case, toolchain)
         if kind is InputKind.GENERATOR:
-            return self._generator(case, toolchain)
+            return self._generator(case)
         if kind is InputKind.MLIR and _is_marked(source):
             return _Maker("decoded", _write_decoded)
         return None
@@ -161,28 +160,25 @@ class Inputs:
 
     # Generators
 
-    def _generator(self, case: Case, toolchain: Toolchain | None) -> _Maker | NoAnswer:
+    def _generator(self, case: Case) -> _Maker | NoAnswer:
         """Return what runs a generator: this program's interpreter or, for a family
         whose tools do, the newest toolchain or the one that the case names.
         """
         words = self._compilers[case.compiler].generator
         if not words:
-            own = (sys.executable, "-P", str(_RUNNER))
+            own = (sys.executable, "-P", str(SCRIPT_RUNNER))
             make = partial(self._generate, case, own, own_python())
             return _Maker(self._identity_of_own_python, make)
-        rev = case.input.maker
         try:
-            if rev != OWN or toolchain is None:
-                if rev is None or rev == OWN:
-                    rev = "latest"
-                toolchain = named_toolchain(self._registry, rev, case)
+            rev = case.input.maker or "latest"
+            toolchain = named_toolchain(self._registry, rev, case)
         except TriageError as error:
             problem = f"cannot obtain the toolchain that makes the program: {error}"
             return NoAnswer(Cause.TOOLCHAIN, problem)
         # options of the interpreter stand before the script, scripts of triage after it
         flags = [word for word in words if word.startswith("-")]
         scripts = [word for word in words if not word.startswith("-")]
-        argv = (str(toolchain.program), *flags, str(_RUNNER), *scripts)
+        argv = (str(toolchain.program), *flags, str(SCRIPT_RUNNER), *scripts)
         make = partial(self._generate, case, argv, toolchain.reads)
         return _Maker(f"{toolchain.identity} {words}", make)
 
@@ -202,7 +198,7 @@ class Inputs:
         words = [
             text for name, value in case.input.args for text in (f"--{name}", value)
         ]
-        seal = Seal((*reads, *sources, _RUNNER))
+        seal = Seal((*reads, *sources, SCRIPT_RUNNER))
         execution = run(
             [*argv, str(source), *words],
             case.limits,

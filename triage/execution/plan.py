@@ -21,7 +21,7 @@ from triage.execution.reads import files_in
 from triage.execution.references import library_file, reference_results
 from triage.execution.run_task import RunTask, plan_run
 from triage.execution.task import Task, probe_not_made, why_unusable, without_toolchain
-from triage.model.case import OWN, Case, RunSpec
+from triage.model.case import Case, RunSpec
 from triage.model.content import file_sha256, settled_sha256
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Failed, NoAnswer, Probe
@@ -107,7 +107,7 @@ class Planner:
         if isinstance(prepared, NoAnswer):
             return ""
         digest = prepared.digest
-        if case.input.imported or case.input.maker == OWN:  # each toolchain makes it
+        if case.input.imported:  # each toolchain makes it
             digest = settled_sha256(str(case.input.path))
         run = case.run
         settings = (case.target, case.flags, case.phase, case.limits, case.env)

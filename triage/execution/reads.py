@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 from triage.model.execution import Execution, Limits
@@ -23,8 +24,11 @@ _PATH = re.compile(r"/[^,;:='\"\s]+")
 # Bytes of a file that is searched for names. A model that keeps its weights in other
 # files is smaller.
 _LARGEST = 64 << 20
-_MOST_FILES = 1000  # in a folder that an input mentions
+_MOST_FILES = 1000  # and folders below a folder that an input mentions
 _MODULE = "__init__.py"
+# a path in a text, part by part; a name ends where no letter or digit follows
+_WORD = re.compile(rb"[\w.-]+/?")
+_END = re.compile(rb"\W")
 _OF_THIS_MACHINE = re.compile(r"\b(?:host|native)\b")
 _REFUSAL = re.compile(
     r"permission denied|not permitted|PermissionError|\bE(?:ACCES|PERM)\b",
@@ -55,8 +59,9 @@ def mentioned_by(source: Path) -> list[Path]:
     pending = [source]
     while pending:
         text = _text(pending.pop())
-        for name, path in siblings.items():
-            if path in found or path == source or not _mentions(text, name):
+        for name in _names_in(text, siblings):
+            path = siblings.pop(name)
+            if path in found or path == source:
                 continue
             files = list(_files(path))
             found.update(dict.fromkeys(files))
@@ -80,23 +85,31 @@ def _siblings(folder: Path) -> Iterator[tuple[bytes, Path]]:
             yield name.encode(), path
 
 
-def _mentions(text: bytes, name: bytes) -> bool:
-    if name not in text:
-        return False
-    return re.search(rb"(?<![\w.-])" + re.escape(name) + rb"(?!\w)", text) is not None
+def _names_in(text: bytes, names: Collection[bytes]) -> list[bytes]:
+    """Return the names that a text mentions. One with other characters than a word, a
+    dot or a hyphen may also stand within a word.
+    """
+    words = set(_WORD.findall(text))
+    for word in list(words):
+        words.update(word[: end.start()] for end in _END.finditer(word))
+    return [
+        name
+        for name in names
+        if name in words or (not _WORD.fullmatch(name) and name in text)
+    ]
 
 
 def _files(path: Path) -> Iterator[Path]:
     if not path.is_dir():
         yield path
         return
-    files = [
-        file
-        for file in path.rglob("*")
-        if file.is_file() and not file.is_symlink() and "__pycache__" not in file.parts
-    ]
-    if len(files) <= _MOST_FILES:
-        yield from files
+    below = list(islice(path.rglob("*"), _MOST_FILES + 1))
+    if len(below) > _MOST_FILES:
+        return
+    for file in below:
+        is_cached = "__pycache__" in file.parts
+        if file.is_file() and not file.is_symlink() and not is_cached:
+            yield file
 
 
 def _text(path: Path) -> bytes:

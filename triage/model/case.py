@@ -37,8 +37,6 @@ class InputKind(StrEnum):
 
 _SINCE = "First version it holds for (default: all)."
 _UNTIL = "First version it no longer holds for."
-OWN = "own"
-"""The value of `Input.maker` that means each release itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +49,8 @@ class Input:
     args: tuple[tuple[str, str], ...] = ()
     """Arguments of a generator: names without dashes, and values."""
     maker: str | None = None
-    """The revision whose tools run a generator that needs some, or OWN (default: the
-    newest release).
+    """The revision whose tools run a generator that needs some (default: the newest
+    release).
     """
     imported: bool = False
     """Whether a toolchain that has an importer converts the input first, because the

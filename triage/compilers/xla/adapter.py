@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.compilers.base import (
+    SCRIPT_RUNNER,
     VERSION,
     Compiler,
     Description,
@@ -53,6 +54,12 @@ def _keys() -> type[XlaRecipe]:
     from triage.compilers.xla.recipe_format import XlaRecipe
 
     return XlaRecipe
+
+
+def is_script(case: Case) -> bool:
+    """Return whether a case is a Python program that runs as it is."""
+    source = case.input
+    return source.kind is InputKind.OTHER and source.path.suffix == ".py"
 
 
 class XlaRunner(WorkerRunner):
@@ -132,7 +139,9 @@ class Xla(Compiler):
         """Return the environment, its interpreter and the worker: results of another
         worker must not be used again.
         """
-        return environment_needs(program.parents[1], WORKER, _LOWERING, _HLO_TEXT)
+        return environment_needs(
+            program.parents[1], WORKER, _LOWERING, _HLO_TEXT, SCRIPT_RUNNER
+        )
 
     def describe(self, program: Path, seal: Seal) -> Description:
         answer = ask_compiler([str(program), *_ISOLATED_WORKER, "describe"], seal)
@@ -167,8 +176,12 @@ class Xla(Compiler):
                     f"{case.target.backend}"
                 ),
             )
+        work, launcher = "compile", [str(toolchain.program), *_ISOLATED_WORKER]
+        if is_script(case):
+            work = "script"
+            launcher.insert(2, str(SCRIPT_RUNNER))
         return Invocation(
-            ("compile", *flags),
+            (work, *flags),
             env={"JAX_PLATFORMS": "cpu"},
-            launcher=(str(toolchain.program), *_ISOLATED_WORKER),
+            launcher=tuple(launcher),
         )

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, WithJsonSchema
 from triage.classify.log import decoded
 from triage.compilers.pasted_text import imports_jax, read_jax
 from triage.compilers.recipe_input import PastedText, RecipeRequest, RecipeStarter
-from triage.model.case import Case, InputKind, Target
+from triage.model.case import Case, InputKind, RunSpec, Target
 from triage.model.checks import Text, Word, file_key
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart
@@ -69,10 +69,8 @@ class Lowering:
     )
     maker: Text | None = file_key(
         None,
-        "The JAX that lowers it: a release, or `own` for each release's (default: the "
-        "newest, for all releases).",
+        "The release of JAX that lowers it (default: the newest).",
         "0.8.0",
-        "own",
         alias="with",
     )
 
@@ -99,11 +97,17 @@ class XlaRecipe(RunnableRecipe):
             yield "phase", "XLA compiles in one step; remove `phase`."
 
     def complete(self, case: Case, folder: Path) -> Case:
-        """Return the case with its run, and what lowers its function."""
+        """Return the case with its run, and what lowers its function. A .py file runs
+        as it is if nothing says what to do with a function.
+        """
         case = super().complete(case, folder)
         if case.input.kind is not InputKind.GENERATOR:
             return case
-        lower = self.lower or Lowering()
+        lower = self.lower
+        if lower is None and not self.args and not _calls_a_function(self.run):
+            script = replace(case.input, kind=InputKind.OTHER)
+            return replace(case, input=script)
+        lower = lower or Lowering()
         options: list[tuple[str, str]] = []
         if lower.function:
             options.append(("function", lower.function))
@@ -113,6 +117,10 @@ class XlaRecipe(RunnableRecipe):
         args = (*options, *case.input.args)
         source = replace(case.input, args=args, maker=lower.maker)
         return replace(case, input=source)
+
+
+def _calls_a_function(run: RunSpec | None) -> bool:
+    return run is not None and run != RunSpec(reference=run.reference)
 
 
 class XlaRecipes(RecipeStarter):

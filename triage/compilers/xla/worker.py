@@ -3,6 +3,8 @@ runs them; imports nothing of triage.
 
     worker.py compile [--print-after=PASS] [--generic] [--name-pass] [--xla_OPTION...]
         PROGRAM -o OUTPUT
+    worker.py script [--print-after=PASS] [--generic] [--name-pass] [--xla_OPTION...]
+        SCRIPT -o OUTPUT
     worker.py run --module=OUTPUT [--input=V...] [--output=@FILE...]
         [--benchmark_format=json]
     worker.py serve [--xla_OPTION...]
@@ -10,25 +12,28 @@ runs them; imports nothing of triage.
 
 PROGRAM is StableHLO (a text, bytecode or a portable artifact) or the text of HLO.
 OUTPUT is a line of JSON with the options, then the program: a run compiles again,
-because not every release can load what it compiled. `serve` compiles and runs one
-program after another, see `answer_to`. Lines on stdout that begin with `triage: ` are
-JSON about the compile.
+because not every release can load what it compiled. `script` runs a Python program as
+it is; OUTPUT is then JSON with the numbers that it printed, which are its result.
+`serve` compiles and runs one program after another, see `answer_to`. Lines on stdout
+that begin with `triage: ` are JSON about the compile.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
+import io
 import json
 import os
 import re
+import runpy
 import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from importlib import import_module
 from pathlib import Path
-from runpy import run_path
 from typing import Any, NamedTuple
 
 # Lines of XLA's log.
@@ -40,6 +45,16 @@ _LOG = re.compile(r"^\s*(?:[IW]\d{4} |\d{4}-\d\d-\d\d [\d:.]+: [IW] )")
 _DUMP = re.compile(
     r"module_(\d+)\..*\.(\d{4})\.[^/]*?\.after_([^/]+)\.before_[^/]+\.txt"
 )
+# A number or a truth value in a text, which is not a part of a word, a version, a date,
+# an address, a time or a size.
+_PRINTED = re.compile(
+    r"(?<![\w.:/+-])[+-]?(?:\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?|nan|inf|true|false)"
+    r"(?![\w.:/-]|\s*(?:[nuµm]?s|secs?|seconds?|minutes?|[kmg]i?b|%)\b)",
+    re.IGNORECASE,
+)
+# Errors of a script that needs what a release of JAX lacks.
+_LACKING = re.compile(r"module 'jax[\w.]*' has no|unexpected keyword argument")
+_TRUTH = {"true": "1", "false": "0"}
 _FLAG = re.compile(r"^\s*--(xla_\w+)=\S*\s+(\w+)", re.MULTILINE)
 # How names of element types begin in MLIR and HLO, and those of numpy.
 _KINDS = {"s": "int", "si": "int", "i": "int", "u": "uint", "ui": "uint"}
@@ -104,6 +119,39 @@ def compile_program(source: Path, output: Path, flags: list[str]) -> int:
     }
     say("triage: " + json.dumps({"metrics": counts | sizes}))
     return 0
+
+
+def run_script(script: Path, output: Path) -> int:
+    """Run a Python program twice, and write the numbers that it prints. One that
+    differs between the runs, such as a time, is written as 0.
+    """
+    first, second = printed_numbers(script), printed_numbers(script)
+    if len(first) != len(second):
+        first = second = []
+    pairs = zip(first, second, strict=True)
+    numbers = [a if a == b or a != a != b else 0.0 for a, b in pairs]
+    output.write_text(json.dumps({"numbers": numbers}))
+    return 0
+
+
+def printed_numbers(script: Path) -> list[float]:
+    """Run a Python program, pass on what it prints, and return the numbers in it."""
+    sys.argv = [str(script)]
+    printed = io.StringIO()
+    try:
+        with redirect_stdout(printed):
+            runpy.run_path(str(script), run_name="__main__")
+    except SystemExit as ended:
+        if ended.code not in (None, 0):
+            raise RuntimeError(f"the script ends with {ended.code}") from ended
+    except (AttributeError, SyntaxError, TypeError) as error:
+        if isinstance(error, SyntaxError) or _LACKING.search(str(error)):
+            raise ImportError(f"this release cannot run it: {error}") from error
+        raise
+    finally:
+        say(printed.getvalue())
+    words = _PRINTED.findall(printed.getvalue())
+    return [float(_TRUTH.get(word.lower(), word)) for word in words]
 
 
 class Child(NamedTuple):
@@ -190,22 +238,22 @@ def compile_in_child(work: Callable[[], int], after: str | None, generic: bool) 
 
 
 def print_dumps(folder: Path, after: str, *, generic: bool) -> str:
-    """Print the dumps of the first module after one pass, or after all. Return the text
-    of its last dump.
+    """Print the dumps of a module after one pass, or after all: of the one with the
+    largest dump, if a script compiles several. Return the text of its last dump.
     """
     # by its path, since a sealed program cannot list the folder
-    module_of_text = run_path(str(Path(__file__).with_name("hlo_text.py")))
+    module_of_text = runpy.run_path(str(Path(__file__).with_name("hlo_text.py")))
     generic_form: Callable[[str], str] = module_of_text["generic_form"]
     dumps = []
     for path in folder.glob("*.txt"):
         match = _DUMP.fullmatch(path.name)
         if match:
-            dumps.append((match[1], match[2], match[3], path))
-    dumps.sort()
+            dumps.append((path.stat().st_size, match[1], match[2], match[3], path))
+    main_module = max(dumps, default=(0, ""))[1]
+    own = sorted(dump[2:] for dump in dumps if dump[1] == main_module)
     text = ""
-    for number, (module, _, name, path) in enumerate(dumps):
-        is_repeated = name == "pipeline-start" and number > 0
-        if is_repeated or module != dumps[0][0]:
+    for number, (_, name, path) in enumerate(own):
+        if name == "pipeline-start" and number > 0:  # it is repeated
             continue
         text = path.read_text()
         if generic:
@@ -225,7 +273,12 @@ def run_program(module: Path, options: argparse.Namespace) -> int:
     Return the exit status.
     """
     header, _, program = module.read_bytes().partition(b"\n")
-    add_xla_flags(json.loads(header))
+    known = json.loads(header)
+    if isinstance(known, dict):
+        import numpy as np
+
+        return print_results([np.array(known["numbers"])], options.output)
+    add_xla_flags(known)
     client, put = cpu_client()
     executable = cpu_executable(program, client)
     types = parameter_types(executable)
@@ -240,11 +293,16 @@ def run_program(module: Path, options: argparse.Namespace) -> int:
     if options.benchmark_format:
         say(json.dumps({"benchmarks": measured_calls(call)}))
         return 0
+    return print_results(results, options.output)
+
+
+def print_results(results: list[Any], files: list[str]) -> int:
+    """Print results, and write them to files if there are any."""
     for index, result in enumerate(results):
         say(f"result[{index}]: {result_text(result)}")
-    if len(options.output) not in (0, len(results)):
+    if len(files) not in (0, len(results)):
         raise ValueError(f"there are {len(results)} results")
-    for file, result in zip(options.output, results, strict=False):
+    for file, result in zip(files, results, strict=False):
         write_result(Path(file.removeprefix("@")), result)
     return 0
 
@@ -488,6 +546,8 @@ def main() -> int:
     add_xla_flags(rest)
 
     def compile_it() -> int:
+        if work == "script":
+            return run_script(options.module, options.target)
         return compile_program(options.module, options.target, rest)
 
     if options.name_pass or options.print_after:

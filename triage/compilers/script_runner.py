@@ -1,4 +1,4 @@
-"""Run a script whose folder may not be listed: `generator_runner.py SCRIPT WORD...`.
+"""Run a script whose folder may not be listed: `script_runner.py SCRIPT WORD...`.
 Imports nothing of triage.
 
 Python lists a folder to find a module in it. A sealed script may read the modules that
