@@ -59,8 +59,7 @@ def test_compiles_are_measured_in_turn_until_the_verdict_is_clear(
     new: float, pace: Pace
 ) -> None:
     prober = TimedProber({"1.0.0": 2.0, "1.2.0": new}, Machine(1, drift=0.5))
-    times = compile_times(prober, CASE, OLD, NEW)
-    assert times is not None
+    [times] = compile_times(prober, CASE, OLD, NEW)
     assert times.verdict is pace
     assert len(prober.order) == 2 * LEAST
     assert prober.order[:4] == ["1.0.0", "1.2.0", "1.2.0", "1.0.0"]
@@ -97,7 +96,6 @@ def night() -> Night:
     compiles = compile_times(
         TimedProber({"1.0.0": 2.0, "1.2.0": 9.0}, Machine(1)), CASE, OLD, NEW
     )
-    assert compiles
     probes = [
         Probe(CASE, ref.revision, None, outcome("P"), Measured(1.0), cached=False)
         for ref in (OLD, NEW)
@@ -109,7 +107,7 @@ def night() -> Night:
         baseline=OLD.revision,
         kind=NEW.kind,
         cases=[case_result(*probes)],
-        times=[*rows, compiles],
+        times=[*rows, *compiles],
     )
 
 

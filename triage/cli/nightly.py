@@ -41,7 +41,7 @@ from triage.investigate.result import CaseChangeKind
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.nightly.result import Night
-from triage.nightly.run import NightRun, as_nights_know_it, with_investigation
+from triage.nightly.run import NightRun, with_investigation
 from triage.nightly.shards import copy_files, merge, shard
 from triage.nightly.store import read_night
 from triage.nightly.verdict import owner_rules, with_owners
@@ -313,8 +313,8 @@ def nightly_merge(
         (folder if folder.is_dir() else folder.parent, read_night(folder))
         for folder in folders
     ]
-    night = merge(shards, allow_missing=allow_missing)
-    night = as_nights_know_it(night, earlier_nights())
+    nights = [night for _, night in shards]
+    night = merge(nights, earlier_nights(), allow_missing=allow_missing)
     if out:
         copy_files([folder for folder, _ in shards], out)
         night = write_reports(night, out)

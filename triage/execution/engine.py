@@ -522,23 +522,6 @@ class Engine:
             record = self.cache.find(task.run_key) or record
         return task, record.execution
 
-    def is_unsteady(self, job: ProbeJob) -> bool:
-        """Return whether the same compile, or the same run of its program, ended in
-        different ways at different times.
-        """
-        task = self.plan(job)
-        if isinstance(task, Probe):
-            return False
-        compiled = self.cache.records(task.key)
-        probes = [task.probe(record, cached=True) for record in compiled]
-        if compiled and task.run_key:
-            ran = self.cache.records(task.run_key)
-            probes += [task.probe(compiled[0], record, cached=True) for record in ran]
-        outcomes = [probe.outcome for probe in probes if probe]
-        decided = [one for one in outcomes if not isinstance(one, NoAnswer)]
-        is_flaky = any(outcome.flaky for outcome in decided)
-        return is_flaky or len(set(map(_signature_of, decided))) > 1
-
 
 def _kernel_counts(kernels: Kernels | None, file: Path) -> dict[str, float]:
     """Return how many kernels the functions of a program start, if that is known."""

@@ -50,7 +50,7 @@ class CaseChangeKind(StrEnum):
     NEW_UNTESTED = "new-untested"  # fails, and the baseline could not be tested
 
 
-_NEW_FAILURES = (
+NEW_FAILURES = (
     CaseChangeKind.REGRESSED,
     CaseChangeKind.CHANGED,
     CaseChangeKind.NEW_UNTESTED,
@@ -135,7 +135,7 @@ class CaseResult(ProbeResult):
     @property
     def is_new_failure(self) -> bool:
         """Whether it is a new failure that fails the night."""
-        return self.change in _NEW_FAILURES
+        return self.change in NEW_FAILURES
 
     @property
     def changed_failure(self) -> Failure | None:

@@ -22,11 +22,16 @@ from triage.investigate.result import (
 from triage.model.errors import BadInput
 from triage.model.execution import Stage
 from triage.model.json_form import in_json
-from triage.model.outcome import FAILING, PASSING, Status
+from triage.model.outcome import FAILING, Status
 from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.verdict import BackendVerdict, ToDo, to_dos_of, verdicts_of
 
 SCHEMA: Final = 6  # of the JSON
+_UNCHANGED = (
+    CaseChangeKind.FAILING,
+    CaseChangeKind.PASSING,
+    CaseChangeKind.UNEXPECTED_PASS,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,13 +139,7 @@ class Night:
     @in_json
     def unchanged(self) -> int:
         """Number of cases that fail as before or pass."""
-        return len(
-            self.cases_with(
-                CaseChangeKind.FAILING,
-                CaseChangeKind.PASSING,
-                CaseChangeKind.UNEXPECTED_PASS,
-            )
-        )
+        return len(self.cases_with(*_UNCHANGED))
 
     @in_json
     def untestable(self) -> int:
@@ -166,16 +165,17 @@ class Night:
     @in_json
     def stages(self) -> dict[str, dict[str, int]]:
         """How many cases passed and failed each stage on the new toolchain."""
-        counts = {stage.value: {"passed": 0, "failed": 0} for stage in Stage}
+        counts: dict[str, dict[str, int]] = {}
         for case in self.cases:
             if case.status is Status.UNTESTABLE:
                 continue
             for stage in case.stages:
+                row = counts.setdefault(stage, {"passed": 0, "failed": 0})
                 if case.status in FAILING and stage == case.stage:
-                    counts[stage]["failed"] += 1
+                    row["failed"] += 1
                     break
-                counts[stage]["passed"] += 1
-        return {stage: row for stage, row in counts.items() if any(row.values())}
+                row["passed"] += 1
+        return {stage: counts[stage] for stage in Stage if stage in counts}
 
     @in_json
     def suites(self) -> dict[str, dict[str, int]]:
@@ -184,15 +184,8 @@ class Night:
         """
         counts: dict[str, dict[str, int]] = {}
         for case in self.cases:
-            row = counts.setdefault(
-                case.suite, {"passed": 0, "failed": 0, "untestable": 0}
-            )
-            if case.status in PASSING:
-                row["passed"] += 1
-            elif case.status in FAILING:
-                row["failed"] += 1
-            else:
-                row["untestable"] += 1
+            none = {"passed": 0, "failed": 0, "untestable": 0}
+            counts.setdefault(case.suite, none)[case.plain_status] += 1
         return counts
 
     @in_json
@@ -239,27 +232,10 @@ def parse_night(document: str | bytes, name: str) -> Night:
     """
     try:
         return _adapter().validate_json(document)
-    except RecursionError as error:
-        raise BadInput(
-            f"{name} is not the JSON of a nightly: it is nested too deeply"
-        ) from error
+    except RecursionError:
+        problem = "it is nested too deeply"
     except ValidationError as error:
-        schema = _schema_in(error)
-        if schema is not None:
-            raise BadInput(
-                f"{name} has schema {str(schema)[:20]} and this version reads "
-                f"{SCHEMA}: run the nightly again"
-            ) from error
         first = error.errors()[0]
         where = "".join(f"{part}: " for part in first["loc"])
-        raise BadInput(
-            f"{name} is not the JSON of a nightly: {where}{first['msg']}"
-        ) from error
-
-
-def _schema_in(error: ValidationError) -> object:
-    """Return the schema of the document if it is the mistake, else None."""
-    for mistake in error.errors():
-        if mistake["type"] == "literal_error" and mistake["loc"] == ("schema",):
-            return mistake["input"]
-    return None
+        problem = f"{where}{first['msg']}"
+    raise BadInput(f"{name} is not the JSON of a nightly: {problem}")

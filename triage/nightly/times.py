@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 
 from triage.execution.benchmark import Benchmark, Configuration, Series
 from triage.execution.engine import Engine
@@ -21,9 +22,9 @@ _BUDGET = 600.0  # seconds for the compiles of one case
 
 def compile_times(
     engine: Engine, case: Case, baseline: ToolchainRef, toolchain: ToolchainRef
-) -> TimeChange | None:
+) -> list[TimeChange]:
     """Compile a case on both toolchains in turn until its verdict is clear or time is
-    up; None when it does not compile.
+    up; nothing when it does not compile.
 
     Nothing else is compiled meanwhile. Numbers of another hour are not used.
     """
@@ -35,14 +36,14 @@ def compile_times(
     end = time.monotonic() + _BUDGET
     for taken in measure_in_turn([old, new], end, grace=0.0, warm_up=False):
         if old.problem or new.problem:
-            return None
+            return []
         if taken in LOOKS:
             ratio = ratio_of(old.samples, new.samples)
         if ratio:
             verdict = ratio.pace(_SLOWER)
         if verdict is not Pace.NOISY:
             break
-    return TimeChange(
+    times = TimeChange(
         case=case.name,
         measured="compile",
         baseline_seconds=old.median,
@@ -51,6 +52,7 @@ def compile_times(
         verdict=verdict,
         reason=None if ratio else f"too few samples ({len(new.samples)})",
     )
+    return [times]
 
 
 def run_times(
@@ -60,51 +62,35 @@ def run_times(
     toolchain: ToolchainRef,
     *,
     budget: float,
-) -> tuple[list[TimeChange], dict[str, float], dict[str, float]]:
-    """Measure the functions of a case on both toolchains in turn.
-
-    Returns:
-        The times, and the metrics of the program on the baseline and on the new
-            toolchain.
+) -> tuple[list[TimeChange], Mapping[str, float]]:
+    """Measure the functions of a case on both toolchains in turn. Return their times,
+    and the metrics of a program with one function on the new toolchain.
     """
     pair = Configuration(case, baseline), Configuration(case, toolchain)
     result = Benchmark(pair, pair[0], _RUN_SLOWER).measure(engine, budget)
-    measured = [(each, result.rows(each)) for each in pair]
-    rows = []
+    old_rows, new_rows = map(result.rows, pair)
+    times = []
     for function in result.functions or ("",):
-        old, new = (
-            rows.get(function) or rows.get("") or Series(each, function)
-            for each, rows in measured
+        old = old_rows.get(function) or old_rows.get("") or Series(pair[0])
+        new = new_rows.get(function) or new_rows.get("") or Series(pair[1])
+        problems = [series for series in (old, new) if series.problem]
+        row = TimeChange(
+            case=case.name,
+            function=function or None,
+            baseline_seconds=old.median,
+            seconds=new.median,
+            ratio=new.ratio,
+            verdict=new.verdict,
         )
-        verdict, reason = new.verdict, None
-        for series in (old, new):
-            if series.problem:
-                name = series.configuration.ref.revision.name
-                verdict, reason = None, f"{name}: {series.reason}"
-        rows.append(
-            TimeChange(
-                case=case.name,
-                function=new.function or None,
-                baseline_seconds=old.median,
-                seconds=new.median,
-                ratio=new.ratio,
-                verdict=verdict,
-                reason=reason,
-            )
-        )
-    before, after = (_program_metrics([*rows.values()]) for _, rows in measured)
-    return rows, before, after
-
-
-def _program_metrics(rows: Sequence[Series]) -> dict[str, float]:
-    """Return the metrics of a program by name, if it has one function only."""
-    if len(rows) != 1:
-        return {}
-    [series] = rows
-    program = series.program
-    values = {
-        "run_seconds": series.median,
-        "dispatches": program.dispatches if program else None,
-        "artifact_bytes": program.bytes if program else None,
-    }
-    return {name: value for name, value in values.items() if value is not None}
+        for series in problems:
+            name = series.configuration.ref.revision.name
+            row = replace(row, verdict=None, reason=f"{name}: {series.reason}")
+        times.append(row)
+    metrics: dict[str, float | None] = {}
+    if len(new_rows) == 1:
+        [series] = new_rows.values()
+        metrics["run_seconds"] = series.median
+        if series.program:
+            metrics["dispatches"] = series.program.dispatches
+    measured = {name: value for name, value in metrics.items() if value is not None}
+    return times, measured

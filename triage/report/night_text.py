@@ -320,20 +320,13 @@ def to_do_spans(to_do: ToDo, issue: Span | None = None) -> Inline:
             since = f", fails since {to_do.since}" if to_do.since else ""
             return [action, " for ", issue or to_do.issue or "", since]
         case Action.INVESTIGATE:
-            command = Span("repeat the nightly with --investigate")
-            if to_do.command:
-                command = Span(to_do.command, "code")
-            return [
-                action,
-                ": ",
-                command,
-                f" ({to_do.reason or 'not investigated yet'})",
-            ]
+            reason = to_do.reason or "not investigated yet"
+            return [action, f": repeat the nightly with --investigate ({reason})"]
         case Action.CLOSE:
             what = f": passes since {to_do.since}; "
             return [action, what, Span("triage expect update", "code")]
         case Action.LOOK:
-            return [action, ": flaky; ", Span(to_do.command or "", "code")]
+            return [action, ": flaky; `triage show` has its nights"]
 
 
 def state_sentence(state: CaseState) -> str:
@@ -356,15 +349,15 @@ def night_table(
     """Return a row for each night. urls: of the pages of nights, by number."""
     rows: TableRows = []
     for stored in nights:
-        summary, night = stored.summary, stored.summary.night
+        night, statuses = stored.night, stored.statuses
         counts = [
-            str(sum(summary.statuses.get(status, 0) for status in group))
+            str(sum(statuses[status] for status in group))
             for group in (PASSING, FAILING, (Status.UNTESTABLE,))
         ]
-        names = [", ".join(summary.suites), night.toolchain.name, night.baseline.name]
+        names = [", ".join(stored.suites), night.toolchain.name, night.baseline.name]
         number = Span(str(stored.number), url=(urls or {}).get(stored.number))
         began = night.started[:16].replace("T", " ")
-        said = " ".join(backend_sentence(each, night) for each in summary.verdicts)
+        said = " ".join(backend_sentence(each, night) for each in stored.verdicts)
         partial = "partial" if night.partial else ""
         rows.append([number, began, *names, *counts, partial, said])
     return Table((*_TITLES, *_COUNTS), rows)
