@@ -69,7 +69,7 @@ def nightly(
         ),
     ] = None,
     bisect: Annotated[
-        bool, flag("Bisect each regression, slower compile and slower run.", "--bisect")
+        bool, flag("Bisect each regression and slower run.", "--bisect")
     ] = False,
     repo: RepoOption = None,
     project: ProjectOption = None,
@@ -128,7 +128,7 @@ def nightly(
     """Compare a new compiler with a baseline over all recipes.
 
     Exit 1 when a case regressed or fails in a different way. A failure that a recipe
-    expects at that version is known. Slower compiles and runs are reported with an
+    expects at that version is known. Slower runs are reported with an
     interval; they change the exit code only with --strict. One compiler is compared at
     a time: among recipes of several, `triton:3.2.0` selects Triton; 3.2.0 alone selects
     IREE.
@@ -171,7 +171,6 @@ def nightly(
             part,
             strict,
             earlier_nights(),
-            len(selection.cases) if part else 0,
         )
         finder = OriginFinder(engine, run.refs, repo, project)
         reports = _Reports(run, out, output, github, owners)

@@ -136,11 +136,6 @@ class FailureLife:
         return self.seen_at(self.current.first, self.current.is_edited)
 
     @in_json
-    def first(self) -> SeenAt:
-        """When it was first seen."""
-        return self.seen_at(min(failing.first for failing in self.runs))
-
-    @in_json
     def last(self) -> SeenAt:
         return self.seen_at(max(failing.run.last.night for failing in self.runs))
 
@@ -149,11 +144,7 @@ class FailureLife:
         """When the last of its cases had another result, once it is gone."""
         if self.open_runs:
             return None
-        ends = [
-            (failing.after.first, failing.run.last)
-            for failing in self.runs
-            if failing.after
-        ]
+        ends = [(run.after.first, run.run.last) for run in self.runs if run.after]
         after, last = max(ends, key=lambda end: end[0].night)
         return self.seen_at(after.night, after.is_edited_since(last))
 
@@ -286,23 +277,14 @@ def _failing_runs(history: NightsHistory, case: CaseHistory) -> Iterator[Failing
     neighbours = zip([None, *tested], tested, [*tested[1:], None], strict=False)
     for before, run, after in neighbours:
         if run.failed and run.first.failure:
-            first = _first_suspect(history, before, run)
+            first = 0  # if no compiler brought it, or what was before is not known
+            if before and not run.first.is_edited_since(before.last):
+                ends = (history.nights[seen.night] for seen in (before.last, run.first))
+                old, new = (night.toolchain for night in ends)
+                if not old.is_same(new):
+                    first = before.last.night + 1
             came = range(first, run.first.night + 1)
             yield FailingRun(case, run, before, after, came)
-
-
-def _first_suspect(
-    history: NightsHistory, before: StateRun | None, run: StateRun
-) -> int:
-    """Return the first night whose toolchain may have brought a failing run; 0 if no
-    compiler brought it, or nothing is known of the time before.
-    """
-    if before is None or run.first.is_edited_since(before.last):
-        return 0
-    old = history.nights[before.last.night].toolchain
-    if old.is_same(history.nights[run.first.night].toolchain):
-        return 0
-    return before.last.night + 1
 
 
 def _learn(

@@ -197,15 +197,12 @@ class NightsHistory:
         """Return whether the last result of a case with another toolchain is a failure
         that no recipe expected.
         """
-        for case in self.cases_of.get(track, ()):
-            if case.case != name:
-                continue
-            for night in reversed(case.nights):
-                run = case.run_at(night)
-                is_other = not self.nights[night].toolchain.is_same(toolchain)
-                if run and is_other and run.status is not Status.UNTESTABLE:
-                    is_same = run.last.signature == failure.signature
-                    return is_same and run.status is Status.FAILED
+        cases = [case for case in self.cases_of.get(track, ()) if case.case == name]
+        for run in reversed(cases[0].runs if cases else ()):
+            is_other = not self.nights[run.first.night].toolchain.is_same(toolchain)
+            if is_other and run.status is not Status.UNTESTABLE:
+                is_same = run.last.signature == failure.signature
+                return is_same and run.status is Status.FAILED
         return False
 
     def flaky_changes(self, case: CaseHistory, since: int = 0) -> int:

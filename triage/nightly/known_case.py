@@ -48,8 +48,6 @@ class CaseRun(ProbeResult):
     nights: int
     last_toolchain: Revision
     track: str
-    cluster: str | None
-    """The id of the failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +62,6 @@ class CaseState:
     """The toolchain of that night."""
     is_edited: bool
     """The input changed before this result."""
-    missed: str | None
-    """The day of the last night of the track, if it has no result of the case."""
     flaky_changes: int
     """Changes without a change of the compiler."""
 
@@ -129,16 +125,12 @@ def _name_of(text: str, history: NightsHistory) -> str:
 def case_state(history: NightsHistory, case: CaseHistory) -> CaseState:
     """Return the last result of a case."""
     first = history.nights[case.now.first.night]
-    last_number = history.tracks[case.track][-1]
-    last = history.nights[last_number]
-    is_missed = case.nights[-1] != last_number
     return CaseState(
         track=case.track.name,
         status=case.now.status,
         since=first.started[:10],
         toolchain=first.toolchain,
         is_edited=case.is_edited,
-        missed=last.started[:10] if is_missed else None,
         flaky_changes=history.flaky_changes(case),
     )
 
@@ -146,20 +138,18 @@ def case_state(history: NightsHistory, case: CaseHistory) -> CaseState:
 def _runs_of(history: NightsHistory, case: CaseHistory) -> Iterator[CaseRun]:
     """Yield the runs of equal results of a case, the newest first."""
     for run in reversed(case.runs):
-        failure = run.last.failure
         first, last = (history.nights[seen.night] for seen in (run.first, run.last))
         yield CaseRun(
             case=case.case,
             recipe=case.case.partition("[")[0],
             toolchain=first.toolchain,
             status=run.status,
-            failure=failure,
+            failure=run.last.failure,
             first=first.started,
             last=last.started,
             nights=run.count,
             last_toolchain=last.toolchain,
             track=case.track.name,
-            cluster=case.track.key_of(failure).id if failure else None,
         )
 
 
@@ -201,12 +191,11 @@ def log_of(
     for case in cases:
         failing = [run for run in case.runs if run.failed]
         for seen in (failing[-1].last, failing[-1].first) if failing else ():
-            night = history.nights[seen.night]
-            for result in night.cases:
-                if result.case == case.case and result.log and seen.failure:
-                    text = store.log(history.numbers[seen.night], result.log)
-                    if text is not None:
-                        return _excerpt(text, seen.failure, night.toolchain.name)
+            night, number = history.nights[seen.night], history.numbers[seen.night]
+            logs = [each.log for each in night.cases if each.case == case.case]
+            text = store.log(number, logs[0]) if logs and logs[0] else None
+            if text is not None:
+                return _excerpt(text, seen.failure, night.toolchain.name)
     for record in records:
         if not record.execution.ok:
             execution, failure = record.execution, _judged(record).failure

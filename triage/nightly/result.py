@@ -36,15 +36,11 @@ _UNCHANGED = (
 
 @dataclass(frozen=True, kw_only=True)
 class TimeChange:
-    """A time of a case on both toolchains, measured in turn."""
+    """The run time of a function on both toolchains, measured in turn."""
 
     case: str
-    measured: Literal["compile", "run"] = "run"
-    """CPU time of compiles, or wall time of runs."""
     function: str | None = None
-    """The function that was run; null for compiles, and for a program that is run as a
-    whole.
-    """
+    """The function that was run; null for a program that is run as a whole."""
     baseline_seconds: float | None = None
     """The median."""
     seconds: float | None = None
@@ -77,15 +73,13 @@ class Night:
     cached: int = 0
     shard: str | None = None
     """`1/4` for the first of four shards."""
-    total: int = 0
-    """Number of cases of all shards; 0 for a night of one machine."""
     scope: str | None = None
     """The compilers that bisects can search between both toolchains."""
     cases: list[CaseResult] = field(default_factory=list)
     clusters: list[FailureCluster] = field(default_factory=list)
     investigation: InvestigationSummary | None = None
     times: list[TimeChange] = field(default_factory=list)
-    """Times of compiles that took much longer, and with --bench of runs."""
+    """Run times, with --bench."""
     stopped: str | None = None
     """Why the night ended early; null when it is complete."""
     not_compared: list[str] = field(default_factory=list)
@@ -98,14 +92,6 @@ class Night:
     """What was compiled and run could read and write only what it needs."""
     reports: dict[str, str] = field(default_factory=dict)
     """Files by format."""
-
-    @property
-    def count_not_compared(self) -> int:
-        """How many cases have no result; those of a missing shard have no names."""
-        named = len(self.not_compared)
-        if self.shard:
-            return named
-        return max(self.total - len(self.cases), named)
 
     def cases_with(self, *changes: CaseChangeKind) -> list[CaseResult]:
         """Return the cases with these kinds of change, in the order of the recipes."""
@@ -158,7 +144,7 @@ class Night:
 
     @in_json
     def slower(self) -> list[TimeChange]:
-        """Compiles and runs that are slower, the slowest first."""
+        """Runs that are slower, the slowest first."""
         slower = [row for row in self.times if row.verdict is Pace.SLOWER]
         return sorted(slower, key=lambda row: -(row.ratio.value if row.ratio else 0))
 

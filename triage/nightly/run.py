@@ -5,13 +5,14 @@ and bisect times.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
 from triage.compilers.invocation import readable_output
+from triage.execution.benchmark import Benchmark, Configuration, Series
 from triage.execution.engine import Engine
 from triage.execution.in_turn import Pace
 from triage.execution.judge import result_of
@@ -41,15 +42,12 @@ from triage.nightly.history import NightsHistory, history_of
 from triage.nightly.result import SCHEMA, Night, TimeChange
 from triage.nightly.store import LARGEST_FILE
 from triage.nightly.stored_night import track_of
-from triage.nightly.times import compile_times, run_times
 from triage.processes.sealing import is_sealing
 from triage.recipes.expectations import expectation_for
 from triage.toolchains.home import below_here, save_file
 from triage.toolchains.registry import ToolchainRef
 
-# a compile is measured again when it takes this many times the baseline's CPU time
-_SUSPICIOUS = 1.5
-_SUSPICIOUS_BY = 1.0  # and this many seconds more
+_RUN_SLOWER = 0.05  # the smallest change of a run time that counts
 EarlierNights = Callable[[], NightsHistory]
 
 
@@ -67,8 +65,6 @@ class NightRun:
     strict: bool = False
     earlier: EarlierNights = field(default=lambda: history_of([]))
     """Reads the stored nights."""
-    total: int = 0
-    """Number of cases of all shards."""
     phase: str = "comparison"
     """The current phase, which a partial report names."""
     scope: str | None = None
@@ -113,7 +109,6 @@ class NightRun:
             compiles=self.engine.compiles,
             cached=sum(probe.cached for probe in self._probes.values()),
             shard=self.shard,
-            total=self.total,
             scope=self.scope,
             cases=results,
             clusters=clusters_of(results),
@@ -126,9 +121,7 @@ class NightRun:
         )
 
     def compare(self) -> None:
-        """Probe every case on both toolchains and compare the probes; measure the
-        compiles again that took much longer.
-        """
+        """Probe every case on both toolchains and compare the probes."""
         jobs = [ProbeJob(case, ref) for ref in self.refs for case in self.cases]
         for probe in self.engine.probe_all(jobs, "nightly"):
             name = probe.case.name
@@ -139,16 +132,9 @@ class NightRun:
             if old and new:
                 result = replace(case_result(old, new), input=self._input_of(new))
                 self._results[name] = result
+        kind = self.toolchain.kind
         for name, result in self._results.items():
-            kind = self.toolchain.kind
-            result = with_earlier_nights(result, kind, self.earlier)
-            self._results[name] = result
-            old_seconds, seconds = result.baseline.cpu_seconds, result.cpu_seconds
-            is_longer = seconds - old_seconds > _SUSPICIOUS_BY
-            is_much_longer = 0 < _SUSPICIOUS * old_seconds < seconds
-            if result.passes_on_both and is_longer and is_much_longer:
-                case = self.cases_by_name[name]
-                self._times += compile_times(self.engine, case, *self.refs)
+            self._results[name] = with_earlier_nights(result, kind, self.earlier)
 
     def _input_of(self, probe: Probe) -> str:
         if probe.outcome.cause in OF_MACHINE:
@@ -185,22 +171,51 @@ class NightRun:
         for name, result in self._results.items():
             case = self.cases_by_name[name]
             if result.passes_on_both and (case.benchmarks or case.run):
-                rows, metrics = run_times(self.engine, case, *self.refs, budget=budget)
-                self._times += rows
-                metrics = {**result.metrics, **metrics}
+                old, new = (Configuration(case, ref) for ref in self.refs)
+                benchmark = Benchmark((old, new), old, _RUN_SLOWER)
+                benchmark.measure(self.engine, budget)
+                self._times += _times_of(benchmark)
+                metrics = {**result.metrics, **_metrics_of(benchmark.rows(new))}
                 self._results[name] = replace(result, metrics=metrics)
 
     def bisect_slower(self, finder: OriginFinder, budget: float) -> None:
-        """Find what made compiles and runs slower. budget: seconds to measure each
-        candidate.
-        """
+        """Find what made runs slower. budget: seconds to measure each candidate."""
         self.phase = "bisects"
         for place, row in enumerate(self._times):
             if row.verdict is Pace.SLOWER:
-                function = None if row.measured == "compile" else row.function or ""
                 case = self.cases_by_name[row.case]
-                bisection = finder.find_slower(case, function, budget)
+                bisection = finder.find_slower(case, row.function or "", budget)
                 self._times[place] = replace(row, bisection=bisection)
+
+
+def _times_of(benchmark: Benchmark) -> Iterator[TimeChange]:
+    """Yield the times of each function on both toolchains."""
+    old, new = map(benchmark.rows, benchmark.configurations)
+    for function, series in (old | new).items():
+        before = old.get(function, series)
+        problems = [row for row in (before, series) if row.problem]
+        times = TimeChange(
+            case=series.case_name,
+            function=function or None,
+            baseline_seconds=before.median,
+            seconds=series.median,
+            ratio=series.ratio,
+            verdict=series.verdict,
+        )
+        for row in problems:
+            name = row.configuration.ref.revision.name
+            times = replace(times, verdict=None, reason=f"{name}: {row.reason}")
+        yield times
+
+
+def _metrics_of(rows: Mapping[str, Series]) -> Mapping[str, float]:
+    """Return the metrics of a program, if it has one function only."""
+    values: dict[str, float | None] = {}
+    for series in rows.values() if len(rows) == 1 else ():
+        values["run_seconds"] = series.median
+        if series.program:
+            values["dispatches"] = series.program.dispatches
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _file_name(text: str) -> str:

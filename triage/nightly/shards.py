@@ -85,7 +85,6 @@ def merge(
         compiles=sum(night.compiles for night in nights),
         cached=sum(night.cached for night in nights),
         shard=None,
-        total=max(night.total for night in nights) if missing else 0,
         planned=[],
         cases=cases,
         clusters=[

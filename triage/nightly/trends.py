@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -55,21 +54,13 @@ CaseSteps = Mapping[CaseHistory, Mapping[ChartedMetric, Sequence[MetricStep]]]
 
 
 def metric_steps(history: NightsHistory) -> CaseSteps:
-    """Return the steps of each case that has some, without those that an edit of its
-    input made.
-    """
+    """Return the steps of each case that has some."""
     steps: dict[CaseHistory, dict[ChartedMetric, list[MetricStep]]] = {}
     for case in history.cases:
-        edits = {
-            new.first.night
-            for old, new in pairwise(case.runs)
-            if new.first.is_edited_since(old.last)
-        }
         for metric in METRICS:
             values = case.metrics.get(metric.name, {})
             for step in find_steps(values, metric.least_ratio):
-                if edits.isdisjoint(range(step.before + 1, step.at + 1)):
-                    steps.setdefault(case, {}).setdefault(metric, []).append(step)
+                steps.setdefault(case, {}).setdefault(metric, []).append(step)
     return steps
 
 

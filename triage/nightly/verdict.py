@@ -70,10 +70,6 @@ class BackendVerdict:
     failures: int = 0
     with_culprit: int = 0
     """New failures whose culprit a bisect found."""
-    not_investigated: int = 0
-    """New failures without a culprit that nobody investigated."""
-    reason: str | None = None
-    """Why the first of those was not investigated, if something prevented it."""
     actions: Mapping[Action, int] = field(default_factory=dict)
 
 
@@ -88,15 +84,8 @@ def verdicts_of(
     for backend, members in by_backend.items():
         names = {case.case for case in members}
         failures = [each for each in clusters if not names.isdisjoint(each.cases)]
-        culprits = {each.id for each in failures if _has_culprit(each)}
-        to_dos = to_dos_of(members, failures)
-        left = [
-            to_do
-            for to_do in to_dos
-            if to_do.action is Action.INVESTIGATE and to_do.cluster not in culprits
-        ]
         changes = Counter(case.change for case in members)
-        actions = Counter(to_do.action for to_do in to_dos)
+        actions = Counter(to_do.action for to_do in to_dos_of(members, failures))
         verdict = BackendVerdict(
             backend,
             cases=len(members),
@@ -104,9 +93,7 @@ def verdicts_of(
             fixed=changes[CaseChangeKind.FIXED],
             untestable=changes[CaseChangeKind.UNTESTABLE],
             failures=len(failures),
-            with_culprit=len(culprits),
-            not_investigated=len(left),
-            reason=next((to_do.reason for to_do in left if to_do.reason), None),
+            with_culprit=sum(map(_has_culprit, failures)),
             actions={action: actions[action] for action in Action if actions[action]},
         )
         verdicts.append(verdict)
@@ -149,10 +136,7 @@ def failure_to_do(
         return ToDo(Action.UPGRADE, cluster.id, since=cluster.fixed_in.name)
     if cluster.is_investigated:
         return ToDo(Action.FILE, cluster.id)
-    unfinished = [step for step in cluster.steps if step.status in ("left", "failed")]
-    reasons = [step.reason for step in unfinished]
-    if cluster.culprit and cluster.culprit.after:
-        reasons.append("only its origin is known")
+    reasons = [step.reason for step in cluster.steps if step.status != "done"]
     reason = next(filter(None, reasons), None)
     return ToDo(Action.INVESTIGATE, cluster.id, reason=reason)
 

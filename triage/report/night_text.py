@@ -66,9 +66,11 @@ def partial_text(night: Night) -> str:
     """
     if night.stopped is None:
         return ""
-    missing = night.count_not_compared
-    total = plural(len(night.cases) + missing, "case")
     why = f"{night.stopped[:1].upper()}{night.stopped[1:]}"
+    missing = len(night.not_compared)
+    if not missing:
+        return f"{why}."
+    total = plural(len(night.cases) + missing, "case")
     return f"{why}; {missing} of {total} not compared."
 
 
@@ -291,17 +293,14 @@ def _what_broke(verdict: BackendVerdict, night: Night) -> str:
 
 
 def _failures_text(verdict: BackendVerdict) -> str:
-    """Return how many failures there are, and what is known of them."""
+    """Return how many failures there are, and how many have a culprit."""
     text = plural(verdict.failures, "failure")
-    for count, known in (
-        (verdict.with_culprit, "with a culprit"),
-        (verdict.not_investigated, "not investigated"),
-    ):
-        if count and count == verdict.failures:
-            text += f", {'all ' if count > 1 else ''}{known}"
-        elif count:
-            text += f", {count} {known}"
-    return f"{text}: {verdict.reason}" if verdict.reason else text
+    if not verdict.with_culprit:
+        return text
+    count = str(verdict.with_culprit)
+    if verdict.with_culprit == verdict.failures:
+        count = "all" if verdict.failures > 1 else ""
+    return f"{text}, {count} with a culprit".replace("  ", " ")
 
 
 def to_do_spans(to_do: ToDo, issue: Span | None = None) -> Inline:
@@ -335,8 +334,6 @@ def state_sentence(state: CaseState) -> str:
     text = f"{name} since {state.since} with {state.toolchain.name}"
     if state.is_edited:
         text += ", when the input changed"
-    if state.missed:
-        text += f"; not run in the last night of its track, {state.missed}"
     if state.flaky_changes:
         changes = plural(state.flaky_changes, "change")
         text += f"; flaky: {changes} without a change of the compiler"

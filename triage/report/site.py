@@ -73,7 +73,6 @@ _KINDS = {
     Status.XPASS: "known",
     Status.PASSED: "good",
 }
-_METRICS_OF_TIMES = {"run": "run_seconds", "compile": "cpu_seconds"}
 
 
 @dataclass
@@ -235,7 +234,7 @@ class _Pages:
         for night in last_nights(self.history):
             for row in night.slower:
                 case = cases.get(row.case)
-                metric = by_name[_METRICS_OF_TIMES[row.measured]]
+                metric = by_name["run_seconds"]
                 line = ""
                 if case and metric.name in case.metrics:
                     line = self._line(case, metric, 120, 24)
