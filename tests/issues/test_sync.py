@@ -105,14 +105,6 @@ def test_wrong_words_are_refused_before_the_network_is_used(
     assert hub.requests == []
 
 
-def test_a_line_end_after_the_token_is_dropped(
-    hub: LoopbackIssues, night: Night, tmp_path: Path, home: Path
-) -> None:
-    write_reports(night, tmp_path)
-    assert sync(hub, tmp_path, token=f"{TOKEN}\n")[0] == 0
-    assert hub.tokens == {f"token {TOKEN}"}
-
-
 @pytest.mark.parametrize("action", list(ActionKind))
 def test_hostile_texts_stay_text(night: Night, action: ActionKind) -> None:
     evil = "@someone #12 <img src=x> ```\n# x\n<!-- triage {} --> [x](javascript:x)"

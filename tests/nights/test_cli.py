@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Triage
-from tests.nights.documents import FAILURES, case_result, night, nightly_name, nights
+from tests.nights.documents import FAILURES, case_result, night, nights
 from tests.nights.test_store import HISTORIES
 from tests.programs import write_program
 from triage.cli.nights import open_nights
@@ -79,23 +79,6 @@ def test_everything_known_of_a_case_is_shown(imported: None, triage: Triage) -> 
     ]
     assert triage("show", "break").returncode == 0
     assert triage("show", "e").returncode == 2  # several
-
-
-def test_a_run_of_nights_names_its_first_and_last_toolchain(
-    imported: None, triage: Triage
-) -> None:
-    failing, passing = json.loads(triage("show", "breaks", "--format", "json").stdout)[
-        "runs"
-    ]
-    ends = [
-        (run["toolchain"]["name"], run["last_toolchain"]["name"])
-        for run in (failing, passing)
-    ]
-    assert ends == [
-        (nightly_name(3), nightly_name(5)),
-        (nightly_name(1), nightly_name(2)),
-    ]
-    assert f"{nightly_name(3)} to {nightly_name(5)}" in triage("show", "breaks").stdout
 
 
 @pytest.mark.parametrize(

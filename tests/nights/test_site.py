@@ -176,15 +176,3 @@ def test_the_first_page_begins_with_what_broke_and_what_to_do(tmp_path: Path) ->
     assert re.findall('class="button first".*?>(.*?)</button>', failures) == [
         "Copy issue"
     ]
-
-
-def test_the_newest_nights_are_open_and_the_others_folded(tmp_path: Path) -> None:
-    store = NightStore(Home(tmp_path / "home"))
-    for record in nights({"case": "P" * 70}):
-        store.add(record)
-    Site(store, tmp_path / "public").write()
-    page = (tmp_path / "public" / "nights.html").read_text()
-    shown, _, folded = page.partition("<details>")
-    assert [part.count("<tr><td>") for part in (shown, folded)] == [60, 10]
-    assert '<tr><td><a href="nights/70.html"' in shown
-    assert "<tr><td>1</td>" in folded

@@ -40,9 +40,9 @@ class FailingRun:
     before: StateRun | None
     after: StateRun | None
     """Not set while the failure is the last result that is known."""
-    came: range
-    """The nights between which it came: from the first that may have brought it to its
-    own first one.
+    suspect: int
+    """The first night whose toolchain may have brought it: 0 if no compiler did, or
+    what was before is not known.
     """
 
     @property
@@ -246,20 +246,18 @@ def failure_lives(
 
 
 def _by_range(runs: Iterable[FailingRun]) -> list[list[FailingRun]]:
-    """Group the runs of one signature by the ranges in which they came: the ranges of a
+    """Group the runs of one signature by the nights between which they came: those of a
     group overlap, so that one change can have brought all of them.
     """
-    groups: list[tuple[range, list[FailingRun]]] = []
+    groups: list[list[FailingRun]] = []
     for failing in sorted(runs, key=lambda failing: failing.first):
-        for place, (came, group) in reversed([*enumerate(groups)]):
-            start = max(came.start, failing.came.start)
-            common = range(start, min(came.stop, failing.came.stop))
-            if common:
-                groups[place] = (common, [*group, failing])
+        for group in reversed(groups):
+            if failing.suspect <= group[0].first:
+                group.append(failing)
                 break
         else:
-            groups.append((failing.came, [failing]))
-    return [group for _, group in groups]
+            groups.append([failing])
+    return groups
 
 
 def _failing_runs(history: NightsHistory, case: CaseHistory) -> Iterator[FailingRun]:
@@ -277,14 +275,13 @@ def _failing_runs(history: NightsHistory, case: CaseHistory) -> Iterator[Failing
     neighbours = zip([None, *tested], tested, [*tested[1:], None], strict=False)
     for before, run, after in neighbours:
         if run.failed and run.first.failure:
-            first = 0  # if no compiler brought it, or what was before is not known
+            suspect = 0
             if before and not run.first.is_edited_since(before.last):
                 ends = (history.nights[seen.night] for seen in (before.last, run.first))
                 old, new = (night.toolchain for night in ends)
                 if not old.is_same(new):
-                    first = before.last.night + 1
-            came = range(first, run.first.night + 1)
-            yield FailingRun(case, run, before, after, came)
+                    suspect = before.last.night + 1
+            yield FailingRun(case, run, before, after, suspect)
 
 
 def _learn(

@@ -317,7 +317,7 @@ def with_investigation(night: Night, found: Investigation) -> Night:
 def clusters_of(cases: Iterable[CaseResult]) -> list[FailureCluster]:
     """Return a cluster for each new failure, the most frequent first."""
     groups: dict[ClusterKey, list[CaseResult]] = {}
-    for case in sorted(cases, key=lambda case: case.change is CaseChangeKind.CHANGED):
+    for case in cases:
         if case.is_new_failure and case.failure:
             groups.setdefault(case.key_of(case.failure), []).append(case)
     clusters = [
