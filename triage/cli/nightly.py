@@ -41,7 +41,7 @@ from triage.investigate.result import CaseChangeKind
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.nightly.result import Night
-from triage.nightly.run import NightRun, as_nights_know_it, with_investigation
+from triage.nightly.run import NightRun, with_investigation
 from triage.nightly.shards import copy_files, merge, shard
 from triage.nightly.store import read_night
 from triage.nightly.verdict import owner_rules, with_owners
@@ -69,7 +69,7 @@ def nightly(
         ),
     ] = None,
     bisect: Annotated[
-        bool, flag("Bisect each regression, slower compile and slower run.", "--bisect")
+        bool, flag("Bisect each regression and slower run.", "--bisect")
     ] = False,
     repo: RepoOption = None,
     project: ProjectOption = None,
@@ -128,7 +128,7 @@ def nightly(
     """Compare a new compiler with a baseline over all recipes.
 
     Exit 1 when a case regressed or fails in a different way. A failure that a recipe
-    expects at that version is known. Slower compiles and runs are reported with an
+    expects at that version is known. Slower runs are reported with an
     interval; they change the exit code only with --strict. One compiler is compared at
     a time: among recipes of several, `triton:3.2.0` selects Triton; 3.2.0 alone selects
     IREE.
@@ -171,7 +171,6 @@ def nightly(
             part,
             strict,
             earlier_nights(),
-            len(selection.cases) if part else 0,
         )
         finder = OriginFinder(engine, run.refs, repo, project)
         reports = _Reports(run, out, output, github, owners)
@@ -307,8 +306,8 @@ def nightly_merge(
         (folder if folder.is_dir() else folder.parent, read_night(folder))
         for folder in folders
     ]
-    night = merge(shards, allow_missing=allow_missing)
-    night = as_nights_know_it(night, earlier_nights())
+    nights = [night for _, night in shards]
+    night = merge(nights, earlier_nights(), allow_missing=allow_missing)
     if out:
         copy_files([folder for folder, _ in shards], out)
         night = write_reports(night, out)

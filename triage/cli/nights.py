@@ -21,7 +21,7 @@ from triage.cli.screen import print_stderr
 from triage.execution.cache import ResultCache
 from triage.model.address import Address
 from triage.model.errors import BadInput, EnvironmentFailure, TriageError
-from triage.nightly.issues import IssueChange, failures_of, plan_issues
+from triage.nightly.issues import IssueChange, plan_issues
 from triage.nightly.result import Night
 from triage.nightly.run import EarlierNights
 from triage.nightly.store import NightStore, read_night
@@ -70,17 +70,17 @@ def list_nights(output: FormatOption = "text") -> Exit:
     store, listed = open_nights(), []
     stored = store.stored()
     for entry in stored:
-        summary, night = entry.summary, entry.summary.night
+        night = entry.night
         listed.append(
             {
                 "night": entry.number,
                 "at": night.started,
-                "suites": summary.suites,
+                "suites": entry.suites,
                 "toolchain": night.toolchain,
                 "baseline": night.baseline,
-                "cases": summary.statuses,
+                "cases": entry.statuses,
                 "partial": night.partial,
-                "verdict": summary.verdicts,
+                "verdict": entry.verdicts,
             }
         )
     size = sum(path.stat().st_size for path in store.path.rglob("*") if path.is_file())
@@ -120,7 +120,7 @@ def prune_nights(
     if not nights and keep is None:
         raise BadInput("name nights, or pass --keep N")
     store = open_nights()
-    stored = [(entry.number, entry.summary.night) for entry in store.stored()]
+    stored = [(entry.number, entry.night) for entry in store.stored()]
     doomed = {store.night_named(name)[0] for name in nights or ()}
     if keep is not None:
         doomed |= {number for number, _ in stored[:-keep]}
@@ -248,11 +248,9 @@ def sync(
         raise BadInput(f"--repo {repository!r}: write OWNER/NAME")
     token = _token(is_needed=apply)
     night = read_night(report)
-    failures = failures_of(night)
     api = Address(os.environ.get("GITHUB_API_URL") or PUBLIC_API)
     hub = GitHubIssues(repository, label, token, api.full)
-    tracked = hub.read(lambda issue: issue.is_open or issue.marker.key in failures)
-    planned = plan_issues(night, tracked, limit, repository)
+    planned = plan_issues(night, hub.read(), limit, repository)
     if not token:
         note = (
             "without GITHUB_TOKEN, issues of all authors are taken for this program's"
@@ -272,7 +270,7 @@ def sync(
         if api == PUBLIC_API:
             address = f"{repository}#"
         issues = {
-            change.cluster: f"{address}{change.issue}"
+            change.cluster.id: f"{address}{change.issue}"
             for change in done
             if change.cluster
         }

@@ -36,7 +36,6 @@ from triage.compilers.invocation import Invocation
 from triage.compilers.registry import Families
 from triage.execution.cache import Record, ResultCache
 from triage.execution.files import KeptFiles
-from triage.execution.judge import signature_of
 from triage.execution.make import Maker, OnOutput
 from triage.execution.metric import DISPATCHES
 from triage.execution.plan import Planner
@@ -345,23 +344,6 @@ class Engine:
         if record.execution.ok and ran and ran[0]:
             record = ran[0]
         return task, record.execution
-
-    def is_unsteady(self, job: ProbeJob) -> bool:
-        """Return whether the same compile, or the same run of its program, ended in
-        different ways at different times.
-        """
-        task = self.plan(job)
-        if isinstance(task, Probe):
-            return False
-        compiled = self.cache.records(task.key)
-        probes = [task.probe(record, cached=True) for record in compiled]
-        if compiled and task.run_key:
-            ran = self.cache.records(task.run_key)
-            probes += [task.probe(compiled[0], record, cached=True) for record in ran]
-        outcomes = [probe.outcome for probe in probes if probe]
-        decided = [one for one in outcomes if not isinstance(one, NoAnswer)]
-        is_flaky = any(outcome.flaky for outcome in decided)
-        return is_flaky or len(set(map(signature_of, decided))) > 1
 
 
 @contextmanager

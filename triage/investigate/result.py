@@ -13,7 +13,6 @@ from pydantic import StringConstraints
 
 from triage.attribute.result import Attribution
 from triage.bisect.result import Answer, Bisection
-from triage.execution.in_turn import Pace
 from triage.model.case import Target
 from triage.model.execution import Stage
 from triage.model.json_form import in_json
@@ -50,7 +49,7 @@ class CaseChangeKind(StrEnum):
     NEW_UNTESTED = "new-untested"  # fails, and the baseline could not be tested
 
 
-_NEW_FAILURES = (
+NEW_FAILURES = (
     CaseChangeKind.REGRESSED,
     CaseChangeKind.CHANGED,
     CaseChangeKind.NEW_UNTESTED,
@@ -102,8 +101,6 @@ class CaseResult(ProbeResult):
     target: Target | None = None
     stages: list[Stage] = field(default_factory=list)
     """The stages that the case has."""
-    pace: Pace | None = None
-    """Slower or faster than on the baseline, where that was measured."""
     issue: str | None = None
     """The issue that the recipe names for the expected failure."""
     bisections: list[Bisection] = field(default_factory=list)
@@ -135,7 +132,7 @@ class CaseResult(ProbeResult):
     @property
     def is_new_failure(self) -> bool:
         """Whether it is a new failure that fails the night."""
-        return self.change in _NEW_FAILURES
+        return self.change in NEW_FAILURES
 
     @property
     def changed_failure(self) -> Failure | None:

@@ -4,8 +4,7 @@ to do.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -16,7 +15,7 @@ from triage.model.revision import Revision
 from triage.nightly.history import CaseHistory, NightsHistory, StateRun
 from triage.nightly.result import Night
 from triage.nightly.stored_night import Track
-from triage.nightly.verdict import ToDo, failure_to_do, investigating_command
+from triage.nightly.verdict import ToDo, failure_to_do
 
 _FROM_BEST_TO_WORST = (Status.UNTESTABLE, *PASSING, Status.XFAIL, Status.FAILED)
 _STATES = ("open", "known", "gone")
@@ -41,9 +40,9 @@ class FailingRun:
     before: StateRun | None
     after: StateRun | None
     """Not set while the failure is the last result that is known."""
-    came: range
-    """The nights between which it came: from the first that may have brought it to its
-    own first one.
+    suspect: int
+    """The first night whose toolchain may have brought it: 0 if no compiler did, or
+    what was before is not known.
     """
 
     @property
@@ -59,7 +58,11 @@ class FailingRun:
         return before is not None and self.run.first.is_edited_since(before.last)
 
     def has(self, night: int) -> bool:
-        return self.first <= night <= self.run.last.night
+        """Return whether the case failed in this way in a night."""
+        if not self.first <= night <= self.run.last.night:
+            return False
+        run = self.case.run_at(night)
+        return run is not None and run.failed
 
 
 @dataclass(eq=False)
@@ -133,11 +136,6 @@ class FailureLife:
         return self.seen_at(self.current.first, self.current.is_edited)
 
     @in_json
-    def first(self) -> SeenAt:
-        """When it was first seen."""
-        return self.seen_at(min(failing.first for failing in self.runs))
-
-    @in_json
     def last(self) -> SeenAt:
         return self.seen_at(max(failing.run.last.night for failing in self.runs))
 
@@ -146,11 +144,7 @@ class FailureLife:
         """When the last of its cases had another result, once it is gone."""
         if self.open_runs:
             return None
-        ends = [
-            (failing.after.first, failing.run.last)
-            for failing in self.runs
-            if failing.after
-        ]
+        ends = [(run.after.first, run.run.last) for run in self.runs if run.after]
         after, last = max(ends, key=lambda end: end[0].night)
         return self.seen_at(after.night, after.is_edited_since(last))
 
@@ -159,9 +153,7 @@ class FailureLife:
         """Null where nothing is to do."""
         if self.state == "gone" or (self.state == "known" and not self.issue):
             return None
-        command = self._investigating_command()
-        day = self.came.day
-        return failure_to_do(self.cluster, issue=self.issue, since=day, command=command)
+        return failure_to_do(self.cluster, self.issue, self.came.day)
 
     def seen_at(self, number: int, is_edited: bool = False) -> SeenAt:
         """Return a night. is_edited: the input was edited just before."""
@@ -180,56 +172,27 @@ class FailureLife:
             return self.nights[failing.first].baseline
         return None
 
-    def _investigating_command(self) -> str | None:
-        """Return the command line that investigates a case with the failure.
-
-        It comes from the last night of the failure, or else from the night since which
-        it is open. The representative case of the cluster is preferred.
-        """
-        names = {case.case for case in self.cases}
-        last = max(failing.run.last.night for failing in self.runs)
-        for number in (last, self.current.first):
-            cases = [
-                case
-                for case in self.nights[number].cases
-                if case.case in names and case.is_new_failure
-            ]
-            cases.sort(key=lambda case: case.case != self.cluster.representative)
-            for case in cases:
-                command = investigating_command(case)
-                if command:
-                    return command
-        return None
-
     def states(self, nights: Iterable[int]) -> Iterator[tuple[Status | None, bool]]:
         """Yield for each night the worst status of its cases, and whether they fail in
         another way. The status is None in a night that ran none of them.
         """
-        runs_of: dict[CaseHistory, list[FailingRun]] = {}
-        for failing in self.runs:
-            runs_of.setdefault(failing.case, []).append(failing)
+        cases = self.cases
         for night in nights:
-            own, others = set[Status](), set[Status]()
-            for case, runs in runs_of.items():
-                run = case.run_at(night)
-                if run:
-                    is_own = run.failed and any(each.has(night) for each in runs)
-                    if is_own:
-                        own.add(run.status)
-                    else:
-                        others.add(run.status)
-            worst = max(own or others, key=_FROM_BEST_TO_WORST.index, default=None)
-            yield worst, not own and worst in FAILING
+            failing = [each.run.status for each in self.runs if each.has(night)]
+            others = [
+                run.status for run in (case.run_at(night) for case in cases) if run
+            ]
+            worst = max(failing or others, key=_FROM_BEST_TO_WORST.index, default=None)
+            yield worst, not failing and worst in FAILING
 
-    def learn(self, cluster: FailureCluster, night: Night, issue: str | None) -> None:
+    def has(self, night: int, names: Collection[str]) -> bool:
+        """Return whether one of these cases had the failure in a night."""
+        return any(each.case.case in names and each.has(night) for each in self.runs)
+
+    def learn(self, cluster: FailureCluster, night: Night) -> None:
         """Add what a night found out to what earlier nights did."""
-        self.issue = issue or self.issue
         older = self.cluster
-        is_less = bool(older.steps and not cluster.steps)
-        # cases of one night may have been investigated apart
-        is_same_night = self.found_in is night
-        is_less |= is_same_night and older.is_explained and not cluster.is_explained
-        if self.found_in and is_less:
+        if self.found_in and _rank(cluster) < _rank(older):
             return
         self.found_in = night
         self.cluster = replace(
@@ -238,6 +201,11 @@ class FailureLife:
             fix=cluster.fix or older.fix,
             owner=cluster.owner or older.owner,
         )
+
+
+def _rank(cluster: FailureCluster) -> tuple[bool, bool]:
+    """Return how much is known of a failure."""
+    return bool(cluster.steps), cluster.is_explained
 
 
 def failure_lives(
@@ -253,53 +221,42 @@ def failure_lives(
         for failing in _failing_runs(history, case):
             key = case.track, failing.run.last.signature
             runs.setdefault(key, []).append(failing)
-    groups = [
-        (group[0].first, track, signature, group)
-        for (track, signature), of_signature in runs.items()
-        for group in _by_range(of_signature)
-    ]
-    groups.sort(key=lambda entry: entry[:3])
-    numbers: Counter[ClusterKey] = Counter()
-    lives = []
-    for _, track, _, group in groups:
+    groups = [group for alike in runs.values() for group in _by_range(alike)]
+    groups.sort(key=lambda group: (group[0].first, group[0].case.track))
+    lives: dict[ClusterKey, list[FailureLife]] = {}
+    for group in groups:
+        track = group[0].case.track
         newest = max(group, key=lambda failing: failing.run.last.night)
         failure = newest.run.last.failure
         assert failure
         cluster = track.key_of(failure).cluster([], failure)
-        numbers[cluster.key] += 1
-        page = cluster.id
-        if numbers[cluster.key] > 1:
-            page += f"-{numbers[cluster.key]}"
-        lives.append(FailureLife(track, group, history.nights, failure, page, cluster))
+        alike = lives.setdefault(cluster.key, [])
+        page = f"{cluster.id}-{len(alike) + 1}" if alike else cluster.id
+        alike.append(FailureLife(track, group, history.nights, failure, page, cluster))
     _learn(history, lives, issues or {})
-    lives.sort(
+    return sorted(
+        (life for alike in lives.values() for life in alike),
         key=lambda life: (
             _STATES.index(life.state),
             -life.current.first,
             -len(life.cases),
             life.failure.signature,
-        )
+        ),
     )
-    return lives
 
 
-def _by_range(runs: Sequence[FailingRun]) -> list[list[FailingRun]]:
-    """Group the runs of one signature by the ranges in which they came: the ranges of a
+def _by_range(runs: Iterable[FailingRun]) -> list[list[FailingRun]]:
+    """Group the runs of one signature by the nights between which they came: those of a
     group overlap, so that one change can have brought all of them.
     """
     groups: list[list[FailingRun]] = []
-    ranges: list[range] = []
     for failing in sorted(runs, key=lambda failing: failing.first):
-        for number in reversed(range(len(groups))):  # the newest first
-            start = max(ranges[number].start, failing.came.start)
-            common = range(start, min(ranges[number].stop, failing.came.stop))
-            if common:
-                groups[number].append(failing)
-                ranges[number] = common
+        for group in reversed(groups):
+            if failing.suspect <= group[0].first:
+                group.append(failing)
                 break
         else:
             groups.append([failing])
-            ranges.append(failing.came)
     return groups
 
 
@@ -310,66 +267,29 @@ def _failing_runs(history: NightsHistory, case: CaseHistory) -> Iterator[Failing
     tested: list[StateRun] = []
     for run in case.runs:
         last = tested[-1] if tested else None
-        is_same = last and last.failed and last.first.signature == run.first.signature
+        is_same = last and last.failed and last.last.signature == run.first.signature
         if last and is_same and run.failed:
             tested[-1] = replace(run, first=last.first)
         elif run.status is not Status.UNTESTABLE:
             tested.append(run)
     neighbours = zip([None, *tested], tested, [*tested[1:], None], strict=False)
     for before, run, after in neighbours:
-        if run.failed and run.first.signature:
-            first = 0
-            if before is None or not run.first.is_edited_since(before.last):
-                first = _first_suspect(history, case, before, run)
-            came = range(first, run.first.night + 1)
-            yield FailingRun(case, run, before, after, came)
-
-
-def _first_suspect(
-    history: NightsHistory, case: CaseHistory, before: StateRun | None, run: StateRun
-) -> int:
-    """Return the first night whose toolchain may have brought a failing run; 0 if the
-    compiler did not change, or nothing is known of the time before.
-    """
-    night = history.nights[run.first.night]
-    first = 0
-    if before:
-        last = history.nights[before.last.night]
-        if run.last.flaky or last.toolchain.is_same(night.toolchain):
-            return 0
-        first = before.last.night + 1
-    if run.first.differs_on_baseline:
-        for number in history.tracks[case.track]:
-            is_baseline = history.nights[number].toolchain.is_same(night.baseline)
-            if first <= number < run.first.night and is_baseline:
-                first = number + 1
-    return first
+        if run.failed and run.first.failure:
+            suspect = 0
+            if before and not run.first.is_edited_since(before.last):
+                ends = (history.nights[seen.night] for seen in (before.last, run.first))
+                old, new = (night.toolchain for night in ends)
+                if not old.is_same(new):
+                    suspect = before.last.night + 1
+            yield FailingRun(case, run, before, after, suspect)
 
 
 def _learn(
     history: NightsHistory,
-    lives: Iterable[FailureLife],
+    lives: Mapping[ClusterKey, Sequence[FailureLife]],
     issues: Mapping[str, Mapping[str, str]],
 ) -> None:
     """Add to each failure what nights found out about it."""
-    runs_of: dict[str, list[tuple[FailureLife, FailingRun]]] = {}
-    for life in lives:
-        for failing in life.runs:
-            runs_of.setdefault(failing.case.case, []).append((life, failing))
-
-    def lives_in(
-        number: int, key: ClusterKey, names: Iterable[str]
-    ) -> list[FailureLife]:
-        """Return the failures that cases have in a night."""
-        return [
-            life
-            for name in names
-            for life, failing in runs_of.get(name, ())
-            if life.cluster.key == key
-            and failing.has(number)
-            and failing.case.run_at(number)
-        ]
-
     for number, night in enumerate(history.nights):
         for cluster in night.clusters:
             # what was found out holds for the case that was investigated
@@ -377,10 +297,12 @@ def _learn(
             if cluster.representative:
                 names = [cluster.representative, *cluster.confirmed]
             issue = issues.get(night.started, {}).get(cluster.id)
-            for life in lives_in(number, cluster.key, names):
-                life.learn(cluster, night, issue)
+            for life in lives.get(cluster.key, ()):
+                if life.has(number, names):
+                    life.issue = issue or life.issue
+                    life.learn(cluster, night)
         for case in night.cases:
             if case.failure and case.issue:
-                key = case.key_of(case.failure)
-                for life in lives_in(number, key, [case.case]):
-                    life.issue = case.issue
+                for life in lives.get(case.key_of(case.failure), ()):
+                    if life.has(number, [case.case]):
+                        life.issue = case.issue

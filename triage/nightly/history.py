@@ -7,39 +7,52 @@ says nothing about another one.
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any
 
+from triage.investigate.result import NEW_FAILURES, CaseChangeKind
 from triage.model.errors import BadInput
 from triage.model.outcome import FAILING, Failure, Status
 from triage.model.revision import Revision
 from triage.nightly.result import Night
-from triage.nightly.stored_night import STATUSES, StoredNight, Track
+from triage.nightly.stored_night import StoredNight, Track
 from triage.recipes.values import parse_version
 
+_FLAKY_NIGHTS = 30  # in which changes make a case flaky
+_UNCOMPARED = (CaseChangeKind.UNTESTABLE, CaseChangeKind.NEW_UNTESTED)
 
-class Seen(NamedTuple):
+
+@dataclass(slots=True)
+class Seen:
     """The result of a case in a night."""
 
     night: int
     """Index in `NightsHistory.nights`."""
     status: Status
-    flaky: bool
-    signature: str
     failure: Failure | None
+    change: CaseChangeKind
     input: str
     """The beginning of the hash of the input; empty if it is not known."""
-    is_new: bool
-    """Whether the night calls the failure new."""
-    is_compared: bool
-    """Whether the case could be tested on both toolchains."""
+
+    @property
+    def signature(self) -> str:
+        return self.failure.signature if self.failure else ""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the night calls the failure new."""
+        return self.change in NEW_FAILURES
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether the case could be tested on both toolchains."""
+        return self.change not in _UNCOMPARED
 
     @property
     def differs_on_baseline(self) -> bool:
@@ -75,25 +88,40 @@ class CaseHistory:
 
     track: Track
     case: str
+    name: str
+    """On pages: the case, and its track if several tracks have the case."""
     source: str = ""
     """The file of its recipe, where it is known."""
-    name: str = ""
-    """On pages: the case, and its track if several tracks have the case."""
     nights: list[int] = field(default_factory=list)
     """Indices of the nights that have a result of it."""
     runs: list[StateRun] = field(default_factory=list)
-    metrics: dict[str, dict[int, float]] = field(default_factory=dict)
+    metrics: dict[str, dict[int, float]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
     """What was measured, by metric and night."""
+    _row: Sequence[Any] = ()
 
-    def add(self, seen: Seen) -> None:
-        """Add the result in the next night."""
-        self.nights.append(seen.night)
+    def add(self, night: int, row: list[Any], failures: Sequence[Failure]) -> None:
+        """Add the result in the next night. row: of a stored night."""
+        self.nights.append(night)
+        status, change, place, content, self.source = row
+        if row == self._row and place is None:
+            self.now.last.night = night
+            self.now.count += 1
+            return
+        self._row = row
+        failure = None if place is None else failures[place]
+        seen = Seen(night, Status(status), failure, CaseChangeKind(change), content)
         run = self.runs[-1] if self.runs else None
-        if run and run.last[1:4] == seen[1:4]:
+        if (
+            run
+            and run.last.status is seen.status
+            and run.last.signature == seen.signature
+        ):
             run.last = seen
             run.count += 1
         else:
-            self.runs.append(StateRun(seen, seen))
+            self.runs.append(StateRun(seen, replace(seen)))
 
     @property
     def now(self) -> StateRun:
@@ -117,11 +145,11 @@ class CaseHistory:
 class NightsHistory:
     """All nights, the oldest first, and all cases."""
 
-    numbers: tuple[int, ...]
+    numbers: Sequence[int]
     """The number in the store of each night."""
-    nights: tuple[Night, ...]
+    nights: Sequence[Night]
     """Without the cases that only passed."""
-    cases: tuple[CaseHistory, ...]
+    cases: Sequence[CaseHistory]
 
     @cached_property
     def cases_of(self) -> Mapping[Track, Sequence[CaseHistory]]:
@@ -132,10 +160,10 @@ class NightsHistory:
         return {track: cases[track] for track in sorted(cases)}
 
     @cached_property
-    def tracks(self) -> Mapping[Track, tuple[int, ...]]:
+    def tracks(self) -> Mapping[Track, Sequence[int]]:
         """The nights of each track, in order."""
         return {
-            track: tuple(sorted({night for case in cases for night in case.nights}))
+            track: sorted({night for case in cases for night in case.nights})
             for track, cases in self.cases_of.items()
         }
 
@@ -163,61 +191,43 @@ class NightsHistory:
             return True
         return first.is_new
 
-    def last_failure(
-        self, track: Track, name: str, toolchain: Revision
-    ) -> Failure | None:
-        """Return the failure in the last result of a case with another toolchain,
-        unless it passed or its recipe expected the failure.
+    def is_known(
+        self, track: Track, name: str, failure: Failure, toolchain: Revision
+    ) -> bool:
+        """Return whether the last result of a case with another toolchain is a failure
+        that no recipe expected.
         """
-        for case in self.cases_of.get(track, ()):
-            if case.case != name:
-                continue
-            for night in reversed(case.nights):
-                run = case.run_at(night)
-                is_other = not self.nights[night].toolchain.is_same(toolchain)
-                if run and is_other and run.status is not Status.UNTESTABLE:
-                    if run.status is Status.FAILED:
-                        return run.last.failure
-                    return None
-        return None
-
-    def flaky_changes(self, case: CaseHistory) -> int:
-        """Return how often a case changed its state although the compiler was the
-        same.
-        """
-        flaky = sum(run.first.flaky for run in case.runs)
-        return flaky + len(list(self._unexplained_changes(case)))
-
-    def alternates(self, name: str, nights: int = 30) -> bool:
-        """Return whether a case passed and failed in turn in the last nights although
-        the compiler was the same.
-
-        One change is not enough: an edit of the recipe or its input makes one.
-        """
-        since = len(self.nights) - nights
-        for case in self.cases:
-            if case.case == name:
-                changes = [
-                    {old.status, new.status}
-                    for old, new in self._unexplained_changes(case)
-                    if old.last.night >= since
-                ]
-                if changes.count({Status.PASSED, Status.FAILED}) > 1:
-                    return True
+        cases = [case for case in self.cases_of.get(track, ()) if case.case == name]
+        for run in reversed(cases[0].runs if cases else ()):
+            is_other = not self.nights[run.first.night].toolchain.is_same(toolchain)
+            if is_other and run.status is not Status.UNTESTABLE:
+                is_same = run.last.signature == failure.signature
+                return is_same and run.status is Status.FAILED
         return False
 
-    def _unexplained_changes(
-        self, case: CaseHistory
-    ) -> Iterator[tuple[StateRun, StateRun]]:
-        """Yield the neighbouring runs that differ with the same compiler and the same
-        input.
+    def flaky_changes(self, case: CaseHistory, since: int = 0) -> int:
+        """Return how often a case changed its state although the compiler and the input
+        were the same.
+
+        since: the first night that counts.
         """
-        for old, new in pairwise(case.runs):
+        runs = [run for run in case.runs if run.first.night >= since]
+        count = sum(run.first.change is CaseChangeKind.FLAKY for run in runs)
+        for old, new in pairwise(runs):
             before = self.nights[old.last.night].toolchain
             is_same = before.is_same(self.nights[new.first.night].toolchain)
             is_tested = Status.UNTESTABLE not in (old.status, new.status)
-            if is_same and is_tested and not new.first.is_edited_since(old.last):
-                yield old, new
+            is_edited = new.first.is_edited_since(old.last)
+            count += is_same and is_tested and not is_edited
+        return count
+
+    def is_flaky(self, name: str) -> bool:
+        """Return whether a case changed its state and back in the last nights although
+        the compiler and the input were the same.
+        """
+        since = len(self.nights) - _FLAKY_NIGHTS
+        cases = [case for case in self.cases if case.case == name]
+        return any(self.flaky_changes(case, since) > 1 for case in cases)
 
 
 def history_of(stored: Iterable[StoredNight], pattern: str = "*") -> NightsHistory:
@@ -226,90 +236,40 @@ def history_of(stored: Iterable[StoredNight], pattern: str = "*") -> NightsHisto
 
     pattern: a shell pattern of the names of tracks. Raises BadInput if none fits.
     """
-    alignment = _Alignment(pattern)
-    for night in stored:
-        alignment.add(night)
-    if alignment.newest and not alignment.cases and pattern != "*":
-        names = ", ".join(repr(track.name) for track in sorted(alignment.newest))
+    shown: list[StoredNight] = []
+    newest: dict[Track, Revision] = {}
+    tracks: dict[Track, dict[str, CaseHistory]] = {}
+    for entry in stored:
+        toolchain, is_shown = entry.night.toolchain, False
+        for track, rows, numbers in entry.results():
+            if is_older(toolchain, newest.get(track, toolchain)):
+                continue
+            newest[track] = toolchain
+            if fnmatchcase(track.name, pattern):
+                is_shown = True
+                cases = tracks.setdefault(track, {})
+                night = len(shown)
+                for name, row in rows.items():
+                    if name not in cases:
+                        cases[name] = CaseHistory(track, name, name)
+                    cases[name].add(night, row, entry.failures)
+                for metric, values in numbers.items():
+                    for name, value in zip(rows, values, strict=True):
+                        if value is not None:
+                            cases[name].metrics[metric][night] = value
+        if is_shown or pattern == "*":
+            shown.append(entry)
+    if newest and not tracks:
+        names = ", ".join(repr(track.name) for track in sorted(newest))
         raise BadInput(f"no track fits {pattern!r}; there are {names}")
-    cases = tuple(alignment.cases.values())
-    tracks = Counter(case.case for case in cases)
-    for case in cases:
-        case.name = case.case
-        if tracks[case.case] > 1:
+    aligned = [case for cases in tracks.values() for case in cases.values()]
+    counts = Counter(case.case for case in aligned)
+    for case in aligned:
+        if counts[case.case] > 1:
             case.name = f"{case.case} ({case.track.name})"
-    return NightsHistory(tuple(alignment.numbers), tuple(alignment.nights), cases)
-
-
-@dataclass
-class _Alignment:
-    """Gives the results of successive nights to their cases."""
-
-    pattern: str
-    numbers: list[int] = field(default_factory=list)
-    nights: list[Night] = field(default_factory=list)
-    cases: dict[tuple[Track, str], CaseHistory] = field(default_factory=dict)
-    newest: dict[Track, Revision] = field(default_factory=dict)
-    """The newest toolchain of each track so far."""
-    # of the night before, whose cases most nights have
-    _keys: bytes = b""
-    _tracked: Sequence[tuple[Track, str, str]] = ()
-    _tracks: Collection[Track] = ()
-    _shown: frozenset[Track] | None = None
-    _places: Sequence[CaseHistory | None] = ()
-
-    def add(self, stored: StoredNight) -> None:
-        if stored.keys != self._keys:
-            self._keys = stored.keys
-            self._tracked = [
-                (Track(*names), case, source)
-                for *names, case, source in json.loads(stored.keys)
-            ]
-            self._tracks = {track for track, _, _ in self._tracked}
-            self._shown = None
-        shown = self._newest_tracks(stored.summary.night.toolchain)
-        if self.pattern != "*" and not shown:
-            return
-        if shown != self._shown:
-            self._shown = shown
-            self._places = [
-                self._place(*names) if names[0] in shown else None
-                for names in self._tracked
-            ]
-        night = len(self.nights)
-        self.numbers.append(stored.number)
-        self.nights.append(stored.summary.night)
-        failures = [None, *stored.summary.failures]
-        for case, (status, flaky, failure, *rest) in zip(
-            self._places, stored.results, strict=True
-        ):
-            if case:
-                known = failures[failure]
-                signature = known.signature if known else ""
-                kind = STATUSES[status]
-                case.add(Seen(night, kind, flaky, signature, known, *rest))
-        for metric, values in stored.metrics.items():
-            for case, value in zip(self._places, values, strict=True):
-                if case and value is not None:
-                    case.metrics.setdefault(metric, {})[night] = value
-
-    def _newest_tracks(self, toolchain: Revision) -> frozenset[Track]:
-        """Return the tracks of a night that fit the pattern and had no newer toolchain
-        before.
-        """
-        shown = set()
-        for track in self._tracks:
-            newest = self.newest.get(track)
-            if newest is None or not is_older(toolchain, newest):
-                self.newest[track] = toolchain
-                if fnmatchcase(track.name, self.pattern):
-                    shown.add(track)
-        return frozenset(shown)
-
-    def _place(self, track: Track, case: str, source: str) -> CaseHistory:
-        place = self.cases.setdefault((track, case), CaseHistory(track, case))
-        place.source = source
-        return place
+    return NightsHistory(
+        [entry.number for entry in shown], [entry.night for entry in shown], aligned
+    )
 
 
 def is_older(toolchain: Revision, other: Revision) -> bool:

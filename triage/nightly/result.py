@@ -22,24 +22,25 @@ from triage.investigate.result import (
 from triage.model.errors import BadInput
 from triage.model.execution import Stage
 from triage.model.json_form import in_json
-from triage.model.outcome import FAILING, PASSING, Status
+from triage.model.outcome import FAILING, Status
 from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.verdict import BackendVerdict, ToDo, to_dos_of, verdicts_of
 
 SCHEMA: Final = 6  # of the JSON
+_UNCHANGED = (
+    CaseChangeKind.FAILING,
+    CaseChangeKind.PASSING,
+    CaseChangeKind.UNEXPECTED_PASS,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TimeChange:
-    """A time of a case on both toolchains, measured in turn."""
+    """The run time of a function on both toolchains, measured in turn."""
 
     case: str
-    measured: Literal["compile", "run"] = "run"
-    """CPU time of compiles, or wall time of runs."""
     function: str | None = None
-    """The function that was run; null for compiles, and for a program that is run as a
-    whole.
-    """
+    """The function that was run; null for a program that is run as a whole."""
     baseline_seconds: float | None = None
     """The median."""
     seconds: float | None = None
@@ -72,15 +73,13 @@ class Night:
     cached: int = 0
     shard: str | None = None
     """`1/4` for the first of four shards."""
-    total: int = 0
-    """Number of cases of all shards; 0 for a night of one machine."""
     scope: str | None = None
     """The compilers that bisects can search between both toolchains."""
     cases: list[CaseResult] = field(default_factory=list)
     clusters: list[FailureCluster] = field(default_factory=list)
     investigation: InvestigationSummary | None = None
     times: list[TimeChange] = field(default_factory=list)
-    """Times of compiles that took much longer, and with --bench of runs."""
+    """Run times, with --bench."""
     stopped: str | None = None
     """Why the night ended early; null when it is complete."""
     not_compared: list[str] = field(default_factory=list)
@@ -93,14 +92,6 @@ class Night:
     """What was compiled and run could read and write only what it needs."""
     reports: dict[str, str] = field(default_factory=dict)
     """Files by format."""
-
-    @property
-    def count_not_compared(self) -> int:
-        """How many cases have no result; those of a missing shard have no names."""
-        named = len(self.not_compared)
-        if self.shard:
-            return named
-        return max(self.total - len(self.cases), named)
 
     def cases_with(self, *changes: CaseChangeKind) -> list[CaseResult]:
         """Return the cases with these kinds of change, in the order of the recipes."""
@@ -134,13 +125,7 @@ class Night:
     @in_json
     def unchanged(self) -> int:
         """Number of cases that fail as before or pass."""
-        return len(
-            self.cases_with(
-                CaseChangeKind.FAILING,
-                CaseChangeKind.PASSING,
-                CaseChangeKind.UNEXPECTED_PASS,
-            )
-        )
+        return len(self.cases_with(*_UNCHANGED))
 
     @in_json
     def untestable(self) -> int:
@@ -159,23 +144,24 @@ class Night:
 
     @in_json
     def slower(self) -> list[TimeChange]:
-        """Compiles and runs that are slower, the slowest first."""
+        """Runs that are slower, the slowest first."""
         slower = [row for row in self.times if row.verdict is Pace.SLOWER]
         return sorted(slower, key=lambda row: -(row.ratio.value if row.ratio else 0))
 
     @in_json
     def stages(self) -> dict[str, dict[str, int]]:
         """How many cases passed and failed each stage on the new toolchain."""
-        counts = {stage.value: {"passed": 0, "failed": 0} for stage in Stage}
+        counts: dict[str, dict[str, int]] = {}
         for case in self.cases:
             if case.status is Status.UNTESTABLE:
                 continue
             for stage in case.stages:
+                row = counts.setdefault(stage, {"passed": 0, "failed": 0})
                 if case.status in FAILING and stage == case.stage:
-                    counts[stage]["failed"] += 1
+                    row["failed"] += 1
                     break
-                counts[stage]["passed"] += 1
-        return {stage: row for stage, row in counts.items() if any(row.values())}
+                row["passed"] += 1
+        return {stage: counts[stage] for stage in Stage if stage in counts}
 
     @in_json
     def suites(self) -> dict[str, dict[str, int]]:
@@ -184,15 +170,8 @@ class Night:
         """
         counts: dict[str, dict[str, int]] = {}
         for case in self.cases:
-            row = counts.setdefault(
-                case.suite, {"passed": 0, "failed": 0, "untestable": 0}
-            )
-            if case.status in PASSING:
-                row["passed"] += 1
-            elif case.status in FAILING:
-                row["failed"] += 1
-            else:
-                row["untestable"] += 1
+            none = {"passed": 0, "failed": 0, "untestable": 0}
+            counts.setdefault(case.suite, none)[case.plain_status] += 1
         return counts
 
     @in_json
@@ -239,27 +218,10 @@ def parse_night(document: str | bytes, name: str) -> Night:
     """
     try:
         return _adapter().validate_json(document)
-    except RecursionError as error:
-        raise BadInput(
-            f"{name} is not the JSON of a nightly: it is nested too deeply"
-        ) from error
+    except RecursionError:
+        problem = "it is nested too deeply"
     except ValidationError as error:
-        schema = _schema_in(error)
-        if schema is not None:
-            raise BadInput(
-                f"{name} has schema {str(schema)[:20]} and this version reads "
-                f"{SCHEMA}: run the nightly again"
-            ) from error
         first = error.errors()[0]
         where = "".join(f"{part}: " for part in first["loc"])
-        raise BadInput(
-            f"{name} is not the JSON of a nightly: {where}{first['msg']}"
-        ) from error
-
-
-def _schema_in(error: ValidationError) -> object:
-    """Return the schema of the document if it is the mistake, else None."""
-    for mistake in error.errors():
-        if mistake["type"] == "literal_error" and mistake["loc"] == ("schema",):
-            return mistake["input"]
-    return None
+        problem = f"{where}{first['msg']}"
+    raise BadInput(f"{name} is not the JSON of a nightly: {problem}")

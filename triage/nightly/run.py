@@ -5,15 +5,14 @@ and bisect times.
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
-from triage.bisect.result import Bisection
 from triage.compilers.invocation import readable_output
+from triage.execution.benchmark import Benchmark, Configuration, Series
 from triage.execution.engine import Engine
 from triage.execution.in_turn import Pace
 from triage.execution.judge import result_of
@@ -28,7 +27,7 @@ from triage.investigate.result import (
     text_id,
 )
 from triage.model.case import Case
-from triage.model.errors import BadInput, TriageError
+from triage.model.errors import BadInput
 from triage.model.outcome import (
     FAILING,
     OF_MACHINE,
@@ -39,19 +38,15 @@ from triage.model.outcome import (
 )
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import ToolchainKind
-from triage.nightly.history import NightsHistory
+from triage.nightly.history import NightsHistory, history_of
 from triage.nightly.result import SCHEMA, Night, TimeChange
 from triage.nightly.store import LARGEST_FILE
 from triage.nightly.stored_night import track_of
-from triage.nightly.times import compile_times, run_times
 from triage.processes.sealing import is_sealing
 from triage.recipes.expectations import expectation_for
 from triage.toolchains.home import below_here, save_file
 from triage.toolchains.registry import ToolchainRef
 
-# a compile is measured again when it takes this many times the baseline's CPU time
-_SUSPICIOUS = 1.5
-_SUSPICIOUS_BY = 1.0  # and this many seconds more
 EarlierNights = Callable[[], NightsHistory]
 
 
@@ -67,25 +62,22 @@ class NightRun:
     baseline: ToolchainRef
     shard: str | None = None
     strict: bool = False
-    earlier: EarlierNights | None = None
+    earlier: EarlierNights = field(default=lambda: history_of([]))
     """Reads the stored nights."""
-    total: int = 0
-    """Number of cases of all shards."""
     phase: str = "comparison"
     """The current phase, which a partial report names."""
     scope: str | None = None
     """The compilers that bisects can search between both toolchains, for reports."""
-    # by case and revision
     _probes: dict[tuple[str, str], Probe] = field(default_factory=dict)
+    """By case and revision."""
     _results: dict[str, CaseResult] = field(default_factory=dict)
-    _times: dict[str, list[TimeChange]] = field(default_factory=dict)
-    _started: float = field(default_factory=time.monotonic)
-    _started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    _times: list[TimeChange] = field(default_factory=list)
+    _started: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def __post_init__(self) -> None:
         """Raises BadInput when both toolchains are the same."""
-        if self.toolchain.revision.name == self.baseline.revision.name:
-            name = self.baseline.revision.name
+        name = self.baseline.revision.name
+        if self.toolchain.revision.name == name:
             raise BadInput(
                 f"toolchain and baseline are both {name}; name two different revisions"
             )
@@ -103,7 +95,7 @@ class NightRun:
         """Return what is known. `stopped`: why the run ended early."""
         revisions = {name: probe.revision for (_, name), probe in self._probes.items()}
         old, new = (revisions.get(ref.revision.name, ref.revision) for ref in self.refs)
-        names = [case.name for case in self.cases]
+        names = list(self.cases_by_name)
         results = [self._results[name] for name in names if name in self._results]
         return Night(
             schema=SCHEMA,
@@ -111,16 +103,15 @@ class NightRun:
             baseline=old,
             kind=self.toolchain.kind,
             compiler=next((case.compiler for case in self.cases), None),
-            started=self._started_at.isoformat(timespec="seconds"),
-            seconds=round(time.monotonic() - self._started, 2),
+            started=self._started.isoformat(timespec="seconds"),
+            seconds=round((datetime.now(UTC) - self._started).total_seconds(), 2),
             compiles=self.engine.compiles,
             cached=sum(probe.cached for probe in self._probes.values()),
             shard=self.shard,
-            total=self.total,
             scope=self.scope,
             cases=results,
             clusters=clusters_of(results),
-            times=[row for rows in self._times.values() for row in rows],
+            times=list(self._times),
             stopped=f"{stopped} during the {self.phase}" if stopped else None,
             not_compared=[name for name in names if name not in self._results],
             planned=names if self.shard else [],
@@ -129,65 +120,26 @@ class NightRun:
         )
 
     def compare(self) -> None:
-        """Probe every case on both toolchains and compare the probes; measure the
-        compiles again that took much longer.
-        """
-        self._probe(
-            [ProbeJob(case, ref) for ref in self.refs for case in self.cases], "nightly"
-        )
-        for name, result in list(self._results.items()):
-            self._results[name] = self._with_chance(result)
-            old, new = result.baseline.cpu_seconds, result.cpu_seconds
-            is_suspicious = 0 < _SUSPICIOUS * old < new and new - old > _SUSPICIOUS_BY
-            if result.passes_on_both and is_suspicious:
-                self._measure_compile(result)
-
-    def _probe(self, jobs: Sequence[ProbeJob], what: str) -> None:
-        """Make probes, and compare the two of each case once both are known."""
-        for probe in self.engine.probe_all(jobs, what):
+        """Probe every case on both toolchains and compare the probes."""
+        jobs = [ProbeJob(case, ref) for ref in self.refs for case in self.cases]
+        for probe in self.engine.probe_all(jobs, "nightly"):
             name = probe.case.name
             self._probes[name, probe.revision.name] = probe
             old, new = (
                 self._probes.get((name, ref.revision.name)) for ref in self.refs
             )
-            if old is None or new is None:
-                continue
-            try:
-                compared = case_result(old, new)
-                self._results[name] = replace(compared, input=self._input_of(new))
-            # a defect of this program makes that case untestable
-            except Exception as error:
-                outcome = self.engine.internal_error(f"the report of {name}", error)
-                self._results[name] = case_result(
-                    replace(old, outcome=outcome), replace(new, outcome=outcome)
-                )
+            if old and new:
+                result = replace(case_result(old, new), input=self._input_of(new))
+                self._results[name] = result
+        kind = self.toolchain.kind
+        for name, result in self._results.items():
+            self._results[name] = with_earlier_nights(result, kind, self.earlier)
 
     def _input_of(self, probe: Probe) -> str:
         if probe.outcome.cause in OF_MACHINE:
             return ""
         toolchain = self.engine.registry.obtain(self.toolchain)
         return self.engine.planner.input_hash(probe.case, toolchain)
-
-    def _with_chance(self, result: CaseResult) -> CaseResult:
-        """Return a result with what other runs of the case say about its change."""
-        if not _can_be_by_chance(result):
-            return result
-        case = self.cases_by_name[result.case]
-        if any(self.engine.is_unsteady(ProbeJob(case, ref)) for ref in self.refs):
-            return replace(result, change=CaseChangeKind.FLAKY)
-        if self.earlier:
-            return with_earlier_nights(result, self.toolchain.kind, self.earlier)
-        return result
-
-    def _measure_compile(self, result: CaseResult) -> None:
-        name = result.case
-        times = compile_times(self.engine, self.cases_by_name[name], *self.refs)
-        if times and times.baseline_seconds and times.seconds:
-            baseline = replace(result.baseline, cpu_seconds=times.baseline_seconds)
-            self._results[name] = replace(
-                result, cpu_seconds=times.seconds, baseline=baseline
-            )
-            self._add_times(name, [times])
 
     def write_logs(self, out: Path) -> None:
         """Write the output of each failure on the new toolchain that has no file
@@ -199,8 +151,10 @@ class NightRun:
                 continue
             toolchain = self.engine.registry.obtain(self.toolchain)
             known = self.engine.last_execution(self.cases_by_name[name], toolchain)
-            output = known[1].stdout.text + known[1].stderr.text if known else ""
-            text = readable_output(output)
+            if known is None:
+                continue
+            _, execution = known
+            text = readable_output(execution.stdout.text + execution.stderr.text)
             if text.strip():
                 path = f"{folder}/{_file_name(name)}.log"
                 content = text.encode("utf-8", "replace")[-LARGEST_FILE:]
@@ -213,54 +167,54 @@ class NightRun:
         budget: seconds for each case.
         """
         self.phase = "run times"
-        for result in list(self._results.values()):
-            case = self.cases_by_name[result.case]
+        for name, result in self._results.items():
+            case = self.cases_by_name[name]
             if result.passes_on_both and (case.benchmarks or case.run):
-                rows, old, new = run_times(self.engine, case, *self.refs, budget=budget)
-                baseline = replace(
-                    result.baseline, metrics={**result.baseline.metrics, **old}
-                )
-                self._results[case.name] = replace(
-                    result, metrics={**result.metrics, **new}, baseline=baseline
-                )
-                self._add_times(case.name, rows)
+                old, new = (Configuration(case, ref) for ref in self.refs)
+                benchmark = Benchmark((old, new), old)
+                benchmark.measure(self.engine, budget)
+                self._times += _times_of(benchmark)
+                metrics = {**result.metrics, **_metrics_of(benchmark.rows(new))}
+                self._results[name] = replace(result, metrics=metrics)
 
     def bisect_slower(self, finder: OriginFinder, budget: float) -> None:
-        """Find what made compiles and runs slower. budget: seconds to measure each
-        candidate.
-        """
+        """Find what made runs slower. budget: seconds to measure each candidate."""
         self.phase = "bisects"
-        for name, rows in self._times.items():
-            for number, row in enumerate(rows):
-                if row.verdict is Pace.SLOWER:
-                    found = self._bisect_slower(finder, name, row, budget)
-                    rows[number] = replace(row, bisection=found)
+        for place, row in enumerate(self._times):
+            if row.verdict is Pace.SLOWER:
+                case = self.cases_by_name[row.case]
+                bisection = finder.find_slower(case, row.function or "", budget)
+                self._times[place] = replace(row, bisection=bisection)
 
-    def _bisect_slower(
-        self, finder: OriginFinder, name: str, row: TimeChange, budget: float
-    ) -> Bisection:
-        case = self.cases_by_name[name]
-        function = None if row.measured == "compile" else row.function or ""
-        try:
-            return finder.find_slower(case, function, budget)
-        except (TriageError, OSError):
-            raise
-        # a defect of this program leaves the others with their answers
-        except Exception as error:
-            why = self.engine.internal_error(f"the bisect of {name}", error)
-            return Bisection.inconclusive(case, why)
 
-    def _add_times(self, name: str, rows: list[TimeChange]) -> None:
-        """Add times to a case, and the verdict that says most: slower before faster."""
-        times = self._times.setdefault(name, [])
-        times += rows
-        verdicts = {row.verdict for row in times}
-        pace = None
-        if Pace.SLOWER in verdicts:
-            pace = Pace.SLOWER
-        elif Pace.FASTER in verdicts:
-            pace = Pace.FASTER
-        self._results[name] = replace(self._results[name], pace=pace)
+def _times_of(benchmark: Benchmark) -> Iterator[TimeChange]:
+    """Yield the times of each function on both toolchains."""
+    old, new = map(benchmark.rows, benchmark.configurations)
+    for function, series in (old | new).items():
+        before = old.get(function, series)
+        problems = [row for row in (before, series) if row.problem]
+        times = TimeChange(
+            case=series.case_name,
+            function=function or None,
+            baseline_seconds=before.median,
+            seconds=series.median,
+            ratio=series.ratio,
+            verdict=series.verdict,
+        )
+        for row in problems:
+            name = row.configuration.ref.revision.name
+            times = replace(times, verdict=None, reason=f"{name}: {row.reason}")
+        yield times
+
+
+def _metrics_of(rows: Mapping[str, Series]) -> Mapping[str, float]:
+    """Return the metrics of a program, if it has one function only."""
+    values: dict[str, float | None] = {}
+    for series in rows.values() if len(rows) == 1 else ():
+        values["run_seconds"] = series.median
+        if series.program:
+            values["dispatches"] = series.program.dispatches
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _file_name(text: str) -> str:
@@ -302,39 +256,22 @@ def change_between(baseline: ProbeResult, new: ProbeResult) -> CaseChangeKind:
     return CaseChangeKind.CHANGED
 
 
-def _can_be_by_chance(result: CaseResult) -> bool:
-    return result.is_new_failure or result.change is CaseChangeKind.FIXED
-
-
 def with_earlier_nights(
     result: CaseResult, kind: ToolchainKind, earlier: EarlierNights
 ) -> CaseResult:
-    """Return a result as nights before it see it: a case that alternates is flaky, and
-    a failure that only an earlier night could compare is known.
+    """Return a result as the nights before it see it: a case that changes without its
+    compiler is flaky, and a failure that an earlier night had is known where the
+    baseline could not be tested.
     """
-    if not _can_be_by_chance(result):
+    if not (result.is_new_failure or result.change is CaseChangeKind.FIXED):
         return result
-    history = earlier()
-    if history.alternates(result.case):
+    if result.flaky or result.baseline.flaky or earlier().is_flaky(result.case):
         return replace(result, change=CaseChangeKind.FLAKY)
-    if result.change is CaseChangeKind.NEW_UNTESTED:
-        track = track_of(result, kind)
-        last = history.last_failure(track, result.case, result.toolchain)
-        if last and result.failure and last.signature == result.failure.signature:
+    if result.change is CaseChangeKind.NEW_UNTESTED and result.failure:
+        track, name = track_of(result, kind), result.case
+        if earlier().is_known(track, name, result.failure, result.toolchain):
             return replace(result, change=CaseChangeKind.KNOWN)
     return result
-
-
-def as_nights_know_it(night: Night, earlier: EarlierNights) -> Night:
-    """Return a night whose machines had no earlier nights as one that had them."""
-    cases = [with_earlier_nights(case, night.kind, earlier) for case in night.cases]
-    new = {case.case for case in cases if case.is_new_failure}
-    clusters = [
-        replace(cluster, cases=[name for name in cluster.cases if name in new])
-        for cluster in night.clusters
-        if not new.isdisjoint(cluster.cases)
-    ]
-    return replace(night, cases=cases, clusters=clusters)
 
 
 def case_result(baseline: Probe, new: Probe) -> CaseResult:
@@ -360,23 +297,26 @@ def case_result(baseline: Probe, new: Probe) -> CaseResult:
 def with_investigation(night: Night, found: Investigation) -> Night:
     """Return a night with what an investigation of its clusters knows so far."""
     clusters = found.records()
-    known = {cluster.key for cluster in clusters}
-    clusters += [cluster for cluster in night.clusters if cluster.key not in known]
-    origins: dict[str | None, list[Bisection]] = {}
+    keys = {cluster.key for cluster in clusters}
+    clusters += [cluster for cluster in night.clusters if cluster.key not in keys]
+    cases = {case.case: case for case in night.cases}
     for cluster in clusters:
-        own = [origin for origin in (cluster.culprit, cluster.fix) if origin]
-        origins |= dict.fromkeys((cluster.representative, *cluster.confirmed), own)
-    cases = [
-        replace(case, bisections=origins.get(case.case) or case.bisections)
-        for case in night.cases
-    ]
-    return replace(night, cases=cases, clusters=clusters, investigation=found.summary)
+        origins = [origin for origin in (cluster.culprit, cluster.fix) if origin]
+        for name in filter(None, (cluster.representative, *cluster.confirmed)):
+            if origins and name in cases:
+                cases[name] = replace(cases[name], bisections=origins)
+    return replace(
+        night,
+        cases=list(cases.values()),
+        clusters=clusters,
+        investigation=found.summary,
+    )
 
 
 def clusters_of(cases: Iterable[CaseResult]) -> list[FailureCluster]:
     """Return a cluster for each new failure, the most frequent first."""
     groups: dict[ClusterKey, list[CaseResult]] = {}
-    for case in sorted(cases, key=lambda case: case.change is CaseChangeKind.CHANGED):
+    for case in cases:
         if case.is_new_failure and case.failure:
             groups.setdefault(case.key_of(case.failure), []).append(case)
     clusters = [

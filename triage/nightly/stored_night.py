@@ -1,20 +1,18 @@
-"""The part of a night that a history of all nights needs: lines of JSON, of which the
-later ones are read only when they are needed.
-"""
+"""The part of a night that lists and the history of all nights need."""
 
 from __future__ import annotations
 
 import json
-import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from triage.investigate.result import CaseChangeKind, CaseResult, ClusterKey
+from triage.model.json_form import UNSTORED
 from triage.model.outcome import Failure, Status
 from triage.model.revision import ToolchainKind
 from triage.nightly.result import Night
@@ -22,8 +20,7 @@ from triage.nightly.verdict import BackendVerdict
 
 METRICS = ("cpu_seconds", "run_seconds", "dispatches", "artifact_bytes")
 """Those that trends show."""
-STATUSES = tuple(Status)
-_UNCOMPARED = (CaseChangeKind.UNTESTABLE, CaseChangeKind.NEW_UNTESTED)
+_LISTED = (CaseChangeKind.FIXED, CaseChangeKind.FLAKY)
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -60,115 +57,81 @@ def track_of(case: CaseResult, kind: ToolchainKind) -> Track:
 
 
 @dataclass(frozen=True)
-class NightSummary:
-    """What a list of nights shows."""
-
-    night: Night
-    """Without the cases that only passed."""
-    suites: list[str]
-    statuses: dict[Status, int]
-    """How many cases have each status."""
-    verdicts: list[BackendVerdict]
-    """What the night says of each backend."""
-    failures: list[Failure]
-    """The different failures of the night."""
-
-
-@dataclass(frozen=True)
 class StoredNight:
     """A night of a store."""
 
     number: int
-    summary: NightSummary
-    keys: bytes
-    """JSON of the track, the name and the recipe of each case."""
-    _results: bytes
-    _metrics: bytes
+    night: Night
+    """Without the cases that only passed."""
+    verdicts: list[BackendVerdict]
+    """What the night says of each backend."""
+    failures: list[Failure]
+    """The different failures of the night."""
+    rows: bytes = field(default=b"", metadata=UNSTORED)
+    """JSON of `results`, which is parsed only where it is needed."""
 
-    @cached_property
-    def results(self) -> Sequence[Sequence[Any]]:
-        """For each case: index of its status in STATUSES; whether it is flaky; the
-        number of its failure from 1, 0 for none; the beginning of the hash of its
-        input; whether its failure is new; whether it was compared.
+    def results(self) -> Iterator[tuple[Track, dict[str, Any], dict[str, Any]]]:
+        """Yield for each track a row for each case, and the numbers of all by metric.
+
+        A row has the status, the change, the index of the failure if there is one, the
+        beginning of the hash of the input, and the recipe.
         """
-        rows: list[list[Any]] = json.loads(self._results)
-        return rows
+        for track, rows, numbers in json.loads(self.rows):
+            yield Track(*track), rows, numbers
 
-    @cached_property
-    def metrics(self) -> Mapping[str, Sequence[float | None]]:
-        """A number for each case, by metric; only the metrics that were measured."""
-        columns: dict[str, list[float | None]] = json.loads(self._metrics)
-        return columns
+    @property
+    def suites(self) -> list[str]:
+        return sorted({track.suite for track, _, _ in self.results()})
+
+    @property
+    def statuses(self) -> Counter[Status]:
+        """How many cases have each status."""
+        cases = (row for _, rows, _ in self.results() for row in rows.values())
+        return Counter(Status(row[0]) for row in cases)
 
     @classmethod
     def of(cls, number: int, night: Night) -> StoredNight:
-        # by signature and headline
-        numbers: dict[tuple[str, str], int] = {}
-        failures: list[Failure] = []
-        rows = []
+        failures: dict[tuple[str, str], Failure] = {}
+        tracks: dict[Track, tuple[dict[str, Any], dict[str, Any]]] = {}
         for case in night.cases:
-            place = 0
+            place = None
             if case.failure:
                 text = case.failure.signature, case.failure.headline
-                if text not in numbers:
-                    failures.append(case.failure)
-                place = numbers.setdefault(text, len(failures))
-            rows.append(_result_of(case, place))
-        measured = [case.numbers for case in night.cases]
-        columns = {
-            metric: [values.get(metric) for values in measured] for metric in METRICS
-        }
-        keys = [_key_of(case, night.kind) for case in night.cases]
-        summary = NightSummary(
-            replace(night, cases=[case for case in night.cases if _is_listed(case)]),
-            sorted({case.suite for case in night.cases}),
-            dict(Counter(case.status for case in night.cases)),
+                failures.setdefault(text, case.failure)
+                place = [*failures].index(text)
+            rows, numbers = tracks.setdefault(track_of(case, night.kind), ({}, {}))
+            content = case.input[:8]
+            rows[case.case] = [case.status, case.change, place, content, case.source]
+            for name in METRICS:
+                numbers.setdefault(name, []).append(case.numbers.get(name))
+        results = [(astuple(track), *values) for track, values in tracks.items()]
+        listed = [case for case in night.cases if _is_listed(case)]
+        return cls(
+            number,
+            replace(night, cases=listed),
             night.verdict,
-            failures,
+            [*failures.values()],
+            json.dumps(results).encode(),
         )
-        known = {name: column for name, column in columns.items() if any(column)}
-        lines = (json.dumps(line).encode() for line in (keys, rows, known))
-        return cls(number, summary, *lines)
 
     @classmethod
-    def read(cls, number: int, content: bytes) -> StoredNight:
-        """Read what `content` returned. ValueError or zlib.error for a damaged file."""
-        head, *lines = zlib.decompress(content).split(b"\n", 3)
-        return cls(number, _summary().validate_json(head), *lines)
+    def read(cls, content: bytes) -> StoredNight:
+        """Read what `content` returned. ValueError for something else."""
+        head, _, rows = content.partition(b"\n")
+        return replace(_adapter().validate_json(head), rows=rows)
 
     def content(self) -> bytes:
-        head = _summary().dump_json(self.summary, by_alias=True, exclude_defaults=True)
-        return zlib.compress(
-            b"\n".join((head, self.keys, self._results, self._metrics))
-        )
+        head = _adapter().dump_json(self, by_alias=True, exclude_defaults=True)
+        return head + b"\n" + self.rows
 
 
 @cache
-def _summary() -> TypeAdapter[NightSummary]:
-    return TypeAdapter(NightSummary)
-
-
-def _key_of(case: CaseResult, kind: ToolchainKind) -> tuple[str, ...]:
-    track = track_of(case, kind)
-    names = (track.compiler, track.suite, track.target, track.kind)
-    return (*names, case.case, case.source)
-
-
-def _result_of(case: CaseResult, failure: int) -> tuple[object, ...]:
-    is_flaky = case.flaky or case.change is CaseChangeKind.FLAKY
-    return (
-        STATUSES.index(case.status),
-        is_flaky,
-        failure,
-        case.input[:8],
-        case.is_new_failure,
-        case.change not in _UNCOMPARED,
-    )
+def _adapter() -> TypeAdapter[StoredNight]:
+    return TypeAdapter(StoredNight)
 
 
 def _is_listed(case: CaseResult) -> bool:
-    """Return whether a list of nights needs a case, because it did not only pass."""
-    kinds = (CaseChangeKind.FIXED, CaseChangeKind.FLAKY)
-    is_changed = case.is_new_failure or case.change in kinds
+    """Return whether a case did not only pass or fail as before."""
+    is_changed = case.is_new_failure or case.change in _LISTED
     is_xpass = case.status is Status.XPASS
     return bool(is_changed or is_xpass or case.bisections or case.issue)

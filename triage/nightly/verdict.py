@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -17,8 +17,6 @@ from triage.model.outcome import Status
 from triage.model.revision import FamilyRef
 from triage.toolchains.sources.base import fits_any
 from triage.toolchains.sources.project import FILE, OwnerRule, load_project
-
-_PROGRAMS = (".yaml", ".yml", ".mlir", ".mlirbc", ".onnx", ".py")
 
 
 class Action(StrEnum):
@@ -51,8 +49,6 @@ class ToDo:
     """The day since which it fails, or the version since which the case passes or
     which has the fix.
     """
-    command: str | None = None
-    """A command line that investigates the failure, or shows the case."""
     reason: str | None = None
     """Why the failure is not investigated, if something prevented it."""
 
@@ -74,10 +70,6 @@ class BackendVerdict:
     failures: int = 0
     with_culprit: int = 0
     """New failures whose culprit a bisect found."""
-    not_investigated: int = 0
-    """New failures without a culprit that nobody investigated."""
-    reason: str | None = None
-    """Why the first of those was not investigated, if something prevented it."""
     actions: Mapping[Action, int] = field(default_factory=dict)
 
 
@@ -89,74 +81,54 @@ def verdicts_of(
     for case in cases:
         by_backend.setdefault(case.backend, []).append(case)
     verdicts = []
-    for backend, own in by_backend.items():
-        names = {case.case for case in own}
+    for backend, members in by_backend.items():
+        names = {case.case for case in members}
         failures = [each for each in clusters if not names.isdisjoint(each.cases)]
-        counts = BackendVerdict(
+        changes = Counter(case.change for case in members)
+        actions = Counter(to_do.action for to_do in to_dos_of(members, failures))
+        verdict = BackendVerdict(
             backend,
-            cases=len(own),
-            broken=sum(case.is_new_failure for case in own),
-            fixed=sum(case.change is CaseChangeKind.FIXED for case in own),
-            untestable=sum(case.change is CaseChangeKind.UNTESTABLE for case in own),
+            cases=len(members),
+            broken=sum(case.is_new_failure for case in members),
+            fixed=changes[CaseChangeKind.FIXED],
+            untestable=changes[CaseChangeKind.UNTESTABLE],
+            failures=len(failures),
+            with_culprit=sum(map(_has_culprit, failures)),
+            actions={action: actions[action] for action in Action if actions[action]},
         )
-        verdicts.append(_with_failures(counts, failures, to_dos_of(own, failures)))
-    return sorted(verdicts, key=lambda one: (-one.broken, one.backend))
+        verdicts.append(verdict)
+    return sorted(verdicts, key=lambda verdict: (-verdict.broken, verdict.backend))
 
 
-def _with_failures(
-    verdict: BackendVerdict, clusters: Sequence[FailureCluster], to_dos: Sequence[ToDo]
-) -> BackendVerdict:
-    """Add what is known of new failures, and what to do, to the counts of cases."""
-    with_culprit = {
-        cluster.id
-        for cluster in clusters
-        if cluster.culprit and cluster.culprit.status is Answer.CULPRIT
-    }
-    left = [
-        each
-        for each in to_dos
-        if each.action is Action.INVESTIGATE and each.cluster not in with_culprit
-    ]
-    counts = Counter(each.action for each in to_dos)
-    return replace(
-        verdict,
-        failures=len(clusters),
-        with_culprit=len(with_culprit),
-        not_investigated=len(left),
-        reason=next((each.reason for each in left if each.reason), None),
-        actions={action: counts[action] for action in Action if counts[action]},
-    )
+def _has_culprit(cluster: FailureCluster) -> bool:
+    return bool(cluster.culprit and cluster.culprit.status is Answer.CULPRIT)
 
 
 def to_dos_of(
     cases: Sequence[CaseResult], clusters: Sequence[FailureCluster]
 ) -> list[ToDo]:
     """Return what to do about each new failure, then about the other cases."""
-    by_name = {case.case: case for case in cases}
     issues = {case.cluster: case.issue for case in cases if case.issue}
-    found = []
-    for cluster in clusters:
-        command = None
-        for name in filter(None, (cluster.representative, *cluster.cases)):
-            if name in by_name:
-                command = investigating_command(by_name[name])
-                break
-        issue = issues.get(cluster.id)
-        found.append(failure_to_do(cluster, issue=issue, command=command))
-    return [*found, *_other_to_dos(cases, {each.issue for each in found})]
+    to_dos = [failure_to_do(cluster, issues.get(cluster.id)) for cluster in clusters]
+    waiting = {to_do.issue for to_do in to_dos} | {None}
+    for case in cases:
+        if case.status is Status.XPASS:
+            version = case.toolchain.name
+            to_dos.append(ToDo(Action.CLOSE, case=case.case, since=version))
+        elif case.change is CaseChangeKind.FLAKY:
+            to_dos.append(ToDo(Action.LOOK, case=case.case))
+        elif case.change is CaseChangeKind.KNOWN and case.issue not in waiting:
+            waiting.add(case.issue)
+            to_dos.append(ToDo(Action.WAIT, case.cluster, issue=case.issue))
+    return to_dos
 
 
 def failure_to_do(
-    cluster: FailureCluster,
-    *,
-    issue: str | None = None,
-    since: str | None = None,
-    command: str | None = None,
+    cluster: FailureCluster, issue: str | None = None, since: str | None = None
 ) -> ToDo:
     """Return what to do about a failure.
 
-    issue: one that is open for it; since: the day since which it fails; command: one
-    that investigates it.
+    issue: one that is open for it; since: the day since which it fails.
     """
     if issue:
         return ToDo(Action.WAIT, cluster.id, issue=issue, since=since)
@@ -164,23 +136,9 @@ def failure_to_do(
         return ToDo(Action.UPGRADE, cluster.id, since=cluster.fixed_in.name)
     if cluster.is_investigated:
         return ToDo(Action.FILE, cluster.id)
-    unfinished = (step for step in cluster.steps if step.status in ("left", "failed"))
-    reason = next((step.reason for step in unfinished if step.reason), None)
-    if cluster.culprit and cluster.culprit.after:
-        reason = reason or "only its origin is known"
-    return ToDo(Action.INVESTIGATE, cluster.id, command=command, reason=reason)
-
-
-def investigating_command(case: CaseResult) -> str | None:
-    """Return the command line that investigates a failing case, unless many cases come
-    from the file.
-    """
-    source, new = case.source, case.toolchain.name
-    old = case.baseline.toolchain.name
-    if Path(source).suffix not in _PROGRAMS:
-        return None
-    words = ["triage", "nightly", source, "-t", new, "-b", old]
-    return command_line([*words, "--investigate", "--out", "out"], source, new, old)
+    reasons = [step.reason for step in cluster.steps if step.status != "done"]
+    reason = next(filter(None, reasons), None)
+    return ToDo(Action.INVESTIGATE, cluster.id, reason=reason)
 
 
 def command_line(words: Sequence[str], *values: str) -> str | None:
@@ -192,36 +150,7 @@ def command_line(words: Sequence[str], *values: str) -> str | None:
     return shlex.join(words)
 
 
-def unexpected_pass_to_do(case: str, version: str) -> ToDo:
-    """Return what to do about a case that passes since a version, although its recipe
-    expects a failure.
-    """
-    return ToDo(Action.CLOSE, case=case, since=version)
-
-
-def flaky_to_do(case: str) -> ToDo:
-    """Return what to do about a flaky case."""
-    command = command_line(["triage", "show", case], case)
-    return ToDo(Action.LOOK, case=case, command=command)
-
-
-def _other_to_dos(
-    cases: Sequence[CaseResult], waiting: set[str | None]
-) -> Iterator[ToDo]:
-    """Yield what to do about cases without a new failure. waiting: the issues that are
-    waited for already.
-    """
-    for case in cases:
-        if case.status is Status.XPASS:
-            yield unexpected_pass_to_do(case.case, case.toolchain.name)
-        elif case.change is CaseChangeKind.FLAKY:
-            yield flaky_to_do(case.case)
-        elif case.change is CaseChangeKind.KNOWN and case.issue not in {None, *waiting}:
-            waiting.add(case.issue)
-            yield ToDo(Action.WAIT, case.cluster, issue=case.issue)
-
-
-def owner_rules(family: str, project: Path | None) -> Sequence[OwnerRule]:
+def owner_rules(family: str, project: Path | None = None) -> Sequence[OwnerRule]:
     """Return the rules for a compiler family. BadFiles if the file has mistakes.
 
     project: named by the user (default: `triage.yaml` in the current folder, if any).
@@ -229,9 +158,9 @@ def owner_rules(family: str, project: Path | None) -> Sequence[OwnerRule]:
     path = project or Path(FILE)
     if project is None and not path.is_file():
         return ()
-    found = load_project(path)
-    is_for_family = found.compiler in (family, FamilyRef.parse(family).kind)
-    return found.owners if is_for_family else ()
+    rules = load_project(path)
+    is_for_family = rules.compiler in (family, FamilyRef.parse(family).kind)
+    return rules.owners if is_for_family else ()
 
 
 def with_owners(
@@ -243,38 +172,29 @@ def with_owners(
     suites = {case.case: case.suite for case in cases}
     owned = []
     for cluster in clusters:
-        own = {suites[name] for name in cluster.cases if name in suites}
-        owned.append(replace(cluster, owner=owner_of(cluster, own, rules)))
+        names = {suites[name] for name in cluster.cases if name in suites}
+        owned.append(replace(cluster, owner=owner_of(cluster, names, rules)))
     return owned
 
 
 def owner_of(
     cluster: FailureCluster, suites: Collection[str], rules: Sequence[OwnerRule]
 ) -> str | None:
-    """Return the owner of a failure. What is known most exactly decides: the files of
-    the culprit, then the pass and its files, the backend, the suites.
+    """Return the owner of a failure. The most specific fact wins: the files of the
+    culprit, then the pass and its files, the backend, the suites.
     """
-    for key, names in _known_of(cluster, suites):
+    facts: list[tuple[str, Collection[str]]] = []
+    if cluster.culprit and _has_culprit(cluster):
+        facts += [("files", suspect.files) for suspect in cluster.culprit.suspects]
+    if cluster.attribution:
+        passes = [suspect.name for suspect in cluster.attribution.suspects]
+        facts += [("passes", passes), ("files", cluster.attribution.files)]
+    if cluster.failure and cluster.failure.failing_pass:
+        facts.append(("passes", [cluster.failure.failing_pass]))
+    facts += [("backends", [cluster.backend]), ("suites", suites)]
+    for key, names in facts:
         for rule in reversed(rules):
             patterns = getattr(rule, key)
             if any(fits_any(name, patterns) for name in names):
                 return rule.owner
     return None
-
-
-def _known_of(
-    cluster: FailureCluster, suites: Collection[str]
-) -> Iterator[tuple[str, Collection[str]]]:
-    """Yield what is known of a failure with the key of its patterns, the most exact
-    first.
-    """
-    culprit, found = cluster.culprit, cluster.attribution
-    if culprit and culprit.status is Answer.CULPRIT:
-        yield "files", [path for each in culprit.suspects for path in each.files]
-    if found:
-        yield "passes", [suspect.name for suspect in found.suspects]
-        yield "files", found.files
-    if cluster.failure and cluster.failure.failing_pass:
-        yield "passes", [cluster.failure.failing_pass]
-    yield "backends", [cluster.backend]
-    yield "suites", suites

@@ -75,10 +75,8 @@ def why_unknown(cluster: FailureCluster, step: str) -> str:
 
 def _dates(report: FailureLife) -> Iterator[Fact]:
     """Yield when a failure came, and when it went or was seen last."""
-    compiler, came, first = report.compiler, report.came, report.first
+    compiler, came = report.compiler, report.came
     yield "since", _dated(came_spans(compiler, report.before, came), came)
-    if first.day != came.day:
-        yield "first seen", _seen(first)
     if report.gone is None:
         yield "last seen", _seen(report.last)
     else:

@@ -16,7 +16,7 @@ from triage.model.execution import Stage
 from triage.model.json_form import as_json
 from triage.model.revision import Revision
 from triage.nightly.history import is_older
-from triage.nightly.issues import ActionCause, IssueChange
+from triage.nightly.issues import ActionKind, IssueChange
 from triage.nightly.result import Night
 from triage.nightly.verdict import command_line
 from triage.reduce.replay import ReplayState, replay_states
@@ -105,29 +105,24 @@ def reproducer_issue(reproducer: Reproducer) -> Document:
     )
 
 
-def issue_body(change: IssueChange, night: Night) -> str | None:
-    """Return the Markdown of a new issue or of a comment, if the change needs one."""
+def issue_body(change: IssueChange, night: Night) -> str:
+    """Return the Markdown of a new issue or of a comment."""
     toolchain = revision_text(night.toolchain)
-    match change.cause:
-        case ActionCause.NEW:
-            known = [each for each in night.clusters if each.id == change.cluster]
-            unknown = change.key.cluster([*change.cases])
-            draft = issue_markdown(known[0] if known else unknown, night)
+    match change.action:
+        case ActionKind.OPEN:
+            assert change.cluster
+            draft = issue_markdown(change.cluster, night)
             return (
                 f"{draft}\n<sub>triage updates this issue after each nightly run. "
                 "Closed as not planned, it stays closed.</sub>"
             )
-        case ActionCause.DUPLICATE:
-            return f"Duplicate of #{change.original}, which has the same signature."
-        case ActionCause.FIXED:
+        case ActionKind.CLOSE:
             fixed = Paragraph(f"Fixed: {change.reason} with {toolchain}.")
             return document_markdown([fixed])
-        case ActionCause.AGAIN:
+        case ActionKind.REOPEN:
             text = f"It fails again with {toolchain}:"
-        case ActionCause.MORE:
+        case ActionKind.COMMENT:
             text = f"More cases fail in the same way with {toolchain}:"
-    if not change.event:
-        return None
     names: list[Inline] = [Span(case, "code") for case in change.cases[:_NAMES]]
     more = len(change.cases) - _NAMES
     if more > 0:

@@ -412,7 +412,6 @@ def _time_table(night: Night) -> list[Block]:
         rows.append(
             [
                 _code(time_name(row)),
-                row.measured,
                 *times,
                 str(row.ratio or ""),
                 pace_text(row),
@@ -423,7 +422,7 @@ def _time_table(night: Night) -> list[Block]:
         return []
     ratio = f"ratio, {CONFIDENCE:.1%} interval"
     ends = (night.baseline.name, night.toolchain.name)
-    columns = ("case", "measured", *ends, ratio, "verdict", "since")
+    columns = ("case", *ends, ratio, "verdict", "since")
     return [Heading("Times"), *_table(columns, rows)]
 
 
@@ -431,11 +430,7 @@ def night_junit(night: Night) -> str:
     """Return a suite with a test case for each case, and for each measured time."""
     clusters = {name: cluster for cluster in night.clusters for name in cluster.cases}
     cases = [_suite_case(night, case, clusters.get(case.case)) for case in night.cases]
-    cases += [
-        _time_case(row, strict=night.strict)
-        for row in night.times
-        if row.measured == "run" or row.verdict is Pace.SLOWER
-    ]
+    cases += [_time_case(row, strict=night.strict) for row in night.times]
     cases += [
         SuiteCase(name, name.partition("[")[0], 0.0, skipped=night.stopped)
         for name in night.not_compared
@@ -482,12 +477,12 @@ def _suite_case(
 
 
 def _time_case(row: TimeChange, *, strict: bool) -> SuiteCase:
-    name = f"{row.measured} time of {time_name(row)}"
+    name = f"run time of {time_name(row)}"
     group = row.case.partition("[")[0]
     text = times_text(row)
     if row.verdict is None and row.reason is not None:
         return SuiteCase(name, group, 0.0, skipped=row.reason)
     failed = None
     if strict and row.verdict == Pace.SLOWER:
-        failed = (f"the {row.measured} is slower", "slower", text)
+        failed = ("the run is slower", "slower", text)
     return SuiteCase(name, group, row.seconds or 0.0, failed=failed, output=text)

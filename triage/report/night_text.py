@@ -66,9 +66,11 @@ def partial_text(night: Night) -> str:
     """
     if night.stopped is None:
         return ""
-    missing = night.count_not_compared
-    total = plural(len(night.cases) + missing, "case")
     why = f"{night.stopped[:1].upper()}{night.stopped[1:]}"
+    missing = len(night.not_compared)
+    if not missing:
+        return f"{why}."
+    total = plural(len(night.cases) + missing, "case")
     return f"{why}; {missing} of {total} not compared."
 
 
@@ -291,17 +293,14 @@ def _what_broke(verdict: BackendVerdict, night: Night) -> str:
 
 
 def _failures_text(verdict: BackendVerdict) -> str:
-    """Return how many failures there are, and what is known of them."""
+    """Return how many failures there are, and how many have a culprit."""
     text = plural(verdict.failures, "failure")
-    for count, known in (
-        (verdict.with_culprit, "with a culprit"),
-        (verdict.not_investigated, "not investigated"),
-    ):
-        if count and count == verdict.failures:
-            text += f", {'all ' if count > 1 else ''}{known}"
-        elif count:
-            text += f", {count} {known}"
-    return f"{text}: {verdict.reason}" if verdict.reason else text
+    if not verdict.with_culprit:
+        return text
+    count = str(verdict.with_culprit)
+    if verdict.with_culprit == verdict.failures:
+        count = "all" if verdict.failures > 1 else ""
+    return f"{text}, {count} with a culprit".replace("  ", " ")
 
 
 def to_do_spans(to_do: ToDo, issue: Span | None = None) -> Inline:
@@ -320,20 +319,13 @@ def to_do_spans(to_do: ToDo, issue: Span | None = None) -> Inline:
             since = f", fails since {to_do.since}" if to_do.since else ""
             return [action, " for ", issue or to_do.issue or "", since]
         case Action.INVESTIGATE:
-            command = Span("repeat the nightly with --investigate")
-            if to_do.command:
-                command = Span(to_do.command, "code")
-            return [
-                action,
-                ": ",
-                command,
-                f" ({to_do.reason or 'not investigated yet'})",
-            ]
+            reason = to_do.reason or "not investigated yet"
+            return [action, f": repeat the nightly with --investigate ({reason})"]
         case Action.CLOSE:
             what = f": passes since {to_do.since}; "
             return [action, what, Span("triage expect update", "code")]
         case Action.LOOK:
-            return [action, ": flaky; ", Span(to_do.command or "", "code")]
+            return [action, ": flaky; `triage show` has its nights"]
 
 
 def state_sentence(state: CaseState) -> str:
@@ -342,8 +334,6 @@ def state_sentence(state: CaseState) -> str:
     text = f"{name} since {state.since} with {state.toolchain.name}"
     if state.is_edited:
         text += ", when the input changed"
-    if state.missed:
-        text += f"; not run in the last night of its track, {state.missed}"
     if state.flaky_changes:
         changes = plural(state.flaky_changes, "change")
         text += f"; flaky: {changes} without a change of the compiler"
@@ -356,15 +346,15 @@ def night_table(
     """Return a row for each night. urls: of the pages of nights, by number."""
     rows: TableRows = []
     for stored in nights:
-        summary, night = stored.summary, stored.summary.night
+        night, statuses = stored.night, stored.statuses
         counts = [
-            str(sum(summary.statuses.get(status, 0) for status in group))
+            str(sum(statuses[status] for status in group))
             for group in (PASSING, FAILING, (Status.UNTESTABLE,))
         ]
-        names = [", ".join(summary.suites), night.toolchain.name, night.baseline.name]
+        names = [", ".join(stored.suites), night.toolchain.name, night.baseline.name]
         number = Span(str(stored.number), url=(urls or {}).get(stored.number))
         began = night.started[:16].replace("T", " ")
-        said = " ".join(backend_sentence(each, night) for each in summary.verdicts)
+        said = " ".join(backend_sentence(each, night) for each in stored.verdicts)
         partial = "partial" if night.partial else ""
         rows.append([number, began, *names, *counts, partial, said])
     return Table((*_TITLES, *_COUNTS), rows)

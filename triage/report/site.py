@@ -22,7 +22,7 @@ from triage.model.errors import BadInput
 from triage.model.outcome import Status
 from triage.nightly.failure_life import FailingRun, FailureLife, failure_lives
 from triage.nightly.history import CaseHistory, NightsHistory, history_of
-from triage.nightly.known_case import case_state, log_of, states_of, stored_log
+from triage.nightly.known_case import case_state, log_of, states_of
 from triage.nightly.store import NightStore
 from triage.nightly.trends import (
     METRICS,
@@ -73,7 +73,6 @@ _KINDS = {
     Status.XPASS: "known",
     Status.PASSED: "good",
 }
-_METRICS_OF_TIMES = {"run": "run_seconds", "compile": "cpu_seconds"}
 
 
 @dataclass
@@ -169,15 +168,10 @@ class Site:
     ) -> tuple[list[Block], list[Block]]:
         """Return the state of a case on each toolchain, and its last output."""
         records = self.cache.newest_of(case.case) if self.cache else ()
-        failing = [run for run in case.runs if run.failed]
-        log = None
-        if failing:
-            last = history.nights[failing[-1].last.night]
-            log = log_of(records, last.toolchain.name)
-            log = log or stored_log(self.store, history, case)
+        log = log_of(records, self.store, history, [case])
         rows = [
             [state.toolchain.name, state.status.value, failure_text(state.failure)]
-            for state in states_of(records, history, [case])
+            for state in states_of(records)
         ]
         states: list[Block] = []
         if rows:
@@ -185,8 +179,6 @@ class Site:
         output: list[Block] = []
         if log:
             output.append(Facts([("toolchain", log.toolchain)]))
-            if log.command:
-                output.append(Code(log.command, "sh"))
             output.append(Code("\n".join(log.lines)))
         return states, output
 
@@ -242,7 +234,7 @@ class _Pages:
         for night in last_nights(self.history):
             for row in night.slower:
                 case = cases.get(row.case)
-                metric = by_name[_METRICS_OF_TIMES[row.measured]]
+                metric = by_name["run_seconds"]
                 line = ""
                 if case and metric.name in case.metrics:
                     line = self._line(case, metric, 120, 24)

@@ -197,8 +197,6 @@ def button_of(life: FailureLife) -> Button | None:
             return Button(f"Open {issue.text.rpartition('/')[2]}", url=issue.url)
         case Action.UPGRADE:
             return Button(f"Upgrade to {to_do.since}", copied=to_do.since)
-    if to_do.command:
-        return Button("Copy command", copied=to_do.command)
     return None
 
 

@@ -188,8 +188,7 @@ def known_case_document(result: KnownCase) -> Document:
     from triage.report.failure import report_blocks  # slow to import
     from triage.report.night_text import state_sentence
 
-    facts: list[Fact] = [(name, value) for name, value in result.facts.items() if value]
-    facts += [
+    facts: list[Fact] = [
         (state.track, Span(state_sentence(state), STYLES[state.status]))
         for state in result.now
     ]
@@ -213,8 +212,6 @@ def known_case_document(result: KnownCase) -> Document:
     log = result.log
     if log:
         blocks.append(Heading(f"Output on {log.toolchain}"))
-        if log.command:
-            blocks.append(styled(log.command, "dim"))
         blocks.append(Code(_text_around_root(log)))
     return Document(result.case, blocks)
 
