@@ -232,16 +232,6 @@ def new(
             metavar="FILE",
         ),
     ] = None,
-    block: Annotated[
-        int | None,
-        option("Use the N-th program of the text (default: the only one).", least=1),
-    ] = None,
-    line: Annotated[
-        int | None,
-        option(
-            "Use the N-th command line of the text (default: the only one).", least=1
-        ),
-    ] = None,
     run_code: RunCodeOption = False,
     output: FormatOption = "text",
 ) -> Exit:
@@ -264,7 +254,7 @@ def new(
     is_tried = True
     if from_text:
         text = read_pasted(from_text)
-        started = start_from_text(context, wanted, text, from_text, block, line)
+        started = start_from_text(context, wanted, text, from_text)
         try:
             allow_code(started, from_text, run_code=run_code)
         # it is written, and runs when the user compiles the recipe
