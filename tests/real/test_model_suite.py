@@ -19,10 +19,8 @@ pytestmark = pytest.mark.real
 
 MODEL = """
 module @model {
-  util.global private @w = #stream.parameter.named<"model"::"w"> : tensor<4xf32>
   func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-    %w = util.global.load @w : tensor<4xf32>
-    %y = arith.addf %x, %w : tensor<4xf32>
+    %y = arith.addf %x, %x : tensor<4xf32>
     return %y : tensor<4xf32>
   }
 }
@@ -33,8 +31,6 @@ FLAGS = [
 ]
 MAIN = ["--device=local-sync", "--function=main"]
 UNREACHABLE = "http://127.0.0.1:9"
-SEED = 42
-WEIGHTS = np.random.default_rng(SEED).normal(0.0, 0.01, 4).astype("f4")
 
 
 def write(path: Path, content: dict[str, Any]) -> None:
@@ -48,8 +44,8 @@ def files(tmp_path: Path) -> Path:
     folder = tmp_path / "files"
     folder.mkdir()
     (folder / "model.mlir").write_text(MODEL)
-    np.save(folder / "right.npy", WEIGHTS + 1)
-    np.save(folder / "wrong.npy", WEIGHTS + 3)
+    np.save(folder / "right.npy", np.full(4, 2, "f4"))
+    np.save(folder / "wrong.npy", np.full(4, 5, "f4"))
     return folder
 
 
@@ -62,17 +58,10 @@ def write_suite(suite: Path, url: str) -> None:
         suite / "modules" / "gone.json",
         {"mlir": f"{UNREACHABLE}/model.mlir", "compiler_flags": FLAGS},
     )
-    weights = {
-        "type": "random",
-        "scope": "model",
-        "module": "modules/model",
-        "seed": SEED,
-    }
     run = {
         "type": "quality",
         "markers": ["cpu"],
         "modules": ["modules/model"],
-        "weights": [weights],
         "inputs": [{"value": "4xf32=1"}],
         "run_args": MAIN,
     }

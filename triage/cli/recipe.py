@@ -334,9 +334,6 @@ def update(
             "Match the lists to the results of this toolchain.", "--toolchain", "-t"
         ),
     ] = "latest",
-    prune: Annotated[
-        bool, flag("Also remove listed tests that do not exist.", "--prune")
-    ] = False,
     fresh: FreshOption = False,
     output: FormatOption = "text",
 ) -> Exit:
@@ -386,9 +383,7 @@ def update(
     files = []
     for source, seen in observed.items():
         if suite_config:
-            files.append(
-                suite_reader().updated_config(paths, source, seen, prune=prune)
-            )
+            files.append(suite_reader().updated_config(source, seen))
         elif seen:
             cases = [case for case in selection.cases if case.source == source]
             files.append(updated_expectations(source, cases, seen))

@@ -7,23 +7,14 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pydantic import Field, PositiveFloat
-
 from triage.compilers.iree.devices import IREE
 from triage.compilers.iree.suite_files import EMPTY, Suite, SuiteFile
-from triage.compilers.iree.suite_models import (
-    expectations_at,
-    is_model_test,
-    is_onnx_models,
-    model_cases,
-    onnx_cases,
-    torch_test,
-)
-from triage.model.case import Case, Flag, Library, RunSpec
+from triage.compilers.iree.suite_models import is_model_test, model_case
+from triage.model.case import Case, Expectation, Flag, Library, RunSpec
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits, Stage
 from triage.recipes.document import read_document
@@ -35,9 +26,8 @@ from triage.recipes.expectations import (
 from triage.recipes.mapping import MappingFormat, Text, Texts
 from triage.recipes.run_keys import read_flagfile, without_tolerances
 
-_VALUES, _TORCH_VALUES = "run_module_io_flags.txt", "run_module_io.json"
+_VALUES = "run_module_io_flags.txt"
 _COMPILE, _RUN = "expected_compile_failures", "expected_run_failures"
-_EXPECTED = (_COMPILE, _RUN)
 # a wrong result is a failed run there
 _STAGES = ((_COMPILE, Stage.COMPILE), (_RUN, Stage.RUN), (_RUN, Stage.COMPARE))
 
@@ -52,8 +42,6 @@ class SuiteConfig(MappingFormat):
     skip_run_tests: Texts = ()
     expected_compile_failures: Texts = ()
     expected_run_failures: Texts = ()
-    golden_times_ms: dict[str, PositiveFloat] = Field(default={})
-    tolerance_factor: PositiveFloat = Field(default=1.1, examples=[1.1])
 
 
 class IreeSuites:
@@ -79,111 +67,70 @@ class IreeSuites:
         names = config_names([path for path in configs if path.is_file()])
         cases: list[Case] = []
         for path in configs:
-            with suite.collecting():
-                if path.is_dir():
-                    files = _model_tests(suite, path)
-                else:
-                    files = [SuiteFile(suite, path)]
-                for file in files:
-                    with suite.collecting():
-                        name = names.get(file.path, "")
-                        cases += _cases(file, name, several=len(configs) > 1)
+            for file in _files_of(suite, path):
+                with suite.collecting():
+                    if is_model_test(file.data):
+                        cases.append(model_case(file))
+                    else:
+                        cases += _cases(file, names[file.path], len(configs) > 1)
         if suite.problems:
-            # a quality test is read for its benchmark as well
-            raise BadFiles(list(dict.fromkeys(suite.problems)))
+            raise BadFiles(suite.problems)
         return tuple(cases)
 
     def updated_config(
-        self,
-        folders: Sequence[Path],
-        path: Path,
-        observed: Sequence[ObservedCase],
-        *,
-        prune: bool,
+        self, path: Path, observed: Sequence[ObservedCase]
     ) -> UpdatedFile:
         """Return the text of a config that lists the failures of `observed`, which are
         cases of this config.
 
-        Args:
-            folders: Where the tests of the suite are.
-            path: The config.
-            observed: How the cases ended.
-            prune: Remove listed tests that exist in none of the folders.
-
         Raises:
             BadFiles: The config cannot be read or edited.
-            BadInput: It is not a config with lists of failures.
+            BadInput: It is a test of a model.
         """
         file = SuiteFile(Suite(path.parent, path.parent), path)
-        if is_onnx_models(file.data) or is_model_test(file.data):
-            raise BadInput(
-                f"{path}: only configs with {' and '.join(_EXPECTED)} can be updated; "
-                "edit this file by hand"
-            )
-        edits = _ListEdits(file.content(SuiteConfig))
+        if is_model_test(file.data):
+            raise BadInput(f"{path} has no lists of failures; edit it by hand")
+        config = file.content(SuiteConfig)
+        old = {key: list(getattr(config, key)) for key in (_COMPILE, _RUN)}
+        new = {key: list(tests) for key, tests in old.items()}
+        changes = []
         for entry in observed:
-            edits.move(entry)
-        if prune:
-            edits.remove_missing({name for one in folders for name, _ in _tests(one)})
-        text = json.dumps({**file.data, **edits.changed()}, indent=2)
-        return UpdatedFile(path, edits.changes, text=f"{text}\n")
-
-
-class _ListEdits:
-    """Edits of the lists of expected failures in a config."""
-
-    def __init__(self, config: SuiteConfig) -> None:
-        self._old = {key: list(getattr(config, key)) for key in _EXPECTED}
-        self._new = {key: list(tests) for key, tests in self._old.items()}
-        self.changes: list[ExpectationChange] = []
-
-    def changed(self) -> dict[str, list[str]]:
-        """Return the lists that are not as before, in order if they were sorted."""
-        for key, tests in self._old.items():
+            test = entry.case.name.partition("[config=")[0]
+            before = [key for key in old if test in old[key]]
+            after = [key for key in before if key == _RUN and entry.case.run is None]
+            if entry.failure is not None:
+                is_run = entry.failure.stage in (Stage.RUN, Stage.COMPARE)
+                after = [_RUN if is_run else _COMPILE]
+            if before == after:
+                continue
+            for key in before:
+                new[key].remove(test)
+            for key in after:
+                new[key].append(test)
+            ends = (next(iter(keys), None) for keys in (before, after))
+            changes.append(ExpectationChange(test, *ends))
+        for key, tests in old.items():
             if tests == sorted(tests):
-                self._new[key].sort()
-        return {key: new for key, new in self._new.items() if new != self._old[key]}
-
-    def move(self, entry: ObservedCase) -> None:
-        """Move a test to the list that it belongs in, and out of the other."""
-        test = entry.case.name.partition("[config=")[0]
-        before = [key for key in _EXPECTED if test in self._new[key]]
-        if entry.failure is not None:
-            is_run = entry.failure.stage in (Stage.RUN, Stage.COMPARE)
-            after = [_RUN if is_run else _COMPILE]
-        elif entry.case.run is None:
-            after = [key for key in before if key == _RUN]  # nothing was run
-        else:
-            after = []
-        if before == after:
-            return
-        for key in before:
-            self._new[key].remove(test)
-        for key in after:
-            self._new[key].append(test)
-        change = ExpectationChange(test, _first(before), _first(after))
-        self.changes.append(change)
-
-    def remove_missing(self, existing: Collection[str]) -> None:
-        """Remove the tests that do not exist from all lists."""
-        for key, tests in self._new.items():
-            for test in sorted(set(tests).difference(existing)):
-                tests.remove(test)
-                self.changes.append(ExpectationChange(test, key, None))
+                new[key].sort()
+        lists = {key: tests for key, tests in new.items() if tests != old[key]}
+        text = json.dumps({**file.data, **lists}, indent=2)
+        return UpdatedFile(path, changes, text=f"{text}\n")
 
 
-def _first(keys: Sequence[str]) -> str | None:
-    return next(iter(keys), None)
-
-
-def _model_tests(suite: Suite, folder: Path) -> list[SuiteFile]:
-    """Return the tests of models below a folder, whose other files are modules."""
-    files = [SuiteFile(suite, file) for file in sorted(folder.rglob("*.json"))]
+def _files_of(suite: Suite, path: Path) -> list[SuiteFile]:
+    """Return a config or a test of a model; all such tests below a folder, whose other
+    files are modules.
+    """
+    files = []
+    for place in sorted(path.rglob("*.json")) if path.is_dir() else [path]:
+        with suite.collecting():
+            files.append(SuiteFile(suite, place))
+    if not path.is_dir():
+        return files
     tests = [file for file in files if is_model_test(file.data)]
     if not tests:
         raise BadInput(
-            f"{folder}: no file below it is a test: a test is a JSON file with the "
-            'key "type" or "run_function"'
+            f'{path}: no file below it is a test: a JSON file with the key "type"'
         )
     return tests
 
@@ -193,23 +140,16 @@ def config_names(configs: Sequence[Path]) -> dict[Path, str]:
     another config next to it, or among these, has the same one.
     """
     configs = [path.absolute() for path in configs]
-    near = {
-        *configs,
-        *(file for path in configs for file in path.parent.glob("*.json")),
-    }
-    own = {path: _own_name(path) for path in near}
+    near = {file for path in configs for file in path.parent.glob("*.json")}
+    own = {path: _own_name(path) for path in (*near, *configs)}
     shared = Counter(own.values())
     stems = Counter(path.stem for path in configs)
     names = {}
     for path in configs:
-        name = own[path]
-        if shared[name] > 1:
-            name = (
-                path.stem
-                if stems[path.stem] == 1
-                else f"{path.parent.name}/{path.stem}"
-            )
-        names[path] = name
+        names[path] = own[path]
+        if shared[own[path]] > 1:
+            folder = f"{path.parent.name}/" if stems[path.stem] > 1 else ""
+            names[path] = f"{folder}{path.stem}"
     return names
 
 
@@ -222,110 +162,64 @@ def _own_name(path: Path) -> str:
     return str(data.get("config_name", ""))
 
 
-def _cases(file: SuiteFile, name: str, *, several: bool) -> Iterator[Case]:
-    """Yield the cases of a JSON file. The name of the config is part of the cases'
-    names if there are `several`.
+def _cases(file: SuiteFile, name: str, is_one_of_several: bool) -> Iterator[Case]:
+    """Yield the cases of a config. Its name is part of the cases' names if it is one of
+    several.
     """
     suite = file.suite
-    if is_model_test(file.data):
-        yield from model_cases(file)
-        return
-    if is_onnx_models(file.data):
-        yield from onnx_cases(file, name, several=several)
-        return
-    tests = [
-        (test_name, test)
-        for test_name, test in _tests(suite.folder)
-        if test.is_relative_to(suite.folder)
-    ]
-    if not tests:
-        raise BadInput(
-            f"{suite.folder}: no folder below it holds a program (*.mlir) and "
-            f"{_VALUES} or {_TORCH_VALUES}"
-        )
     programs = []
-    for test_name, test in tests:
+    for test, folder in _tests(suite.folder):
         with suite.collecting():
-            programs.append((test_name, *_program(suite, test)))
+            programs.append((test, _program(folder), read_flagfile(folder / _VALUES)))
     config = file.content(SuiteConfig)
-    for test_name, program, values in programs:
-        if test_name in config.skip_compile_tests:
+    for test, program, values in programs:
+        if test in config.skip_compile_tests:
             continue
-        case = replace(_case(file, config, test_name, program, values), recipe=name)
-        if several:
-            case = replace(case, name=f"{test_name}[config={name}]")
+        case = replace(_case(file, config, test, program, values), recipe=name)
+        if is_one_of_several:
+            case = replace(case, name=f"{test}[config={name}]")
         yield case
 
 
-def _program(suite: Suite, test: Path) -> tuple[Path, RunSpec]:
-    """Return the program of a test, and how to run it."""
-    if (test / _TORCH_VALUES).is_file():
-        return torch_test(SuiteFile(suite, test / _TORCH_VALUES))
+def _program(test: Path) -> Path:
     programs = [path for path in test.iterdir() if path.suffix in (".mlir", ".mlirbc")]
     if len(programs) != 1:
         message = f"a test has one program (*.mlir, *.mlirbc), not {len(programs)}."
         raise BadFiles([Problem(str(test), None, None, message)])
-    return programs[0], read_flagfile(test / _VALUES)
+    return programs[0]
 
 
 def _case(
     file: SuiteFile, config: SuiteConfig, test: str, program: Path, values: RunSpec
 ) -> Case:
-    library = Library(
-        IREE.input_at(program),
-        tuple(map(Flag, config.iree_compile_flags)),
-    )
-    case = file.case(config.config_name, library, test, Limits())
-    flags, tolerances = without_tolerances(config.iree_run_module_flags)
+    flags = tuple(map(Flag, config.iree_compile_flags))
+    library = Library(IREE.input_at(program), flags)
+    case = file.case(config.config_name, test, library, Limits())
+    stages = [stage for key, stage in _STAGES if test in getattr(config, key)]
+    expect = tuple(Expectation(None, stage=stage) for stage in stages)
+    if test in config.skip_run_tests:
+        return replace(case, expect=expect)
+    run_flags, tolerances = without_tolerances(config.iree_run_module_flags)
     run = replace(
         values,
-        flags=(*flags, *values.flags),
+        flags=(*run_flags, *values.flags),
         tolerances=tuple({**dict(tolerances), **dict(values.tolerances)}.items()),
     )
-    if (
-        run.measured
-        and case.target.backend == "llvm-cpu"
-        and not any(flag.startswith("--device=") for flag in run.flags)
-    ):
-        # where the runtime runs a program when nothing is said
-        run = replace(run, device="local-task")
-    if run.measured:
-        golden = config.golden_times_ms.get(test)
-    else:
-        golden = None
-    thresholds: tuple[tuple[str, float], ...] = ()
-    if golden is not None:
-        thresholds = (("run_ms", config.tolerance_factor * golden),)
-    stages = [stage for key, stage in _STAGES if test in getattr(config, key)]
-    return replace(
-        case,
-        expect=expectations_at(*stages),
-        run=None if test in config.skip_run_tests else run,
-        benchmarks=(run,) if run.measured else (),
-        thresholds=thresholds,
-    )
+    return replace(case, expect=expect, run=run)
 
 
 def _tests(folder: Path) -> list[tuple[str, Path]]:
-    """Return the names and folders of the tests of the suite that a folder belongs to.
-
-    The name is the path below the folder with `conftest.py`, and the last two folders
-    of a Torch test.
+    """Return the names and folders of the tests below a folder. The name is the path
+    below the folder with `conftest.py`.
     """
-    folder = folder.absolute()
-    root = next(
-        (
-            path
-            for path in (folder, *folder.parents)
-            if (path / "conftest.py").is_file()
-        ),
-        folder,
+    above = (folder, *folder.parents)
+    roots = (path for path in above if (path / "conftest.py").is_file())
+    root = next(roots, folder)
+    tests = sorted(
+        Path(place) for place, _, files in os.walk(folder) if _VALUES in files
     )
-    tests = {}
-    for place, _, files in os.walk(root):
-        path = Path(place)
-        if _TORCH_VALUES in files:
-            tests[path] = "/".join(path.parts[-2:])
-        elif _VALUES in files:
-            tests[path] = path.relative_to(root).as_posix()
-    return [(tests[path], path) for path in sorted(tests)]
+    if not tests:
+        raise BadInput(
+            f"{folder}: no folder below it holds a program (*.mlir) and {_VALUES}"
+        )
+    return [(path.relative_to(root).as_posix(), path) for path in tests]
