@@ -115,15 +115,6 @@ def test_configs_with_one_name_are_told_apart_by_their_files(suite: Path) -> Non
     assert "ops/fine[config=cpu_O0]" in names
     alone = [*cases(suite, paths[0]).values(), *cases(suite, paths[1]).values()]
     assert {case.recipe for case in alone} == {"cpu_O0", "cpu_O2"}
-    (suite / "other").mkdir()
-    elsewhere = suite / "other" / "cpu_O0.json"
-    elsewhere.write_text(paths[0].read_text())
-    configs = [paths[0], elsewhere]
-    found = IreeSuites().cases(suite, configs, suite.parent / "downloads")
-    assert {case.recipe for case in found} == {f"{suite.name}/cpu_O0", "other/cpu_O0"}
-    assert {case.recipe for case in cases(suite, suite / "cpu.json").values()} == {
-        "cpu"
-    }
 
 
 def test_a_test_of_a_model_names_what_it_downloads_and_its_limits(suite: Path) -> None:

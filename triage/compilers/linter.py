@@ -117,12 +117,6 @@ class Linter(ABC):
     ) -> ProgramFindings:
         """Apply all rules to a module that is compiled with these options."""
 
-    def target_of(self, options: Sequence[str]) -> tuple[str | None, str | None]:
-        """Return the backend and the chip that a command line compiles for, each if it
-        names exactly one.
-        """
-        return None, None
-
     def graph(self, module: Module, options: Sequence[str]) -> str:
         """Return a module's devices and transfers as a Mermaid flowchart."""
         return ""

@@ -11,7 +11,6 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 
 from triage.compilers.recipe_input import RecipeStarter, ShellCommand
 from triage.model.pass_name import IR_DUMP_LINE
@@ -117,9 +116,6 @@ def _words(text: str) -> list[str]:
 def _call(tool: str, before: list[str], after: list[str]) -> ShellCommand:
     """Return the call of a tool, by the words around the tool's name."""
     stdin: str | None = None
-    # `model.mlir` of `cat model.mlir | iree-compile -`
-    if len(before) >= 3 and before[-1] == "|" and Path(before[-3]).name == "cat":
-        stdin = before[-2]
     words: list[str] = []
     rest = iter(after)
     for word in rest:

@@ -74,13 +74,6 @@ class NewRecipe(RecipeRequest):
             )
         start = starter.from_call(call, self.backend, self.source)
         _check_file(start.input)
-        # a compiler reads a file of any name
-        if recipe_families()[start.family].kind_of(start.input.suffix) is None:
-            return replace(
-                start,
-                input=self.path.with_suffix(".mlir"),
-                copied=decoded(start.input.read_bytes()),
-            )
         return start
 
     def from_file(self, source: Path) -> RecipeStart:

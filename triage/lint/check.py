@@ -31,7 +31,7 @@ from triage.remedy.smallest import smallest
 from triage.toolchains.home import below_here
 
 if TYPE_CHECKING:
-    from triage.compilers.linter import Linter, SolverLimit
+    from triage.compilers.linter import SolverLimit
 
 _RECIPES = (".yaml", ".yml")
 _SOLVER_RULE = "solver-iterations"
@@ -90,24 +90,18 @@ class LintResult:
         ]
 
 
-def cases_to_lint(
-    paths: Sequence[Path], flags: Sequence[str], warn: Callable[[str], None]
-) -> list[Case]:
+def cases_to_lint(paths: Sequence[Path], warn: Callable[[str], None]) -> list[Case]:
     """Return the cases of recipes, and one case for each program.
 
     Args:
         paths: Recipes, folders of recipes, and programs.
-        flags: Added to the flags of each case.
         warn: Called with a sentence if cases are left out, because their compiler has
             no lint rules.
 
     Raises:
-        BadInput: A flag or a program is not one, or no case can be linted.
+        BadInput: A program is not one, or no case can be linted.
     """
     family = recipe_families()[DEFAULT_FAMILY]
-    for text in flags:
-        if not text.startswith("-"):
-            raise BadInput(f"--flag {text!r} is not a flag; write --flag=-O3")
     programs = [
         path for path in paths if not path.is_dir() and path.suffix not in _RECIPES
     ]
@@ -130,7 +124,7 @@ def cases_to_lint(
         program = family.input_at(path.absolute())
         name, target = path.stem, Target("")
         cases.append(Case(name, str(path), "", family.name, path, program, target))
-    return [replace(case, flags=(*case.flags, *map(Flag, flags))) for case in cases]
+    return cases
 
 
 def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
@@ -155,7 +149,6 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
         name = str(below_here(case.input.path))
     module = _read(engine, case, toolchain, prepared.path, name)
     options = _options(engine, case, toolchain)
-    case = _with_target(case, linter, options)
     report = linter.check(module, options, case.target.backend or None)
     if rev and all(device.declared for device in report.devices):
         limit = linter.solver(toolchain, module)
@@ -180,15 +173,6 @@ def _options(engine: Engine, case: Case, toolchain: Toolchain) -> tuple[str, ...
     if isinstance(invocation, NoAnswer):
         raise BadInput(f"{case.name}: {invocation.reason}")
     return invocation.options
-
-
-def _with_target(case: Case, linter: Linter, options: Sequence[str]) -> Case:
-    """Return a program's case with the target that its flags name."""
-    if case.target.backend:
-        return case
-    backend, chip = linter.target_of(options)
-    target = replace(case.target, backend=backend or "", chip=case.target.chip or chip)
-    return replace(case, target=target)
 
 
 def _read(

@@ -6,18 +6,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from triage.compilers.iree.devices import IREE
-from triage.compilers.iree.suite_files import EMPTY, Suite, SuiteFile
+from triage.compilers.iree.suite_files import Suite, SuiteFile
 from triage.compilers.iree.suite_models import is_model_test, model_case
 from triage.model.case import Case, Expectation, Flag, Library, RunSpec
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits, Stage
-from triage.recipes.document import read_document
 from triage.recipes.expectations import (
     ExpectationChange,
     ObservedCase,
@@ -64,7 +62,6 @@ class IreeSuites:
             BadInput: The folder has no test.
         """
         suite = Suite(folder, downloads)
-        names = config_names([path for path in configs if path.is_file()])
         cases: list[Case] = []
         for path in configs:
             for file in _files_of(suite, path):
@@ -72,7 +69,7 @@ class IreeSuites:
                     if is_model_test(file.data):
                         cases.append(model_case(file))
                     else:
-                        cases += _cases(file, names[file.path], len(configs) > 1)
+                        cases += _cases(file, len(configs) > 1)
         if suite.problems:
             raise BadFiles(suite.problems)
         return tuple(cases)
@@ -135,38 +132,11 @@ def _files_of(suite: Suite, path: Path) -> list[SuiteFile]:
     return tests
 
 
-def config_names(configs: Sequence[Path]) -> dict[Path, str]:
-    """Return the name of each config: its `config_name`, or that of its file where
-    another config next to it, or among these, has the same one.
+def _cases(file: SuiteFile, is_one_of_several: bool) -> Iterator[Case]:
+    """Yield the cases of a config, named for its file: several have one `config_name`.
+    The name is part of the cases' names if it is one of several.
     """
-    configs = [path.absolute() for path in configs]
-    near = {file for path in configs for file in path.parent.glob("*.json")}
-    own = {path: _own_name(path) for path in (*near, *configs)}
-    shared = Counter(own.values())
-    stems = Counter(path.stem for path in configs)
-    names = {}
-    for path in configs:
-        names[path] = own[path]
-        if shared[own[path]] > 1:
-            folder = f"{path.parent.name}/" if stems[path.stem] > 1 else ""
-            names[path] = f"{folder}{path.stem}"
-    return names
-
-
-def _own_name(path: Path) -> str:
-    """Return the `config_name` of a file; empty if it has none."""
-    try:
-        data = read_document(path, EMPTY, json=True).data
-    except BadFiles:
-        return ""
-    return str(data.get("config_name", ""))
-
-
-def _cases(file: SuiteFile, name: str, is_one_of_several: bool) -> Iterator[Case]:
-    """Yield the cases of a config. Its name is part of the cases' names if it is one of
-    several.
-    """
-    suite = file.suite
+    suite, name = file.suite, file.path.stem
     programs = []
     for test, folder in _tests(suite.folder):
         with suite.collecting():
@@ -175,7 +145,7 @@ def _cases(file: SuiteFile, name: str, is_one_of_several: bool) -> Iterator[Case
     for test, program, values in programs:
         if test in config.skip_compile_tests:
             continue
-        case = replace(_case(file, config, test, program, values), recipe=name)
+        case = _case(file, config, test, program, values)
         if is_one_of_several:
             case = replace(case, name=f"{test}[config={name}]")
         yield case
@@ -194,7 +164,7 @@ def _case(
 ) -> Case:
     flags = tuple(map(Flag, config.iree_compile_flags))
     library = Library(IREE.input_at(program), flags)
-    case = file.case(config.config_name, test, library, Limits())
+    case = file.case(file.path.stem, test, library, Limits())
     stages = [stage for key, stage in _STAGES if test in getattr(config, key)]
     expect = tuple(Expectation(None, stage=stage) for stage in stages)
     if test in config.skip_run_tests:

@@ -22,7 +22,7 @@ from triage.recipes.document import read_document
 from triage.recipes.mapping import MappingFormat, content_of
 from triage.recipes.run_values import ValueText, split_value
 
-EMPTY = (
+_EMPTY = (
     'write a mapping such as {"config_name": …} or {"type": "compstat", "markers": '
     '[], "module": …}'
 )
@@ -71,7 +71,7 @@ class SuiteFile:
 
     def __init__(self, suite: Suite, path: Path) -> None:
         self.suite, self.path = suite, path.absolute()
-        self._document = read_document(self.path, EMPTY, json=True)
+        self._document = read_document(self.path, _EMPTY, json=True)
         self.data: Any = self._document.data
 
     def content(self, model: type[M]) -> M:
