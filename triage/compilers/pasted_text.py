@@ -163,9 +163,7 @@ def mlir_in(text: str) -> list[str]:
 
 
 def python_in(text: str, marks: re.Pattern[str]) -> list[str]:
-    """Return the Python programs that match `marks`, without a common indent and
-    without the prompts of an interpreter.
-    """
+    """Return the Python programs that match `marks`, without a common indent."""
     programs = []
     for block in blocks_in(text):
         if not marks.search(block):
@@ -174,9 +172,6 @@ def python_in(text: str, marks: re.Pattern[str]) -> list[str]:
         first, _, rest = code.partition("\n")
         if first.startswith("@"):  # it was copied without its indent
             code = f"{first}\n{textwrap.dedent(rest)}"
-        typed = re.findall(r"^(?:>>>|\.\.\.)(?: (.*))?$", code, re.MULTILINE)
-        if typed and ">>> " in code:
-            code = "\n".join(typed)
         try:
             ast.parse(code)
         # the last ones for deep nesting

@@ -109,12 +109,7 @@ def cases_to_lint(paths: Sequence[Path], warn: Callable[[str], None]) -> list[Ca
     loaded = load_cases(recipes) if recipes else ()
     cases = [case for case in loaded if family_of(case).lint]
     if len(cases) < len(loaded):
-        left_out = (
-            f"no lint rules for the compilers of {len(loaded) - len(cases)} cases"
-        )
-        if not cases and not programs:
-            raise BadInput(left_out)
-        warn(left_out)
+        warn(f"no lint rules for the compilers of {len(loaded) - len(cases)} cases")
     for path in programs:
         if family.kind_of(path.suffix) in (None, InputKind.OTHER):
             kinds = ", ".join((*family.inputs, *_RECIPES))
@@ -124,6 +119,8 @@ def cases_to_lint(paths: Sequence[Path], warn: Callable[[str], None]) -> list[Ca
         program = family.input_at(path.absolute())
         name, target = path.stem, Target("")
         cases.append(Case(name, str(path), "", family.name, path, program, target))
+    if not cases:
+        raise BadInput("there is nothing to lint")
     return cases
 
 
@@ -220,27 +217,26 @@ def _with_solver(
         note = f"solver iterations are not measured: {reason}"
         return replace(report, notes=(*report.notes, note))
     flags = report.flags
-    text = f"{failure.headline} on {version}, which has no option for more iterations"
-    if limit.option:
-        needed = _smallest_limit(engine, limit, limit.option, staged, toolchain)
-        text = (
-            f"{failure.headline} on {version}, also with {_MAX_ITERATIONS} iterations"
-        )
-        if needed:
-            flag = f"{limit.option}{needed}"
-            flags = (*flags, flag)
-            text = (
-                f"{failure.headline} on {version}; it needs {needed} iterations: pass "
-                f"`{flag}`"
-            )
+    text = f"{failure.headline} on {version}"
+    needed = _smallest_limit(engine, limit, staged, toolchain)
+    if needed:
+        flags = (*flags, f"{limit.option}{needed}")
+        text += f"; it needs {needed} iterations: pass `{flags[-1]}`"
+    elif limit.option:
+        text += f", also with {_MAX_ITERATIONS} iterations"
     finding = LintFinding(_SOLVER_RULE, Severity.ERROR, text)
     return replace(report, findings=(*report.findings, finding), flags=flags)
 
 
 def _smallest_limit(
-    engine: Engine, limit: SolverLimit, option: str, staged: Case, toolchain: Toolchain
+    engine: Engine, limit: SolverLimit, staged: Case, toolchain: Toolchain
 ) -> int | None:
-    """Return the smallest limit with which the solver converges, if one does."""
+    """Return the smallest limit with which the solver converges, if one does and this
+    version has such an option.
+    """
+    option = limit.option
+    if option is None:
+        return None
     not_converging = _RESOURCE_CLASSES | limit.failure_classes
     ref = engine.registry.ref_of(toolchain)
 

@@ -148,15 +148,6 @@ class Iree(Compiler):
             root = optimizer.parents[1] / "compiler" / "bindings" / "python"
         return MlirTools(optimizer, root, "iree.compiler", toolchain.reads)
 
-    def dialects(self, toolchain: Toolchain) -> frozenset[str]:
-        tools = self.mlir_tools(toolchain)
-        if tools is None:
-            return frozenset()
-        argv = [str(tools.optimizer), "--show-dialects"]
-        answer = ask_compiler(argv, Seal(toolchain.reads))
-        listed = answer.stdout.text.partition(":")[2].split(",")
-        return frozenset(name.strip() for name in listed if name.strip())
-
     def locate(self, root: Path) -> Path | None:
         if root.is_file():
             paths = [root]
