@@ -89,27 +89,28 @@ class IreeSuites:
             raise BadInput(f"{path} has no lists of failures; edit it by hand")
         config = file.content(SuiteConfig)
         old = {key: list(getattr(config, key)) for key in (_COMPILE, _RUN)}
-        new = {key: list(tests) for key, tests in old.items()}
-        changes = []
+        ends: dict[str, str | None] = {}
         for entry in observed:
             test = entry.case.name.partition("[config=")[0]
-            before = [key for key in old if test in old[key]]
-            after = [key for key in before if key == _RUN and entry.case.run is None]
+            was_run = entry.case.run is not None
+            ends[test] = None if was_run or test not in old[_RUN] else _RUN
             if entry.failure is not None:
                 is_run = entry.failure.stage in (Stage.RUN, Stage.COMPARE)
-                after = [_RUN if is_run else _COMPILE]
-            if before == after:
-                continue
-            for key in before:
-                new[key].remove(test)
-            for key in after:
-                new[key].append(test)
-            ends = (next(iter(keys), None) for keys in (before, after))
-            changes.append(ExpectationChange(test, *ends))
+                ends[test] = _RUN if is_run else _COMPILE
+        lists = {}
         for key, tests in old.items():
+            left = [test for test in tests if ends.get(test, key) == key]
+            left += [test for test in ends if ends[test] == key and test not in tests]
             if tests == sorted(tests):
-                new[key].sort()
-        lists = {key: tests for key, tests in new.items() if tests != old[key]}
+                left.sort()
+            if left != tests:
+                lists[key] = left
+        listed = {test: key for key, tests in old.items() for test in tests}
+        changes = [
+            ExpectationChange(test, listed.get(test), end)
+            for test, end in ends.items()
+            if listed.get(test) != end
+        ]
         text = json.dumps({**file.data, **lists}, indent=2)
         return UpdatedFile(path, changes, text=f"{text}\n")
 

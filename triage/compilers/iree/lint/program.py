@@ -231,19 +231,15 @@ def steps_of(
         if operation.name in ("scf.for", *PASSES_ON):
             passed += _pairs(operation.operands, operation.results)
         sources = operation.operands
-        is_control_flow = operation.name.startswith("scf.")
-        for region in operation.regions if is_control_flow else ():
-            if not region.blocks:
-                continue
+        regions = operation.regions if operation.name.startswith("scf.") else []
+        for region in [region for region in regions if region.blocks]:
             yield None, _pairs(sources, region.blocks[0].arguments)
             yield from steps_of(region)
-            end = terminator(region).operands
             # the condition of a while loop hands its values to the body, too
-            if operation.name == "scf.while" and sources is operation.operands:
-                sources = end
-                passed += _pairs(end, operation.results)
-            elif operation.name != "scf.while":
-                passed += _pairs(end, operation.results)
+            is_body = operation.name == "scf.while" and region is not regions[0]
+            sources = terminator(region).operands
+            if not is_body:
+                passed += _pairs(sources, operation.results)
         yield operation, passed
 
 
