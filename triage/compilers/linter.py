@@ -56,13 +56,6 @@ class LintFinding(Located):
     severity: Severity
     message: str
 
-    @property
-    def order(self) -> tuple[int, int, int]:
-        """A key for sorting: the worst first, then by position."""
-        line = self.position.line if self.position else 0
-        column = self.position.column if self.position else 0
-        return list(Severity).index(self.severity), line, column
-
 
 @dataclass(frozen=True, slots=True)
 class ProgramDevice(Located):

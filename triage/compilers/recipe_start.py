@@ -155,26 +155,19 @@ class NewRecipe(RecipeRequest):
         """Start from a program without a command line. Its target is guessed from the
         text around it, and noted as assumed.
         """
-        starter, keys = recipe_starters()[family], recipe_families()[family]
+        starter = recipe_starters()[family]
         assumed: list[str] = []
-        notes: list[str] = []
         if self.backend:
             target = starter.target_named(self.backend, self.chip)
         else:
             target = starter.target_in(text)
-            try:
-                keys.check_chip(target)
-            except BadInput as error:
-                notes.append(f"The text names {target.chip}: {error}.")
-            if len(keys.backends) > 1:
+            if len(recipe_families()[family].backends) > 1:
                 assumed = [name for name in (target.backend, target.chip) if name]
         request = replace(self, backend=target.backend, chip=target.chip)
         start = starter.from_program(request, None, program)
         if start is None:
             raise NoProgramError("the program has no kernel; name one with --input")
-        return replace(
-            start, assumed=(*assumed, *start.assumed), notes=(*notes, *start.notes)
-        )
+        return replace(start, assumed=(*assumed, *start.assumed))
 
 
 def _check_file(path: Path) -> None:

@@ -150,7 +150,7 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
     if rev and all(device.declared for device in report.devices):
         limit = linter.solver(toolchain, module)
         report = _with_solver(engine, report, limit, case, toolchain)
-    ordered = sorted(report.findings, key=lambda finding: finding.order)
+    ordered = sorted(report.findings, key=_order)
     return LintedCase(
         case=case.name,
         source=name,
@@ -161,6 +161,13 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
         notes=report.notes,
         graph=linter.graph(module, options),
     )
+
+
+def _order(finding: LintFinding) -> tuple[int, int, int]:
+    """Return a key for sorting: the worst first, then by position."""
+    place = finding.position
+    line, column = (place.line, place.column) if place else (0, 0)
+    return list(Severity).index(finding.severity), line, column
 
 
 def _options(engine: Engine, case: Case, toolchain: Toolchain) -> tuple[str, ...]:
