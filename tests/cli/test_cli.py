@@ -119,7 +119,6 @@ def test_all_mistakes_are_printed_and_nothing_is_run(
             4,
             "/nowhere does not exist",
         ),
-        (["lint", "{folder}/good.mlir", "--flag", "O3"], 2, "O3"),
         (["reduce", "{good}"], 2, "--toolchain"),
         (["nightly", "{good}", "--reduce"], 2, "--out"),
         (["replay", "nothing"], 2, "nothing: is not a folder"),

@@ -13,7 +13,8 @@ import yaml
 
 from tests.conftest import ROOT, Triage
 from tests.fake_releases import install
-from triage.compilers.pasted_text import read_mlir as read_text
+from triage.compilers.pasted_text import found_in
+from triage.compilers.registry import recipe_starters
 
 
 @pytest.fixture
@@ -207,7 +208,7 @@ FIRST = "func.func @first(%a: tensor<8xf32>) -> tensor<8xf32> {\n  return %a : t
 SECOND = FIRST.replace("first", "second")
 WHOLE = f"#map = affine_map<(d0) -> (d0)>\nmodule {{\n  {FIRST.rstrip()}\n}}\n"
 COMMAND = (
-    "iree-compile a.mlir \\\n    --iree-hal-target-backends=llvm-cpu \\\n    -o a.vmfb"
+    "iree-compile \\\n    --iree-hal-target-backends=llvm-cpu a.mlir \\\n    -o a.vmfb"
 )
 ISSUE = f"""It's broken since last week:
 
@@ -257,12 +258,11 @@ DUMP = f"```mlir\n// -----// IR Dump After Canonicalizer //----- //\n{FIRST}```\
 def test_programs_and_command_lines_are_found(
     text: str, programs: list[str], commands: list[str]
 ) -> None:
-    pasted = read_text(text)
-    assert [program.text for program in pasted.programs] == programs
-    assert [
-        command.text.partition("backends=")[2].split()[0] for command in pasted.commands
-    ] == commands
-    assert all(command.text.startswith("iree-compile ") for command in pasted.commands)
+    found = found_in(text, recipe_starters())
+    assert [entry.program for entry in found if entry.program] == programs
+    calls = [entry.call for entry in found if entry.call]
+    assert [call.words[0].partition("=")[2] for call in calls] == commands
+    assert all(call.tool == "iree-compile" for call in calls)
 
 
 def test_an_issue_becomes_a_recipe(home: Path, triage: Triage, tmp_path: Path) -> None:
@@ -287,21 +287,14 @@ def test_an_issue_becomes_a_recipe(home: Path, triage: Triage, tmp_path: Path) -
     assert triage("recipe", "validate", recipe).returncode == 0
 
 
-def test_an_ambiguous_text_is_refused_with_the_choices(
+def test_the_first_program_and_the_first_call_are_taken(
     home: Path, triage: Triage, tmp_path: Path
 ) -> None:
     words = ["recipe", "new", tmp_path / "mine.yaml", "--from-text", "-"]
     done = triage(*words, input=TWO)
-    assert done.returncode == 2
-    assert "--block" in done.stderr
-    assert "line 4" in done.stderr
-    done = triage(*words, "--block", "2", input=TWO)
-    assert done.returncode == 2
-    assert "--line" in done.stderr
-    assert triage(*words, "--block", "3", "--line", "1", input=TWO).returncode == 2
-    assert not (tmp_path / "mine.yaml").exists()
-    assert triage(*words, "--block", "2", "--line", "1", input=TWO).returncode == 0
-    assert (tmp_path / "mine.mlir").read_text() == SECOND
+    assert done.returncode == 0
+    assert "2 programs and 2 command lines" in done.stderr
+    assert (tmp_path / "mine.mlir").read_text() == FIRST
     assert "backend: vmvx" in (tmp_path / "mine.yaml").read_text()
 
 

@@ -400,35 +400,6 @@ def test_a_card_chooses_the_target_of_each_family(
         )
 
 
-VARIABLES = [
-    "`TRITON_F32_DEFAULT=ieee` makes it fail",
-    "Run `TRITON_F32_DEFAULT=ieee TRITON_ALWAYS_COMPILE=1 python a.py`",
-    'with `TRITON_F32_DEFAULT = "ieee"`',
-    "```\n$ TRITON_F32_DEFAULT=ieee python a.py\n```",
-    "```\nexport TRITON_F32_DEFAULT=ieee\npython a.py\n```",
-    "```\nenv TRITON_F32_DEFAULT=ieee python a.py\n```",
-    '```python\nimport os\nos.environ["TRITON_F32_DEFAULT"] = "ieee"\n```',
-    "```python\nos.environ.setdefault('TRITON_F32_DEFAULT', 'ieee')\n```",
-]
-
-
-@pytest.mark.usefixtures("home")
-@pytest.mark.parametrize("words", VARIABLES)
-def test_a_variable_of_a_text_is_left_out_and_printed(
-    triage: Triage, tmp_path: Path, words: str
-) -> None:
-    (tmp_path / "issue.md").write_text(f"{words}\n\n```python\n{KERNEL}```\n")
-    made = tmp_path / "made.yaml"
-    done = triage(
-        *("recipe", "new", made, "--from-text", tmp_path / "issue.md"),
-        *("--format", "json"),
-    )
-    assert done.returncode == 0, done.stderr
-    assert "TRITON_F32_DEFAULT=ieee" in json.loads(done.stdout)["left_out"]
-    assert "TRITON_F32_DEFAULT=ieee" in done.stderr
-    assert "env:" not in made.read_text().partition("# Further")[0]
-
-
 @pytest.mark.usefixtures("home")
 def test_an_allowed_variable_of_a_text_is_set(triage: Triage, tmp_path: Path) -> None:
     text = (

@@ -32,7 +32,8 @@ def test_what_a_file_states_is_in_the_recipe(tmp_path: Path) -> None:
         f"import torch\n{KERNEL}\n\ndef main():\n    {launch}"
     )
     request = RecipeRequest(tmp_path / "a.yaml", None, None, None, None)
-    start = TritonRecipes().from_source(request, tmp_path / "attention.py")
+    path = tmp_path / "attention.py"
+    start = TritonRecipes().from_program(request, path, path.read_text())
     assert start is not None
     assert start.keys["options"] == {"num_warps": 8, "num_stages": 4}
     assert start.keys["constexprs"] == {"BLOCK": 128}

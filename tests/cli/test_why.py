@@ -178,7 +178,7 @@ def test_a_log_is_classified_and_said_not_to_be_run(
     )
     found = explained(triage, log, code=3)
     assert found["status"] == "log"
-    assert "contains no program" in found["reason"]
+    assert "contains no complete program" in found["reason"]
     assert found["log"]["failures"][0]["class"] == "shared-memory-overflow"
     assert found["next"][0].startswith("triage why PROGRAM --backend")
     log.write_text("all fine\n")
@@ -193,17 +193,17 @@ PROGRAM = "func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {\n  return %a : ten
     [
         (
             "See https://gist.github.com/a/b\n`iree-compile a.mlir --iree-hal-target-backends=rocm --iree-plugin=x.so -o /etc/x @flags`\n",
-            "only a link",
-            "triage why -- iree-compile PROGRAM --iree-hal-target-backends=rocm",
+            "no complete program",
+            "triage why PROGRAM --backend BACKEND",
         ),
         (
-            f"```mlir\n{PROGRAM.replace('return', '...') + '  ...'}\n```\n",
-            "was cut: line ",
+            "```mlir\nfunc.func @f() {\n  ...\n  return\n}\n```\n",
+            "no complete program",
             "triage why PROGRAM --backend BACKEND",
         ),
         (
             "```python\nimport torch\ntorch.compile(f)(x)\n```\n",
-            "nothing says what to compile",
+            "no complete program",
             "triage why PROGRAM --backend BACKEND",
         ),
         (

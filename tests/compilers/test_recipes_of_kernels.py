@@ -12,8 +12,8 @@ import pytest
 from tests.conftest import ROOT
 from tests.recipes.loading import load_recipes
 from triage.compilers.base import KernelSpec
-from triage.compilers.pasted_text import read_kernels
 from triage.compilers.triton.kernel_copy import copy_kernel, is_standalone
+from triage.compilers.triton.kernel_recipe import TritonRecipes
 from triage.compilers.triton.kernel_source import guess_kernel
 
 OURS = [
@@ -141,13 +141,9 @@ PASTED = """Crashes with the latest version:
 
 
 def test_a_pasted_kernel_may_lack_its_first_indent_and_its_imports() -> None:
-    [program] = read_kernels(PASTED).programs
-    assert program.lacks is None
-    guess = guess_kernel(program.text)
+    [program] = TritonRecipes().programs_in(PASTED)
+    guess = guess_kernel(program)
     assert guess is not None
     assert guess.name == "scale"
-    assert is_standalone(None, program.text)
-    assert program.text.startswith("import triton\nimport triton.language as tl\n@")
-    half = PASTED.replace("@triton", "import triton.language as tl\n\n    @triton")
-    [program] = read_kernels(half).programs
-    assert program.text.startswith("import triton\nimport triton.language as tl\n")
+    assert is_standalone(None, program)
+    assert program.startswith("import triton\nimport triton.language as tl\n@")

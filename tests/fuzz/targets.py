@@ -90,7 +90,7 @@ def log(data: bytes, folder: Path) -> None:
 def text(data: bytes, folder: Path) -> None:
     """A recipe that starts from a pasted text has a program."""
     wanted = NewRecipe(folder / "made.yaml", None, "llvm-cpu", None, None)
-    start, _ = wanted.from_text(data.decode("utf-8", "replace"), "issue.md", None, None)
+    start, _ = wanted.from_text(data.decode("utf-8", "replace"), "issue.md")
     assert start.copied or start.input
 
 

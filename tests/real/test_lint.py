@@ -71,13 +71,6 @@ def test_the_suggested_limit_compiles_and_one_less_does_not(
         ("passed", None),
         ("passed", None),
     ]
-    with_flag = triage(
-        "lint",
-        RECIPES / f"{name}.yaml",
-        "-t",
-        version,
-        f"--flag={flag}",
-        "--format",
-        "json",
-    )
+    allowed = tmp_path / f"{name}-{least}.yaml"
+    with_flag = triage("lint", allowed, "-t", version, "--format", "json")
     assert with_flag.returncode == 0, with_flag.stdout

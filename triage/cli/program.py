@@ -143,12 +143,10 @@ def from_text(
     wanted: NewRecipe,
     text: str,
     source: Path,
-    block: int | None = None,
-    line: int | None = None,
 ) -> StartedRecipe:
     """Start from a pasted text, which `source` has."""
     with app.progress() as progress, progress.task(f"read {source}"):
-        return StartedRecipe(wanted, *wanted.from_text(text, str(source), block, line))
+        return StartedRecipe(wanted, *wanted.from_text(text, str(source)))
 
 
 def split_kernel(word: str) -> tuple[str, str | None]:

@@ -222,16 +222,6 @@ def new(
             metavar="FILE",
         ),
     ] = None,
-    block: Annotated[
-        int | None,
-        option("Use the N-th program of the text (default: the only one).", least=1),
-    ] = None,
-    line: Annotated[
-        int | None,
-        option(
-            "Use the N-th command line of the text (default: the only one).", least=1
-        ),
-    ] = None,
     run_code: RunCodeOption = False,
     output: FormatOption = "text",
 ) -> Exit:
@@ -253,7 +243,7 @@ def new(
     wanted = NewRecipe(path, Path(file) if file else None, backend, chip, kernel)
     if from_text:
         text = read_pasted(from_text)
-        started = start_from_text(context, wanted, text, from_text, block, line)
+        started = start_from_text(context, wanted, text, from_text)
         try:
             allow_code(started, from_text, run_code=run_code)
         # it is written, and runs when the user compiles the recipe
@@ -324,9 +314,6 @@ def update(
             "Match the lists to the results of this toolchain.", "--toolchain", "-t"
         ),
     ] = "latest",
-    prune: Annotated[
-        bool, flag("Also remove listed tests that do not exist.", "--prune")
-    ] = False,
     fresh: FreshOption = False,
     output: FormatOption = "text",
 ) -> Exit:
@@ -377,7 +364,7 @@ def update(
     for source, seen in observed.items():
         if suite_config:
             files.append(
-                suite_reader().updated_config(paths, source, seen, prune=prune)
+                suite_reader().updated_config(paths, source, seen, prune=False)
             )
         elif seen:
             cases = [case for case in selection.cases if case.source == source]

@@ -163,13 +163,6 @@ def lint(
             "-t",
         ),
     ] = None,
-    flags: Annotated[
-        list[str] | None,
-        option(
-            "Add this flag of the compiler to those of the recipe; repeatable.",
-            "--flag",
-        ),
-    ] = None,
     case: CasesOption = None,
     graph: Annotated[
         bool,
@@ -185,13 +178,11 @@ def lint(
 
     Exit 1 if there is an error.
 
-    - `triage lint model.mlir --flag=--iree-hal-target-device=hip[0]`
-
     - `triage lint recipes/sharded-for-loops.yaml -t 3.8.0`
     """
     if program.is_used or any(path.suffix in TEXTS for path in paths):
         paths = program.recipes(paths)
-    cases = cases_named(cases_to_lint(paths, flags or (), print_stderr), case)
+    cases = cases_named(cases_to_lint(paths, print_stderr), case)
     answers, unreadable = [], []
     with open_engine_for(app, cases) as engine:
         for each in cases:

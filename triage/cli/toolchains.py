@@ -143,11 +143,10 @@ def info(
     ] = "installed",
     output: FormatOption = "text",
 ) -> Exit:
-    """Describe a toolchain: version, commit, backends, phases, dialects, flags."""
+    """Describe a toolchain: version, commit, backends, phases, flags."""
     family, text = split_revision(rev, Families(), DEFAULT_FAMILY)
     with open_engine_for(context) as engine:
         toolchain = engine.registry.obtain(engine.registry.resolve(text, family))
-        dialects = sorted(engine.compilers[family].dialects(toolchain))
     known = toolchain.capabilities
     summary = _summary(toolchain)
     names = ("name", "version", "identity", "root", "program")
@@ -159,7 +158,6 @@ def info(
     lists = {
         "backends": sorted(known.backends),
         "phases": list(known.phases),
-        "dialects": dialects,
     }
     rows += [(name, ", ".join(values)) for name, values in lists.items() if values]
     rows.append(("flags", str(len(known.flags))))

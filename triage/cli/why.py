@@ -174,8 +174,6 @@ def _answer_from_text(
         words = [str(path), "--run-code"]
     elif not isinstance(error, NoProgramError):
         words = [str(path), "-t", "path:DIR"]
-    elif error.command:
-        words = ["--", *error.command]
     line = shlex.join(["triage", "why", *words])
     why = NoAnswer(Cause.NOT_FOUND, str(error))
     found = Explanation(str(path), log=log, unanswered=why, next=(line,))

@@ -236,12 +236,6 @@ class Compiler(ABC):
         """
         return None
 
-    def dialects(self, toolchain: Toolchain) -> frozenset[str]:
-        """Return the MLIR dialects that it registers; empty if it lists none. Raises
-        EnvironmentFailure if it does not run.
-        """
-        return frozenset()
-
     @cached_property
     def issue_form(self) -> IssueForm:
         """The project's form for bug reports: `issue_form.yaml` in the family's

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -144,7 +144,8 @@ def reported_facts(execution: Execution) -> RunFacts:
     phase: str | None = None
     mismatch: dict[str, str | int] = {}
     metrics: dict[str, Any] = {}
-    for report in _reports_in(execution.stdout.text):
+    for line in execution.stdout.text.splitlines():
+        report = _report_in(line) or {}
         stage = report.get("stage")
         if isinstance(stage, str):
             phase = utf8(stage[:_LONGEST_NAME])
@@ -159,13 +160,6 @@ def reported_facts(execution: Execution) -> RunFacts:
                     metrics[utf8(name[:_LONGEST_NAME])] = value
     finite = {name: value for name, value in metrics.items() if is_number(value)}
     return RunFacts(phase, finite, mismatch)
-
-
-def _reports_in(stdout: str) -> Iterator[dict[str, Any]]:
-    for line in stdout.splitlines():
-        report = _report_in(line)
-        if report is not None:
-            yield report
 
 
 def _report_in(line: str) -> dict[str, Any] | None:

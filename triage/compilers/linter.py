@@ -56,13 +56,6 @@ class LintFinding(Located):
     severity: Severity
     message: str
 
-    @property
-    def order(self) -> tuple[int, int, int]:
-        """A key for sorting: the worst first, then by position."""
-        line = self.position.line if self.position else 0
-        column = self.position.column if self.position else 0
-        return list(Severity).index(self.severity), line, column
-
 
 @dataclass(frozen=True, slots=True)
 class ProgramDevice(Located):
@@ -116,12 +109,6 @@ class Linter(ABC):
         backend: str | None,
     ) -> ProgramFindings:
         """Apply all rules to a module that is compiled with these options."""
-
-    def target_of(self, options: Sequence[str]) -> tuple[str | None, str | None]:
-        """Return the backend and the chip that a command line compiles for, each if it
-        names exactly one.
-        """
-        return None, None
 
     def graph(self, module: Module, options: Sequence[str]) -> str:
         """Return a module's devices and transfers as a Mermaid flowchart."""

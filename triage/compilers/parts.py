@@ -161,16 +161,6 @@ class Runner(ABC):
         """
         return True
 
-    def compares(self, expected: Sequence[str], version: str | None) -> bool:
-        """Return whether the program of a release compares such results itself, with
-        the options of `comparing_options`.
-        """
-        return False
-
-    def comparing_options(self, run: RunSpec) -> list[str]:
-        """Return options that make the program compare its results."""
-        return []
-
     def startup_failure(self, stderr: str) -> NoAnswer | None:
         """Return why the run could not begin, if that is why it failed: a device is
         missing, or this version does not know an option.

@@ -8,7 +8,7 @@ none of this, and its value cannot be the name of a file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib.resources.abc import Traversable
 
@@ -16,8 +16,9 @@ from triage.model.case import Target
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart
 
-VARIABLES = frozenset({"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"})
-"""The variables that a text may set. Many others load code or write files."""
+# The variables that a text may set. Many others load code or write files.
+_VARIABLES = "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
+_SETTING = re.compile(rf"\b({'|'.join(_VARIABLES)})\W{{1,9}}(\d+)")
 
 _HARMLESS_VALUE = re.compile(r"(?!.*\.\.)[\w.,:;+=\[\]-]*")  # no path, no `@FILE`
 _PIPELINES = frozenset({"pass-pipeline", "iree-preprocessing-pass-pipeline", "passes"})
@@ -44,6 +45,15 @@ def names_in(file: Traversable) -> frozenset[str]:
     return frozenset(name for names in lists.values() for name in names.split())
 
 
+def variables_in(text: str) -> dict[str, str]:
+    """Return the variables that a text sets, of those that it may set.
+
+    >>> variables_in("run `OMP_NUM_THREADS=4 python a.py`")
+    {'OMP_NUM_THREADS': '4'}
+    """
+    return dict(_SETTING.findall(text))
+
+
 def keep_harmless(start: RecipeStart, names: frozenset[str]) -> RecipeStart:
     """Move the flags and variables that might do harm to the recipe's `refused`.
 
@@ -60,7 +70,7 @@ def keep_harmless(start: RecipeStart, names: frozenset[str]) -> RecipeStart:
     flags: list[str] = []
     refused: list[str] = []
     for name, value in start.env.items():
-        if name in VARIABLES and _HARMLESS_VALUE.fullmatch(value):
+        if name in _VARIABLES and _HARMLESS_VALUE.fullmatch(value):
             env[name] = value
         else:
             refused.append(f"{name}={value}")
@@ -68,22 +78,6 @@ def keep_harmless(start: RecipeStart, names: frozenset[str]) -> RecipeStart:
         chosen = flags if _is_harmless(flag, names) else refused
         chosen.append(flag)
     return replace(start, flags=flags, env=env, refused=refused)
-
-
-def harmless_flags(words: Sequence[str], names: frozenset[str]) -> list[str]:
-    """Return the flags of a pasted command line that can do no harm, to print them for
-    a user. A flag whose value is the next word is left out, and so is that word.
-
-    >>> known = frozenset({"backend", "fuse"})
-    >>> harmless_flags(["a.mlir", "--backend=rocm", "--load=x.so", "--fuse"], known)
-    ['--backend=rocm', '--fuse']
-    """
-    flags = []
-    for word, next_word in zip(words, [*words[1:], "--"], strict=True):
-        is_complete = "=" in word or next_word.startswith("-")
-        if word.startswith("-") and is_complete and _is_harmless(word, names):
-            flags.append(word)
-    return flags
 
 
 def _is_harmless(flag: str, names: frozenset[str]) -> bool:

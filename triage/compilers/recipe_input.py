@@ -1,32 +1,14 @@
-"""How a family makes a recipe from a program, a command line or a pasted text.
-
-A command line that the user types may name files with `@FILE`, as LLVM's tools allow.
-They are read here; those of a pasted text never are.
-"""
+"""A family's door: how it makes a recipe from a program or a command line."""
 
 from __future__ import annotations
 
-import shlex
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from triage.model.case import Target
-from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart
-
-_MOST_BYTES = 1 << 20  # of a response file
-
-
-@dataclass(frozen=True, slots=True)
-class TextExcerpt:
-    """A program in a text."""
-
-    line: int
-    """The number of its first line, from 1."""
-    text: str
-    lacks: str | None = None
-    """A sentence about the part that is missing, if the program is incomplete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,29 +23,6 @@ class ShellCommand:
     """Variables set for it."""
     stdin: str | None = None
     """The file that is its standard input, if one is named."""
-    line: int = 1
-    """The number of its line in the text, from 1."""
-    files: frozenset[str] = frozenset()
-    """Words that are files on this machine. Empty for a pasted text, whose words are
-    not looked up.
-    """
-
-    @property
-    def text(self) -> str:
-        """The call on one line."""
-        words = [f"{name}={shlex.quote(value)}" for name, value in self.env]
-        words += [self.tool, *map(shlex.quote, self.words)]
-        if self.stdin:
-            words += ["<", shlex.quote(self.stdin)]
-        return " ".join(words)
-
-
-@dataclass(frozen=True, slots=True)
-class PastedText:
-    """The programs and the calls of compilers in an issue, a gist or a log."""
-
-    programs: tuple[TextExcerpt, ...] = ()
-    commands: tuple[ShellCommand, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +40,30 @@ class RecipeRequest:
 
 
 class RecipeStarter:
-    """Makes recipes from programs, command lines and texts."""
+    """Makes recipes from programs and command lines. No file that a pasted text names
+    is opened.
+    """
 
-    def call_in(self, words: Sequence[str]) -> ShellCommand | None:
-        """Return the call of this family's compiler in a command line, if there is one.
-        A single word is a whole command line.
+    tools: re.Pattern[str] | None = None
+    """Finds the names of the compiler's programs in a command line. The group `tool`
+    holds a name.
+    """
+
+    @property
+    def flags_allowed_in_texts(self) -> frozenset[str]:
+        """The flags that are kept of a pasted command line, by name. None of them
+        starts a program or names a file.
         """
-        return None
+        return frozenset()
+
+    def programs_in(self, text: str) -> Sequence[str]:
+        """Return this family's programs in a pasted text."""
+        return ()
 
     def from_call(
         self, call: ShellCommand, backend: str | None, source: Path | None
     ) -> RecipeStart:
-        """Return a recipe for a call of this family's compiler. No file that the call
-        names is opened.
+        """Return a recipe for a call of this family's compiler.
 
         Args:
             call: The call.
@@ -105,30 +75,20 @@ class RecipeStarter:
         """
         raise NotImplementedError
 
-    @property
-    def flags_allowed_in_texts(self) -> frozenset[str]:
-        """The flags that are kept of a pasted command line, by name. None of them
-        starts a program or names a file.
-        """
-        return frozenset()
+    def from_program(
+        self, request: RecipeRequest, source: Path | None, text: str
+    ) -> RecipeStart | None:
+        """Return a recipe for a program, if this family compiles such programs.
 
-    def from_source(self, request: RecipeRequest, source: Path) -> RecipeStart | None:
-        """Return a recipe for an input file, if this family compiles such files. A
-        kernel may be copied next to the recipe.
+        Args:
+            request: What the user asks for.
+            source: The program's file, or None for a program of a pasted text.
+            text: The program; empty for a file that is not Python.
 
-        Raises BadInput if the file has several kernels, or not the one that is wanted.
-        """
-        return None
-
-    def from_pasted(self, request: RecipeRequest, program: str) -> RecipeStart | None:
-        """Return a recipe for a program of a text, as `from_source` does for a file. No
-        file that the program imports is read.
+        Raises:
+            BadInput: It has several kernels, or not the one that is wanted.
         """
         return None
-
-    def read_text(self, text: str) -> PastedText:
-        """Return this family's programs and command lines in a pasted text."""
-        return PastedText()
 
     def target_named(self, backend: str, chip: str | None) -> Target:
         """Return the target that a user names; a backend may have several names."""
@@ -137,39 +97,3 @@ class RecipeStarter:
     def target_in(self, text: str) -> Target:
         """Guess the target of the programs in a text without a command line."""
         raise NotImplementedError
-
-
-def with_response_files(call: ShellCommand) -> ShellCommand:
-    """Return the call with each `@FILE` replaced by the words in that file, and with
-    `files` filled. Raises BadInput if a response file is not a regular file, or larger
-    than 1 MiB.
-    """
-    words: list[str] = []
-    for word in call.words:
-        if word.startswith("@"):
-            words += _words_in(Path(word[1:]))
-        else:
-            words.append(word)
-    files = frozenset(filter(_is_file, words))
-    return replace(call, words=tuple(words), files=files)
-
-
-def _words_in(path: Path) -> list[str]:
-    cannot = f"the response file {path} cannot be read"
-    if not _is_file(str(path)):
-        raise BadInput(f"{cannot}: it is not a regular file")
-    try:
-        with path.open("rb") as file:
-            content = file.read(_MOST_BYTES + 1)
-        if len(content) > _MOST_BYTES:
-            raise BadInput(f"{cannot}: it is larger than 1 MiB")
-        return shlex.split(content.decode("utf-8", "replace"), comments=True)
-    except (OSError, ValueError) as error:
-        raise BadInput(f"{cannot}: {error}") from error
-
-
-def _is_file(word: str) -> bool:
-    try:
-        return Path(word).is_file()
-    except (OSError, ValueError):  # too long for a name, or a name with a NUL
-        return False

@@ -6,24 +6,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
-from typing import TypeVar
 
 from triage.classify import classify_log, packaged_rules
 from triage.classify.log import decoded
 from triage.compilers.base import Compiler
-from triage.compilers.pasted_flags import harmless_flags, keep_harmless
-from triage.compilers.pasted_text import variables_in
-from triage.compilers.recipe_input import (
-    PastedText,
-    RecipeRequest,
-    ShellCommand,
-    TextExcerpt,
-    with_response_files,
-)
+from triage.compilers.pasted_flags import keep_harmless, variables_in
+from triage.compilers.pasted_text import calls_in, found_in
+from triage.compilers.recipe_input import RecipeRequest, ShellCommand
 from triage.compilers.registry import (
     DEFAULT_FAMILY,
     family_named,
@@ -54,28 +48,12 @@ _FAILURES_IN_WORDS = {
         r"|\bmiscompil"
     ),
 }
-_OTHER_PYTHON = re.compile(
-    r"^[ \t>]*(?:import|from) (?:torch|jax|triton|tensorflow)\b", re.M
-)
-_LINK = re.compile(
-    r"https?://\S*(?:gist|paste|drive|dropbox|files|attachments|upload)\S*"
-)
 _MOST_REVISIONS = 3  # of those that a text names
 _FIRST_BYTES = 1 << 16
-_LONGEST = 160  # characters of an excerpt in a message
-E = TypeVar("E", TextExcerpt, ShellCommand)
 
 
 class NoProgramError(BadInput):
-    """A text contains no complete program.
-
-    `command` is the text's command line, empty if it has none: the tool, the word
-    PROGRAM, and the flags that can do no harm.
-    """
-
-    def __init__(self, message: str, command: Sequence[str] = ()) -> None:
-        super().__init__(message)
-        self.command = command
+    """A text contains no complete program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,210 +62,112 @@ class NewRecipe(RecipeRequest):
 
     def from_command(self, words: Sequence[str]) -> RecipeStart:
         """Start from the user's own command line of a compiler."""
+        line = words[0] if len(words) == 1 else shlex.join(words)
         for starter in recipe_starters().values():
-            call = starter.call_in(words)
-            if call is not None:
+            call = next(calls_in(line, starter.tools), None) if starter.tools else None
+            if call:
                 break
         else:
             raise BadInput(
                 f"no compiler family reads command lines of {words[0]}; name the "
                 "model with --input"
             )
-        call = with_response_files(call)
         start = starter.from_call(call, self.backend, self.source)
         _check_file(start.input)
-        # a compiler reads a file of any name
-        if recipe_families()[start.family].kind_of(start.input.suffix) is None:
-            return replace(
-                start,
-                input=self.path.with_suffix(".mlir"),
-                copied=decoded(start.input.read_bytes()),
-            )
         return start
 
     def from_file(self, source: Path) -> RecipeStart:
         """Start from an input file, with the first family that compiles such files."""
         _check_file(source)
+        text = decoded(source.read_bytes()) if source.suffix == ".py" else ""
         for starter in recipe_starters().values():
-            start = starter.from_source(self, source)
+            start = starter.from_program(self, source, text)
             if start is not None:
                 return start
         raise BadInput(f"{source} has no kernel; name one as FILE.py:KERNEL")
 
-    def from_text(
-        self, text: str, name: str, block: int | None, line: int | None
-    ) -> tuple[RecipeStart, list[str]]:
-        """Start from a program and a command line in a text.
+    def from_text(self, text: str, name: str) -> tuple[RecipeStart, list[str]]:
+        """Start from the first program and the first readable command line in a text,
+        which messages call `name`.
 
-        Args:
-            text: The text.
-            name: What messages call the text.
-            block: The number of the program to use, if there are several.
-            line: The number of the command line to use, if there are several.
-
-        Returns:
-            The recipe, and the revisions for which the text reports a failure.
-
-        Raises:
-            NoProgramError: The text has no program, or an incomplete one.
-            BadInput: It has several programs or command lines, and none is chosen.
+        Returns the recipe, and the revisions for which the text reports a failure.
+        Raises NoProgramError if the text has no complete program.
         """
-        family, pasted = _family_of(text)
-        if self.source is None:
-            program = _complete_program(pasted, text, name, block)
-        else:
-            program = None
-        call = _chosen("command line", pasted.commands, line, "--line")
-        variables = variables_in(text, pasted.programs)
-        if call:
-            start = self._from_pasted_call(family, call, program, variables)
+        found = found_in(text, recipe_starters())
+        family = found[0].family if found else DEFAULT_FAMILY
+        programs = [entry.program for entry in found if entry.program]
+        calls = [entry.call for entry in found if entry.call]
+        program = programs[0] if programs and self.source is None else ""
+        if not program and self.source is None:
+            raise NoProgramError(f"{name} contains no complete program")
+        if calls:
+            start = self._from_calls(family, calls)
         elif program:
             start = self._from_program(family, program, text)
-            start = keep_harmless(replace(start, env=variables), frozenset())
         else:
-            start = self.from_file(self.source or self.path.with_suffix(".mlir"))
+            start = self.from_file(self.source or self.path)
+        if program:
+            # LLVM's tools read MLIR and LLVM IR
+            if start.family != DEFAULT_FAMILY and "define " in program:
+                start = replace(start, input=self.path.with_suffix(".ll"))
+            start = replace(start, copied=start.copied or program)
+        start = replace(start, env={**variables_in(text), **start.env})
         versions = reported_revisions(text, family)
         failure = _reported_failure(text)
         notes = list(start.notes)
+        if len(programs) > 1 or len(calls) > 1:
+            notes.append(
+                f"The text has {len(programs)} programs and {len(calls)} command "
+                "lines; the first of each is taken."
+            )
         if start.refused:
             words = " ".join(start.refused)
-            notes.append(
-                f"Left out of the text: {words}. Keep it with --save FILE and add "
-                "it there."
-            )
+            notes.append(f"Left out of the text: {words}.")
         if versions:
             notes.append(f"Reported for {', '.join(versions)}.")
-        if failure is None:
-            return replace(start, notes=tuple(notes)), versions
-        notes.append(
-            f"Reported failure: {failure}. `triage run` says xfail when it reproduces."
-        )
-        return replace(start, notes=tuple(notes), expect=(failure,)), versions
+        if failure:
+            notes.append(f"Reported failure: {failure}.")
+            start = replace(start, expect=(failure,))
+        return replace(start, notes=tuple(notes)), versions
 
-    def _from_pasted_call(
-        self,
-        family: str,
-        call: ShellCommand,
-        program: TextExcerpt | None,
-        variables: Mapping[str, str],
-    ) -> RecipeStart:
-        starter = recipe_starters()[family]
-        input_file = self.source or self.path.with_suffix(".mlir")
-        start = starter.from_call(call, self.backend, input_file)
-        start = replace(start, env={**variables, **start.env})
-        start = keep_harmless(start, _flags_allowed_in_texts())
-        response_files = [word for word in call.words if word.startswith("@")]
-        start = replace(start, refused=(*response_files, *start.refused))
-        if program is None:
-            return start
-        # LLVM's tools read MLIR and LLVM IR.
-        if start.family != DEFAULT_FAMILY and "define " in program.text:
-            start = replace(start, input=self.path.with_suffix(".ll"))
-        return replace(start, copied=program.text)
+    def _from_calls(self, family: str, calls: Sequence[ShellCommand]) -> RecipeStart:
+        """Start from the first call that can be read."""
+        starters = recipe_starters()
+        allowed = [starter.flags_allowed_in_texts for starter in starters.values()]
+        source = self.source or self.path.with_suffix(".mlir")
+        problem: BadInput | None = None
+        for call in calls:
+            files = [word for word in call.words if word.startswith("@")]
+            words = tuple(word for word in call.words if word not in files)
+            try:
+                start = starters[family].from_call(
+                    replace(call, words=words), self.backend, source
+                )
+            except BadInput as error:
+                problem = problem or error
+                continue
+            start = keep_harmless(start, frozenset().union(*allowed))
+            return replace(start, refused=(*files, *start.refused))
+        assert problem
+        raise problem
 
-    def _from_program(
-        self, family: str, program: TextExcerpt, text: str
-    ) -> RecipeStart:
+    def _from_program(self, family: str, program: str, text: str) -> RecipeStart:
         """Start from a program without a command line. Its target is guessed from the
         text around it, and noted as assumed.
         """
         starter = recipe_starters()[family]
         assumed: list[str] = []
-        notes: list[str] = []
         if self.backend:
             target = starter.target_named(self.backend, self.chip)
         else:
             target = starter.target_in(text)
-            try:
-                recipe_families()[family].check_chip(target)
-            except BadInput as error:
-                notes.append(f"The text names {target.chip}: {error}.")
             if len(recipe_families()[family].backends) > 1:
                 assumed = [name for name in (target.backend, target.chip) if name]
-        if family == DEFAULT_FAMILY:
-            input_file = self.path.with_suffix(".mlir")
-            return RecipeStart(
-                family,
-                input_file,
-                target,
-                copied=program.text,
-                assumed=assumed,
-                notes=notes,
-            )
         request = replace(self, backend=target.backend, chip=target.chip)
-        start = starter.from_pasted(request, program.text)
+        start = starter.from_program(request, None, program)
         if start is None:
-            raise NoProgramError(
-                f"the program in line {program.line} has no kernel; name one with "
-                "--input FILE.py:KERNEL"
-            )
-        return replace(
-            start, assumed=(*assumed, *start.assumed), notes=(*notes, *start.notes)
-        )
-
-
-def _complete_program(
-    pasted: PastedText, text: str, name: str, block: int | None
-) -> TextExcerpt:
-    program = _chosen("program", pasted.programs, block, "--block")
-    if program is None:
-        raise NoProgramError(
-            f"{name} contains no program{_instead(text)}", _harmless_command(pasted)
-        )
-    if program.lacks:
-        raise NoProgramError(
-            f"the program in line {program.line} of {name} was cut: {program.lacks}",
-            _harmless_command(pasted),
-        )
-    return program
-
-
-def _flags_allowed_in_texts() -> frozenset[str]:
-    names = (starter.flags_allowed_in_texts for starter in recipe_starters().values())
-    return frozenset().union(*names)
-
-
-def _harmless_command(pasted: PastedText) -> list[str]:
-    if not pasted.commands:
-        return []
-    call = pasted.commands[0]
-    return [
-        call.tool,
-        "PROGRAM",
-        *harmless_flags(call.words, _flags_allowed_in_texts()),
-    ]
-
-
-def _family_of(text: str) -> tuple[str, PastedText]:
-    """Return the family that a text is about, with the programs and calls that it
-    finds: the default family if the text calls its compiler, else the first family that
-    finds any.
-    """
-    found = {
-        family: starter.read_text(text) for family, starter in recipe_starters().items()
-    }
-    if found[DEFAULT_FAMILY].commands:
-        return DEFAULT_FAMILY, found[DEFAULT_FAMILY]
-    for family, pasted in found.items():
-        if pasted.programs or pasted.commands:
-            return family, pasted
-    return DEFAULT_FAMILY, found[DEFAULT_FAMILY]
-
-
-def _instead(text: str) -> str:
-    """Say what a text has instead of a program, for the end of an error's sentence."""
-    if _OTHER_PYTHON.search(text):
-        return (
-            "; its Python has no kernel under triton.jit and no function under "
-            "jax.jit, so nothing says what to compile: export the model to a file"
-        )
-    left_out = re.search(r"(?m)^[ \t>]*(?:\.\.\.|…)[ \t]*$", text)
-    if left_out:
-        line = text.count("\n", 0, left_out.start()) + 1
-        return f"; its line {line} says that something was left out"
-    if _LINK.search(text):
-        return ", only a link to one, which is not opened: save it to a file"
-    return ""
+            raise NoProgramError("the program has no kernel; name one with --input")
+        return replace(start, assumed=(*assumed, *start.assumed))
 
 
 def _check_file(path: Path) -> None:
@@ -337,25 +217,4 @@ def _reported_failure(text: str) -> str | None:
     for failure_class, words in _FAILURES_IN_WORDS.items():
         if words.search(text):
             return failure_class
-    return None
-
-
-def _chosen(
-    noun: str, excerpts: Sequence[E], number: int | None, option: str
-) -> E | None:
-    """Return the only excerpt, or the one with a number from 1; None if there is none.
-
-    Raises BadInput if there are several and `number` is None, or fewer than `number`.
-    """
-    count = f"{len(excerpts)} {noun}{'' if len(excerpts) == 1 else 's'}"
-    if number is not None and number > len(excerpts):
-        raise BadInput(f"there is no {noun} {number}: the text has {count}")
-    if len(excerpts) > 1 and number is None:
-        lines = [f"the text has {count}; choose one with {option} N:"]
-        for index, each in enumerate(excerpts, 1):
-            text = " ".join(each.text.split())
-            lines.append(f"  {index}  line {each.line}: {text[:_LONGEST]}")
-        raise BadInput("\n".join(lines))
-    if excerpts:
-        return excerpts[(number or 1) - 1]
     return None

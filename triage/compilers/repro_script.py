@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from triage.model.case import Case, RunSpec
@@ -26,7 +26,7 @@ MODULE_PLACE = "{module}"
 RULES_FILE = "failure.rules"  # a suffix that no recipe has
 COMPARE = "compare.py"
 NO_OUTPUT = "no-output"  # the class of a compile that wrote nothing
-_PYTHON = '"${PYTHON:-python3}"'
+_PYTHON = "python3"
 _TYPES = "ml_dtypes."  # part of a script that needs this package
 
 
@@ -145,35 +145,43 @@ class ReproScript:
         """Return what users call the compiler."""
         return toolchain.program.name
 
+    def commands(self, task: StandaloneCompile, output: str) -> list[tuple[str, ...]]:
+        """Return the commands that compile to a file, and that run it if need be."""
+        run = tuple(word.replace(MODULE_PLACE, output) for word in task.run)
+        compiling = (task.program, *task.options, task.source, "-o", output)
+        return [compiling, run] if run else [compiling]
+
     def call(self, task: StandaloneCompile) -> StandaloneCall:
-        """Return `program options source -o /dev/null`. If the compiled file is run, it
-        is kept, and a second command runs it.
+        """Return the commands that compile, run and compare. A compiled file that is
+        not run is not kept.
         """
         keeps_output = task.run or task.failure_class == NO_OUTPUT
         output = self.module if keeps_output else "/dev/null"
-        words = (task.program, *task.options, task.source, "-o", output)
-        run = tuple(word.replace(MODULE_PLACE, self.module) for word in task.run)
-        lines, variables, following = [], [], [run] if run else []
-        for program, *arguments in filter(None, (words, run)):
+        commands = self.commands(task, output)
+        checks = []
+        if task.comparison:
+            commands.append((_PYTHON, COMPARE))
+            module = "ml_dtypes" if _TYPES in task.comparison else "numpy"
+            checks.append(f'"${{PYTHON:-{_PYTHON}}}" -c "import {module}" || exit 127')
+        lines, variables = [], []
+        for program, *arguments in commands:
             variable = re.sub(r"\W", "_", program).upper()
+            if program == _PYTHON:
+                variable = "PYTHON"
             variables.append(variable)
             lines.append(f'"${{{variable}:-{program}}}" {shlex.join(arguments)}')
-        if task.comparison:
-            variables.append("PYTHON")
-            lines.append(f"{_PYTHON} {COMPARE}")
-            following.append(("python3", COMPARE))
         remark = (
             "\n# The flags use that version's spelling. Set "
-            f"{' and '.join(variables)} to use another compiler."
+            f"{' and '.join(dict.fromkeys(variables))} to use another compiler."
         )
         return StandaloneCall(
             _requirements(task),
-            words,
+            commands[0],
             " &&\n".join(lines),
             remark,
-            _checks(task),
-            may_exec=not run,
-            following=tuple(following),
+            tuple(checks),
+            may_exec=len(commands) == 1,
+            following=tuple(commands[1:]),
             output=output,
         )
 
@@ -200,37 +208,26 @@ class WorkerScript(ReproScript):
     def program_name(self, case: Case, toolchain: Toolchain) -> str:
         return toolchain.family
 
-    def call(self, task: StandaloneCompile) -> StandaloneCall:
-        """Return the commands that compile, and, where the program is run, run it and
-        compare its results.
-        """
-        name, module = self.worker.name, self.module
-        commands = [(name, *task.options, task.source, "-o", module)]
+    def commands(self, task: StandaloneCompile, output: str) -> list[tuple[str, ...]]:
+        worker = (_PYTHON, self.worker.name)
+        commands = [(*worker, *task.options, task.source, "-o", output)]
         run = task.case.run
         if task.run and run:
             words = [f"--input={text}" for text in run.inputs]
             words += [f"--output=@{file}" for file in result_files(run)]
-            commands.append((name, "run", f"--module={module}", *words))
-        if task.comparison:
-            commands.append((COMPARE,))
-        check = f"{_PYTHON} {name} describe >/dev/null || exit 127"
-        return StandaloneCall(
-            _requirements(task),
-            ("python3", *commands[0]),
-            " &&\n".join(f"{_PYTHON} {shlex.join(words)}" for words in commands),
-            "\n# Set PYTHON to the interpreter that has it.",
-            (check, *_checks(task)),
-            may_exec=False,
-            following=tuple(("python3", *words) for words in commands[1:]),
-            output=module,
-        )
+            commands.append((*worker, "run", f"--module={output}", *words))
+        return commands
+
+    def call(self, task: StandaloneCompile) -> StandaloneCall:
+        call = super().call(task)
+        python = f'"${{PYTHON:-{_PYTHON}}}"'
+        check = f"{python} {self.worker.name} describe >/dev/null || exit 127"
+        return replace(call, setup=(check, *call.setup), may_exec=False)
 
     def files(self, task: StandaloneCompile) -> Mapping[str, str]:
         """Return the worker, and the script that compares."""
-        return {
-            self.worker.name: self.worker.read_text("utf-8"),
-            **super().files(task),
-        }
+        worker = {self.worker.name: self.worker.read_text("utf-8")}
+        return {**worker, **super().files(task)}
 
 
 def _requirements(task: StandaloneCompile) -> str | None:
@@ -239,14 +236,6 @@ def _requirements(task: StandaloneCompile) -> str | None:
         return None
     types = "ml_dtypes" if _TYPES in task.comparison else None
     return " ".join(filter(None, (task.requirement, task.runtime, types)))
-
-
-def _checks(task: StandaloneCompile) -> tuple[str, ...]:
-    """Return lines of a shell script that end it if Python lacks a module."""
-    if not task.comparison:
-        return ()
-    modules = "ml_dtypes" if _TYPES in task.comparison else "numpy"
-    return (f'{_PYTHON} -c "import {modules}" || exit 127',)
 
 
 def result_files(run: RunSpec) -> list[Path]:

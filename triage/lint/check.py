@@ -31,7 +31,7 @@ from triage.remedy.smallest import smallest
 from triage.toolchains.home import below_here
 
 if TYPE_CHECKING:
-    from triage.compilers.linter import Linter, SolverLimit
+    from triage.compilers.linter import SolverLimit
 
 _RECIPES = (".yaml", ".yml")
 _SOLVER_RULE = "solver-iterations"
@@ -90,24 +90,18 @@ class LintResult:
         ]
 
 
-def cases_to_lint(
-    paths: Sequence[Path], flags: Sequence[str], warn: Callable[[str], None]
-) -> list[Case]:
+def cases_to_lint(paths: Sequence[Path], warn: Callable[[str], None]) -> list[Case]:
     """Return the cases of recipes, and one case for each program.
 
     Args:
         paths: Recipes, folders of recipes, and programs.
-        flags: Added to the flags of each case.
         warn: Called with a sentence if cases are left out, because their compiler has
             no lint rules.
 
     Raises:
-        BadInput: A flag or a program is not one, or no case can be linted.
+        BadInput: A program is not one, or no case can be linted.
     """
     family = recipe_families()[DEFAULT_FAMILY]
-    for text in flags:
-        if not text.startswith("-"):
-            raise BadInput(f"--flag {text!r} is not a flag; write --flag=-O3")
     programs = [
         path for path in paths if not path.is_dir() and path.suffix not in _RECIPES
     ]
@@ -115,12 +109,7 @@ def cases_to_lint(
     loaded = load_cases(recipes) if recipes else ()
     cases = [case for case in loaded if family_of(case).lint]
     if len(cases) < len(loaded):
-        left_out = (
-            f"no lint rules for the compilers of {len(loaded) - len(cases)} cases"
-        )
-        if not cases and not programs:
-            raise BadInput(left_out)
-        warn(left_out)
+        warn(f"no lint rules for the compilers of {len(loaded) - len(cases)} cases")
     for path in programs:
         if family.kind_of(path.suffix) in (None, InputKind.OTHER):
             kinds = ", ".join((*family.inputs, *_RECIPES))
@@ -130,7 +119,9 @@ def cases_to_lint(
         program = family.input_at(path.absolute())
         name, target = path.stem, Target("")
         cases.append(Case(name, str(path), "", family.name, path, program, target))
-    return [replace(case, flags=(*case.flags, *map(Flag, flags))) for case in cases]
+    if not cases:
+        raise BadInput("there is nothing to lint")
+    return cases
 
 
 def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
@@ -155,12 +146,11 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
         name = str(below_here(case.input.path))
     module = _read(engine, case, toolchain, prepared.path, name)
     options = _options(engine, case, toolchain)
-    case = _with_target(case, linter, options)
     report = linter.check(module, options, case.target.backend or None)
     if rev and all(device.declared for device in report.devices):
         limit = linter.solver(toolchain, module)
         report = _with_solver(engine, report, limit, case, toolchain)
-    ordered = sorted(report.findings, key=lambda finding: finding.order)
+    ordered = sorted(report.findings, key=_order)
     return LintedCase(
         case=case.name,
         source=name,
@@ -173,6 +163,13 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
     )
 
 
+def _order(finding: LintFinding) -> tuple[int, int, int]:
+    """Return a key for sorting: the worst first, then by position."""
+    place = finding.position
+    line, column = (place.line, place.column) if place else (0, 0)
+    return list(Severity).index(finding.severity), line, column
+
+
 def _options(engine: Engine, case: Case, toolchain: Toolchain) -> tuple[str, ...]:
     if not case.target.backend:
         return tuple(applied_flags(case, toolchain.version))
@@ -180,15 +177,6 @@ def _options(engine: Engine, case: Case, toolchain: Toolchain) -> tuple[str, ...
     if isinstance(invocation, NoAnswer):
         raise BadInput(f"{case.name}: {invocation.reason}")
     return invocation.options
-
-
-def _with_target(case: Case, linter: Linter, options: Sequence[str]) -> Case:
-    """Return a program's case with the target that its flags name."""
-    if case.target.backend:
-        return case
-    backend, chip = linter.target_of(options)
-    target = replace(case.target, backend=backend or "", chip=case.target.chip or chip)
-    return replace(case, target=target)
 
 
 def _read(
@@ -236,27 +224,26 @@ def _with_solver(
         note = f"solver iterations are not measured: {reason}"
         return replace(report, notes=(*report.notes, note))
     flags = report.flags
-    text = f"{failure.headline} on {version}, which has no option for more iterations"
-    if limit.option:
-        needed = _smallest_limit(engine, limit, limit.option, staged, toolchain)
-        text = (
-            f"{failure.headline} on {version}, also with {_MAX_ITERATIONS} iterations"
-        )
-        if needed:
-            flag = f"{limit.option}{needed}"
-            flags = (*flags, flag)
-            text = (
-                f"{failure.headline} on {version}; it needs {needed} iterations: pass "
-                f"`{flag}`"
-            )
+    text = f"{failure.headline} on {version}"
+    needed = _smallest_limit(engine, limit, staged, toolchain)
+    if needed:
+        flags = (*flags, f"{limit.option}{needed}")
+        text += f"; it needs {needed} iterations: pass `{flags[-1]}`"
+    elif limit.option:
+        text += f", also with {_MAX_ITERATIONS} iterations"
     finding = LintFinding(_SOLVER_RULE, Severity.ERROR, text)
     return replace(report, findings=(*report.findings, finding), flags=flags)
 
 
 def _smallest_limit(
-    engine: Engine, limit: SolverLimit, option: str, staged: Case, toolchain: Toolchain
+    engine: Engine, limit: SolverLimit, staged: Case, toolchain: Toolchain
 ) -> int | None:
-    """Return the smallest limit with which the solver converges, if one does."""
+    """Return the smallest limit with which the solver converges, if one does and this
+    version has such an option.
+    """
+    option = limit.option
+    if option is None:
+        return None
     not_converging = _RESOURCE_CLASSES | limit.failure_classes
     ref = engine.registry.ref_of(toolchain)
 

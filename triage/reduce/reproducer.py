@@ -166,7 +166,7 @@ def _standalone(
     family, command, runtime, comparison = task.compiler, tuple[str, ...](), None, ""
     if small.run and family.run:
         if isinstance(task.run, RunTask):
-            command, comparison = _run_command(task.run, small.run, failing.version)
+            command, comparison = _run_command(task.run, small.run)
         if bad.is_release and failing.version and family.run.distribution:
             runtime = f"{family.run.distribution}=={failing.version}"
     assert isinstance(failing.outcome, Failed)
@@ -188,18 +188,11 @@ def _standalone(
     )
 
 
-def _run_command(
-    run: RunTask, portable: RunSpec, version: str | None
-) -> tuple[tuple[str, ...], str]:
+def _run_command(run: RunTask, portable: RunSpec) -> tuple[tuple[str, ...], str]:
     """Return the command that runs the compiled file, and the script that compares its
-    results if the command does not. portable: the run, with the names of its copied
-    files.
+    results. portable: the run, with the names of its copied files.
     """
-    options, results, comparison = list[str](), list[Path](), ""
-    if run.runner.compares(run.expected, version):
-        options = run.runner.comparing_options(portable)
-    elif portable.expected:
-        results, comparison = result_files(portable), comparing_script(portable)
+    results = result_files(portable)
     argv = run.runner.argv(
         Path(run.tool.name),
         Path(MODULE_PLACE),
@@ -207,7 +200,7 @@ def _run_command(
         RunValues(portable.inputs, results),
         run.libraries,
     )
-    return (*argv, *options), comparison
+    return tuple(argv), comparing_script(portable)
 
 
 def original_draft(engine: Engine, case: Case, bad: ToolchainRef) -> IssueDraft | None:

@@ -5,7 +5,6 @@ LLVM's and MLIR's tools, such as `llc -O2 a.ll`.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
@@ -18,8 +17,8 @@ from pydantic import AfterValidator, Field
 from triage.compilers.base import VERSION
 from triage.compilers.command.adapter import CommandSpec, is_mlir
 from triage.compilers.pasted_flags import names_in
-from triage.compilers.pasted_text import calls_in, read_llvm
-from triage.compilers.recipe_input import PastedText, RecipeStarter, ShellCommand
+from triage.compilers.pasted_text import blocks_in, calls_in, mlir_in
+from triage.compilers.recipe_input import RecipeStarter, ShellCommand
 from triage.model.case import Case, InputKind, Target
 from triage.model.checks import REQUIRED, Text, file_key
 from triage.model.errors import BadInput
@@ -162,6 +161,7 @@ _TOOLS = re.compile(
     r"(?:^\s*|[`|;&]\s*|[$%]\s+|(?<!\S)RUN:|RUN:\s+)(?:[^\s`\"'|;&]*/)?"
     r"(?P<tool>mlir-opt|circt-opt|triton-opt|opt|llc)(?:-\d+)?(?=\s+\S)"
 )
+_LLVM_IR = re.compile(r"^(?:define\b[^\n]*@|target triple = |; ModuleID = )", re.M)
 _PROGRAM = re.compile(r"\.(?:ll|bc|mlir|mlirbc|mir)$")
 _STDIN = ("-", "%s", "/dev/stdin")
 
@@ -171,9 +171,7 @@ class LlvmToolRecipes(RecipeStarter):
     tool.
     """
 
-    def call_in(self, words: Sequence[str]) -> ShellCommand | None:
-        text = words[0] if len(words) == 1 else shlex.join(words)
-        return next(calls_in(text, _TOOLS), None)
+    tools = _TOOLS
 
     def from_call(
         self, call: ShellCommand, backend: str | None, source: Path | None
@@ -221,5 +219,9 @@ class LlvmToolRecipes(RecipeStarter):
     def flags_allowed_in_texts(self) -> frozenset[str]:
         return names_in(files(__package__) / "pasted_flags.yaml")
 
-    def read_text(self, text: str) -> PastedText:
-        return read_llvm(text, _TOOLS)
+    def programs_in(self, text: str) -> Sequence[str]:
+        """A text without a call of such a tool has none."""
+        if next(calls_in(text, _TOOLS), None) is None:
+            return ()
+        blocks = [block for block in blocks_in(text) if _LLVM_IR.search(block)]
+        return blocks or mlir_in(text)

@@ -5,9 +5,7 @@ version.
 from __future__ import annotations
 
 import re
-from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, partial
-from itertools import takewhile
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,8 +58,11 @@ _VERSION = re.compile(r"IREE compiler version (\S+)(?: @ ([0-9a-f]{7,40}))?")
 _OPTION = re.compile(r"^\s+-{1,2}([A-Za-z][\w.-]*)", re.MULTILINE)
 # an option with a value prints `=<kind>`
 _SWITCH = re.compile(r"^\s+-{1,2}(iree-[\w.-]*)\s+- ", re.MULTILINE)
-_CHOICE = re.compile(r"\s+-{1,2}(iree-[\w.-]*|compile-to)=<value>\s+- ")
-_VALUE = re.compile(r"\s+=([\w-]+)\s")
+_CHOICE = re.compile(
+    r"^\s+-{1,2}(iree-[\w.-]*|compile-to)=<value>\s+- .*\n((?:\s+=[\w-]+\s.*\n)+)",
+    re.MULTILINE,
+)
+_VALUE = re.compile(r"^\s+=([\w-]+)\s", re.MULTILINE)
 _NIGHTLY = re.compile(r"(?:rc|dev)(20\d\d)(\d\d)(\d\d)$")
 
 
@@ -142,15 +143,6 @@ class Iree(Compiler):
             root = optimizer.parents[1] / "compiler" / "bindings" / "python"
         return MlirTools(optimizer, root, "iree.compiler", toolchain.reads)
 
-    def dialects(self, toolchain: Toolchain) -> frozenset[str]:
-        tools = self.mlir_tools(toolchain)
-        if tools is None:
-            return frozenset()
-        argv = [str(tools.optimizer), "--show-dialects"]
-        answer = ask_compiler(argv, Seal(toolchain.reads))
-        listed = answer.stdout.text.partition(":")[2].split(",")
-        return frozenset(name.strip() for name in listed if name.strip())
-
     def locate(self, root: Path) -> Path | None:
         if root.is_file():
             paths = [root]
@@ -184,10 +176,9 @@ class Iree(Compiler):
 
     def describe(self, program: Path, seal: Seal) -> Description:
         queries = ("--version", "--help-hidden", "--iree-hal-list-target-backends")
-        with ThreadPoolExecutor(len(queries)) as pool:
-            version_text, help_text, backends = pool.map(
-                partial(_output_of, program, seal), queries
-            )
+        version_text, help_text, backends = [
+            _output_of(program, seal, query) for query in queries
+        ]
         choices = _choices(help_text)
         match = _VERSION.search(version_text)
         if match is None or "--iree-hal-target-backends" not in help_text:
@@ -233,29 +224,22 @@ class Iree(Compiler):
         )
 
 
-def _output_of(program: Path, seal: Seal, *options: str) -> str:
+def _output_of(program: Path, seal: Seal, option: str) -> str:
     """Return what a program prints. Raises EnvironmentFailure if it does not run or
     fails.
     """
-    answer = ask_compiler([str(program), *options], seal)
+    answer = ask_compiler([str(program), option], seal)
     if not answer.ok:
-        first = next(
-            iter((answer.stderr.text or answer.stdout.text).splitlines()),
-            "nothing printed",
-        )
+        printed = answer.stderr.last_line or "nothing printed"
         raise EnvironmentFailure(
-            f"{program} {' '.join(options)} ended with {answer.status}: {first}"
+            f"{program} {option} ended with {answer.status}: {printed}"
         )
     return answer.stdout.text
 
 
 def _choices(help_text: str) -> dict[str, tuple[str, ...]]:
     """Return the values that the help text lists below options, in its order."""
-    lines = help_text.splitlines()
-    choices = {}
-    for number, line in enumerate(lines, 1):
-        option = _CHOICE.match(line)
-        if option:
-            values = takewhile(bool, map(_VALUE.match, lines[number:]))
-            choices[option[1]] = tuple(value[1] for value in values if value)
-    return {name: values for name, values in choices.items() if values}
+    return {
+        option: tuple(_VALUE.findall(values))
+        for option, values in _CHOICE.findall(help_text)
+    }

@@ -18,43 +18,80 @@ from triage.recipes.family import RecipeFamily
 if TYPE_CHECKING:
     from triage.mlir import Module
 
+
 _PHASES = """
 input abi preprocessing global-optimization dispatch-creation flow stream
 executable-sources executable-configurations executable-targets hal vm end
 """
-# Those that 2.9.0 to 3.13.0 compile a small program for.
-_ROCM_CHIPS = """
-gfx908 gfx90a gfx940 gfx941 gfx942 gfx950 gfx1010 gfx1011 gfx1012 gfx1013
-gfx1030 gfx1031 gfx1032 gfx1033 gfx1034 gfx1035 gfx1036 gfx1100 gfx1101 gfx1102
-gfx1103 gfx1150 gfx1151 gfx1200 gfx1201 gfx1250
-"""
-_CUDA_CHIPS = """
-sm_60 sm_61 sm_62 sm_70 sm_72 sm_75 sm_80 sm_86 sm_87 sm_89 sm_120 sm_121
-"""
 
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """How a backend, its devices and its chips are named; words in a text."""
+
+    driver: str = ""
+    """The runtime's name for its devices."""
+    chip_flags: str = ""
+    """Flags that name the chip, the newest spelling first."""
+    old_chip_flags: str = ""
+    """Spellings that are only read."""
+    aliases: str = ""
+    chips: str = ""
+    """Those that 2.9.0 to 3.13.0 compile a small program for."""
+
+
+BACKENDS = {
+    "cuda": Backend(
+        "cuda",
+        "iree-cuda-target",
+        "iree-cuda-llvm-target-arch iree-hal-cuda-llvm-target-arch",
+        "nvidia nvptx",
+        "sm_60 sm_61 sm_62 sm_70 sm_72 sm_75 sm_80 sm_86 sm_87 sm_89 sm_120 sm_121",
+    ),
+    "llvm-cpu": Backend(
+        "local",
+        "iree-llvmcpu-target-cpu",
+        "iree-llvm-target-cpu",
+        "cpu dylib dylib-llvm-aot host llvm local",
+    ),
+    "metal-spirv": Backend("metal", aliases="metal"),
+    "rocm": Backend(
+        "hip",
+        "iree-rocm-target iree-hip-target",
+        "iree-rocm-target-chip",
+        "amd amdgpu hip",
+        """
+        gfx908 gfx90a gfx940 gfx941 gfx942 gfx950 gfx1010 gfx1011 gfx1012 gfx1013
+        gfx1030 gfx1031 gfx1032 gfx1033 gfx1034 gfx1035 gfx1036 gfx1100 gfx1101 gfx1102
+        gfx1103 gfx1150 gfx1151 gfx1200 gfx1201 gfx1250
+        """,
+    ),
+    "vmvx": Backend("local"),
+    "vmvx-inline": Backend(),
+    "vulkan-spirv": Backend("vulkan", "iree-vulkan-target", aliases="spirv vulkan"),
+    "webgpu-spirv": Backend(aliases="webgpu"),
+}
+CHIP_FLAGS = {
+    flag: name
+    for name, backend in BACKENDS.items()
+    for flag in f"{backend.chip_flags} {backend.old_chip_flags}".split()
+}
+"""Flag that names a chip -> its backend."""
 
 IREE = RecipeFamily(
     name="iree",
     nicknames=("iree-compile", "mlir"),
-    backends=(
-        "cuda",
-        "llvm-cpu",
-        "metal-spirv",
-        "rocm",
-        "vmvx",
-        "vmvx-inline",
-        "vulkan-spirv",
-        "webgpu-spirv",
-    ),
+    backends=tuple(BACKENDS),
     aliases={
-        **dict.fromkeys(("amd", "amdgpu", "hip"), "rocm"),
-        **dict.fromkeys(("cpu", "host", "llvm", "local"), "llvm-cpu"),
-        **dict.fromkeys(("nvidia", "nvptx"), "cuda"),
-        **dict.fromkeys(("spirv", "vulkan"), "vulkan-spirv"),
-        "metal": "metal-spirv",
-        "webgpu": "webgpu-spirv",
+        alias: name
+        for name, backend in BACKENDS.items()
+        for alias in backend.aliases.split()
     },
-    chips={"rocm": tuple(_ROCM_CHIPS.split()), "cuda": tuple(_CUDA_CHIPS.split())},
+    chips={
+        name: tuple(backend.chips.split())
+        for name, backend in BACKENDS.items()
+        if backend.chips
+    },
     phases=tuple(_PHASES.split()),
     sections=("run", "bench"),
     keys=runnable_keys,
@@ -68,45 +105,15 @@ IREE = RecipeFamily(
 )
 """What a recipe may contain."""
 
-DEVICE_NAMES = {
-    "rocm": "hip",
-    "cuda": "cuda",
-    "vulkan-spirv": "vulkan",
-    "llvm-cpu": "local",
-    "vmvx": "local",
-    "metal-spirv": "metal",
-}
-DEVICE, BACKENDS = "--iree-hal-target-device=", "--iree-hal-target-backends="
+DEVICE = "--iree-hal-target-device="
+TARGET_BACKENDS = "--iree-hal-target-backends="
 LOCAL = "--iree-hal-local-target-device-backends="
-_POSITION = re.compile(r"__device_(\d{1,4000})")  # Python reads no longer numbers
+_POSITION = re.compile(r"__device_(\d{1,9})")
 _NAMED = re.compile(r'([\w$.-]+)=(?=[\w#"])')
 _REFERENCE = re.compile(
     r'#hal\.device\.(?:promise|affinity|fallback)<@("[^"]*"|[\w$.-]+)'
 )
 _TARGETS = "hal.device.targets"
-# Newest spelling first; the first one that a version lists is used.
-CHIP_FLAGS = {
-    "rocm": ("iree-rocm-target", "iree-hip-target"),
-    "cuda": ("iree-cuda-target",),
-    "vulkan-spirv": ("iree-vulkan-target",),
-    "llvm-cpu": ("iree-llvmcpu-target-cpu",),
-}
-# A recipe names the chip once; each version gets its own spelling. Older spellings are
-# read only.
-CHIPS = {
-    f"--{name}": backend
-    for backend, spellings in CHIP_FLAGS.items()
-    for name in spellings
-} | {
-    "--iree-rocm-target-chip": "rocm",
-    "--iree-cuda-llvm-target-arch": "cuda",
-    "--iree-hal-cuda-llvm-target-arch": "cuda",
-    "--iree-llvm-target-cpu": "llvm-cpu",
-}
-# A program for a late phase names its targets itself.
-STARTS_LATE = re.compile(
-    r"--compile-mode=hal-executable|--compile-from=(?:executable-\w+|hal|vm)\b"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +126,14 @@ class DeclaredDevices:
     """Why the compiler rejects the options."""
 
 
+def driver_of(backend: str | None) -> str:
+    """Return the runtime's name for the devices of a backend; `local` for a CPU."""
+    known = BACKENDS.get(backend or "")
+    return (known and known.driver) or "local"
+
+
 def devices_in(text: str) -> Iterator[str]:
-    """Yield the devices that the text of an attribute or type refers to."""
+    """Yield the devices that the text of a program, attribute or type refers to."""
     if "#hal.device." in text:
         yield from (name.strip('"') for name in _REFERENCE.findall(text))
 
@@ -129,15 +142,19 @@ def position_of(device: str) -> int | None:
     """Return the position that a device's name stands for; None if the name is
     user-defined.
     """
-    found = _POSITION.fullmatch(device)
-    if found:
-        return int(found[1])
-    return None
+    match = _POSITION.fullmatch(device)
+    return int(match[1]) if match else None
+
+
+def device_order(name: str) -> tuple[int, str]:
+    """Return a key that sorts devices by position, and user-defined names last."""
+    position = position_of(name)
+    return (1 << 30 if position is None else position, name)
 
 
 def devices_declared_by(options: Sequence[str]) -> DeclaredDevices:
     """Return the devices that a command line declares."""
-    backends = [text for text in options if text.startswith(BACKENDS)]
+    backends = [text for text in options if text.startswith(TARGET_BACKENDS)]
     # the older option: one device, and options that declare devices are ignored
     if backends:
         return DeclaredDevices({"__device_0": backends[-1]})
@@ -151,33 +168,30 @@ def devices_declared_by(options: Sequence[str]) -> DeclaredDevices:
                 "none"
             )
         )
-    positions = (
-        name[1] if name else f"__device_{index}" for index, name in enumerate(names)
+    return DeclaredDevices(
+        {
+            name[1] if name else f"__device_{index}": flag
+            for index, (name, flag) in enumerate(zip(names, flags, strict=True))
+        }
     )
-    return DeclaredDevices(dict(zip(positions, flags, strict=True)))
 
 
 def devices_declared_in(module: Module) -> dict[str, str]:
     """Return the devices that a module declares itself, as in `DeclaredDevices`."""
     from triage.mlir.tree import entries, split  # a compile does not parse the program
 
-    found = {}
-    for operation in module.body.operations:
-        if (
-            operation.name == "util.global"
-            and "!hal.device" in (operation.attribute("type") or "")
-            and operation.symbol
-        ):
-            found[operation.symbol] = f"util.global @{operation.symbol}"
+    declared = {
+        operation.symbol: f"util.global @{operation.symbol}"
+        for operation in module.body.operations
+        if operation.name == "util.global"
+        and "!hal.device" in (operation.attribute("type") or "")
+        and operation.symbol
+    }
     targets = (module.root.attribute(_TARGETS) or "").strip()
     if targets.startswith("{"):
-        found |= dict.fromkeys(entries(targets[1:-1]), _TARGETS)
-    elif targets:
-        found |= {
-            f"__device_{index}": _TARGETS
-            for index, _ in enumerate(split(targets[1:-1]))
-        }
-    return found
+        return declared | dict.fromkeys(entries(targets[1:-1]), _TARGETS)
+    count = len(list(split(targets[1:-1]))) if targets else 0
+    return declared | {f"__device_{index}": _TARGETS for index in range(count)}
 
 
 def declaring_options(
@@ -187,37 +201,19 @@ def declaring_options(
     options if they agree on one.
     """
     matches = [re.match(rf"{DEVICE}(?:[\w$.-]+=)?([a-z]+)", text) for text in options]
-    drivers = {found[1] for found in matches if found}
-    if len(drivers) == 1:
-        driver = drivers.pop()
-    else:
-        driver = DEVICE_NAMES.get(backend or "", "local")
+    drivers = {match[1] for match in matches if match}
+    driver = drivers.pop() if len(drivers) == 1 else driver_of(backend)
     positions = [position_of(name) for name in devices]
     if None in positions:  # one user-defined name: name all
-        flags = [
-            f"{DEVICE}{name}={driver}[{index}]" for index, name in enumerate(devices)
-        ]
+        names = [f"{name}=" for name in devices]
     else:
         # positions count: those before the last one must be declared, too
-        last = max(position or 0 for position in positions)
-        flags = [f"{DEVICE}{driver}[{index}]" for index in range(last + 1)]
+        names = [""] * (max(position or 0 for position in positions) + 1)
+    flags = [f"{DEVICE}{name}{driver}[{index}]" for index, name in enumerate(names)]
     if driver == "local" and not any(text.startswith(LOCAL) for text in options):
-        is_local = DEVICE_NAMES.get(backend or "") == "local"
+        is_local = backend in ("llvm-cpu", "vmvx")
         flags.append(f"{LOCAL}{backend if is_local else 'llvm-cpu'}")
     return tuple(flags)
-
-
-def device_order(name: str) -> tuple[int, str, int, str]:
-    """Return a key that sorts devices by position, and user-defined names after them,
-    `d10` after `d9`.
-    """
-    position, head = position_of(name), name.rstrip("0123456789")
-    return (
-        1 << 30 if position is None else position,
-        head,
-        int(name[len(head) :][:9] or 0),
-        name,
-    )
 
 
 def named_targets(options: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -225,15 +221,17 @@ def named_targets(options: Sequence[str]) -> tuple[list[str], list[str]]:
     GPUs.
     """
     backends, chips = [], []
-    for flag, _, value in (text.partition("=") for text in options):
-        if f"{flag}=" in (BACKENDS, LOCAL):
+    has_local = any(text.startswith(LOCAL) for text in options)
+    for option in options:
+        flag, _, value = option.partition("=")
+        if option.startswith((TARGET_BACKENDS, LOCAL)):
             backends += value.split(",")
-        elif f"{flag}=" == DEVICE:
+        elif option.startswith(DEVICE):
             driver = re.split(r"[\[:,]", re.sub(r"^[\w$.-]+=", "", value))[0]
-            if driver != "local" or not any(text.startswith(LOCAL) for text in options):
+            if driver != "local" or not has_local:
                 backends.append(IREE.aliases.get(driver, driver))
-        elif flag in CHIPS and is_gpu(CHIPS[flag]):
-            backends.append(CHIPS[flag])
+        elif is_gpu(CHIP_FLAGS.get(flag_name(flag))):
+            backends.append(CHIP_FLAGS[flag_name(flag)])
             chips.append(value)
     return backends, chips
 
@@ -250,7 +248,7 @@ def target_of(options: Sequence[str]) -> tuple[str | None, str | None]:
 
 def is_gpu(backend: str | None) -> bool:
     """Return whether a backend's programs run on a GPU."""
-    return DEVICE_NAMES.get(backend or "", "local") != "local"
+    return driver_of(backend) != "local"
 
 
 def target_flags(
@@ -262,31 +260,27 @@ def target_flags(
     not repeated.
     """
     flags: list[str] = []
-    if not any(
-        text.startswith((DEVICE, BACKENDS)) or STARTS_LATE.match(text) for text in own
-    ):
+    if not any(text.startswith((DEVICE, TARGET_BACKENDS)) for text in own):
         flags += device_flags(target)
-    if target.chip is not None:
-        spelling = next(
-            (name for name in CHIP_FLAGS.get(target.backend, ()) if name in supported),
-            None,
-        )
-        if spelling is None:
-            return NoAnswer(
-                Cause.FLAG,
-                f"this version has no flag that names a chip for {target.backend}",
-            )
-        if spelling not in map(flag_name, own):
-            flags.append(f"--{spelling}={target.chip}")
-    return flags
+    if target.chip is None:
+        return flags
+    backend = BACKENDS.get(target.backend, Backend())
+    for spelling in backend.chip_flags.split():
+        if spelling in supported:
+            if spelling not in map(flag_name, own):
+                flags.append(f"--{spelling}={target.chip}")
+            return flags
+    return NoAnswer(
+        Cause.FLAG, f"this version has no flag that names a chip for {target.backend}"
+    )
 
 
 def device_flags(target: Target) -> list[str]:
     """Return the flags that name the target's backend or declare its devices."""
     if target.devices is None:
-        return [f"{BACKENDS}{target.backend}"]
-    name = DEVICE_NAMES[target.backend]
-    flags = [f"{DEVICE}{name}[{ordinal}]" for ordinal in range(target.devices)]
-    if name == "local":
+        return [f"{TARGET_BACKENDS}{target.backend}"]
+    driver = driver_of(target.backend)
+    flags = [f"{DEVICE}{driver}[{ordinal}]" for ordinal in range(target.devices)]
+    if driver == "local":
         return [*flags, f"{LOCAL}{target.backend}"]
     return flags

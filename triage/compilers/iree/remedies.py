@@ -4,26 +4,22 @@ program names are declared.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 from triage.compilers.iree.devices import (
+    BACKENDS,
     DEVICE,
-    DEVICE_NAMES,
     declaring_options,
     device_flags,
     device_order,
     devices_declared_by,
+    devices_in,
     position_of,
 )
 from triage.compilers.parts import RemedyHints
 from triage.model.case import Case
 
-_REFERENCE = re.compile(
-    rb'#hal\.device\.(?:promise|affinity|fallback)<@("[^"]*"|[\w$.-]+)'
-)
 _MAX_DEVICES = 256  # a larger number in a program is a mistake
 
 
@@ -33,22 +29,15 @@ class IreeRemedies(RemedyHints):
     """
 
     def devices_named(self, program: Path) -> frozenset[str]:
-        if not program.stat().st_size:
-            return frozenset()
-        with (
-            program.open("rb") as source,
-            mmap(source.fileno(), 0, access=ACCESS_READ) as text,
-        ):
-            return frozenset(
-                match[1].decode().strip('"') for match in _REFERENCE.finditer(text)
-            )
+        with program.open(encoding="utf-8", errors="replace") as lines:
+            return frozenset(name for line in lines for name in devices_in(line))
 
     def declaring_options(
         self, case: Case, devices: Collection[str]
     ) -> tuple[str, ...] | None:
         options = [flag.text for flag in case.flags]
         if not any(text.startswith(DEVICE) for text in options):
-            if case.target.backend not in DEVICE_NAMES:
+            if case.target.backend not in BACKENDS:
                 return None
             if case.target.devices:
                 options += device_flags(case.target)
@@ -58,7 +47,6 @@ class IreeRemedies(RemedyHints):
         if not missing or declared.problem:
             return None
         wanted = [*declared.devices, *missing]
-        highest = max(position_of(name) or 0 for name in wanted)
-        if highest >= _MAX_DEVICES:
+        if max(position_of(name) or 0 for name in wanted) >= _MAX_DEVICES:
             return None
         return declaring_options(wanted, case.target.backend, options)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-from packaging.version import Version
 
 from triage.compilers.interpreters import is_script
+from triage.compilers.iree.devices import driver_of
 from triage.compilers.parts import Kernels, Runner
 from triage.model.case import Case, RunSpec
 from triage.model.outcome import Cause, NoAnswer
-from triage.recipes.run_values import ValueText, read_value, split_value
+from triage.recipes.run_values import ValueText
 
 # The first is that of a wheel, the last the same folder as seen from the compiler next
 # to it.
@@ -26,12 +23,6 @@ _TOOLS = (
     ".",
     "../../_runtime_libs",
 )
-_DEVICES = {
-    "cuda": "cuda",
-    "rocm": "hip",
-    "vulkan-spirv": "vulkan",
-    "metal-spirv": "metal",
-}
 _NO_DEVICE = re.compile(
     r"(?:UNAVAILABLE|NOT_FOUND); (?P<reason>[^;\n]+)[^\0]*creating driver for device "
     r"'(?P<device>[^']+)'"
@@ -42,16 +33,8 @@ _DISPATCH = re.compile(
     r"\butil\.func public @([\w$.-]+)\(%\w+: i32\)[^{]*\{[^\n]*iree\.benchmark = "
     r'"dispatch"'
 )
-_COMPARES_NAN = Version("3.12.0.dev0")
-_COMPARED = {"i1", "i8", "i16", "i32", "i64", "bf16", "f16", "f32", "f64"}
 # Types whose numbers the runtime's programs cannot read in a command line.
 _ONLY_IN_FILES = ("i1", "cf64", "cf128")
-
-
-def _is_finite(array: Any) -> bool:
-    import numpy as np
-
-    return array is not None and bool(np.isfinite(array).all())
 
 
 class IreeRunner(Runner):
@@ -93,23 +76,6 @@ class IreeRunner(Runner):
 
     def reads(self, value: ValueText) -> bool:
         return value.file is not None or value.element not in _ONLY_IN_FILES
-
-    def compares(self, expected: Sequence[str], version: str | None) -> bool:
-        """Return whether the program compares such results: it takes NaN for any number
-        before 3.12, and compares neither NaN of small types nor what is not a tensor.
-        """
-        if version is None or Version(version) < _COMPARES_NAN:
-            return False
-        elements = {split_value(text).element for text in expected}
-        values = map(read_value, expected)
-        return elements <= _COMPARED and all(map(_is_finite, values))
-
-    def comparing_options(self, run: RunSpec) -> list[str]:
-        options = [f"--expected_output={text}" for text in run.expected]
-        for name, value in run.tolerances:
-            kind = "rtol" if name == "relative" else f"{name}_threshold"
-            options.append(f"--expected_{kind}={value:g}")
-        return options
 
     def startup_failure(self, stderr: str) -> NoAnswer | None:
         match = _NO_DEVICE.search(stderr)
@@ -166,4 +132,5 @@ class IreeKernels(Kernels):
 
 
 def _device_name(case: Case, run: RunSpec) -> str:
-    return run.device or _DEVICES.get(case.target.backend, "local-sync")
+    driver = driver_of(case.target.backend)
+    return run.device or ("local-sync" if driver == "local" else driver)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from triage.classify.log import decoded
-from triage.compilers.pasted_text import chip_in, read_kernels
-from triage.compilers.recipe_input import PastedText, RecipeRequest, RecipeStarter
+from triage.compilers.pasted_text import chip_in, mlir_in, python_in
+from triage.compilers.recipe_input import RecipeRequest, RecipeStarter
 from triage.compilers.triton.kernel_copy import copy_kernel, is_standalone
 from triage.compilers.triton.kernel_source import guess_kernel
 from triage.model.case import Target
@@ -18,6 +19,8 @@ _COMMENT = (
     "`*` is a pointer, :16 means divisible by 16. Check what is marked as guessed."
 )
 _DEFAULT_CHIP = "sm_90"
+_KERNEL = re.compile(r"^[ \t]*@(?:triton\.)?jit\b", re.MULTILINE)
+_IMPORTS = {"triton": "import triton\n", "tl": "import triton.language as tl\n"}
 
 
 class TritonRecipes(RecipeStarter):
@@ -25,25 +28,37 @@ class TritonRecipes(RecipeStarter):
     next to the recipe, with all that it uses.
     """
 
-    def from_source(self, request: RecipeRequest, source: Path) -> RecipeStart | None:
-        if source.suffix != ".py":
-            return None
-        return _start(request, source, decoded(source.read_bytes()))
+    def programs_in(self, text: str) -> Sequence[str]:
+        """Return the Python programs with a kernel; if there are none, Triton's IR."""
+        kernels = [_with_imports(kernel) for kernel in python_in(text, _KERNEL)]
+        return kernels or [program for program in mlir_in(text) if "tt.func" in program]
 
-    def from_pasted(self, request: RecipeRequest, program: str) -> RecipeStart | None:
-        if "tt.func" in program:
-            is_lowered = "#ttg." in program or "#triton_gpu." in program
+    def from_program(
+        self, request: RecipeRequest, source: Path | None, text: str
+    ) -> RecipeStart | None:
+        if source is not None and source.suffix != ".py":
+            return None
+        if source is None and "tt.func" in text:
+            is_lowered = "#ttg." in text or "#triton_gpu." in text
             place = request.path.with_suffix(".ttgir" if is_lowered else ".ttir")
             target = Target(request.backend or "cuda", request.chip or _DEFAULT_CHIP)
-            return RecipeStart("triton", place, target, copied=program)
-        return _start(request, None, program)
-
-    def read_text(self, text: str) -> PastedText:
-        return read_kernels(text)
+            return RecipeStart("triton", place, target, copied=text)
+        return _start(request, source, text)
 
     def target_in(self, text: str) -> Target:
         chip = chip_in(text) or _DEFAULT_CHIP
         return Target("hip" if chip.startswith("gfx") else "cuda", chip)
+
+
+def _with_imports(kernel: str) -> str:
+    """Add the imports of Triton that every kernel has, and that people leave out."""
+    missing = [
+        line
+        for name, line in _IMPORTS.items()
+        if re.search(rf"\b{name}\.", kernel)
+        and not re.search(rf"\b(?:import|as) {name}\b(?!\.\S+ as )", kernel)
+    ]
+    return "".join(missing) + kernel
 
 
 def _start(request: RecipeRequest, file: Path | None, text: str) -> RecipeStart | None:

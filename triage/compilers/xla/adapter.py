@@ -125,9 +125,6 @@ class Xla(Compiler):
             return MlirTools(optimizer, root, "iree.compiler", (root,))
         return None
 
-    def dialects(self, toolchain: Toolchain) -> frozenset[str]:
-        return frozenset({"stablehlo", "chlo", "func"})
-
     def locate(self, root: Path) -> Path | None:
         """Return the interpreter of a virtual environment that has a jaxlib."""
         python = root if root.is_file() else root / "bin" / "python"

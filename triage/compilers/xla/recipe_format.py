@@ -6,16 +6,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, WithJsonSchema
 
-from triage.classify.log import decoded
-from triage.compilers.pasted_text import imports_jax, read_jax
-from triage.compilers.recipe_input import PastedText, RecipeRequest, RecipeStarter
+from triage.compilers.pasted_text import blocks_in, python_in
+from triage.compilers.recipe_input import RecipeRequest, RecipeStarter
 from triage.model.case import Case, InputKind, RunSpec, Target
 from triage.model.checks import Text, Word, file_key
 from triage.model.errors import BadInput
@@ -23,6 +22,7 @@ from triage.recipes.family import RecipeStart
 from triage.recipes.run_keys import RunnableRecipe
 
 _CPU = Target("cpu")
+_JAX = re.compile(r"^[ \t]*(?:>>> )?(?:import jax\b|from jax\b)", re.MULTILINE)
 _BACKEND_NAMES = ("xla", "cpu", "host", "llvm-cpu", "local")
 _SHAPE = re.compile(
     r"(\d+x)*(i1|[su]?i(8|16|32|64)|bf16|f16|f32|f64|f8E\w+|complex<f(32|64)>)"
@@ -128,29 +128,30 @@ class XlaRecipes(RecipeStarter):
     names the backend `xla`.
     """
 
-    def from_source(self, request: RecipeRequest, source: Path) -> RecipeStart | None:
-        if source.suffix == ".hlo":
-            return RecipeStart("xla", source, _CPU)
-        if source.suffix == ".py" and request.backend in (None, *_BACKEND_NAMES):
-            text = decoded(source.read_bytes())
-            if imports_jax(text):
-                return _from_jax(source, text, request.kernel)
-        if request.backend == "xla":
+    def programs_in(self, text: str) -> Sequence[str]:
+        """Return the Python programs that import JAX; if there are none, HLO."""
+        hlo = [block for block in blocks_in(text) if _is_hlo(block)]
+        return python_in(text, _JAX) or hlo
+
+    def from_program(
+        self, request: RecipeRequest, source: Path | None, text: str
+    ) -> RecipeStart | None:
+        if source is None and _is_hlo(text):
+            return RecipeStart("xla", request.path.with_suffix(".hlo"), _CPU)
+        is_ours = source is None or request.backend in (None, *_BACKEND_NAMES)
+        if is_ours and _JAX.search(text):
+            path = source or request.path.with_suffix(".py")
+            return _from_jax(path, text, request.kernel)
+        if source and (source.suffix == ".hlo" or request.backend == "xla"):
             return RecipeStart("xla", source, _CPU)
         return None
-
-    def read_text(self, text: str) -> PastedText:
-        return read_jax(text)
 
     def target_in(self, text: str) -> Target:
         return _CPU
 
-    def from_pasted(self, request: RecipeRequest, program: str) -> RecipeStart | None:
-        if program.lstrip().startswith("HloModule"):
-            path = request.path.with_suffix(".hlo")
-            return RecipeStart("xla", path, _CPU, copied=program)
-        source = request.path.with_suffix(".py")
-        return replace(_from_jax(source, program, request.kernel), copied=program)
+
+def _is_hlo(text: str) -> bool:
+    return text.lstrip().startswith("HloModule")
 
 
 def _from_jax(source: Path, text: str, function: str | None) -> RecipeStart:

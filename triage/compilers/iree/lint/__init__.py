@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from triage.compilers.iree.devices import target_of
 from triage.compilers.iree.lint import rules
 from triage.compilers.iree.lint.mermaid import mermaid
 from triage.compilers.iree.lint.program import LintProgram
@@ -44,9 +43,6 @@ class IreeLinter(Linter):
         return ProgramFindings(
             rules.findings(program), rules.devices_of(program), rules.flags_for(program)
         )
-
-    def target_of(self, options: Sequence[str]) -> tuple[str | None, str | None]:
-        return target_of(options)
 
     def graph(self, module: Module, options: Sequence[str]) -> str:
         return mermaid(LintProgram(module, options))

@@ -9,22 +9,30 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from triage.compilers.iree.devices import (
-    declaring_options,
-    device_order,
-)
+from triage.compilers.iree.devices import declaring_options, device_order
 from triage.compilers.iree.lint.program import (
+    LOAD,
     LOOPS,
+    PASSES_ON,
+    STORE,
     LintProgram,
-    LintWords,
+    is_carrier,
     is_tensor,
     steps_of,
+    tensors_of,
 )
 from triage.compilers.linter import LintFinding, LintRule, ProgramDevice, Severity
 from triage.mlir import Operation, SourcePosition, Value
 
 _MAX_FLAGS = 2  # in a message; the suggested flags are listed next to the findings too
 _MAX_CHAIN = 32  # the solver's original limit of iterations
+# operation -> index of the operand that it updates in place
+_UPDATES = {
+    "flow.tensor.update": 0,
+    "tensor.insert_slice": 1,
+    "tensor.insert": 1,
+    "stablehlo.dynamic_update_slice": 0,
+}
 
 Found = Iterator[
     tuple[str, SourcePosition | None] | tuple[str, SourcePosition | None, Severity]
@@ -85,24 +93,27 @@ def undeclared_devices(program: LintProgram) -> Found:
         yield declared.problem, None
         return
     flags = [flag for flag in flags_for(program) if flag not in program.options]
-    hint = ""
-    if 0 < len(flags) <= _MAX_FLAGS:
-        hint = f"; add `{' '.join(flags)}`"
+    hint = f"; add `{' '.join(flags)}`" if 0 < len(flags) <= _MAX_FLAGS else ""
     missing = [device for device in devices_of(program) if device.declared is None]
     if declared is None and missing:
         names = ", ".join(f"@{device.name}" for device in missing)
         text = f"the program uses {names}, but no flag declares devices{hint}"
         yield text, missing[0].position, Severity.WARNING
         return
-    known = ", ".join(f"@{name}" for name in declared.devices) if declared else ""
     for device in missing:
-        times = "once" if device.references == 1 else f"{device.references} times"
-        text = f"@{device.name} is used {times} but not declared"
-        yield f"{text} (declared: {known or 'none'}){hint}", device.position
+        text = f"@{device.name} is used ({device.references} times) but not declared"
+        yield f"{text}{hint}", device.position
 
 
 def missing_affinities(program: LintProgram) -> Found:
     """An argument or result without an affinity in a function where others have one."""
+    first = "__device_0"
+    if program.declared_devices:
+        first = next(iter(program.declared_devices.devices), first)
+    using: dict[Value, set[str]] = {}
+    for operation in program.operations:
+        for value in () if is_carrier(operation) else tensors_of(operation):
+            using.setdefault(value, set()).update(program.devices_at(operation))
     for function, ports in program.ports.items():
         is_private = function.attribute("sym_visibility") == '"private"'
         if is_private or not any(port.device for port in ports):
@@ -110,21 +121,19 @@ def missing_affinities(program: LintProgram) -> Found:
         for port in ports:
             if port.device or not is_tensor(port.value):
                 continue
-            verb, devices = "used", program.devices_using.get(port.value, set())
+            devices = using.get(port.value, {first})
             if port.kind == "result":
-                verb, device = "computed", program.device_of_value.get(port.value)
-                devices = {device} if device else set()
+                devices = {program.device_of_value.get(port.value, first)}
+            # A value that belongs on the first device ends up there anyway.
+            is_harmless = devices <= {first}
             text = (
                 f"{port.kind} {port.index} of @{function.symbol} has no affinity but "
-                "others have"
             )
-            if devices:
-                text += f"; it is {verb} on {_names(devices)}"
-            # A value that belongs on the first device ends up there anyway.
-            severity = Severity.ADVICE
-            if devices - {_first_device(program)}:
-                severity = Severity.WARNING
-            yield text, port.position, severity
+            yield (
+                f"{text}others have; it is used on {_names(devices)}",
+                port.position,
+                Severity.ADVICE if is_harmless else Severity.WARNING,
+            )
 
 
 def mixed_devices(program: LintProgram) -> Found:
@@ -132,33 +141,23 @@ def mixed_devices(program: LintProgram) -> Found:
     transfer.
     """
     for operation in program.operations:
-        devices = {
-            program.device_of_value[value]
-            for value in program.uses(operation)
-            if value in program.device_of_value
-        }
-        if len(devices) > 1 and not program.only_carries(operation):
-            text = (
+        devices = program.devices_at(operation)
+        if len(devices) > 1 and not is_carrier(operation):
+            yield (
                 f"{operation.name} reads values on {_names(devices)} without a "
-                "transfer to one device"
+                "transfer to one device",
+                operation.position,
             )
-            yield text, operation.position
     for function, ports in program.ports.items():
         for port in ports:
             actual = program.device_of_value.get(port.value)
             is_moved = port.device and actual and actual != port.device
             if port.kind == "result" and is_moved:
-                text = (
+                yield (
                     f"result {port.index} of @{function.symbol} belongs on "
-                    f"@{port.device} but is on @{actual}, without a transfer"
+                    f"@{port.device} but is on @{actual}, without a transfer",
+                    port.position,
                 )
-                yield text, port.position
-
-
-def _first_device(program: LintProgram) -> str:
-    if program.declared_devices:
-        return next(iter(program.declared_devices.devices), "__device_0")
-    return "__device_0"
 
 
 def _names(devices: Collection[str]) -> str:
@@ -169,41 +168,38 @@ def longest_chain(program: LintProgram) -> tuple[int, SourcePosition | None]:
     """Return the length of the longest chain of in-place operations, and the position
     of the last of them, if that is known.
     """
-    words, longest, end = program.words, 0, None
-    growing = {*LOOPS, *words.passes_on, *words.stores, *words.updates}
+    longest, end = 0, None
+    growing = {*LOOPS, *PASSES_ON, STORE, *_UPDATES}
     for function in program.functions:
         # the longest chain to each value, and to each global, by its name; the chain of
         # a global ends with the function
         lengths: dict[Value | str, int] = {}
         for operation, passed in steps_of(function.regions[0]):
-            if operation is None:
-                for source, target in passed:
-                    length = lengths.get(source, 0)
-                    lengths[target] = max(lengths.get(target, 0), length)
-                continue
-            added = 1 if operation.name in growing else 0
-            for start, result in (*passed, *_links(words, operation)):
-                length = lengths.get(start, 0) + added
-                lengths[result] = max(lengths.get(result, 0), length)
-                if length > longest:
+            links = [*passed, *_links(operation)]
+            added = 1 if operation and operation.name in growing else 0
+            for source, target in links:
+                length = lengths.get(source, 0) + added
+                lengths[target] = max(lengths.get(target, 0), length)
+                if length > longest and operation:
                     longest, end = length, operation.position
     return longest, end
 
 
 def _links(
-    words: LintWords, operation: Operation
+    operation: Operation | None,
 ) -> Iterator[tuple[Value | str, Value | str]]:
     """Yield what an operation turns into what: a value that it stores into its global,
     a global into the value that it loads, a value into its update in place.
     """
+    if operation is None:
+        return
     name = operation.attribute("global")
-    if name and operation.name in words.stores:
-        yield from ((source, name) for source in operation.operands[:1])
-    if name and operation.name in words.loads:
-        yield from ((name, target) for target in operation.results[:1])
-    index = words.updates.get(operation.name)
-    if index is not None:
-        source = operation.operands[index]
+    if name and operation.name == STORE:
+        yield operation.operands[0], name
+    elif name and operation.name == LOAD:
+        yield name, operation.results[0]
+    elif operation.name in _UPDATES:
+        source = operation.operands[_UPDATES[operation.name]]
         yield from ((source, target) for target in operation.results)
 
 
@@ -214,8 +210,7 @@ def long_chains(program: LintProgram) -> Found:
     if length > _MAX_CHAIN:
         yield (
             f"this is the last of {length} in-place operations in a row; the affinity "
-            "solver walks the whole chain and gives up after a number of iterations "
-            "that differs between releases",
+            "solver walks the whole chain and may give up",
             end,
         )
 
