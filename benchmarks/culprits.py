@@ -1,9 +1,8 @@
-"""Count what finding a culprit takes, next to `git bisect`.
+"""Count what finding a culprit takes, next to `git bisect run`.
 
-Run: `python -m benchmarks.culprits`. A git repository of 240 commits that build a small
-native compiler is bisected with `triage bisect` and with `git bisect run`. A fifth of
-its commits does not build, has another failure or crashes, but none next to the
-culprit.
+Run: `python -m benchmarks.culprits`. Made repositories of 41 commits hold a compiler
+that is one Python file. The peer runs the same compiler, without a check of the ends
+and without repeating a test.
 """
 
 from __future__ import annotations
@@ -13,173 +12,77 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.common import TRIAGE, Ratio, cost_of
-from tests.bisect.driving import COMMAND, CULPRIT, MIXED, PROJECT, SCRIPT
-from tests.bisect.small_compiler import CALLS, PROGRAM, RECIPE, SmallCompiler, begin
+from benchmarks.common import TRIAGE, Cost, Ratio, cost_of
+from tests.bisect.test_python_compiler import COPIED
+from tests.bisect.test_two_changes import RECIPE, repository
 from tests.git_history.history import ENV
 
+BROKE = 27
+HISTORIES = {
+    "each commit builds": "P" * BROKE + "F" * 14,
+    "another failure before": "P" * BROKE + "G" * 6 + "F" * 8,
+    "a quarter does not build": "PPPPPPBBBBPPPPBBPPPPBBPPPPPF" + "FFFBBFFFFBBFF",
+    "fails in 4 of 5 runs": "P" * BROKE + "S" * 14,
+}
+TEST = """#!/bin/sh
+echo tested >> {calls}
+test -f tinyc.py || exit 125
+python3 tinyc.py {program} && exit 0
+exit 1
+"""
 
-@dataclass(frozen=True)
-class Bisected:
-    """One bisect of the small compiler: commits built, compiles, wall seconds, and
-    whether the culprit alone was named.
+
+def with_triage(folder: Path, shas: list[str], env: dict[str, str]) -> tuple[Cost, int]:
+    """Bisect; return the cost, and the number of probes or, of an answer that is not
+    the culprit alone, its negative.
     """
+    (folder / "triage.yaml").write_text(COPIED)
+    (folder / "r.yaml").write_text(RECIPE)
+    ends = ["--good", f"commit:{shas[0]}", "--bad", f"commit:{shas[-1]}"]
+    words = ["bisect", "r.yaml", *ends, "--repo", "clone", "--jobs", "1"]
+    command = [*TRIAGE, *words, "--format", "json"]
+    done = cost_of(command, cwd=folder, env=env, codes=(0, 3))
+    answer = json.loads(done.stdout)
+    named = [suspect["commit"] for suspect in answer["broke"]["suspects"]]
+    probes: int = answer["probes"]
+    return done, probes if named == [shas[BROKE]] else -probes
 
-    built: int
-    compiles: int
-    seconds: float
-    right: bool
 
-
-def _prepared(folder: Path) -> dict[str, str]:
-    """Write recipe, project and build script into a new folder; return the environment
-    to bisect in.
+def with_git(folder: Path, shas: list[str], env: dict[str, str]) -> tuple[Cost, int]:
+    """Bisect with `git bisect run`; return the cost, and the number of tests or, of a
+    wrong answer, its negative.
     """
-    folder.mkdir()
-    script = folder / "toolchain.sh"
-    script.write_text(SCRIPT)
-    script.chmod(0o755)
-    (folder / "m.mlir").write_text(PROGRAM)
-    (folder / "attention.yaml").write_text(RECIPE)
-    (folder / "triage.yaml").write_text(PROJECT + COMMAND.format(script=script))
-    (folder / "calls").touch()
-    own = {
-        CALLS: str(folder / "calls"),
-        "TRIAGE_HOME": str(folder / "home"),
-    }
-    return os.environ | ENV | own
-
-
-def _bisected(
-    folder: Path, small: SmallCompiler, seconds: float, named: set[str]
-) -> Bisected:
-    events = [line.split()[1] for line in (folder / "calls").read_text().splitlines()]
-    return Bisected(
-        events.count("build"),
-        len(events) - events.count("build"),
-        seconds,
-        named == {small.sha},
-    )
-
-
-def with_triage(folder: Path, small: SmallCompiler) -> Bisected:
-    """Bisect the commits with triage, which also verifies the ends and confirms the
-    answer.
-    """
-    env = _prepared(folder)
-    ends = [
-        "--good",
-        f"commit:{small.shas[0]}",
-        "--bad",
-        f"commit:{small.shas[-1]}",
-        "--jobs",
-        "1",
-    ]
-    where = [
-        "--repo",
-        str(small.path),
-        "--project",
-        str(folder / "triage.yaml"),
-        "--format",
-        "json",
-    ]
-    # the small compiler notes its calls outside of its folder
-    done = cost_of(
-        [
-            *TRIAGE,
-            "--unsealed",
-            "bisect",
-            str(folder / "attention.yaml"),
-            *ends,
-            *where,
-        ],
-        env=env,
-        codes=(0, 3),
-    )
-    named = {suspect["commit"] for suspect in json.loads(done.stdout)["suspects"]}
-    return _bisected(folder, small, done.wall, named)
-
-
-def with_git(folder: Path, small: SmallCompiler, missing: int) -> Bisected:
-    """Bisect with `git bisect run`. missing: exit code of the test where a commit does
-    not build (1 is bad, 125 skips).
-    """
-    env = _prepared(folder)
-    flags = "--iree-hal-target-backends=rocm --iree-hip-target=gfx942 --compile-to=executable-targets"
-    test = folder / "test"
-    test.write_text(f"""#!/bin/sh
-export TRIAGE_COMMIT="$(git rev-parse BISECT_HEAD)" TRIAGE_SOURCE={folder}/source TRIAGE_OUT={folder}/out
-rm -rf "$TRIAGE_SOURCE" "$TRIAGE_OUT"
-mkdir "$TRIAGE_SOURCE" "$TRIAGE_OUT"
-git archive BISECT_HEAD | tar -x -C "$TRIAGE_SOURCE"
-{folder}/toolchain.sh >/dev/null 2>&1 || exit {missing}
-"$TRIAGE_OUT/tools/iree-compile" {flags} {folder}/m.mlir -o /dev/null 2>/dev/null || exit 1
-""")
+    test, calls, clone = folder / "test.sh", folder / "calls", folder / "clone"
+    test.write_text(TEST.format(calls=calls, program=folder / "p.c"))
     test.chmod(0o755)
-    clone = folder / "clone"
-    subprocess.run(
-        [
-            "git",
-            "clone",
-            "--quiet",
-            "--shared",
-            "--no-checkout",
-            str(small.path),
-            str(clone),
-        ],
-        env=env,
-        check=True,
-    )
-    start = [
-        "git",
-        "bisect",
-        "start",
-        "--no-checkout",
-        "--first-parent",
-        small.shas[-1],
-        small.shas[0],
-    ]
+    start = ["git", "bisect", "start", shas[-1], shas[0]]
     subprocess.run(start, cwd=clone, env=env, check=True, capture_output=True)
-    done = cost_of(
-        ["git", "bisect", "run", str(test)], cwd=clone, env=env, codes=(0, 1, 2, 3)
-    )
-    culprit = re.search(
-        r"^([0-9a-f]{40}) is the first bad commit", done.stdout, re.MULTILINE
-    )
-    several = done.stdout.partition("could be any of:")[2]
-    named = (
-        {culprit[1]}
-        if culprit
-        else set(re.findall(r"^[0-9a-f]{40}$", several, re.MULTILINE))
-    )
-    return _bisected(folder, small, done.wall, named)
+    command = ["git", "bisect", "run", str(test)]
+    done = cost_of(command, cwd=clone, env=env, codes=(0, 1, 2, 3))
+    first = re.search(r"^(\w{40}) is the first bad commit", done.stdout, re.MULTILINE)
+    tests = len(calls.read_text().splitlines())
+    if first is None or first[1] != shas[BROKE]:
+        return done, -tests
+    return done, tests
 
 
 def ratios() -> Iterator[Ratio]:
-    """Bisect two histories: the culprit's subject is suspicious in the first, another
-    commit's in the second.
-    """
-    with TemporaryDirectory() as scratch:
-        for name, suspicious in (("helpful", None), ("misleading", 180)):
-            small = begin(Path(scratch, name), MIXED, CULPRIT, suspicious=suspicious)
-            mine = with_triage(Path(scratch, f"{name}-triage"), small)
-            for peer, missing in (
-                ("git, missing is bad", 1),
-                ("git, missing is skipped", 125),
-            ):
-                theirs = with_git(Path(scratch, f"{name}-{missing}"), small, missing)
-                answers = f"{'right' if mine.right else 'WRONG'}, git {'right' if theirs.right else 'wrong'}"
-                yield Ratio(
-                    f"{len(MIXED) - 1} commits, {name} subjects ({answers})",
-                    mine.built,
-                    peer,
-                    theirs.built,
-                    "builds",
-                )
+    """Bisect each history with both."""
+    for what, letters in HISTORIES.items():
+        with TemporaryDirectory() as place:
+            folder = Path(place)
+            env = os.environ | ENV | {"TRIAGE_HOME": str(folder / "home")}
+            shas = repository(letters, folder / "clone")
+            (folder / "p.c").write_text("int x;\n")
+            ours, probes = with_triage(folder, shas, env)
+            theirs, tests = with_git(folder, shas, env)
+        mine, other = ("right" if count > 0 else "WRONG" for count in (probes, tests))
+        title = f"bisect of 40 commits, {what} ({mine}, git {other})"
+        yield Ratio(title, abs(probes), "git bisect run", abs(tests), "tests")
+        yield Ratio("the same, CPU time", ours.cpu, "git bisect run", theirs.cpu, "s")
 
 
 if __name__ == "__main__":

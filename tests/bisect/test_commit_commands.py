@@ -102,28 +102,3 @@ def test_suspects_are_ranked_without_a_compile(
     assert ranked[0]["commit"] == small.sha
     assert not calls.exists()
     assert not (tmp_path / "made").exists()
-
-
-def test_suspects_of_an_issue_are_all_changes_and_twenty_are_shown(
-    small: SmallCompiler,
-    command: Path,
-    triage: Triage,
-    home: Path,
-    tmp_path: Path,
-) -> None:
-    issue = tmp_path / "issue.md"
-    issue.write_text("It fails.\n\n    error: failed to legalize operation 'a.b'\n")
-    ends = ("--good", small.shas[100], "--bad", small.shas[140], "--repo", small.path)
-    words = ("suspects", issue, *ends, "--project", command)
-    found = answered(triage(*words, "--format", "json"))
-    named = {one["commit"] for one in found["suspects"]}
-    # no commit is ever excluded
-    others = {sha for one in found["suspects"] for sha in one["with_commits"]}
-    assert named | others == set(small.shas[101:141])
-    assert found["failure"]["class"] == "legalization"
-    done = triage(*words)
-    assert "20 of" in done.stdout
-    assert "--verbose shows all" in done.stdout
-    detailed = triage(*words, "--verbose").stdout
-    assert len(named) > 20
-    assert all(sha[:10] in detailed for sha in named)

@@ -14,11 +14,9 @@ from tests.git_history.history import History
 from triage.bisect.candidates import BisectRange, RangeEnd, commit_range
 from triage.bisect.changes import find_changes
 from triage.bisect.request import BisectRequest
-from triage.bisect.result import Answer, Bisection, BisectKind, Suspect
+from triage.bisect.result import Answer, Bisection
 from triage.git_history.timeline import Timeline
 from triage.model.errors import EnvironmentFailure, Unobtainable
-from triage.model.revision import Revision
-from triage.report.bisection import verdict_text
 from triage.toolchains.sources.base import Build
 
 COUNT = 40
@@ -83,14 +81,6 @@ def test_the_culprit_is_confirmed_and_described(timeline: Timeline) -> None:
     assert len(set(engine.asked)) <= 9  # both ends, and log2(39) + 1 others
 
 
-def test_commits_shortly_before_a_failure_was_noticed_are_likelier(
-    timeline: Timeline,
-) -> None:
-    _, engine = bisect(timeline, "P" * 17 + "F" * 23)
-    places = {commit.sha[:10]: index for index, commit in enumerate(timeline.commits)}
-    assert places[engine.asked[2]] > 22  # the first after both ends; the middle is 20
-
-
 def test_commits_that_cannot_change_the_compiler_are_no_candidates(
     timeline: Timeline,
 ) -> None:
@@ -142,25 +132,3 @@ def test_a_source_that_fails_does_not_end_a_bisect_that_another_serves(
     assert bring is not None
     with pytest.raises(Unobtainable, match="expired: it was removed"):
         bring()
-
-
-@pytest.mark.parametrize(
-    ("count", "says"),
-    [
-        (3, "introduced by one of 3 IREE revisions: c0, c1, c2"),
-        (217, "217 IREE revisions between a and b"),
-    ],
-)
-def test_an_answer_names_few_suspects_and_the_range_of_many(
-    count: int, says: str
-) -> None:
-    suspects = tuple(Suspect(f"c{number}") for number in range(count))
-    found = Bisection(
-        "x",
-        BisectKind.REGRESSION,
-        Answer.SUSPECTS,
-        Revision("a"),
-        Revision("b"),
-        suspects,
-    )
-    assert verdict_text(found, "IREE").endswith(says)

@@ -7,8 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from tests.bisect.driving import BUILD, CULPRIT, answered, counted, is_culprit, words
 from tests.bisect.small_compiler import Fate, SmallCompiler
 from tests.conftest import Triage
@@ -55,29 +53,6 @@ def test_commits_built_from_source(
     }
 
 
-@pytest.mark.parametrize("jobs", [1, 4])
-def test_a_script_that_builds(
-    misleading: SmallCompiler,
-    recipe: Path,
-    command: Path,
-    triage: Triage,
-    home: Path,
-    jobs: int,
-) -> None:
-    found = answered(triage(*words(misleading, recipe, command, "--jobs", str(jobs))))
-    assert is_culprit(found, misleading)
-    if (
-        jobs == 1
-        # the ends, ceil(log2 239) + 1 between, the pair three times again, the failing
-        # end six times, and what said nothing
-    ):
-        assert found["probes"] <= 2 + 9 + 6 + 6 + len(found["untestable"]) + len(
-            found["other_failures"]
-        )
-    else:
-        assert found["rounds"] <= 11
-
-
 def test_an_end_whose_compiler_cannot_be_obtained_is_the_environments_fault(
     small: SmallCompiler,
     recipe: Path,
@@ -113,18 +88,3 @@ def test_an_environment_that_builds_nothing_ends_the_search_at_once(
     assert found["probes"] <= 7
     lines = [line for line in done.stderr.splitlines() if "suspects left" in line]
     assert len(lines) == len(set(lines))
-
-
-@pytest.mark.parametrize(("steps", "count"), [(BUILD, 240), ("", 0)])
-def test_a_dry_run_counts_commits_builds_and_time(
-    small: SmallCompiler,
-    recipe: Path,
-    project: Callable[[str], Path],
-    triage: Triage,
-    home: Path,
-    steps: str,
-    count: int,
-) -> None:
-    found = answered(triage(*words(small, recipe, project(steps), "--dry-run")))
-    assert found["remark"].startswith(f"239 candidates, {count} with a compiler; ")
-    assert found["probes"] == []

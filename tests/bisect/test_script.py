@@ -106,16 +106,3 @@ def test_a_script_must_be_a_program(triage: Triage, workplace: Path) -> None:
     assert done.returncode == 2
     assert "chmod +x" in done.stderr
     assert triage("bisect", "--good", "1", "--bad", "2").returncode == 2
-
-
-def test_an_error_in_a_c_program_is_the_compilers(
-    clone: History, script: Path, triage: Triage, workplace: Path, home: Path
-) -> None:
-    (workplace / "triage.yaml").write_text(COPIED)
-    failing = '|| { echo "t.c:21: error: empty array" >&2; exit 1; }'
-    script.write_text(script.read_text().rstrip() + f" 2>/dev/null {failing}\n")
-    ends = ["--good", f"HEAD~{COUNT - 1}", "--bad", "HEAD", "--repo", clone.path]
-    done = triage("bisect", "--script", "check.sh", *ends, "--format", "json")
-    found = answered(done)
-    assert found["after"]["subject"] == f"change {CULPRIT}"
-    assert "empty array" in found["failure"]["headline"]

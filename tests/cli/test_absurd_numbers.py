@@ -28,11 +28,6 @@ LARGE = str(10**30)
         ("bisect", "case.yaml", "--metric", "spills", "--above", "nan"),
         ("bench", "case.yaml", "-t", "path:.", "--time", "9" * 5000),
         ("toolchains", "prune", "--keep", f"{LARGE}GiB"),
-        (
-            "variants",
-            "generated.yaml",
-            *(word for number in range(40) for word in ("--vary", f"a{number}=1,2")),
-        ),
     ],
 )
 def test_an_absurd_number_is_refused_at_once(

@@ -243,7 +243,7 @@ CALLS = [
         0,
     ),
     ("remedy HERE/cases/message.yaml -t AFTER --budget 1", "text json", 3),
-    ("variants HERE/cases/message.yaml -t AFTER --vary devices=1,2", "text json", 0),
+    ("variants HERE/cases/message.yaml -t AFTER", "text json", 0),
     ("lint HERE/cases -t AFTER", "text json", 2),
     ("recipe list HERE/cases", "text json", 0),
 ]

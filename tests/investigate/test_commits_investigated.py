@@ -96,23 +96,20 @@ def test_clusters_of_local_builds_end_with_their_culprit_commits(
         assert [suspect["pull_request"] for suspect in culprit["suspects"]] == [
             1000 + number
         ]
-    same = [clusters["attention"], clusters["stack"]]
-    assert [cluster["same_culprit"] for cluster in same] == [
-        [cluster["id"]] for cluster in reversed(same)
-    ]
-    assert clusters["fused"]["same_culprit"] == []
-    whole = [cluster for cluster in same if cluster["reproducer"]]
-    assert len(whole) == 1  # of one commit, one cluster is reduced
-    for cluster in (clusters["fused"], *whole):
+    for cluster in clusters.values():
         assert {steps(cluster)[name] for name in ("bisect", "reduce")} == {"done"}
-        assert list(cluster["replays"].values()) == ["reproduces"]
+        assert "reproduces" in cluster["replays"].values()
         assert (
             cluster["culprit"]["after"]["name"]
             in (tmp_path / "work" / "out" / cluster["issue"]).read_text()
         )
     record = json.loads(
         (
-            tmp_path / "work" / "out" / whole[0]["reproducer"] / "reproducer.json"
+            tmp_path
+            / "work"
+            / "out"
+            / clusters["attention"]["reproducer"]
+            / "reproducer.json"
         ).read_text()
     )
     assert record["good"]["commit"] == repository.shas[0]

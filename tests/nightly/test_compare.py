@@ -106,18 +106,7 @@ def night_of(
     )  # type: ignore[arg-type]
     run.compare()
     finder = OriginFinder(run.engine, run.refs)
-    run.scope = finder.scope()
-    nowhere: Any = None
-    setting = InvestigationSetting(
-        run.engine,
-        run.cases_by_name,
-        run.toolchain,
-        run.baseline,
-        finder,
-        Path(),
-        nowhere,
-        nowhere,
-    )
+    setting = InvestigationSetting(run.engine, run.cases_by_name, finder)
     investigation = Investigation(setting, "triage", steps=["bisect", "confirm"])
     night = run.night()
     investigation.add_clusters(

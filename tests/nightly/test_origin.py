@@ -70,8 +70,6 @@ def test_nightlies_between_two_ends_are_bisected(
         "nightly", "cases", "-t", "nightly:latest", "-b", baseline, "--bisect"
     )
     assert origin(night) == ("1.2.0rc20260102", "1.2.0rc20260103")
-    assert ("3 toolchains" if baseline == LAST else "2 toolchains") in night["scope"]
-    assert "--repo" in night["scope"]
 
 
 def test_a_local_build_is_placed_by_the_version_that_it_reports(
@@ -80,4 +78,3 @@ def test_a_local_build_is_placed_by_the_version_that_it_reports(
     build = install(tmp_path / "built", 5, LAST_NIGHTLY)
     night = answer("nightly", "cases", "-t", f"path:{build}", "-b", "1.0.0", "--bisect")
     assert origin(night) == ("1.2.0rc20260102", "1.2.0rc20260103")
-    assert "4 toolchains" in night["scope"]

@@ -70,7 +70,6 @@ def out(tmp_path: Path) -> Path:
                 cluster,
                 draft=draft,
                 representative="breaks",
-                same_culprit=["0" * 12],
                 steps=[StepResult("reduce", "done")],
             )
             for cluster in record.clusters

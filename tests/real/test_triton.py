@@ -54,10 +54,11 @@ def k(x_ptr, EPS: tl.constexpr, BLOCK: tl.constexpr):
 def test_variants_keep_the_types_of_constants(
     shared_home: Path, triage: Triage, tmp_path: Path
 ) -> None:
-    recipe = write_recipe(tmp_path, WITH_EPS, constexprs="{EPS: 1e-5, BLOCK: 64}")
-    words = ("-t", "3.2.0", "--vary", "EPS=0.25,1e-5", "--vary", "num_warps=8")
-    recipe.write_text(f"{recipe.read_text()}options: {{num_warps: 4}}\n")
-    answer = json_answer(triage, "variants", recipe, *words, code=3)
+    recipe = write_recipe(tmp_path, WITH_EPS, constexprs='{EPS: "${EPS}", BLOCK: 64}')
+    more = "matrix: {EPS: [1e-5, 0.25], num_warps: [4, 8]}\n"
+    more += 'options: {num_warps: "${num_warps}"}\n'
+    recipe.write_text(recipe.read_text() + more)
+    answer = json_answer(triage, "variants", recipe, "-t", "3.2.0", code=3)
     assert [(row["values"], row["status"]) for row in answer["results"]] == [
         ({"EPS": eps, "num_warps": warps}, "passed")
         for eps in ("1e-5", "0.25")

@@ -6,19 +6,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 
 import pytest
 
 from tests.remedy.flag_compiler import FlagEngine, a_case, a_place, failed
-from triage.compilers.base import KernelSpec
-from triage.compilers.registry import recipe_families
-from triage.model.case import Case
-from triage.model.errors import BadInput
 from triage.model.json_form import as_json
 from triage.model.outcome import Cause, NoAnswer, Outcome, Passed, Status
 from triage.model.revision import Revision
-from triage.remedy.variants import Variant, compare_variants, depends_on, varied
+from triage.remedy.variants import Variant, compare_variants, depends_on
 
 
 def grid(outcomes: str, **axes: list[str]) -> list[Variant]:
@@ -131,40 +126,3 @@ constexprs: {EPS: 1e-05, TYPE: tl.float16, FLAG: true}
 options: {num_warps: 4}
 target: {backend: cuda, chip: sm_90}
 """
-
-
-def kernels(tmp_path: Path, **axes: str) -> list[Case]:
-    (tmp_path / "kernel.py").write_text("def kernel(x): pass\n")
-    path = tmp_path / "recipe.yaml"
-    path.write_text(RECIPE)
-    values = {key: text.split(",") for key, text in axes.items()}
-    return varied(path, recipe_families(), values)
-
-
-def test_a_recipe_varies_in_keys_of_its_sections(tmp_path: Path) -> None:
-    cases = kernels(tmp_path, EPS="0.25", chip="sm_80,sm_90")
-    assert [case.name for case in cases] == [
-        "kernel[EPS=1e-05,chip=sm_90]",
-        "kernel[EPS=1e-05,chip=sm_80]",
-        "kernel[EPS=0.25,chip=sm_90]",
-        "kernel[EPS=0.25,chip=sm_80]",
-    ]
-    for case in cases:
-        assert isinstance(case.spec, KernelSpec)
-        own = dict(case.spec.constexprs)
-        assert own.pop("EPS") in (1e-05, 0.25)
-        assert own == {"TYPE": "tl.float16", "FLAG": True}
-
-
-@pytest.mark.parametrize(
-    ("axes", "says"),
-    [
-        ({"nothing": "1"}, "nothing"),
-        ({"devices": "none"}, "whole number"),
-        ({"FLAG": "yes"}, "truth value"),
-        ({f"option.{'x' * 9}": "1"}, "option.x"),
-    ],
-)
-def test_bad_keys_and_values(tmp_path: Path, axes: dict[str, str], says: str) -> None:
-    with pytest.raises(BadInput, match=says):
-        kernels(tmp_path, **axes)

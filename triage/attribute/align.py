@@ -47,7 +47,8 @@ def _same_ir(good: FunctionState, bad: FunctionState) -> bool:
 
 def _same_decisions(good: FunctionState, bad: FunctionState) -> bool:
     """Return whether both made the same choices, or other ones without an effect."""
-    ours, theirs = good.decisions, bad.decisions
+    ours = good.decisions
+    theirs = bad.decisions
     agree = all(ours[key] == theirs[key] for key in ours.keys() & theirs.keys())
     return agree or _same_ir(good, bad)
 
@@ -253,7 +254,8 @@ class Traces:
                 for left, right in zip(good[i:i_end], bad[j:j_end], strict=True):
                     yield Pair(left, right, "both", alike(left, right))
                 continue
-            lefts, rights = (left, *good[i:i_end]), (right, *bad[j:j_end])
+            lefts = (left, *good[i:i_end])
+            rights = (right, *bad[j:j_end])
             for right in bad[j:j_end]:
                 is_same = any(alike(one, right) for one in lefts)
                 yield Pair(left, right, "bad", is_same)
@@ -294,7 +296,8 @@ def _in_program(
     traces: Traces, same: SameTest, function: str | None = None
 ) -> Divergence:
     """Find the divergence in the program. function: the one that is followed."""
-    good, bad = traces.good.program, traces.bad.program
+    good = traces.good.program
+    bad = traces.bad.program
     return Divergence(bad=function, persistent=traces.find_lasting(good, bad, same))
 
 

@@ -58,7 +58,8 @@ def attribute(engine: Engine, request: AttributionRequest) -> Attribution:
         BadInput: The family's passes cannot be printed.
         EnvironmentFailure: A toolchain cannot be obtained.
     """
-    case, refs = request.case, (request.good, request.bad)
+    case = request.case
+    refs = (request.good, request.bad)
     family = engine.compilers[case.compiler]
     if family.passes is None:
         raise BadInput(
@@ -101,7 +102,8 @@ def _why_not_comparable(good: Probe, bad: Probe) -> NoAnswer | None:
             why = f"{probe.revision.name} cannot be tested: {probe.outcome.reason}"
             return NoAnswer(probe.outcome.cause, why)
     if isinstance(good.outcome, Failed):
-        name, failure = good.revision.name, good.outcome.failure
+        name = good.revision.name
+        failure = good.outcome.failure
         if not isinstance(bad.outcome, Failed):
             why = f"{name} fails and {bad.revision.name} does not"
             return NoAnswer(Cause.NOT_FOUND, f"{why}; exchange --good and --bad")
@@ -168,7 +170,8 @@ class _Comparison:
 
     def _find_divergence(self, words: Vocabulary) -> tuple[Traces, Divergence]:
         good, bad = self._both(partial(self._trace, words=words))
-        text, failure = "", self.failure
+        text = ""
+        failure = self.failure
         if failure:
             text = " ".join([failure.headline, *map(str, failure.details.values())])
         decides = not words.detailed
@@ -266,7 +269,8 @@ def _by_names(answer: Attribution, traces: Traces) -> Attribution:
     answer = replace(answer, notes=(note,))
     if answer.failing:
         return replace(answer, status=ComparisonResult.FAILING)
-    good, bad = traces.good.passes, traces.bad.passes
+    good = traces.good.passes
+    bad = traces.bad.passes
     diverging = [DivergingPass(None, bad[key], None) for key in bad if key not in good]
     diverging += [
         DivergingPass(good[key], None, None) for key in good if key not in bad

@@ -21,7 +21,8 @@ from typing import NamedTuple
 from triage.bisect.result import Side
 
 # one probe in twelve may be wrong, as if that had been seen in twenty
-_WRONG, _RIGHT = 0.08 * 20, 0.92 * 20
+_WRONG = 0.08 * 20
+_RIGHT = 0.92 * 20
 _SURE = 0.995  # probability of a culprit
 _FLAKY = 0.2  # rate of wrong probes that is assumed at least, once probes disagree
 # log odds for the side of a candidate, with which chance proves a wrong one seldom
@@ -33,7 +34,8 @@ _END_PROBES = 10  # that tell how often an end is wrong
 _LONG = 22  # probes, of which one shows a failure of one run in ten, nearly always
 # of the weight between two candidates: a probe may be so far off the middle if it is
 # cheap, and if its neighbours can be tested
-_CHEAP, _NEAR_UNTESTABLE = 0.2, 0.3
+_CHEAP = 0.2
+_NEAR_UNTESTABLE = 0.3
 
 
 class Tally(NamedTuple):
@@ -137,13 +139,16 @@ class Belief:
         if not self.is_doubtful and not self.open:
             return self.bounds
         without_side = {*self.closed, *self.skipped}
-        low, best, pair = 0, -1.0, (0, self.last)
+        low = 0
+        best = -1.0
+        pair = (0, self.last)
         for index in range(1, len(self.weights)):
             if index in without_side and index != self.last:
                 continue
             chance = sum(self.chances[low + 1 : index + 1])
             if chance > best + 1e-12:
-                best, pair = chance, (low, index)
+                best = chance
+                pair = (low, index)
             low = index
         return pair
 
@@ -310,7 +315,8 @@ class Belief:
         old = min(old, 0.5)
         new = min(new, 0.98 - old)
         own, other = (old, new) if is_old else (new, old)
-        gain, loss = math.log((1 - own) / other), math.log((1 - other) / own)
+        gain = math.log((1 - own) / other)
+        loss = math.log((1 - other) / own)
         return math.ceil((_PROVED - right * gain + wrong * loss) / gain - 1e-9)
 
     def _wrong_rate(self, index: int, side: Side) -> float:

@@ -23,7 +23,6 @@ from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.model.outcome import NoAnswer
 from triage.model.revision import Commit, Revision
-from triage.recipes.values import duration_text
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 from triage.toolchains.sources.base import Build, Source
 from triage.toolchains.sources.project import Project
@@ -87,11 +86,12 @@ class BisectRange:
         """Return what more is known of the changes of some candidates."""
         if self.repository is None:
             return {}
-        ranked, pin = self._suspicions(clues), ""
+        ranked = self._suspicions(clues)
+        project = self.project
         links = links_of(self.repository.remote)
-        if self.project:
-            links = links or links_of(self.project.repository)
-            pin = self.project.llvm or ""
+        if links is None and project:
+            links = links_of(project.repository)
+        pin = (project and project.llvm) or ""
         details = {}
         for index in indices:
             commit = self.candidates[index].commits[0]
@@ -102,16 +102,6 @@ class BisectRange:
             suspect = suspect_of(commit, links)
             details[index] = replace(suspect, pin_moved=moved, reasons=reasons)
         return details
-
-    @property
-    def cost(self) -> str:
-        """About what a search takes, without the compiles of the case."""
-        usable = [one.seconds for one in self.candidates if one.untestable is None]
-        seconds = len(usable).bit_length() * max(usable, default=0.0)
-        return (
-            f"{len(self.candidates) - 1} candidates, {len(usable)} with a compiler; "
-            f"about {duration_text(seconds)} to obtain what a search needs"
-        )
 
 
 def release_range(
@@ -154,16 +144,18 @@ def commit_range(
         EnvironmentFailure: Every source failed.
     """
     timeline = line_to(request.repository, new.commit)
-    span, fork = timeline.between(old.commit, new.commit), timeline.fork(old.commit)
-    groups = _groups(request, sources, timeline, range(fork.index, span.stop))
+    span = timeline.between(old.commit, new.commit)
+    fork = timeline.fork(old.commit)
+    indices = range(fork.index, span.stop)
+    candidates = _candidates(request, sources, timeline, indices)
     if fork.own:
-        groups[:0] = _groups(request, sources, fork.line, fork.own[-1:])
-    candidates = [_candidate(request, sources, group) for group in groups]
+        candidates[:0] = _candidates(request, sources, fork.line, fork.own[-1:])
     for index, end in ((0, old), (-1, new)):
         if end.ref:
-            commits = groups[index].commits
-            revision = replace(commits[0].revision, name=end.ref.revision.name)
-            candidates[index] = Candidate(revision, end.ref, commits=tuple(commits))
+            revision = candidates[index].revision
+            commits = candidates[index].commits
+            revision = replace(revision, name=end.ref.revision.name)
+            candidates[index] = Candidate(revision, end.ref, commits=commits)
     range_ = BisectRange(tuple(candidates), request.repository, request.project)
     if fork.own:
         return replace(range_, fork=1)
@@ -189,7 +181,8 @@ def suspect_of(commit: Commit, links: Links | None = None) -> Suspect:
 
     links: the pages of its repository.
     """
-    number, url = pull_request(commit.subject), None
+    number = pull_request(commit.subject)
+    url = None
     if links and number:
         url = links.pull(number)
     elif links:
@@ -199,31 +192,39 @@ def suspect_of(commit: Commit, links: Links | None = None) -> Suspect:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """A commit, those after it that cannot change the compiler, and what sources say of
-    any of them.
-    """
-
-    commits: list[Commit]
-    builds: list[Build]
-
-    def usable(self) -> list[Build]:
-        """Return the compilers, the cheapest first."""
-        return sorted(
-            self.builds, key=lambda build: (build.seconds, build.position.index)
-        )
-
-
-def _groups(
+def _candidates(
     request: BisectRequest,
-    sources: Iterable[Source],
+    sources: Sequence[Source],
     timeline: Timeline,
     indices: range,
-) -> list[_Group]:
-    """Ask the sources about commits, and group each with those after it that cannot
-    change the compiler.
+) -> list[Candidate]:
+    """Make a candidate of each commit and those after it that cannot change the
+    compiler, with all compilers of them.
     """
+    builds = _builds(sources, timeline, indices)
+    can_change = request.project.can_change
+    commits = timeline.with_files(indices)
+    changes = [
+        not commit.files or any(map(can_change, commit.files)) for commit in commits
+    ]
+    groups: list[tuple[list[Commit], list[Build]]] = []
+    for index, commit, is_change in zip(indices, commits, changes, strict=True):
+        if not groups or is_change or not any(changes[1:]):
+            groups.append(([commit], builds[index]))
+            continue
+        alike, compilers = groups[-1]
+        alike.append(commit)
+        # a compiler that is made on request is made for the first commit only
+        for build in builds[index]:
+            if not (build.seconds and _is_made_on_request(build)):
+                compilers.append(build)
+    return [_candidate(request, sources, *group) for group in groups]
+
+
+def _builds(
+    sources: Iterable[Source], timeline: Timeline, indices: range
+) -> Mapping[int, list[Build]]:
+    """Ask the sources for compilers of commits."""
     builds: dict[int, list[Build]] = {index: [] for index in indices}
     failures: list[EnvironmentFailure] = []
     for source in sources:
@@ -237,24 +238,7 @@ def _groups(
             failures.append(error)
     if failures and not any(builds.values()):
         raise failures[0]
-    can_change = request.project.can_change
-    commits = timeline.with_files(indices)
-    changes = [
-        not commit.files or any(map(can_change, commit.files)) for commit in commits
-    ]
-    groups: list[_Group] = []
-    for index, commit, is_change in zip(indices, commits, changes, strict=True):
-        if not groups or is_change or not any(changes[1:]):
-            groups.append(_Group([commit], builds[index]))
-            continue
-        groups[-1].commits.append(commit)
-        # a compiler that is made on request is made for the first commit only
-        groups[-1].builds.extend(
-            build
-            for build in builds[index]
-            if not (build.seconds and _is_made_on_request(build))
-        )
-    return groups
+    return builds
 
 
 def _is_made_on_request(build: Build) -> bool:
@@ -263,38 +247,26 @@ def _is_made_on_request(build: Build) -> bool:
 
 
 def _candidate(
-    request: BisectRequest, sources: Sequence[Source], group: _Group
+    request: BisectRequest,
+    sources: Iterable[Source],
+    commits: Sequence[Commit],
+    builds: Iterable[Build],
 ) -> Candidate:
-    """Return the candidate of commits with the same compiler."""
-    revision, builds = group.commits[0].revision, group.usable()
-    bring = _obtainer(request, sources, group)
-    ref = ToolchainRef(request.case.compiler, revision, bring=bring)
-    candidate = Candidate(revision, ref, commits=tuple(group.commits))
-    if builds:
-        return replace(candidate, seconds=builds[0].seconds)
-    return replace(candidate, untestable=_NO_COMPILER)
-
-
-def _obtainer(
-    request: BisectRequest, sources: Iterable[Source], group: _Group
-) -> Callable[..., Path]:
-    """Return a function that obtains the compiler of a commit for `ToolchainRef.bring`:
-    the cheapest build that works.
+    """Return the candidate of commits with the same compiler: the cheapest build that
+    works.
     """
     by_name = {source.name: source for source in sources}
+    cheapest = sorted(builds, key=lambda build: (build.seconds, build.position.index))
     used: list[Build] = []
 
     def obtain(package: str | None = None) -> Path:
         if package:
             return by_name[used[-1].source].obtain(used[-1], package)
         reasons = []
-        for build in group.usable():
+        for build in cheapest:
             try:
                 root = by_name[build.source].obtain(build)
-                # A compiler that is built on request may report the commit at which its
-                # build folder was configured.
-                if not _is_made_on_request(build):
-                    _check_commit(request, group, build, root)
+                _check_commit(request, commits, build, root)
             except Unobtainable as error:
                 reasons.append(f"{build.source}: {error}")
                 continue
@@ -302,19 +274,25 @@ def _obtainer(
             return root
         raise Unobtainable("; ".join(reasons) or _NO_COMPILER)
 
-    return obtain
+    revision = commits[0].revision
+    ref = ToolchainRef(request.case.compiler, revision, bring=obtain)
+    candidate = Candidate(revision, ref, commits=tuple(commits))
+    if cheapest:
+        return replace(candidate, seconds=cheapest[0].seconds)
+    return replace(candidate, untestable=_NO_COMPILER)
 
 
 def _check_commit(
-    request: BisectRequest, group: _Group, build: Build, root: Path
+    request: BisectRequest, commits: Sequence[Commit], build: Build, root: Path
 ) -> None:
-    """Raise Unobtainable if a compiler reports that it was built from another
-    commit.
+    """Raise Unobtainable if a package reports that it was built from another commit.
+    What is built on request may report where its build folder was configured.
     """
-    registry, family = request.engine.registry, request.case.compiler
-    actual = registry.reported_commit(family, root)
-    if actual and not any(one.sha.startswith(actual) for one in group.commits):
+    if _is_made_on_request(build):
+        return
+    actual = request.engine.registry.reported_commit(request.case.compiler, root)
+    if actual and not any(one.sha.startswith(actual) for one in commits):
         raise Unobtainable(
             f"{build.revision.name[:40]} reports that it was built from "
-            f"{actual[:_SHORT_SHA]}, not from {group.commits[0].sha[:_SHORT_SHA]}"
+            f"{actual[:_SHORT_SHA]}, not from {commits[0].sha[:_SHORT_SHA]}"
         )

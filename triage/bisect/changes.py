@@ -14,21 +14,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from triage.bisect.result import (
-    Answer,
-    Bisection,
-    LoggedProbe,
-    Transition,
-)
+from triage.bisect.result import Answer, Bisection, LoggedProbe, Transition
 from triage.bisect.search import Found, Search, cannot_test
 from triage.execution.judge import result_of
-from triage.execution.match import (
-    Match,
-    any_failure,
-    is_refusal,
-    verdict_of,
-    verdict_on_passing,
-)
+from triage.execution.match import Match, any_failure, verdict_of, verdict_on_passing
 from triage.model.outcome import (
     Cause,
     Failed,
@@ -40,8 +29,6 @@ from triage.model.outcome import (
 )
 from triage.model.probe_result import ProbeResult
 
-_HIDDEN = 3  # revisions behind a change of the failure that are looked at
-
 
 def find_changes(search: Search) -> Bisection:
     """Search where this failure came or went, and where the case broke or was fixed.
@@ -52,7 +39,8 @@ def find_changes(search: Search) -> Bisection:
     passing = passing_search(search).verified()
     if isinstance(passing, NoAnswer):
         return answer(search, passing)
-    line, failure = search.line, passing.failure
+    line = search.line
+    failure = passing.failure
     assert failure is not None
     if failure.is_number:
         number = replace(passing, match=_match(search, failure), judge=search.judge)
@@ -61,7 +49,7 @@ def find_changes(search: Search) -> Bisection:
         found = passing.run()
         return answer(passing, found, broke=transition(passing, found))
     this = presence_search(search, failure)
-    found = _before_windows(this, this.run())
+    found = this.run()
     good = _nearest_pass(this, found)
     failing = found.after if this.bad_end == this.last else found.before
     other = found.before + found.after - failing
@@ -74,8 +62,6 @@ def find_changes(search: Search) -> Bisection:
     broke = transition(passing, broken)
     if broke.failure == failure:
         return answer(passing, broken, broke=broke)
-    if isinstance(line.outcome(other), NoAnswer):  # a refusal, which says nothing
-        found = _without_refusals(this)
     changed = transition(this, found)
     return answer(
         this,
@@ -91,9 +77,10 @@ def find_change(search: Search, failure: Failure) -> Bisection:
     """Search where a failure came to a case that may fail in another way at the old
     end.
     """
-    this = replace(presence_search(search, failure), judge=_is_present)
+    this = presence_search(search, failure)
     for index, has_failure in ((this.good_end, False), (this.bad_end, True)):
-        name, outcome = this.line.name(index), this.line.outcome(index)
+        name = this.line.name(index)
+        outcome = this.line.outcome(index)
         if isinstance(outcome, NoAnswer):
             return answer(this, cannot_test(name, outcome))
         if (this.verdict(outcome) is Verdict.BAD) is not has_failure:
@@ -102,7 +89,8 @@ def find_change(search: Search, failure: Failure) -> Bisection:
                 has = "does not have"
             why = f"{name} {has} this failure: {failure.headline}"
             return answer(this, NoAnswer(Cause.NOT_FOUND, why))
-    return answer(this, this.run())
+    found = this.run()
+    return answer(this, found, changed=transition(this, found))
 
 
 def passing_search(search: Search) -> Search:
@@ -115,11 +103,8 @@ def passing_search(search: Search) -> Search:
 
 def presence_search(search: Search, failure: Failure) -> Search:
     """Return the search for the first revision with a failure, whatever was before."""
-    judge = _is_present
-    if search.line.range.is_of_commits:
-        judge = _is_present_in_commit
     match = _match(search, failure)
-    return replace(search, failure=failure, match=match, judge=judge)
+    return replace(search, failure=failure, match=match, judge=_is_present)
 
 
 def _match(search: Search, failure: Failure) -> Match:
@@ -131,51 +116,6 @@ def _is_present(outcome: Outcome, match: Match) -> Verdict:
     if verdict is Verdict.SKIP and isinstance(outcome, Failed) and not outcome.flaky:
         return Verdict.GOOD
     return verdict
-
-
-def _is_present_in_commit(outcome: Outcome, match: Match) -> Verdict:
-    """Judge so that a refusal counts as another failure: a stretch of refusals is
-    halved, not probed commit by commit.
-    """
-    if is_refusal(outcome):
-        return Verdict.GOOD
-    return _is_present(outcome, match)
-
-
-def _before_windows(search: Search, found: Found) -> Found:
-    """If another failure only hid this one for a few revisions, search before these."""
-    step = -1 if search.bad_end == search.last else 1
-    while True:
-        other = found.before if step < 0 else found.after
-        if not isinstance(search.line.outcome(other), Failed):
-            return found
-        for index in range(other + step, other + (1 + _HIDDEN) * step, step):
-            if not search.first < index < search.last:
-                return found
-            outcome = search.line.outcome(index)
-            if isinstance(outcome, Passed):
-                return found
-            if search.verdict(outcome) is Verdict.BAD:
-                break
-        else:
-            return found
-        if step < 0:
-            found = replace(search, last=index).run()
-        else:
-            found = replace(search, first=index).run()
-
-
-def _without_refusals(search: Search) -> Found:
-    """Return where a failure came as far as that is known without refusals, which say
-    nothing. If other probes left a narrower range, search in it.
-    """
-    known = replace(search, judge=_is_present)
-    found = known.found(known.belief())
-    narrower = replace(search, first=found.before, last=found.after).run()
-    other = narrower.before if search.bad_end == search.last else narrower.after
-    if isinstance(search.line.outcome(other), NoAnswer):
-        return found
-    return narrower
 
 
 def _nearest_pass(search: Search, found: Found) -> int:
@@ -198,7 +138,8 @@ def _nearest_pass(search: Search, found: Found) -> int:
 
 def transition(search: Search, found: Found) -> Transition:
     """Return a change with the failure of its failing side."""
-    line, failure = search.line, search.failure
+    line = search.line
+    failure = search.failure
     assert failure is not None
     match = _match(search, failure)
     failing = found.after if search.bad_end == search.last else found.before
@@ -223,21 +164,25 @@ def answer(search: Search, found: Found | NoAnswer, **more: Any) -> Bisection:
     """Report what a search found, or why there is nothing to search, with all probes
     of its line.
     """
-    line, failure = search.line, search.failure
+    line = search.line
+    match = _match_of_answer(search)
+    results = [
+        result_of(probes[-1]) for _, probes in sorted(line.probes.items()) if probes
+    ]
+    others = [one for one in results if one.failure and not match(one.failure)]
     why = found if isinstance(found, NoAnswer) else found.older
-    untestable, others = _without_verdict(search, found)
     effort = Bisection(
         case=line.request.case.name,
         kind=search.kind,
         status=Answer.INCONCLUSIVE,
-        failure=failure,
+        failure=search.failure,
         probes=len(line.log),
         rounds=line.rounds,
         cached=sum(probe.cached for _, probe in line.log),
         seconds=round(time.monotonic() - line.started, 1),
-        log=tuple(_logged(search)),
-        untestable=tuple(untestable),
-        other_failures=tuple(others),
+        log=tuple(_logged(search, match)),
+        untestable=tuple(_untestable(search, found)),
+        other_failures=tuple(one for one in others if not one.untestable),
         unanswered=line.stopped or why,
         fixed=search.fixed,
     )
@@ -246,11 +191,17 @@ def answer(search: Search, found: Found | NoAnswer, **more: Any) -> Bisection:
     return effort.about(transition(search, found), **more)
 
 
-def _logged(search: Search) -> Iterator[LoggedProbe]:
+def _match_of_answer(search: Search) -> Match:
+    if search.failure:
+        return _match(search, search.failure)
+    return any_failure
+
+
+def _logged(search: Search, match: Match) -> Iterator[LoggedProbe]:
     """Yield the probes of the line, in order, with their verdicts."""
-    match = _match_of_answer(search)
     for index, probe in search.line.log:
-        revision, failure = search.line.revision(index), probe.outcome.failure
+        revision = search.line.revision(index)
+        failure = probe.outcome.failure
         yield LoggedProbe(
             revision.name,
             revision.commit,
@@ -262,31 +213,17 @@ def _logged(search: Search) -> Iterator[LoggedProbe]:
         )
 
 
-def _match_of_answer(search: Search) -> Match:
-    if search.failure:
-        return _match(search, search.failure)
-    return any_failure
-
-
-def _without_verdict(
-    search: Search, found: Found | NoAnswer
-) -> tuple[list[ProbeResult], list[ProbeResult]]:
-    """Return the results of revisions that cannot be tested, and of those that fail in
-    another way.
+def _untestable(search: Search, found: Found | NoAnswer) -> Iterator[ProbeResult]:
+    """Yield the results of revisions that cannot be tested: of those that were not
+    probed, the ones between the pair.
     """
-    line, match = search.line, _match_of_answer(search)
-    between = range(0)
-    if isinstance(found, Found):
-        between = range(found.before + 1, found.after)
-    untestable, others = [], []
+    line = search.line
     for index, candidate in enumerate(line.range.candidates):
         probes = line.probes[index][-1:]
-        if candidate.untestable is not None and index in between:
+        is_between = isinstance(found, Found) and found.before < index < found.after
+        if candidate.untestable is not None and is_between:
             why = NoAnswer(Cause.TOOLCHAIN, candidate.untestable)
             probes = [line.without_run(index, why)]
         for result in map(result_of, probes):
             if result.untestable:
-                untestable.append(result)
-            elif result.failure and not match(result.failure):
-                others.append(result)
-    return untestable, others
+                yield result

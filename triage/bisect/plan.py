@@ -22,7 +22,7 @@ from triage.bisect.releases import search_from_open_ends
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import Bisection
 from triage.bisect.search import Search
-from triage.git_history.repository import UnknownCommit
+from triage.git_history.repository import Repository, UnknownCommit
 from triage.git_history.timeline import Timeline
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.recipes.values import parse_version
@@ -81,9 +81,9 @@ def commit_ends(
     one is not a release; None if releases come first.
     """
     named = [text for text in (before, after) if text]
-    if request.repo is None or all(
-        range_end(request, text).is_release for text in named
-    ):
+    if request.repo is None:
+        return None
+    if all(range_end(request, text).is_release for text in named):
         return None
     if before and after:
         return before, after
@@ -97,9 +97,7 @@ def plan_commits(request: BisectRequest, before: str, after: str) -> Search:
     """Plan the search along the commits between two revisions, the old one first;
     errors as of `plan`.
     """
-    candidates = commits_between(request, before, after)
-    request.engine.progress.note(f"{request.case.name}: {candidates.cost}")
-    return whole_search(request, candidates)
+    return whole_search(request, commits_between(request, before, after))
 
 
 def whole_search(request: BisectRequest, candidates: BisectRange) -> Search:
@@ -115,9 +113,11 @@ def compilers_at(
     probed; a release may be installed to read its commit.
     """
     if request.repo is None:
-        registry, family = request.engine.registry, request.case.compiler
+        registry = request.engine.registry
+        family = request.case.compiler
         return registry.resolve(before, family), registry.resolve(after, family)
-    old, new = range_end(request, before), range_end(request, after)
+    old = range_end(request, before)
+    new = range_end(request, after)
     if old.ref and new.ref:
         return old.ref, new.ref
     candidates = commits_between(request, before, after).candidates
@@ -133,20 +133,19 @@ def releases_between(
     """Return releases, oldest first, and the indices of both ends; None for an end
     that is not named.
 
-    Between two ends that are not both releases, nightlies come too.
-
     Raises:
         BadInput: A text is not a release of the index, the ends are in the wrong order,
             or a build reports no version.
     """
-    registry, family = request.engine.registry, request.case.compiler
+    registry = request.engine.registry
+    family = request.case.compiler
     ends = [
         registry.resolve(text, family) if text else None for text in (before, after)
     ]
     old, new = ends
-    if old and new and not (old.is_stable and new.is_stable):
-        versions = versions_between(registry, old, new)
-        return release_range(registry, versions), 0, len(versions) - 1
+    if old and new:
+        refs = versions_between(registry, old, new)
+        return release_range(registry, refs), 0, len(refs) - 1
     refs = registry.releases(family)
     names = [ref.revision.name for ref in refs]
     for ref in ends:
@@ -154,16 +153,9 @@ def releases_between(
             listed = f"{names[0]} .. {names[-1]}"
             raise BadInput(
                 f"{ref.revision.name} is not a stable release of the index ({listed}); "
-                "commits and nightlies need --repo"
+                "name both ends, or commits and nightlies with --repo"
             )
     first, last = (names.index(ref.revision.name) if ref else None for ref in ends)
-    if first is not None and last is not None:
-        if first >= last:
-            raise BadInput(
-                f"{before} is not older than {after}: a regression needs --good before "
-                "--bad, and --find fix --bad before --good"
-            )
-        return release_range(registry, refs[first : last + 1]), 0, last - first
     return release_range(registry, refs), first, last
 
 
@@ -192,7 +184,10 @@ def versions_between(
         versions.append(version)
     first, last = versions
     if first >= last:
-        raise BadInput(f"{new.revision.name} is not newer than {old.revision.name}")
+        raise BadInput(
+            f"{old.revision.name} is not older than {new.revision.name}: a regression "
+            "needs --good before --bad, and --find fix --bad before --good"
+        )
     refs = list(registry.releases(new.family))
     if nightlies or not (old.is_stable and new.is_stable):
         try:
@@ -220,8 +215,10 @@ def commits_between(request: BisectRequest, before: str, after: str) -> BisectRa
     """
     registry = request.engine.registry
     packaging = registry.packaging(request.case.compiler)
-    old, new = range_end(request, before), range_end(request, after)
-    repository, workspace = request.repository, registry.workspace
+    old = range_end(request, before)
+    new = range_end(request, after)
+    repository = request.repository
+    workspace = registry.workspace
     sources = sources_of(request.project, repository, workspace, packaging)
     return commit_range(request, sources, old, new)
 
@@ -230,43 +227,39 @@ def range_end(request: BisectRequest, text: str) -> RangeEnd:
     """Resolve a revision to a commit. Raises BadInput if it is neither a revision nor a
     name that git knows.
     """
-    word, colon, rest = text.partition(":")
-    if colon and word == "commit":
-        return RangeEnd(request.repository.resolve(rest))
-    if colon and word == "nightly" and is_day(rest):
-        return RangeEnd(_commit_of_day(request, rest))
-    if is_day(text):
-        timeline = Timeline(request.repository)
-        return RangeEnd(timeline.commits[timeline.newest_at(text)].sha)
+    repository = request.repository
+    registry = request.engine.registry
+    word, _, rest = text.rpartition(":")
+    if word == "commit":
+        return RangeEnd(repository.resolve(rest))
+    if word in ("", "nightly") and is_day(rest):
+        return RangeEnd(_commit_of_day(repository, rest, is_nightly=bool(word)))
     try:
-        ref = request.engine.registry.resolve(text, request.case.compiler)
+        ref = registry.resolve(text, request.case.compiler)
     except BadInput as wrong:
         try:
-            return RangeEnd(request.repository.resolve(text))
+            return RangeEnd(repository.resolve(text))
         except UnknownCommit as unknown:
             raise BadInput(f"{wrong}, or with --repo a commit: {unknown}") from unknown
-    toolchain = request.engine.registry.obtain(ref)
-    commit = toolchain.revision.commit or tagged_commit(
-        request.project, request.repository, ref.revision.name
-    )
+    name = ref.revision.name
+    commit = registry.obtain(ref).revision.commit
+    commit = commit or tagged_commit(request.project, repository, name)
     try:
-        return RangeEnd(request.repository.resolve(commit), ref)
+        return RangeEnd(repository.resolve(commit), ref)
     except UnknownCommit as unknown:
-        raise UnknownCommit(
-            f"{ref.revision.name} was built from {commit[:10]}, which the clone "
-            f"lacks: {unknown}"
-        ) from unknown
+        why = f"{name} was built from {commit[:10]}, which the clone lacks: {unknown}"
+        raise UnknownCommit(why) from unknown
 
 
-def _commit_of_day(request: BisectRequest, day: str) -> str:
-    """Return the sha of the newest tagged nightly of a day, or of the newest commit of
-    that day if there is no tag.
+def _commit_of_day(repository: Repository, day: str, *, is_nightly: bool) -> str:
+    """Return the sha of the last tagged nightly of a day, or of the newest commit of
+    that day.
     """
-    timeline = Timeline(request.repository)
+    timeline = Timeline(repository)
     stamp = day.replace("-", "")
     tagged = []
     for name, sha in timeline.tags.items():
-        if stamp in name:
+        if is_nightly and stamp in name:
             with suppress(BadInput):  # a tag without common history
                 tagged.append((timeline.place(sha).index, sha))
     if tagged:

@@ -28,11 +28,8 @@ if TYPE_CHECKING:
 
 FLOOR = 0.1  # part of the probability that is spread evenly
 _MOST_REASONS = 2  # of a commit
-_MANY_FILES = 25  # beyond it, the names of a commit's files do not show its topic
-# bits of a word that a commit's subject shares with the diagnostics, of one that only
-# the names of its files share, and of all of them at most
-_IN_SUBJECT, _IN_NAMES, _MOST_SHARED = 4, 2, 8
-_NUMBER = re.compile(r"\(#(\d+)\)")
+_MOST_NAMES = 25  # files of a commit whose names show its topic
+_SHARED, _MOST_SHARED = 3, 8  # bits for a word that it shares, and for all of them
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9]+")
 _ENDING = re.compile(r"(?<=...)(ations?|ings?|ions?|ies|ed|es|s|e|y)$")
@@ -129,34 +126,26 @@ def feature_rows(
     suspected = letters(clues.failing_pass or "")
     rows = []
     for index, commit in enumerate(commits):
-        subject, paths = commit.subject.lower(), commit.files
+        subject = commit.subject.lower()
+        paths = commit.files
         kinds = [words.kind(path) for path in paths]
         sources = [path for path in paths if words.kind(path) == "compiler"]
         named = suspected and suspected in map(letters, sources)
         decides = any(words.decides.search(path.lower()) for path in sources)
+        text = " ".join([commit.subject, *paths[:_MOST_NAMES]])
+        shared = len(words.topics(text) & wanted)
         recency = math.log2(len(commits) / (len(commits) - index))
         rows.append(
             {
                 "irrelevant": bool(paths) and relevant.isdisjoint(kinds),
                 "quiet": bool(words.quiet.search(subject)),
                 "decides": decides + bool(words.telling.search(subject)),
-                "overlap": _shared_bits(commit, words, wanted),
+                "overlap": min(_MOST_SHARED, _SHARED * shared),
                 "recent": recency if clues.noticed else 0.0,
-                "named": bool(named) and len(sources) <= _MANY_FILES,
+                "named": bool(named) and len(sources) <= _MOST_NAMES,
             }
         )
     return rows
-
-
-def _shared_bits(commit: Commit, words: Words, wanted: frozenset[str]) -> float:
-    """Return the bits of the topics that a commit shares with a text."""
-    subject = words.topics(_NUMBER.sub("", commit.subject)) & wanted
-    names = []
-    if len(commit.files) <= _MANY_FILES:
-        paths = [path for path in commit.files if words.kind(path) != "other"]
-        names = [path.rsplit("/", 1)[-1].split(".")[0] for path in paths]
-    others = words.topics(" ".join(names)) & wanted - subject
-    return min(_MOST_SHARED, _IN_SUBJECT * len(subject) + _IN_NAMES * len(others))
 
 
 # The meaning of paths and words

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from triage.bisect.changes import answer, find_change, passing_search, transition
-from triage.bisect.result import Bisection, BisectKind, Side, Transition
+from triage.bisect.result import Bisection, BisectKind, Side
 from triage.bisect.search import Search
 from triage.bisect.walk import bounds_of, looked_at_first
 from triage.execution.match import verdict_of
@@ -24,7 +24,8 @@ def search_from_open_ends(
     Without both ends, a failure that the newest release does not have is searched where
     it was last; the search's `fixed` then has its fix.
     """
-    line, low = search.line, first or 0
+    line = search.line
+    low = first or 0
     newest = last
     if newest is None:
         newest = _newest_testable(search, low)
@@ -44,7 +45,7 @@ def search_from_open_ends(
             return answer(fixed, found, broke=fix)
         search = replace(search, last=found.before, fixed=fix)
     elif search.kind.side(search.verdict(outcome)) is not Side.NEW:
-        return answer(search, search.problem_of(newest, Side.NEW))
+        return answer(search, search.problem_of(newest))
     if first is None:
         wanted = Passed if is_regression else Failed
         first = _newest_before(search, wanted)
@@ -110,7 +111,8 @@ def _releases_to_look_at(search: Search) -> Iterator[list[int]]:
     refs = [candidate.ref for candidate in search.line.range.candidates]
     yield looked_at_first(search.first, search.last, bounds_of(request.case, refs))
     others = range(search.last - 1, search.first - 1, -1)
-    recall, registry = request.engine.recall, request.engine.registry
+    recall = request.engine.recall
+    registry = request.engine.registry
     yield [index for index in others if recall(ProbeJob(request.case, refs[index]))]
     yield [index for index in others if registry.is_installed(refs[index])]
     if search.kind is BisectKind.FIX:
@@ -123,7 +125,7 @@ def _reason_if_alike(search: Search) -> NoAnswer:
     tested = [*line.seen(Passed), *line.seen(Failed)]
     oldest = min(index for index in tested if index >= search.first)
     if oldest < search.last:
-        return replace(search, first=oldest).problem_of(oldest, Side.OLD)
+        return replace(search, first=oldest).problem_of(oldest)
     why = f"no release before {line.name(search.last)} can be tested"
     return NoAnswer(Cause.NOT_FOUND, why)
 
@@ -133,25 +135,16 @@ def _never_passed(search: Search) -> Bisection:
     another one, or when it was fixed.
     """
     line = search.line
-    failing = [index for index in line.seen(Failed) if index < search.last]
-    failure = line.outcome(search.last).failure
-    if failure and search.kind is BisectKind.REGRESSION and not search.fixed:
-        is_same = line.request.match(failure)
-        others = [
-            index
-            for index in failing
-            if verdict_of(line.outcome(index), is_same) is Verdict.SKIP
-        ]
-        if others:
-            found = find_change(replace(search, first=others[-1]), failure)
-            if found.before is None or found.after is None:
-                return found
-            pair = (found.before, found.after)
-            change = Transition(*pair, failure, found.confirmed, found.suspects)
-            return replace(found, changed=change)
-    found = answer(search, _reason_if_alike(search))
     fixed = search.fixed
-    if fixed is None:
-        return found
-    # it was always there until then
-    return found.about(fixed, kind=BisectKind.FIX, failure=fixed.failure, broke=fixed)
+    if fixed:  # it was always there until then
+        found = answer(search, _reason_if_alike(search))
+        return found.about(
+            fixed, kind=BisectKind.FIX, failure=fixed.failure, broke=fixed
+        )
+    failure = line.outcome(search.last).failure
+    if failure and search.kind is BisectKind.REGRESSION:
+        is_same = line.request.match(failure)
+        for index in reversed(line.seen(Failed)):
+            if verdict_of(line.outcome(index), is_same) is Verdict.SKIP:
+                return find_change(replace(search, first=index), failure)
+    return answer(search, _reason_if_alike(search))

@@ -56,7 +56,8 @@ class BisectRequest:
             return load_project(self.project_file)
         if self.build:
             return find_project(self.case.compiler, Path(), self.repo or Path())
-        own, in_clone = Path(FILE), (self.repo or Path()) / FILE
+        own = Path(FILE)
+        in_clone = (self.repo or Path()) / FILE
         is_own = own.is_file() and not self.repository.contains(own)
         unused = {in_clone.parent.resolve(): in_clone}
         if not is_own:

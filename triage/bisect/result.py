@@ -72,8 +72,11 @@ class Suspect(Revision):
     """Why it is suspicious."""
 
     @classmethod
-    def of(cls, revision: Revision) -> Suspect:
-        return cls(revision.name, revision.commit, revision.date, revision.subject)
+    def of(cls, revision: Revision, probability: float = 0.0) -> Suspect:
+        name = revision.name
+        commit = revision.commit
+        subject = revision.subject
+        return cls(name, commit, revision.date, subject, probability)
 
 
 @dataclass(frozen=True)
@@ -193,10 +196,3 @@ class Bisection(MayLackAnswer):
             for name in ("before", "after", "suspects", "confirmed")
         }
         return replace(self, **{**own, "status": change.status, **more})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Combination(ProbeResult):
-    """What one compiler does with one commit of the model."""
-
-    model: Revision

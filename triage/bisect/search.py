@@ -22,11 +22,9 @@ from triage.execution.match import Match, any_failure, verdict_of
 from triage.model.execution import Stage
 from triage.model.outcome import (
     Cause,
-    Failed,
     Failure,
     NoAnswer,
     Outcome,
-    Passed,
     Verdict,
 )
 
@@ -82,7 +80,8 @@ class Search:
 
     def run(self) -> Found:
         """Probe until the answer is final, or no probe can help."""
-        line, announced = self.line, ""
+        line = self.line
+        announced = ""
         while True:
             belief = self.belief()
             text = self.progress_text(belief)
@@ -106,10 +105,11 @@ class Search:
         line.probe({index: 1 for index in ends if not line.probes[index]})
         for index, side in ends.items():
             if not self._has_side(index, side):
-                return self.problem_of(index, side)
+                return self.problem_of(index)
         failure = line.outcome(self.bad_end).failure
         assert failure is not None
-        case, note = line.request.case, line.request.engine.progress.note
+        case = line.request.case
+        note = line.request.engine.progress.note
         headline = f"{failure.failure_class}: {failure.headline}"
         note(f"{case.name}: bisecting {headline}")
         return replace(self, failure=failure)
@@ -126,31 +126,33 @@ class Search:
                 return False
         return True
 
-    def problem_of(self, index: int, side: Side) -> NoAnswer:
+    def problem_of(self, index: int) -> NoAnswer:
         """Return why a candidate cannot be this end of the search."""
-        line, outcome = self.line, self.line.outcome(index)
-        name, outcomes = line.name(index), line.outcomes(index)
+        line = self.line
+        outcome = self.line.outcome(index)
+        name = line.name(index)
+        outcomes = line.outcomes(index)
         if isinstance(outcome, NoAnswer):
             return cannot_test(name, outcome)
         if outcome.flaky or len(set(map(type, outcomes))) > 1:
             why = f"{name} is flaky: repeated probes disagree"
             return NoAnswer(Cause.NOISE, why)
+        is_state = "compiles"
+        wanted = "fail"
+        end = "--bad"
+        if outcome.failure:
+            is_state = "fails"
+            wanted = "compile"
+            end = "--good"
         ends = [line.outcomes(self.first), line.outcomes(self.last)]
-        kinds = {type(one) for end in ends for one in end} if all(ends) else set()
-        where = f"at both ends, {line.name(self.first)} and {line.name(self.last)}"
-        if kinds == {Passed}:
-            why = f"it compiles {where}; pass --bad with a revision that fails"
-        elif kinds == {Failed}:
-            headline = outcome.failure.headline if outcome.failure else ""
-            why = f"it fails {where}: {headline}; pass --good with a revision that "
-            why += "compiles"
-        elif outcome.failure:
-            age = {Side.OLD: "an older", Side.NEW: "a newer"}[side]
-            why = f"expected {name} to compile, but it fails: "
-            why += f"{outcome.failure.headline}; pass --good with {age} revision"
-        else:
-            why = f"expected {name} to fail, but it compiles; pass --bad with a "
-            why += "revision that fails"
+        why = f"expected {name} to {wanted}, but it {is_state}"
+        if all(ends) and {type(one) for one in ends[0] + ends[1]} == {type(outcome)}:
+            first = line.name(self.first)
+            last = line.name(self.last)
+            why = f"it {is_state} at both ends, {first} and {last}"
+        if outcome.failure:
+            why += f": {outcome.failure.headline}"
+        why += f"; pass {end} with a revision that {wanted}s"
         return NoAnswer(Cause.NOT_FOUND, why)
 
     # What the probes say
@@ -229,7 +231,8 @@ class Search:
             for index in inside
             if chances[index] > least
         }
-        before, after = self.first + low, self.first + high
+        before = self.first + low
+        after = self.first + high
         is_stated = bool(self.stated.keys() & {before, after})
         has_fork = self.line.range.fork in suspects
         confirmed = belief.is_confirmed and not (is_stated or has_fork)
@@ -245,7 +248,7 @@ class Search:
         count = sum(chance > 0 for chance in chances)
         if count == 1:
             return f"1 suspect left: {name}"
-        return f"{count} suspects left; most likely ({chances[best]:.0%}): {name}"
+        return f"{count} suspects left; most likely: {name}"
 
 
 def cannot_test(name: str, outcome: NoAnswer) -> NoAnswer:

@@ -38,8 +38,10 @@ def rank_changes(
     Raises:
         BadInput: A revision does not exist, or the good one is not older.
     """
-    project, repository = request.project, request.repository
-    old, new = range_end(request, good), range_end(request, bad)
+    project = request.project
+    repository = request.repository
+    old = range_end(request, good)
+    new = range_end(request, bad)
     timeline = line_to(repository, new.commit)
     commits = timeline.with_files(timeline.between(old.commit, new.commit))
     # somebody noticed the failure at a bad end that is a commit or a nightly
@@ -67,9 +69,12 @@ def group_by_change(subjects: Sequence[str]) -> list[list[int]]:
     groups: dict[str, list[int]] = {}
     group_of: dict[str, str] = {}  # by pull request and title
     for index, subject in enumerate(subjects):
-        number, text, again = pull_request(subject), title(subject), False
+        number = pull_request(subject)
+        text = title(subject)
+        again = False
         while match := _AGAIN.match(text):
-            text, again = match[1].strip(), True
+            text = match[1].strip()
+            again = True
         numbers = [f"#{each}" for each in (number, *_NUMBER.findall(text)) if each]
         words = _NUMBER.sub("", text).strip().casefold()
         names = [*numbers, words] if again else numbers

@@ -12,13 +12,12 @@ from typing import Annotated, TypeVar
 from triage.bisect.plan import (
     bisect_between,
     commit_ends,
-    commits_between,
     compilers_at,
     releases_between,
 )
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import Answer, Bisection, BisectKind
-from triage.bisect.two_repositories import ModelHistory, bisect_two
+from triage.bisect.two_repositories import ModelHistory, bisect_two, path_inside
 from triage.classify import classify_log, packaged_rules
 from triage.cli.context import cases_in, named_family, one_case, open_engine_for
 from triage.cli.exit_codes import Exit, command, exit_without_answer
@@ -61,6 +60,7 @@ from triage.report.bisection import (
 from triage.report.formats import write_report
 from triage.report.tables import forecast_document
 from triage.toolchains.home import temporary_folder
+from triage.toolchains.registry import ToolchainRef
 from triage.toolchains.sources.project import FILE, load_project
 
 T = TypeVar("T")
@@ -210,7 +210,7 @@ def bisect(
             else:
                 found = bisect_between(request, before, after)
     write_report(output, found, partial(bisect_document, compiler=chosen.compiler))
-    return _exit_of([found])
+    return _exit_of(found)
 
 
 def _bisect_both(
@@ -236,8 +236,9 @@ def _bisect_both(
         )
     repository = Repository(Path(folder).expanduser())
     shas = _in_order(ends.find, repository.resolve(good), repository.resolve(bad))
+    path = path_inside(named.recipe, repository)
     with temporary_folder() as scratch:
-        models = ModelHistory(repository, named.recipe, scratch, named.case_of, shas)
+        models = ModelHistory(repository, path, shas, scratch, named.case_of)
         case = models.case_of(shas[1])
         if isinstance(case, NoAnswer):
             raise BadInput(case.reason)
@@ -245,7 +246,7 @@ def _bisect_both(
             both = bisect_two(asked(engine, case), models, before, after)
     document = partial(two_repositories_document, compiler=case.compiler)
     write_report(output, both, document)
-    return _exit_of(both.bisections)
+    return _exit_of(both.bisection)
 
 
 def _tested_family(project: Path | None, *revs: str | None) -> str:
@@ -266,22 +267,24 @@ def _in_order(kind: BisectKind, good: T, bad: T) -> tuple[T, T]:
     return (good, bad) if kind is BisectKind.REGRESSION else (bad, good)
 
 
-def _exit_of(bisections: Sequence[Bisection]) -> Exit:
-    if all(bisection.status is Answer.CULPRIT for bisection in bisections):
+def _exit_of(bisection: Bisection) -> Exit:
+    if bisection.status is Answer.CULPRIT:
         return Exit.OK
-    return exit_without_answer(bisection.cause for bisection in bisections)
+    return exit_without_answer([bisection.cause])
 
 
 def _forecast(
     request: BisectRequest, before: str | None, after: str | None
 ) -> Forecast:
-    """Return what is known of each release, or what builds of commits cost."""
+    """Return what is known of each release; over commits, of the ends."""
     ends = commit_ends(request, before, after)
+    refs: Sequence[ToolchainRef]
     if ends:
-        return Forecast([], commits_between(request, *ends).cost)
-    releases, _, _ = releases_between(request, before, after)
-    jobs = [ProbeJob(request.case, one.ref) for one in releases.candidates]
-    return forecast(request.engine, jobs)
+        refs = compilers_at(request, *ends)
+    else:
+        releases, _, _ = releases_between(request, before, after)
+        refs = [one.ref for one in releases.candidates]
+    return forecast(request.engine, [ProbeJob(request.case, ref) for ref in refs])
 
 
 @contextmanager

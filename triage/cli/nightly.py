@@ -180,9 +180,6 @@ def nightly(
                 reports.write()
             if bench:
                 run.bench(bench)
-            if bisect or investigate:
-                dropped = finder.drop_unusable_clone(cases[0])
-                run.scope = "; ".join(filter(None, (dropped, finder.scope())))
             if bisect:
                 run.bisect_slower(finder, bench or SECONDS)
             if wanted.is_any:
@@ -248,20 +245,12 @@ def _investigate(
     that they are complete whenever the run is killed.
     """
     from triage.investigate.investigation import Investigation
-    from triage.investigate.steps import STEPS, InvestigationSetting
+    from triage.investigate.steps import STEPS, InvestigationSetting, ReportFiles
     from triage.report.attribution import write_attribution
 
     run.phase = wanted.phase
-    setting = InvestigationSetting(
-        run.engine,
-        run.cases_by_name,
-        run.toolchain,
-        run.baseline,
-        finder,
-        reports.out or Path(),
-        write_reproducer=write_reproducer,
-        write_page=write_attribution,
-    )
+    files = ReportFiles(reports.out or Path(), write_reproducer, write_attribution)
+    setting = InvestigationSetting(run.engine, run.cases_by_name, finder, files)
     command_line = shlex.join(["triage", *sys.argv[1:]])
     steps = wanted.chosen_from(STEPS)
     work = Investigation(setting, command_line, wanted.budget, steps)

@@ -24,7 +24,6 @@ from triage.cli.options import (
 )
 from triage.cli.program import TEXTS
 from triage.cli.screen import AppContext, print_stderr
-from triage.compilers.registry import recipe_families
 from triage.lint.check import LintResult, cases_to_lint, lint_case
 from triage.model.errors import BadInput
 from triage.report.formats import write_report
@@ -83,14 +82,6 @@ def variants(
     toolchain: Annotated[
         str, rev_option("Compile with this toolchain.", "--toolchain", "-t")
     ] = "installed",
-    vary: Annotated[
-        list[str] | None,
-        option(
-            "Vary a generator argument, the target, or a kernel option; "
-            "repeatable (default: the recipe's matrix).",
-            metavar="KEY=V,V",
-        ),
-    ] = None,
     output: FormatOption = "text",
 ) -> Exit:
     """Compile variants of a failing case and report which keys decide whether it fails.
@@ -98,48 +89,23 @@ def variants(
     Without --case, the case is the first one that fails. Exit 3 if no variant fails.
 
     - `triage variants recipes/triton-delta-rule.yaml -t 3.2.0`
-
-    - `triage variants recipes/dequantized-conv.yaml -t 3.2.0 --vary
-      chip=gfx942,gfx1100`
     """
-    from triage.remedy.variants import compare_variants, varied
+    from triage.remedy.variants import compare_variants
     from triage.report.tables import variants_document
 
-    cases = compared = chosen.load_all()
-    about = one_case(cases, chosen.case) if chosen.case or vary else None
-    if vary and about:
-        axes = dict(map(_axis, vary))
-        fixed = set(about.matrix) if chosen.case else set()
-        compared = tuple(
-            case
-            for case in varied(about.source, recipe_families(), axes)
-            if fixed
-            <= {*case.matrix, *((key, value) for key, value in fixed if key in axes)}
-        )
-        # the case's own values come first
-        about = compared[0] if chosen.case else None
-    elif len(cases) == 1:
-        raise BadInput(
-            f"{chosen.recipe} has no matrix; name a key to vary, such as --vary "
-            "chip=A,B"
-        )
-    with open_engine_for(app, compared) as engine:
-        ref = engine.registry.resolve(toolchain, compared[0].compiler)
-        found = compare_variants(engine, compared, ref, about)
+    cases = chosen.load_all()
+    about = one_case(cases, chosen.case) if chosen.case else None
+    if not any(case.matrix for case in cases):
+        raise BadInput(f"{chosen.recipe} has no matrix")
+    with open_engine_for(app, cases) as engine:
+        ref = engine.registry.resolve(toolchain, cases[0].compiler)
+        found = compare_variants(engine, cases, ref, about)
     write_report(output, found, variants_document)
     if found.failure is not None:
         return Exit.OK
     return exit_without_answer(
         variant.cause for variant in found.results if variant.cause
     )
-
-
-def _axis(word: str) -> tuple[str, tuple[str, ...]]:
-    key, _, values = word.partition("=")
-    chosen = tuple(value.strip() for value in values.split(",") if value.strip())
-    if not key or not chosen:
-        raise BadInput(f"--vary {word}: expected KEY=VALUE,VALUE")
-    return key.strip(), chosen
 
 
 @command

@@ -107,7 +107,6 @@ def why(
             started,
             made.assumed if made else (),
             made.reported if made and made.is_pasted else None,
-            tuple(made.start.refused) if made else (),
         )
         steps = explainer.explain()
         try:

@@ -1,34 +1,29 @@
 """Explain one failure: where it fails, since when, after which pass the compilers
-diverge, and what works around it.
+diverge, and what works around it. It is investigated like a cluster of a night, but
+nothing is written.
 """
 
 from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
 
-from triage.attribute.divergence import AttributionRequest
 from triage.attribute.result import Attribution
-from triage.bisect.narrowed import narrowed
-from triage.bisect.plan import bisect_between, rev_text
+from triage.bisect.plan import bisect_between
 from triage.bisect.request import BisectRequest
-from triage.bisect.result import Bisection, BisectKind, Transition
-from triage.bisect.walk import bounds_of
+from triage.bisect.result import Bisection
 from triage.classify import ClassifiedLog
 from triage.execution.engine import Engine
-from triage.execution.own_program import (
-    ends_as_expected,
-    fails_each_time,
-    first_that,
-)
+from triage.execution.own_program import ends_as_expected, fails_each_time, first_that
 from triage.execution.results import KnownReleases, TriedReleases
 from triage.execution.task import ProbeJob
-from triage.investigate.result import StepResult
-from triage.investigate.steps import diverging_pass, do_step, working_remedies
+from triage.investigate.investigation import Investigation
+from triage.investigate.origin import OriginFinder
+from triage.investigate.result import ClusterKey, StepResult
+from triage.investigate.steps import ClusterInWork, InvestigationSetting, do_step
 from triage.model.case import Case
 from triage.model.json_form import UNPRINTED, in_json
 from triage.model.outcome import (
@@ -39,18 +34,14 @@ from triage.model.outcome import (
     NoAnswer,
     Outcome,
     Passed,
-    Probe,
 )
 from triage.model.revision import Revision
 from triage.recipes.expectations import expected_class
-from triage.remedy.result import Remedies
-from triage.remedy.search import RemedyRequest
+from triage.remedy.result import Remedy
 from triage.toolchains.registry import ToolchainRef
 
-_REMEDIES_TRIED = 40  # candidates
-_ADVICE = 2  # lines
-T = TypeVar("T")
-_NEARLY_ALL = 0.95  # of the time that is left
+_STEPS = ("bisect", "attribute", "remedy")
+_NEARLY_ALL = 0.9  # of the time that is left
 _MORE_TIME = "10m"  # in the command that goes on after a spent budget
 
 
@@ -77,17 +68,13 @@ class Explanation(MayLackAnswer):
     """
     fails_otherwise: bool = field(default=False, metadata=UNPRINTED)
     """Whether it fails on that toolchain with another failure than that one."""
-    notes: tuple[str, ...] = ()
-    """What may keep that failure from being seen."""
     failure: Failure | None = None
     flaky: bool = False
     fails_on: Revision | None = None
     """The toolchain of the failure: the one above, or the newest release that fails."""
     bisection: Bisection | None = None
     attribution: Attribution | None = None
-    remedies: Remedies | None = None
-    advice: tuple[str, ...] = ()
-    """Advice for the failure class, if no remedy was found."""
+    remedies: tuple[Remedy, ...] = ()
     left: tuple[StepResult, ...] = ()
     """Steps without a result, each with the reason."""
     next: tuple[str, ...] = ()
@@ -112,25 +99,16 @@ class Explanation(MayLackAnswer):
         return (found.broke or found).after
 
     @property
-    def pair(self) -> tuple[Revision, Revision] | None:
-        """The good and the bad revision around the change that was found."""
-        return self._good_and_bad(self.bisection)
-
-    @property
     def broke(self) -> tuple[Revision, Revision] | None:
         """The good and the bad revision where the case broke, or was fixed, in whatever
         way; None if it never passed.
         """
-        return self._good_and_bad(self.bisection.broke if self.bisection else None)
-
-    def _good_and_bad(
-        self, change: Bisection | Transition | None
-    ) -> tuple[Revision, Revision] | None:
-        if not (self.bisection and change and change.before and change.after):
+        if self.bisection is None or self.bisection.broke is None:
             return None
+        broke = self.bisection.broke
         if self.bisection.brought_failure:
-            return change.before, change.after
-        return change.after, change.before
+            return broke.before, broke.after
+        return broke.after, broke.before
 
     @property
     def is_unreadable(self) -> bool:
@@ -175,16 +153,14 @@ class Explainer:
     """See `Explanation.assumed`."""
     reported: Sequence[str] | None = None
     """Revisions that a text names; None for what is not a text."""
-    left_out: tuple[str, ...] = ()
-    """Flags and variables of the text that are not used."""
     named: Sequence[ToolchainRef] = ()
     """The toolchains that it names, and their neighbours."""
 
     def __post_init__(self) -> None:
-        case = self.case
-        target = " ".join(filter(None, (case.target.backend, case.target.chip)))
+        target = self.case.target
+        text = " ".join(filter(None, (target.backend, target.chip)))
         self.known = Explanation(
-            case.name, case.compiler, target=target, assumed=self.assumed
+            self.case.name, self.case.compiler, target=text, assumed=self.assumed
         )
 
     def explain(self) -> Iterator[Explanation]:
@@ -202,37 +178,29 @@ class Explainer:
         known = self.known
         passes_on_several = known.passes and len(refs) > 1 and not known.unseen
         is_known = self.rev or self.reported or passes_on_several or known.reads
-        if not known.flaky and (known.failure or not is_known):
-            self._find_origin()
+        if known.failure is None and not is_known:
+            self._find_earlier_failure()
             yield self.known
-            failure, fails_on = self.known.failure, self.known.fails_on
-            if failure and fails_on:
-                self._compare_passes(failure)
-                yield self.known
-                self._find_remedies(failure, fails_on.name)
+        if self.known.failure and not self.known.flaky:
+            yield from self._investigate(self.known.failure)
         yield replace(self.known, next=tuple(self._commands()[:2]))
 
     def _toolchains(self) -> list[ToolchainRef]:
         """Return what to try: the toolchain that was asked for. Else those that a text
-        names, the newest installed one, the releases at which a recipe expects a
-        change, and the other installed ones.
+        names, and the installed ones, the newest first.
         """
-        registry, family = self.engine.registry, self.case.compiler
+        registry = self.engine.registry
+        family = self.case.compiler
         if self.rev is not None:
             return [registry.resolve(self.rev, family)]
         stored = [*reversed(registry.installed_releases(family))]
         self.named = registry.reported(family, self.reported or ())
         if not stored and not self.named:
             stored = [registry.resolve("latest", family)]
-        expected: Sequence[ToolchainRef] = ()
-        if any(item.since or item.until for item in self.case.expect):
-            releases = registry.releases(family)
-            around = sorted(bounds_of(self.case, releases), reverse=True)
-            expected = [releases[index] for index in around]
-        refs = (*self.named, *stored[:1], *expected, *stored[1:])
+        refs = (*self.named, *stored)
         return list({ref.revision.name: ref for ref in refs}.values())
 
-    # The steps
+    # Which toolchain fails
 
     def _compile(self, ref: ToolchainRef) -> None:
         """Compile the case on the first toolchain."""
@@ -247,7 +215,8 @@ class Explainer:
         if is_other:
             self._add(unseen=self._unseen(), fails_otherwise=True)
         if self.rev or outcome.flaky or not is_other:
-            self._add_failure(probe)
+            self._add(failure=outcome.failure, flaky=outcome.flaky)
+            self._add(fails_on=probe.revision)
 
     def _look_elsewhere(self, refs: Sequence[ToolchainRef]) -> None:
         """Find the first of several toolchains that has the failure, or reads the
@@ -255,145 +224,114 @@ class Explainer:
         """
         is_unreadable = self.known.cause is Cause.INPUT and self.reported is None
         wanted = _reads if is_unreadable else self._is_wanted
-        look = partial(self._first_that, wanted, refs)
-        probe: Probe | None = self._step("history", _NEARLY_ALL, look)
+        look = partial(first_that, wanted, self.engine, self.case, refs[1:], "why")
+        seconds = _NEARLY_ALL * self._seconds_left()
+        probe, ending = do_step(self.engine, "history", seconds, look)
+        if ending.status != "done":
+            self._add(left=(ending,))
         if probe is not None and is_unreadable:
             self._add(reads=probe.revision)
         if probe is not None and self._is_wanted(probe.outcome):
-            self._add_failure(probe)
-        self._add(case=self.case.name)
+            self._add(failure=probe.outcome.failure, fails_on=probe.revision)
         if self.rev is None:
-            self._add(releases=self._tried().known())
-        known, unseen = self.known, self._unseen()
-        why = known.unanswered
-        if known.failure or (why and ends_as_expected(self.case, why)):
+            self._add(releases=self._tried())
+        unseen = self._unseen()
+        why = self.known.unanswered
+        if self.known.failure or (why and ends_as_expected(self.case, why)):
             unseen = None
-        notes = []
-        if unseen and self.case.run is None:
-            notes.append("it was only compiled, not run")
-        if unseen and self.left_out:
-            notes.append(f"{' '.join(self.left_out)} is left out")
-        self._add(unseen=unseen, notes=tuple(notes))
+        self._add(unseen=unseen)
 
-    def _first_that(
-        self, is_wanted: Callable[[Outcome], bool], refs: Sequence[ToolchainRef]
-    ) -> Probe | None:
-        """Return the first probe with a wanted outcome, but for the first toolchain."""
-        return first_that(is_wanted, self.engine, self.case, refs[1:], "why")
-
-    def _find_origin(self) -> None:
-        """Add the answer of a bisect, or what is known of one that was not finished,
-        and the failure and its toolchain if none was known.
-        """
-        known = self.known
-        # without a failure there is nothing to do after the bisect
-        share = 0.5 if known.failure else 0.9
-        bisection = self._step("bisect", share, self._bisect)
-        tried = self._tried()
-        if bisection is None and known.failure and known.fails_on:
-            bisection = narrowed(self.case, tried, known.failure, known.fails_on)
-        self._add(releases=tried.known())
-        if bisection is None or known.failure or bisection.failure is None:
-            self._add(bisection=bisection)
-        elif self._is_wanted(Failed(bisection.failure)):
-            fails_on = bisection.before
-            if bisection.fixed:
-                fails_on = bisection.fixed.before
-            elif bisection.brought_failure:
-                fails_on = bisection.after
-            failure = bisection.failure
-            self._add(bisection=bisection, failure=failure, fails_on=fails_on)
-            self._add(unseen=None, notes=())
-
-    def _bisect(self) -> Bisection:
-        registry, family = self.engine.registry, self.case.compiler
+    def _find_earlier_failure(self) -> None:
+        """Add the failure that a release had before one fixed it."""
         request = BisectRequest(self.engine, self.case, repeats=1)
-        fails_on = self.known.fails_on
-        if fails_on is None:
-            return bisect_between(request)
-        ref = registry.resolve(fails_on.name, family)
-        newest = registry.releases(family)[-1].revision.name
-        if not ref.is_release:
-            return bisect_between(request, newest, rev_text(ref))
-        broke = bisect_between(request, None, fails_on.name)
-        if newest == fails_on.name:
-            return broke
-        fix = bisect_between(replace(request, kind=BisectKind.FIX), fails_on.name)
-        return replace(broke, fixed=fix.broke) if broke.before else fix
-
-    def _compare_passes(self, failure: Failure) -> None:
-        """Add the pass after which the compilers diverge."""
-        registry, family = self.engine.registry, self.case.compiler
-        if not self.known.pair or self.engine.compilers[family].passes is None:
+        seconds = _NEARLY_ALL * self._seconds_left()
+        find = partial(bisect_between, request)
+        bisection, ending = do_step(self.engine, "bisect", seconds, find)
+        self._add(releases=self._tried())
+        if bisection is None:
+            self._add(left=(*self.known.left, ending))
             return
-        good, bad = (registry.resolve(end.name, family) for end in self.known.pair)
-        request = AttributionRequest(self.case, good, bad, excerpts=False)
-        compare = partial(diverging_pass, self.engine, request, failure)
-        self._add(attribution=self._step("attribute", 0.5, compare))
+        failure = bisection.failure
+        fails_on = bisection.before
+        if failure is None or self._is_wanted(Failed(failure)):
+            self._add(bisection=bisection, failure=failure, unseen=None)
+        if bisection.fixed:
+            fails_on = bisection.fixed.before
+        elif bisection.brought_failure:
+            fails_on = bisection.after
+        if self.known.failure:
+            self._add(fails_on=fails_on)
 
-    def _find_remedies(self, failure: Failure, toolchain: str) -> None:
-        """Add what works around the failure, or advice."""
-        resolve, family = self.engine.registry.resolve, self.case.compiler
-        good = self._good_name()
-        request = RemedyRequest(
+    # Its investigation
+
+    def _investigate(self, failure: Failure) -> Iterator[Explanation]:
+        """Do the steps, and yield what is known after each."""
+        case, registry, bisection = (
             self.case,
-            resolve(toolchain, family),
-            resolve(good, family) if good else None,
-            _REMEDIES_TRIED,
-            self.siblings,
-            seconds=self._seconds_left() / 2,  # the others are for other compilers
+            self.engine.registry,
+            self.known.bisection,
         )
-        find = partial(working_remedies, self.engine, request)
-        remedies: Remedies | None = self._step("remedy", 1.0, find)
-        self._add(remedies=remedies)
-        if remedies is None:
-            self._add(advice=self._advice(failure))
-
-    def _advice(self, failure: Failure) -> tuple[str, ...]:
-        """Return the advice for this failure: `remedy` tried flags already, and a flag
-        can only be removed where it is set.
-        """
-        flags = {flag.text.partition("=")[0] for flag in self.case.flags}
-        fitting = [
-            text
-            for text in failure.advice(self.case.compiler)
-            if "--" not in text or any(flag in text for flag in flags)
-        ]
-        return tuple(fitting[:_ADVICE])
+        assert self.known.fails_on is not None
+        bad = registry.resolve(self.known.fails_on.name, case.compiler)
+        finder = OriginFinder(self.engine, (None, bad))
+        cases = {one.name: one for one in self.siblings}
+        key = ClusterKey(case.compiler, case.target.backend, failure.signature)
+        record = key.cluster([case.name], failure)
+        setting = InvestigationSetting(self.engine, cases, finder)
+        cluster = ClusterInWork(setting, record, case, failure)
+        steps: Sequence[str] = _STEPS
+        if bisection:
+            cluster.add(culprit=bisection)
+            cluster.pair = finder.pair_of(bisection)
+            steps = _STEPS[1:]
+        budget = self._seconds_left()
+        earlier = self.known.left
+        work = Investigation(setting, "", budget, steps, [cluster])
+        for _ in work.run():
+            record = cluster.record
+            bisection = record.culprit
+            if record.fix:
+                bisection = record.fix
+                if record.culprit and record.culprit.before:
+                    bisection = replace(record.culprit, fixed=record.fix.broke)
+            left = [step for step in record.steps if step.status in ("left", "failed")]
+            self._add(
+                releases=self._tried(),
+                bisection=bisection,
+                attribution=record.attribution,
+                remedies=tuple(record.remedies),
+                left=(*earlier, *left),
+            )
+            yield self.known
 
     def _commands(self) -> list[str]:
         """Return the command lines that go on from here."""
-        known, commands = self.known, []
-        if any(one.status == "left" for one in known.left):
-            rev: list[str] = []
+        known = self.known
+        commands = []
+        if any(step.status == "left" for step in known.left):
+            rev = []
             if self.rev:
                 rev = ["-t", self.rev]
             commands.append(self._command("why", *rev, "--budget", _MORE_TIME))
         if known.failure and known.fails_on and not known.flaky:
-            good = self._good_name()
-            better = ["--good", good] if good else []
-            commands.append(self._command("reduce", "-t", known.fails_on.name, *better))
+            good = []
+            kind = ["--find", "fix"]
+            if known.broke and known.bisection and known.bisection.brought_failure:
+                good = ["--good", known.broke[0].name]
+                kind = []
+            commands.append(self._command("reduce", "-t", known.fails_on.name, *good))
             if known.broke:
-                ends = [known.broke[0].name, "--bad", known.broke[1].name]
-                kind = [] if good else ["--find", "fix"]
-                words = [*kind, "--good", *ends, "--repo", "DIR"]
+                first, last = (end.name for end in known.broke)
+                words = [*kind, "--good", first, "--bad", last, "--repo", "DIR"]
                 commands.append(self._command("bisect", *words))
         elif known.unseen:
-            failing = [one.last for one in known.releases if one.outcome == "failed"]
-            if failing:
-                commands.append(self._command("why", "-t", failing[-1].name))
-            if any(one.outcome == "not tried" for one in known.releases):
-                commands.append(self._command("history", "--every"))
+            commands.append(self._command("history"))
         return commands
 
     # What the steps share
 
-    def _add(self, **answers: Any) -> None:
-        self.known = replace(self.known, **answers)
-
-    def _add_failure(self, probe: Probe) -> None:
-        outcome = probe.outcome
-        self._add(failure=outcome.failure, flaky=outcome.flaky, fails_on=probe.revision)
+    def _add(self, **answers: object) -> None:
+        self.known = replace(self.known, **answers)  # type: ignore[arg-type]
 
     def _unseen(self) -> str | None:
         """Return the class of the failure that a text reports or a recipe expects, or
@@ -412,32 +350,15 @@ class Explainer:
         is_expected = self.reported is None or ends_as_expected(self.case, outcome)
         return is_expected and fails_each_time(outcome)
 
-    def _good_name(self) -> str | None:
-        """Return the last release before the failure."""
-        bisection, broke = self.known.bisection, self.known.broke
-        if bisection and broke and bisection.brought_failure:
-            return broke[0].name
-        return None
-
-    def _tried(self) -> TriedReleases:
-        return TriedReleases.recall(self.engine, self.case, self.named)
-
-    def _step(
-        self, name: str, share: float, do: Callable[[], T | NoAnswer]
-    ) -> T | None:
-        """Do a step in a share of the time that is left, and return its answer; note
-        why it has none.
-        """
-        answer, done = do_step(self.engine, name, share * self._seconds_left(), do)
-        if done.status in ("left", "failed"):
-            self._add(left=(*self.known.left, done))
-        return answer
+    def _tried(self) -> tuple[KnownReleases, ...]:
+        return TriedReleases.recall(self.engine, self.case, self.named).known()
 
     def _seconds_left(self) -> float:
-        return self.started + self.budget - time.monotonic()
+        return self.budget - (time.monotonic() - self.started)
 
-    def _command(self, name: str, *options: str) -> str:
-        return shlex.join(["triage", name, *self.words, *options])
+    def _command(self, name: str, *more: str) -> str:
+        """Return a command line about this case."""
+        return shlex.join(["triage", name, *self.words, *more])
 
 
 def _reads(outcome: Outcome) -> bool:

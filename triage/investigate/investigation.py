@@ -11,7 +11,7 @@ from functools import partial
 from math import inf
 
 from triage.bisect.narrowed import narrowed
-from triage.bisect.result import Answer, Bisection
+from triage.bisect.result import Bisection
 from triage.execution.results import TriedReleases
 from triage.investigate.result import (
     CaseChangeKind,
@@ -60,7 +60,7 @@ class Investigation:
         engine = self.setting.engine
         while True:
             waiting = [
-                (self.steps.index(step), cluster.result.seconds, number)
+                (self.steps.index(step), cluster.speed, number)
                 for number, cluster in enumerate(self.clusters)
                 for step in self.steps
                 if not cluster.ending(step)
@@ -68,23 +68,21 @@ class Investigation:
             if not waiting:
                 return
             index, _, number = min(waiting)
-            cluster, step = self.clusters[number], self.steps[index]
-            rest = inf
+            cluster = self.clusters[number]
+            step = self.steps[index]
+            cluster.seconds = inf
             if self.budget is not None:
+                # half of what is left is for this step of all clusters
+                alike = sum(other == index for other, *_ in waiting)
                 rest = self.budget - (time.monotonic() - self._started)
-            # A third of what is left of the budget is for this step of all clusters, if
-            # it need not end.
-            alike = sum(other == index for other, *_ in waiting)
-            cluster.seconds = rest / 3 / alike
+                is_last = step == self.steps[-1]
+                cluster.seconds = rest if is_last else rest / 2 / alike
             engine.progress.note(f"{step}: {cluster.case.name}")
-            seconds = cluster.seconds if step == "narrow" else rest
-            do = partial(cluster.do, step, self.clusters)
-            _, ending = do_step(engine, step, seconds, do)
+            do = partial(STEPS[step], cluster)
+            _, ending = do_step(engine, step, cluster.seconds, do)
             cluster.add(steps=[*cluster.record.steps, ending])
-            if step == "bisect" and ending.status == "left":
+            if step == "bisect" and ending.status != "done":
                 cluster.add(culprit=self._narrowest(cluster))
-            if step in ("bisect", "narrow"):
-                self._group_by_culprit()
             if step == "confirm" and cluster.record.different:
                 self._split(cluster)
             yield
@@ -115,26 +113,41 @@ class Investigation:
                 member.seconds // _SLOWER,
             ),
         )
+        assert result.failure
         record = replace(record, representative=result.case)
-        cluster = ClusterInWork(self.setting, record, members, result)
+        cluster = ClusterInWork(
+            self.setting,
+            record,
+            self.setting.cases[result.case],
+            result.failure,
+            members,
+            result.change,
+            result.seconds,
+        )
         if "reduce" in self.steps:
-            engine, bad = self.setting.engine, self.setting.toolchain
+            engine = self.setting.engine
+            bad = self.setting.toolchain
             cluster.add(draft=original_draft(engine, cluster.case, bad))
         self.clusters.append(cluster)
 
     def _narrowest(self, cluster: ClusterInWork) -> Bisection | None:
-        """Return what the releases that were tried say of a culprit."""
+        """Return what was found, with what all tried releases say of the rest."""
         setting = self.setting
-        pair = (setting.baseline, setting.toolchain)
-        if any(ref.release is None for ref in pair):
-            return None
-        tried = TriedReleases.recall(setting.engine, cluster.case, pair)
+        culprit = cluster.record.culprit
+        refs = [ref for ref in setting.finder.pair if ref]
+        if any(ref.release is None for ref in refs):
+            return culprit
+        tried = TriedReleases.recall(setting.engine, cluster.case, refs)
         bad = setting.toolchain.revision
-        return narrowed(cluster.case, tried, cluster.failure, bad)
+        narrowest = narrowed(cluster.case, tried, cluster.failure, bad)
+        if culprit and narrowest and culprit.before:
+            return replace(culprit, fixed=narrowest.fixed)
+        return culprit or narrowest
 
     def _split(self, cluster: ClusterInWork) -> None:
         """Make a cluster of the cases with the same failure that changed elsewhere."""
-        key, names = cluster.record.key, cluster.record.different
+        key = cluster.record.key
+        names = cluster.record.different
         parted = [member for member in cluster.members if member.case in names]
         cluster.members = [
             member for member in cluster.members if member.case not in names
@@ -143,30 +156,3 @@ class Investigation:
         number = 1 + sum(other.record.key == key for other in self.clusters)
         part = key.cluster([member.case for member in parted], parted[0].failure)
         self._add(replace(part, id=f"{part.id}.{number}"), parted)
-
-    def _group_by_culprit(self) -> None:
-        """Note for each cluster which others have the same commit as culprit."""
-        commits = {
-            cluster.record.id: _culprit_commit(cluster.record.culprit)
-            for cluster in self.clusters
-        }
-        for cluster in self.clusters:
-            own = commits[cluster.record.id]
-            same = [
-                other
-                for other, commit in commits.items()
-                if own and commit == own and other != cluster.record.id
-            ]
-            cluster.add(same_culprit=same)
-
-
-def _culprit_commit(culprit: Bisection | None) -> str | None:
-    """Return the commit that is the culprit. Two failures that came with one release
-    need not have the same culprit.
-    """
-    if culprit is None or culprit.status != Answer.CULPRIT:
-        return None
-    [suspect] = culprit.suspects
-    if suspect.commit and suspect.commit.startswith(suspect.name):
-        return suspect.commit
-    return None

@@ -11,8 +11,8 @@ from pathlib import Path
 from triage.bisect.candidates import BisectRange, release_range
 from triage.bisect.changes import find_change, find_changes
 from triage.bisect.plan import (
+    bisect_between,
     plan_commits,
-    range_end,
     rev_text,
     versions_between,
     whole_search,
@@ -24,7 +24,7 @@ from triage.execution.engine import Engine
 from triage.execution.metric import Metric
 from triage.execution.number_judge import MetricChoice, engine_with_judge
 from triage.model.case import Case
-from triage.model.errors import BadInput, EnvironmentFailure
+from triage.model.errors import BadInput
 from triage.model.outcome import Cause, Failure, NoAnswer
 from triage.toolchains.registry import ToolchainRef
 
@@ -42,10 +42,10 @@ class CaseOrigin:
 
 @dataclass
 class OriginFinder:
-    """Bisects cases between a baseline and a toolchain."""
+    """Bisects cases between a baseline, if there is one, and a toolchain."""
 
     engine: Engine
-    pair: ToolchainPair
+    pair: tuple[ToolchainRef | None, ToolchainRef]
     repo: Path | None = None
     """A clone whose commits are searched between two releases, or instead of releases.
     """
@@ -57,11 +57,36 @@ class OriginFinder:
 
         changed: the last failure of a case that failed in another way before.
         """
-        if self.repo is not None and not is_of_releases(self.pair):
-            ends = map(rev_text, self.pair)
+        old, new = self.pair
+        if old is None:
+            return self._from_open_end(case)
+        if self.repo is not None and not is_of_releases((old, new)):
+            ends = (rev_text(old), rev_text(new))
             return _origin(plan_commits(self._request(case), *ends), changed)
-        refs = versions_between(self.engine.registry, *self.pair)
+        refs = versions_between(self.engine.registry, old, new)
         return _origin(self._search(case, refs), changed)
+
+    def _from_open_end(self, case: Case) -> CaseOrigin:
+        """Bisect along all releases up to the toolchain."""
+        new = self.pair[1]
+        before = None
+        if not new.is_release:
+            before = self.engine.registry.releases(new.family)[-1].revision.name
+        request = BisectRequest(self.engine, case, repeats=1)
+        bisection = bisect_between(request, before, rev_text(new))
+        return CaseOrigin(bisection, self.pair_of(bisection))
+
+    def pair_of(self, bisection: Bisection | None) -> ToolchainPair | None:
+        """Return the toolchains around a change of releases, the good one first."""
+        if not (bisection and bisection.before and bisection.after):
+            return None
+        resolve = self.engine.registry.resolve
+        family = self.pair[1].family
+        before = resolve(bisection.before.name, family)
+        after = resolve(bisection.after.name, family)
+        if bisection.brought_failure:
+            return before, after
+        return after, before
 
     def narrow(
         self, case: Case, pair: ToolchainPair, changed: Failure | None = None
@@ -90,8 +115,17 @@ class OriginFinder:
         Only installed releases are probed, because a nightly run installs no more than
         the two that it compares.
         """
-        registry, new = self.engine.registry, self.pair[1]
+        registry, (old, new) = self.engine.registry, self.pair
         if new.path is not None:  # its family may have no releases
+            return None
+        request = replace(self._request(case), kind=BisectKind.FIX)
+        if old is None:
+            newest = registry.releases(new.family)[-1]
+            if newest.version <= new.version:
+                return None
+            fix = bisect_between(request, new.revision.name)
+            if fix.after:
+                return fix
             return None
         installed = registry.installed_releases(new.family)
         if not installed or installed[-1].version <= new.version:
@@ -102,7 +136,6 @@ class OriginFinder:
             if not registry.is_installed(candidate.ref):
                 candidate = replace(candidate, untestable="it is not installed")
             candidates.append(candidate)
-        request = replace(self._request(case), kind=BisectKind.FIX)
         fix = find_changes(whole_search(request, BisectRange(tuple(candidates))))
         if fix.after:
             return fix
@@ -115,11 +148,13 @@ class OriginFinder:
         Each candidate is measured for `budget` seconds. One whose interval reaches the
         threshold is never named.
         """
+        old, new = self.pair
+        assert old is not None
         choice = MetricChoice(Metric.CPU_SECONDS, budget)
         if function is not None:
             choice = MetricChoice(Metric.RUN_SECONDS, budget, function)
         try:
-            with engine_with_judge(self.engine, case, self.pair, choice) as judging:
+            with engine_with_judge(self.engine, case, (old, new), choice) as judging:
                 finder = replace(self, engine=judging)
                 origin = finder.bisect(case)
                 if self.repo and origin.pair and is_of_releases(origin.pair):
@@ -136,32 +171,6 @@ class OriginFinder:
     def _request(self, case: Case) -> BisectRequest:
         return BisectRequest(self.engine, case, self.repo, self.project_file)
 
-    def drop_unusable_clone(self, case: Case) -> str | None:
-        """Do without a clone that lacks an end, and return why. Any case will do."""
-        try:
-            for ref in self.pair if self.repo else ():
-                range_end(self._request(case), rev_text(ref))
-        except (BadInput, EnvironmentFailure) as error:
-            why = f"the commits of {self.repo} cannot be searched: {error}"
-            self.repo = None
-            return why
-        return None
-
-    def scope(self) -> str:
-        """Say what bisects will search."""
-        old, new = (ref.revision.name for ref in self.pair)
-        if self.repo is not None and not is_of_releases(self.pair):
-            return f"bisects search the commits of {self.repo} between {old} and {new}"
-        try:
-            count = len(versions_between(self.engine.registry, *self.pair)) - 2
-        except BadInput as error:
-            return f"nothing between {old} and {new} can be bisected: {error}"
-        what = f"{count} toolchain{'' if count == 1 else 's'}"
-        then = "--repo with a clone of the compiler finds the commit"
-        if self.repo is not None:
-            then = f"then the commits of {self.repo}"
-        return f"bisects search {what} between {old} and {new}; {then}"
-
 
 def is_of_releases(pair: ToolchainPair) -> bool:
     """Return whether both are releases. Between others, `bisect` already searches every
@@ -173,7 +182,8 @@ def is_of_releases(pair: ToolchainPair) -> bool:
 def _origin(search: Search, changed: Failure | None) -> CaseOrigin:
     bisection = find_change(search, changed) if changed else find_changes(search)
     refs = {one.revision.name: one.ref for one in search.line.range.candidates}
-    before, after = bisection.before, bisection.after
+    before = bisection.before
+    after = bisection.after
     if before is None or after is None:
         return CaseOrigin(bisection)
     return CaseOrigin(bisection, (refs[before.name], refs[after.name]))

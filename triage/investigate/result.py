@@ -182,8 +182,6 @@ class FailureCluster:
     """Further cases that pass before the culprit and fail at it."""
     different: list[str] = field(default_factory=list)
     """Further cases that have the failure since another change."""
-    same_culprit: list[str] = field(default_factory=list)
-    """Ids of other clusters whose culprit is the same commit."""
     attribution: Attribution | None = None
     attribution_page: str | None = None
     """The page with the IR of both toolchains, relative to the folder of the report. It

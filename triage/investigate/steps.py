@@ -32,12 +32,11 @@ from triage.reduce.baseline import ReductionRequest
 from triage.reduce.replay import replay_states
 from triage.reduce.reproducer import Reproducer, draft_of, reproducer_of, slug
 from triage.reduce.workflow import reduce_case
-from triage.remedy.result import Remedies
 from triage.remedy.search import RemedyRequest, find_remedies
 from triage.toolchains.registry import ToolchainRef
 
-_REMEDIES_TRIED = 60  # candidates for one case
-_REMEDY_SECONDS = 300.0  # for the candidates of one case; a budget may allow less
+_REMEDIES_TRIED = 60  # candidates
+_REMEDY_SECONDS = 300.0  # a budget may allow less
 _PATIENCE = 120.0  # seconds for each compile that prints its IR
 _SPENT = "the budget is spent"
 T = TypeVar("T")
@@ -84,36 +83,10 @@ def do_step(
     return None, StepResult(step, status, taken, answer.reason)
 
 
-def diverging_pass(
-    engine: Engine, request: AttributionRequest, failure: Failure
-) -> Attribution | NoAnswer:
-    """Find the pass after which the IR of two toolchains diverges."""
-    family = request.case.compiler
-    if engine.compilers[family].passes is None:
-        return NoAnswer(Cause.NEEDLESS, f"the IR of {family} cannot be printed")
-    if failure.stage is not Stage.COMPILE:
-        why = f"it fails in the stage {failure.stage.value}"
-        return NoAnswer(Cause.NEEDLESS, why)
-    attribution = attribute(engine, request)
-    return attribution.unanswered or attribution
-
-
-def working_remedies(engine: Engine, request: RemedyRequest) -> Remedies | NoAnswer:
-    """Find flags or input changes that work around a failure."""
-    found = find_remedies(engine, request)
-    return found.unanswered or found
-
-
 @dataclass(frozen=True)
-class InvestigationSetting:
-    """The values that all clusters share."""
+class ReportFiles:
+    """Where a night writes what it finds."""
 
-    engine: Engine
-    cases: Mapping[str, Case]
-    """All cases of the night by name."""
-    toolchain: ToolchainRef
-    baseline: ToolchainRef
-    finder: OriginFinder
     out: Path
     """Folder of the reports."""
     write_reproducer: Callable[[Reproducer, Path], Path]
@@ -122,32 +95,51 @@ class InvestigationSetting:
     """Writes the page of a divergence into a folder."""
 
 
+@dataclass(frozen=True)
+class InvestigationSetting:
+    """The values that all clusters share."""
+
+    engine: Engine
+    cases: Mapping[str, Case]
+    """All cases by name."""
+    finder: OriginFinder
+    files: ReportFiles | None = None
+
+    @property
+    def toolchain(self) -> ToolchainRef:
+        return self.finder.pair[1]
+
+    @property
+    def baseline(self) -> ToolchainRef | None:
+        return self.finder.pair[0]
+
+
 @dataclass(eq=False)
 class ClusterInWork:
-    """A cluster, its cases, and its steps.
-
-    A step adds its answer to the record, and returns why it has none. The compiles of a
-    step are cached, so a later run repeats steps to continue.
+    """A cluster and the case that stands for it. A step adds its answer to the record,
+    and returns why it has none. Compiles are cached, so a later run repeats steps.
     """
 
     setting: InvestigationSetting
     record: FailureCluster
-    members: Sequence[CaseResult]
-    result: CaseResult
-    """Of the case that stands for the cluster."""
+    case: Case
+    failure: Failure
+    members: Sequence[CaseResult] = ()
+    """The results of all its cases in a night."""
+    change: CaseChangeKind = CaseChangeKind.REGRESSED
+    speed: float = 0.0
+    """Seconds of a compile."""
     pair: ToolchainPair | None = None
     """The toolchains before and at the culprit, once they are known."""
     seconds: float = inf
-    """What a step may take that need not end."""
+    """What a step may take."""
 
     @property
-    def case(self) -> Case:
-        return self.setting.cases[self.result.case]
-
-    @property
-    def failure(self) -> Failure:
-        assert self.result.failure
-        return self.result.failure
+    def changed(self) -> Failure | None:
+        """The failure, if another one was there before."""
+        if self.change is CaseChangeKind.CHANGED:
+            return self.failure
+        return None
 
     def add(self, **answers: Any) -> None:
         self.record = replace(self.record, **answers)
@@ -157,37 +149,24 @@ class ClusterInWork:
         endings = {ending.step: ending for ending in self.record.steps}
         return endings.get(step)
 
-    def do(self, step: str, others: Sequence[ClusterInWork]) -> NoAnswer | None:
-        """Do a step unless its pair is not known, or another cluster before this one
-        has the same culprit.
-        """
-        if step in _NEED_PAIR and self.pair is None:
-            return NoAnswer(Cause.NEEDLESS, "its culprit is not known")
-        for other in others[: others.index(self)]:
-            is_same = other.record.id in self.record.same_culprit
-            if step in _ONCE_A_CULPRIT and is_same:
-                why = f"{other.case.name} has the same culprit"
-                return NoAnswer(Cause.NEEDLESS, why)
-        return STEPS[step](self)
-
     def bisect(self) -> NoAnswer | None:
         finder = self.setting.finder
-        origin = finder.bisect(self.case, self.result.changed_failure)
-        fix = finder.find_fix(self.case)
+        origin = finder.bisect(self.case, self.changed)
         self.pair, culprit = origin.pair, origin.bisection
-        self.add(culprit=culprit, fix=fix)
-        if culprit.after is None:
+        self.add(culprit=culprit)
+        fix = finder.find_fix(self.case)
+        self.add(fix=fix)
+        if culprit.after is None and fix is None:
             return culprit.unanswered or NoAnswer(Cause.NOT_FOUND, "no answer")
         return None
 
     def narrow(self) -> NoAnswer | None:
         """Narrow a pair of releases by commits or nightlies."""
         finder = self.setting.finder
-        assert self.pair
-        if not is_of_releases(self.pair):
+        if self.pair is None or not is_of_releases(self.pair):
             return NoAnswer(Cause.NEEDLESS, "its culprit is not a pair of releases")
         try:
-            origin = finder.narrow(self.case, self.pair, self.result.changed_failure)
+            origin = finder.narrow(self.case, self.pair, self.changed)
         except BadInput as error:
             if finder.repo is None:
                 why = f"{error}; commits are searched with --repo"
@@ -200,13 +179,12 @@ class ClusterInWork:
         return None
 
     def confirm(self) -> NoAnswer | None:
-        """Probe the other cases before and at the culprit.
-
-        Those that compile on the baseline must compile before the culprit.
-        """
-        setting, pair = self.setting, self.pair
-        assert pair
-        others = [member for member in self.members if member is not self.result]
+        """Probe the other cases before and at the culprit."""
+        setting = self.setting
+        pair = self.pair
+        others = [member for member in self.members if member.case != self.case.name]
+        if pair is None:
+            return NoAnswer(Cause.NEEDLESS, "its culprit is not known")
         if not others:
             return NoAnswer(Cause.NEEDLESS, "it has no other case")
         cases = [setting.cases[member.case] for member in others]
@@ -223,7 +201,10 @@ class ClusterInWork:
             if isinstance(before, Failed) and member.changed_failure:
                 lacked_it = not before.flaky and not self._has_failure(before)
             came_here = lacked_it and self._has_failure(at)
-            (confirmed if came_here else different).append(member.case)
+            if came_here:
+                confirmed.append(member.case)
+            else:
+                different.append(member.case)
         self.add(confirmed=confirmed, different=different)
         return None
 
@@ -234,56 +215,78 @@ class ClusterInWork:
         return same_signature(self.failure)(outcome.failure)
 
     def attribute(self) -> NoAnswer | None:
-        setting = self.setting
-        assert self.pair
-        repository = Repository(setting.finder.repo) if setting.finder.repo else None
+        """Find the pass after which the IR of both toolchains diverges."""
+        engine = self.setting.engine
+        files = self.setting.files
+        pair = self.pair or self.setting.finder.pair_of(self.record.fix)
+        if pair is None:
+            return NoAnswer(Cause.NEEDLESS, "its culprit is not known")
+        if engine.compilers[self.case.compiler].passes is None:
+            why = f"the IR of {self.case.compiler} cannot be printed"
+            return NoAnswer(Cause.NEEDLESS, why)
+        if self.failure.stage is not Stage.COMPILE:
+            why = f"it fails in the stage {self.failure.stage.value}"
+            return NoAnswer(Cause.NEEDLESS, why)
+        clone = None
+        if self.setting.finder.repo:
+            clone = Repository(self.setting.finder.repo)
         request = AttributionRequest(
-            self.case, *self.pair, repository, patience=_PATIENCE
+            self.case,
+            *pair,
+            clone,
+            excerpts=files is not None,
+            patience=_PATIENCE,
         )
-        attribution = diverging_pass(setting.engine, request, self.failure)
-        if isinstance(attribution, NoAnswer):
-            return attribution
-        folder = f"attribution/{slug(self.case)}"
-        page = setting.write_page(attribution, setting.out / folder)
-        self.add(
-            attribution=attribution.without_excerpts(),
-            attribution_page=f"{folder}/{page.name}",
-        )
+        attribution = attribute(engine, request)
+        if attribution.unanswered:
+            return attribution.unanswered
+        self.add(attribution=attribution.without_excerpts())
+        if files:
+            folder = f"attribution/{slug(self.case)}"
+            page = files.write_page(attribution, files.out / folder)
+            self.add(attribution_page=f"{folder}/{page.name}")
         return None
 
     def remedy(self) -> NoAnswer | None:
-        setting, case = self.setting, self.case
-        every = setting.cases.values()
-        passed = self.result.change is CaseChangeKind.REGRESSED
+        """Find flags or input changes that work around the failure."""
+        setting = self.setting
+        good = self.setting.baseline
+        if self.change is not CaseChangeKind.REGRESSED:
+            good = None
+        elif good is None and self.pair:
+            good = self.pair[0]
+        case = self.case
+        cases = setting.cases.values()
         request = RemedyRequest(
             case,
             setting.toolchain,
-            setting.baseline if passed else None,
+            good,
             _REMEDIES_TRIED,
-            [other for other in every if other.source == case.source],
-            seconds=min(_REMEDY_SECONDS, self.seconds),
+            [other for other in cases if other.source == case.source],
+            min(_REMEDY_SECONDS, self.seconds / 2),
         )
-        answer = working_remedies(setting.engine, request)
-        if isinstance(answer, NoAnswer):
-            return answer
-        self.add(remedies=list(answer.remedies))
-        return None
+        remedies = find_remedies(setting.engine, request)
+        self.add(remedies=list(remedies.remedies))
+        return remedies.unanswered
 
     def reduce(self) -> NoAnswer | None:
-        setting, case = self.setting, self.case
-        was_tested = self.result.change is not CaseChangeKind.NEW_UNTESTED
+        setting = self.setting
+        case = self.case
+        files = self.setting.files
+        assert files
+        was_tested = self.change is not CaseChangeKind.NEW_UNTESTED
         request = ReductionRequest(
             case,
             setting.toolchain,
             setting.baseline if was_tested else None,
             same_signature,
-            good_may_fail=self.result.changed_failure is not None,
+            good_may_fail=self.changed is not None,
         )
         reduction = reduce_case(setting.engine, request)
         if reduction.unanswered is not None:
             return reduction.unanswered
         reproducer = reproducer_of(setting.engine, reduction, setting.toolchain)
-        folder = setting.write_reproducer(reproducer, setting.out / "reproducers")
+        folder = files.write_reproducer(reproducer, files.out / "reproducers")
         small = reduction.small.flags
         unneeded = [flag.text for flag in case.flags if flag not in small]
         versions = reproducer.reduction.versions
@@ -305,5 +308,3 @@ STEPS: Mapping[str, Callable[[ClusterInWork], NoAnswer | None]] = {
     "remedy": ClusterInWork.remedy,
     "reduce": ClusterInWork.reduce,
 }
-_NEED_PAIR = {"narrow", "confirm", "attribute"}
-_ONCE_A_CULPRIT = {"attribute", "remedy", "reduce"}

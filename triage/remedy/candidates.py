@@ -1,5 +1,5 @@
-"""List the changes of a case to try: known remedies of its failure, its flags and its
-matrix, and the compiler's own options.
+"""List the changes of a case to try: known remedies of its failure, its flags, and the
+compiler's own options.
 """
 
 from __future__ import annotations
@@ -99,15 +99,11 @@ def known_remedies(situation: Situation) -> list[ChangedCase]:
     for name in own:
         if "target" not in name:
             candidates.append(situation.changed(Change(dropped_flags=(name,))))
-    values = dict(situation.case.matrix)
     for sibling in situation.siblings:
-        changed = [
-            f"{key}={value}"
-            for key, value in sibling.matrix
-            if values.get(key) != value
-        ]
+        changed = set(sibling.matrix) - set(situation.case.matrix)
         if len(changed) == 1:
-            change = Change(input_change=changed[0], weakness=Weakness.OTHER_PROGRAM)
+            text = "=".join(*changed)
+            change = Change(input_change=text, weakness=Weakness.OTHER_PROGRAM)
             candidates.append(situation.changed(change, sibling))
     return _last_for_tests(candidates)
 
@@ -125,7 +121,8 @@ def own_options(situation: Situation) -> list[ChangedCase]:
     own = situation.flags()
     candidates = []
     for text in texts:
-        effect, weakness = "", Weakness.NONE
+        effect = ""
+        weakness = Weakness.NONE
         if _contains(text, catalog.recomputes):
             effect = "changes the types of computations"
             weakness = Weakness.OTHER_TYPES
@@ -138,7 +135,9 @@ def _of_rule(
     rule: RemedyCandidate, situation: Situation, failure: Failure
 ) -> Iterator[ChangedCase]:
     """Yield the changes that a rule's candidate stands for, if they fit the case."""
-    case, effect, own_flags = situation.case, rule.why, situation.flags()
+    case = situation.case
+    effect = rule.why
+    own_flags = situation.flags()
     if rule.give and situation.accepts(flag_name(rule.give)):
         weakness = Weakness.NONE
         if rule.recomputes:

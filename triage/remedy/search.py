@@ -19,9 +19,8 @@ from triage.execution.judge import result_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import Interrupted, TriageError
-from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Passed, Probe
+from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Passed
 from triage.model.probe_result import ProbeResult
-from triage.model.revision import Revision
 from triage.recipes.values import parse_version
 from triage.remedy.candidates import (
     ChangedCase,
@@ -47,9 +46,7 @@ class RemedyRequest:
     bad: ToolchainRef
     good: ToolchainRef | None = None
     budget: int = 100
-    """The maximum number of candidates. Cached answers count, too, so that a resumed
-    search tries the same candidates.
-    """
+    """The maximum number of candidates."""
     siblings: Sequence[Case] = ()
     """The recipe's cases."""
     seconds: float = inf
@@ -57,14 +54,20 @@ class RemedyRequest:
 
 
 class Trial(NamedTuple):
-    """A candidate and its probe."""
+    """A changed case and its result."""
 
     candidate: ChangedCase
-    probe: Probe
+    result: ProbeResult
 
     @property
-    def works(self) -> bool:
-        return isinstance(self.probe.outcome, Passed)
+    def is_good(self) -> bool:
+        """Whether a change works that keeps the program and its checks."""
+        is_weak = self.candidate.change.weakness is not Weakness.NONE
+        return self.result.passed and not is_weak
+
+    @property
+    def remedy(self) -> Remedy:
+        return Remedy(**asdict(self.candidate.change), result=self.result)
 
 
 def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
@@ -75,7 +78,9 @@ def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
     """
     deadline = time.monotonic() + request.seconds
     failing = engine.probe(ProbeJob(request.case, request.bad))
-    case, toolchain, outcome = request.case, failing.revision, failing.outcome
+    case = request.case
+    toolchain = failing.revision
+    outcome = failing.outcome
     if isinstance(outcome, Passed):
         needless = NoAnswer(Cause.NEEDLESS, f"it passes on {toolchain.name}")
         return Remedies(case.name, toolchain, needless)
@@ -86,50 +91,40 @@ def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
     elif outcome.cause is not Cause.FLAG or not failures:
         return Remedies(case.name, toolchain, outcome)
     situation = _situation(engine, request, failures)
-    known, options = known_remedies(situation), own_options(situation)
-    trials: list[Trial] = []
-    remedies: list[Remedy] = []
-    upgrade = None
+    search = _Search(engine, request, situation, deadline, [])
+    answer = Remedies(case.name, toolchain, failure=failures[0])
+    candidates = (known_remedies(situation), own_options(situation))
     try:
-        trials.extend(_trials(engine, request, known, options, deadline))
-        working = [
-            _with_smallest_value(engine, request, situation, trial)
-            for trial in trials
-            if trial.works
-        ]
-        remedies = _best([_remedy(trial) for trial in working])
-        remedies, upgrade = _checked(engine, request, working, remedies)
+        for group in candidates:
+            search.try_all(group)
+        answer = search.checked(answer, search.best())
     except Interrupted:
         if time.monotonic() < deadline:
             raise
         # what works so far is known, although nothing else is known of it
-        remedies = _best([_remedy(trial) for trial in trials if trial.works])
+        remedies = [trial.remedy for trial in search.best()]
+        answer = replace(answer, remedies=tuple(remedies))
+    tried = len(search.trials)
     left = 0
-    if not any(_ends_search(trial) for trial in trials):
-        left = len({one.change.text for one in (*known, *options)}) - len(trials)
-    nothing = None
-    if not remedies:
-        why = f"{len(trials)} of {len(trials) + left} candidates tried, none helps"
-        if upgrade:
-            why += f"; {upgrade.name} needs none"
-        is_late = time.monotonic() > deadline
-        nothing = NoAnswer(Cause.TIME if is_late else Cause.NOT_FOUND, why)
-    return Remedies(
-        case.name,
-        toolchain,
-        nothing,
-        failures[0],
-        tuple(remedies),
-        len(trials),
-        left,
-        upgrade,
-    )
+    if not any(trial.is_good for trial in search.trials):
+        left = len({one.change.text for group in candidates for one in group}) - tried
+    answer = replace(answer, tried=tried, left=left)
+    if answer.remedies:
+        return answer
+    why = f"{tried} of {tried + left} candidates tried, none helps"
+    if answer.upgrade:
+        why += f"; {answer.upgrade.name} needs none"
+    cause = Cause.NOT_FOUND
+    if time.monotonic() > deadline:
+        cause = Cause.TIME
+    return replace(answer, unanswered=NoAnswer(cause, why))
 
 
 def _situation(
     engine: Engine, request: RemedyRequest, failures: Sequence[Failure]
 ) -> Situation:
-    case, toolchain = request.case, engine.registry.obtain(request.bad)
+    case = request.case
+    toolchain = engine.registry.obtain(request.bad)
     hints = family_of(case).remedies
     situation = Situation(case, failures, toolchain, hints, siblings=request.siblings)
     if request.good:
@@ -145,139 +140,110 @@ def _situation(
     return situation
 
 
-def _trials(
-    engine: Engine,
-    request: RemedyRequest,
-    known: Sequence[ChangedCase],
-    options: Sequence[ChangedCase],
-    deadline: float,
-) -> Iterator[Trial]:
-    """Try all known remedies. Then try the compiler's options until something works
-    that is not a makeshift. Stop when the budget or the time is used up.
-    """
-    tried: set[str] = set()
-    size = 2 * engine.jobs
-    is_found = False
-    for candidates, what in ((known, "known remedies"), (options, "compiler options")):
+@dataclass(frozen=True, slots=True)
+class _Search:
+    engine: Engine
+    request: RemedyRequest
+    situation: Situation
+    deadline: float
+    trials: list[Trial]
+
+    def try_all(self, candidates: Sequence[ChangedCase]) -> None:
+        """Try candidates until the budget or the time is used up. Those that are not
+        the first ones end where something works that is not a makeshift.
+        """
+        tried = {trial.candidate.change.text for trial in self.trials}
         new = [one for one in candidates if one.change.text not in tried]
-        new = new[: max(0, request.budget - len(tried))]
+        new = new[: max(0, self.request.budget - len(tried))]
+        size = 2 * self.engine.jobs
         for start in range(0, len(new), size):
-            is_needless = candidates is options and is_found
-            if is_needless or time.monotonic() > deadline:
+            is_needless = tried and any(trial.is_good for trial in self.trials)
+            if is_needless or time.monotonic() > self.deadline:
                 return
-            for trial in _probed(engine, request, new[start : start + size], what):
-                tried.add(trial.candidate.change.text)
-                is_found = is_found or _ends_search(trial)
-                yield trial
+            self.trials.extend(self._probed(new[start : start + size]))
 
+    def _probed(self, candidates: Sequence[ChangedCase]) -> Iterator[Trial]:
+        """Compile with each change, and yield the trials in the same order."""
+        jobs = [ProbeJob(one.case, self.request.bad) for one in candidates]
+        probes = self.engine.probe_all(jobs, "remedies")
+        results = {id(probe.case): result_of(probe) for probe in probes}
+        for candidate in candidates:
+            yield Trial(candidate, results[id(candidate.case)])
 
-def _probed(
-    engine: Engine, request: RemedyRequest, candidates: Sequence[ChangedCase], what: str
-) -> Iterator[Trial]:
-    """Compile with each change, and yield the trials in the same order."""
-    jobs = [ProbeJob(one.case, request.bad) for one in candidates]
-    probes = {id(probe.case): probe for probe in engine.probe_all(jobs, what)}
-    for candidate in candidates:
-        yield Trial(candidate, probes[id(candidate.case)])
+    def best(self) -> list[Trial]:
+        """Return the best trials, only one of those that change the same flags."""
+        working = [trial for trial in self.trials if trial.result.passed]
+        best: dict[object, Trial] = {}
+        for trial in sorted(working, key=lambda trial: trial.remedy.rank):
+            change = trial.candidate.change
+            names = frozenset(map(flag_name, (*change.flags, *change.dropped_flags)))
+            best.setdefault(names or change.text, trial)
+        return list(best.values())[:_MOST_REPORTED]
 
+    def _with_smallest_value(self, trial: Trial) -> Trial:
+        """Find the smallest value with which a flag works, if it has several. The
+        largest works.
+        """
+        rule = trial.candidate.limit
+        if rule is None:
+            return trial
+        values = rule.least_values
+        trials = {len(values) - 1: trial}  # by the index of the value
 
-def _ends_search(trial: Trial) -> bool:
-    """Return whether a change works that keeps the program and its checks."""
-    return trial.works and trial.candidate.change.weakness is Weakness.NONE
+        def works(index: int) -> bool:
+            smaller = with_limit(self.situation, rule, values[index])
+            [trials[index]] = self._probed([smaller])
+            return trials[index].result.passed
 
+        return trials[smallest(works, -1, len(values) - 1, _GUESS)]
 
-def _with_smallest_value(
-    engine: Engine, request: RemedyRequest, situation: Situation, trial: Trial
-) -> Trial:
-    """Find the smallest value with which a flag works, if it has several. The largest
-    works.
-    """
-    rule = trial.candidate.limit
-    if rule is None:
-        return trial
-    values = rule.least_values
-    trials = {len(values) - 1: trial}  # by the index of the value
-
-    def works(index: int) -> bool:
-        smaller = with_limit(situation, rule, values[index])
-        [trials[index]] = _probed(engine, request, [smaller], "the smallest value")
-        return trials[index].works
-
-    return trials[smallest(works, -1, len(values) - 1, _GUESS)]
-
-
-def _remedy(trial: Trial) -> Remedy:
-    return Remedy(**asdict(trial.candidate.change), result=result_of(trial.probe))
-
-
-def _best(remedies: Sequence[Remedy]) -> list[Remedy]:
-    """Return the best remedies, only one of those that change the same flags."""
-    best: dict[object, Remedy] = {}
-    for remedy in sorted(remedies, key=lambda remedy: remedy.rank):
-        names = frozenset(map(flag_name, (*remedy.flags, *remedy.dropped_flags)))
-        best.setdefault(names or remedy.text, remedy)
-    return list(best.values())[:_MOST_REPORTED]
-
-
-def _checked(
-    engine: Engine,
-    request: RemedyRequest,
-    working: Sequence[Trial],
-    remedies: Sequence[Remedy],
-) -> tuple[list[Remedy], Revision | None]:
-    """Try the best remedies on the good compiler and the newest release, and measure
-    the resources that they need on the bad one and the first of these.
-
-    Returns:
-        The remedies, the best first, and the newest release if the case compiles there
-            without one.
-    """
-    bad = request.bad
-    cases = {trial.candidate.change.text: trial.candidate.case for trial in working}
-    best = [cases[remedy.text] for remedy in remedies]
-    # without a remedy, only an upgrade may help
-    others = _other_toolchains(engine, request, only_newer=not best)
-    jobs = [ProbeJob(case, bad, resources=True) for case in best]
-    for ref in others:
-        jobs += [
-            ProbeJob(case, ref, resources=ref is others[0])
-            for case in (request.case, *best)
-        ]
-    results: dict[tuple[int, str], ProbeResult] = {
-        (id(probe.case), probe.revision.name): result_of(probe)
-        for probe in engine.probe_all(jobs, "cost and other compilers")
-    }
-    checked = []
-    for remedy, case in zip(remedies, best, strict=True):
-        checks = tuple(
-            RemedyCheck(
-                results[id(request.case), ref.revision.name],
-                results[id(case), ref.revision.name],
-            )
+    def checked(self, answer: Remedies, best: Sequence[Trial]) -> Remedies:
+        """Add the best remedies, tried on the good compiler and the newest release and
+        measured, and the newest release if it needs none.
+        """
+        cases = [self._with_smallest_value(trial).candidate for trial in best]
+        others = self._other_toolchains()
+        jobs = [ProbeJob(one.case, self.request.bad, resources=True) for one in cases]
+        for ref in others:
+            measured = ref is others[0]
+            both = (self.request.case, *(one.case for one in cases))
+            jobs += [ProbeJob(case, ref, resources=measured) for case in both]
+        results = {
+            (id(probe.case), probe.revision.name): result_of(probe)
+            for probe in self.engine.probe_all(jobs, "cost and other compilers")
+        }
+        original = id(self.request.case)
+        remedies = []
+        for one in cases:
+            result = results[id(one.case), self.request.bad.revision.name]
+            checks = []
+            for ref in others:
+                without = results[original, ref.revision.name]
+                with_ = results[id(one.case), ref.revision.name]
+                checks.append(RemedyCheck(without, with_))
+            remedy = Trial(one, result).remedy
+            remedies.append(replace(remedy, checks=tuple(checks)))
+        remedies.sort(key=lambda remedy: remedy.rank)
+        upgrades = [
+            ref.revision
             for ref in others
-        )
-        result = results[id(case), bad.revision.name]
-        checked.append(replace(remedy, result=result, checks=checks))
-    upgrade = None
-    for ref in others:
-        without = results[id(request.case), ref.revision.name]
-        if without.passed and _is_newer(ref, bad):
-            upgrade = ref.revision
-    return sorted(checked, key=lambda remedy: remedy.rank), upgrade
+            if results[original, ref.revision.name].passed
+            and _is_newer(ref, self.request.bad)
+        ]
+        answer = replace(answer, remedies=tuple(remedies))
+        if upgrades:
+            return replace(answer, upgrade=upgrades[-1])
+        return answer
 
-
-def _other_toolchains(
-    engine: Engine, request: RemedyRequest, *, only_newer: bool
-) -> list[ToolchainRef]:
-    """Return the good compiler and the newest release, without the bad one."""
-    refs = [request.good] if request.good else []
-    with suppress(TriageError):  # `verified_on` names all that were tried
-        refs.append(engine.registry.resolve("latest", request.case.compiler))
-    others = {ref.revision.name: ref for ref in refs}
-    others.pop(request.bad.revision.name, None)
-    if only_newer:
-        return [ref for ref in others.values() if _is_newer(ref, request.bad)]
-    return list(others.values())
+    def _other_toolchains(self) -> list[ToolchainRef]:
+        """Return the good compiler and the newest release, without the bad one."""
+        request = self.request
+        refs = [request.good] if request.good else []
+        with suppress(TriageError):  # `verified_on` names all that were tried
+            refs.append(self.engine.registry.resolve("latest", request.case.compiler))
+        others = {ref.revision.name: ref for ref in refs}
+        others.pop(request.bad.revision.name, None)
+        return list(others.values())
 
 
 def _is_newer(ref: ToolchainRef, than: ToolchainRef) -> bool:

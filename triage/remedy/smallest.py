@@ -13,7 +13,8 @@ def smallest(works: Callable[[int], bool], low: int, high: int, guess: int) -> i
     >>> smallest(lambda number: number >= 138, 0, 4096, guess=140)
     138
     """
-    number, step = min(guess, high - 1), 4
+    number = min(guess, high - 1)
+    step = 4
     while high - low > 1:
         if works(number):
             high = number

@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
-from pathlib import Path
-from typing import Any
 
 from triage.execution.engine import Prober
 from triage.execution.judge import result_of
 from triage.execution.match import same_class
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
-from triage.model.errors import BadInput
 from triage.model.outcome import Failed, Failure, Probe
 from triage.model.probe_result import ProbeResult
-from triage.recipes.document import read_document
-from triage.recipes.family import RecipeFamilies
-from triage.recipes.loader import cases_of
 from triage.toolchains.registry import ToolchainRef
 
 
@@ -42,49 +36,6 @@ class Variants:
     sentence: str
     failure: Failure | None
     results: tuple[Variant, ...]
-
-
-def varied(
-    path: Path, families: RecipeFamilies, axes: Mapping[str, Sequence[str]]
-) -> list[Case]:
-    """Return the cases of a recipe whose matrix has more keys: `NAME` or `SECTION.NAME`
-    with its values. The recipe's own values come first.
-
-    Raises:
-        BadInput: The recipe has no such key, or several.
-        BadFiles: A value is not one of its key.
-    """
-    document = read_document(path, "")
-    data = document.data
-    family = families[data.get("compiler", next(iter(families)))]
-    matrix = data["matrix"] = dict(data.get("matrix") or {})
-    for key, values in axes.items():
-        if key in matrix:
-            matrix[key] = list(values)
-            continue
-        section, name = _place_of(key, data, family.sections)
-        entries = data.setdefault(section, {})
-        own = [entries[name]] if name in entries else []
-        matrix[name] = list(dict.fromkeys((*own, *values)))
-        entries[name] = document.texts[section, name] = f"${{{name}}}"
-    return cases_of(document, path, families, path.parent)
-
-
-def _place_of(
-    key: str, data: Mapping[str, Any], sections: Sequence[str]
-) -> tuple[str, str]:
-    """Return the section and the name of a key that varies."""
-    section, _, name = key.rpartition(".")
-    mappings = {part: data.get(part) for part in ("args", *sections)}
-    names = {part: [*own] for part, own in mappings.items() if isinstance(own, dict)}
-    names["target"] = ["backend", "chip", "devices"]
-    if section in names:
-        return section, name
-    places = [part for part, known in names.items() if name in known]
-    if section or len(places) != 1:
-        known = ", ".join(f"{part}.{name}" for part in names for name in names[part])
-        raise BadInput(f"{key!r} is not one key to vary; choose from {known}")
-    return places[0], name
 
 
 def compare_variants(
@@ -148,23 +99,18 @@ def depends_on(variants: Sequence[Variant]) -> tuple[tuple[str, ...], str]:
     subsets = chain.from_iterable(combinations(keys, size) for size in sizes)
     deciding = next(filter(separate, subsets), None)
     if deciding is None:
-        text = (
-            f"It fails in {len(failing)} of {len(testable)} cases, which no single "
-            "combination of values describes"
-        )
+        text = f"It fails in {len(failing)} of {len(testable)} cases, which no single "
+        text += "combination of values describes"
         deciding = tuple(keys)
     elif deciding:
         values = [f"{key}={' or '.join(bad[key])}" for key in deciding]
         text = f"It fails exactly for {' and '.join(values)}"
     else:
         text = f"It fails for all values of {' and '.join(keys) or 'the recipe'}"
-    notes = {
-        "fail in another way": sum(
-            one.failed and not one.same_failure for one in variants
-        ),
-        "cannot be tested": sum(one.untestable for one in variants),
-    }
-    for label, count in notes.items():
-        if count:
-            text += f"; {count} of {len(variants)} {label}"
+    others = sum(one.failed and not one.same_failure for one in variants)
+    if others:
+        text += f"; {others} of {len(variants)} fail in another way"
+    untested = len(variants) - len(testable)
+    if untested:
+        text += f"; {untested} of {len(variants)} cannot be tested"
     return deciding, f"{text}."

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from triage.attribute.result import Attribution, ComparisonResult, DivergingPass
 from triage.bisect.result import Answer, Bisection
 from triage.classify import ClassifiedLogs
 from triage.model.execution import Stage
-from triage.remedy.result import Remedies
+from triage.remedy.result import Remedy
 from triage.report.bisection import certainty_text, verdict_text
 from triage.report.document import (
     Block,
@@ -226,7 +226,6 @@ def why_facts(found: Explanation) -> Iterator[Fact]:
             yield "releases", "; ".join(known)
     if found.unseen and found.failure:
         yield "reported", f"{found.unseen}, which is another failure"
-    yield from listed_facts("note", found.notes)
     yield from failure_facts(found.failure)
     if found.bisection:
         yield from _since(found, found.bisection)
@@ -236,9 +235,7 @@ def why_facts(found: Explanation) -> Iterator[Fact]:
         yield "pass", attribution_sentence(attribution) + phase
         if attribution.persistent:
             yield "", next(differing_lines(attribution.persistent))
-    if found.remedies:
-        yield from _remedies(found.remedies)
-    yield from listed_facts("advice", found.advice)
+    yield from _remedies(found.remedies)
     for step in found.left:
         if step.status == "left":
             yield "not done", f"{step.step}: {step.reason}"
@@ -280,11 +277,11 @@ def _since(found: Explanation, bisection: Bisection) -> Iterator[Fact]:
         yield "upgrade", f"it passes on {found.fixed.name}"
 
 
-def _remedies(found: Remedies) -> Iterator[Fact]:
+def _remedies(remedies: Sequence[Remedy]) -> Iterator[Fact]:
     """Yield remedies, those that hold on the same revisions for the same reason in one
     row.
     """
-    shown = found.remedies[:_REMEDIES_SHOWN]
+    shown = remedies[:_REMEDIES_SHOWN]
     rows: list[Inline] = []
     for (revisions, explanation), group in groupby(
         shown, key=lambda remedy: (remedy.verified_on, remedy.explanation)

@@ -22,7 +22,6 @@ from triage.model.probe_result import ProbeResult
 from triage.recipes.values import share_text
 from triage.report.document import (
     Block,
-    Bullets,
     Details,
     Document,
     Fact,
@@ -45,7 +44,6 @@ from triage.report.elements import (
     headline_text,
     names_text,
     outcome_spans,
-    outcome_text,
     plural,
     revision_text,
     why_text,
@@ -240,33 +238,18 @@ def _commit_text(suspect: Suspect) -> Inline:
     return text
 
 
-_SENTENCES = {
-    "compiler": "the compiler changed it: its change alone is enough, the model's "
-    "alone is not",
-    "model": "the model changed it: its change alone is enough, the compiler's alone "
-    "is not",
-    "either": "both changed it, and each change alone is enough",
-    "both": "both changed it, and only the two changes together are enough",
-}
-
-
 def two_repositories_document(
     result: TwoRepositories, compiler: str | None
 ) -> Document:
-    """Show the answer of a bisect over the compiler's and the model's repository.
-    compiler: the family.
+    """Show which of two repositories brought a change, and its bisect. compiler: the
+    family.
     """
-    blocks: list[Block] = []
-    if result.changed:
-        blocks.append(styled(_SENTENCES[result.changed.value], "strong"))
-    combinations = [
-        f"{revision_text(one.toolchain)}, model {one.model.name}: {outcome_text(one)}"
-        for one in result.combinations
-    ]
-    blocks.append(Bullets(combinations))
-    for part in result.bisections:
-        family = None if part is result.model else compiler
-        blocks += bisect_document(part, family).blocks
+    if result.changed is None:
+        return bisect_document(result.bisection, compiler)
+    verdict = f"the {result.changed} changed it: its change alone is enough"
+    family = compiler if result.changed == "compiler" else None
+    bisection = bisect_document(result.bisection, family)
+    blocks = [styled(verdict, "strong"), *bisection.blocks]
     return Document("Bisect of a compiler and a model", blocks)
 
 

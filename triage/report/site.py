@@ -280,9 +280,6 @@ class _Pages:
         for name, text in texts.items():
             if text:
                 yield name, text
-        pages = {each.cluster.id: f"{each.page}.html" for each in self.lives}
-        for other in life.cluster.same_culprit:
-            yield "same culprit", Span(other, url=pages.get(other))
 
     def case(
         self,
