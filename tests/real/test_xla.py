@@ -200,6 +200,10 @@ def test_a_script_runs_as_it_is_and_its_numbers_are_compared(
     assert found["results"][1]["failure"]["details"]["expected"] == 837
     found = answer("attribute", "r.yaml", "--good", "0.10.1", "--bad", "0.10.2")
     assert found["pass"]["name"] == "fusion"
+    found = answer("bisect", "energy.py", "--good", "0.10.1", "--bad", "0.10.2")
+    assert (found["status"], found["after"]["name"]) == ("culprit", "0.10.2")
+    found = answer("why", "energy.py", "-t", "0.10.2", "--budget", "1s")
+    assert found["failure"]["class"] == "wrong-result"
 
 
 HLO = """HloModule double, entry_computation_layout={(f32[4]{0})->f32[4]{0}}

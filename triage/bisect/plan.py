@@ -20,7 +20,7 @@ from triage.bisect.changes import find_changes
 from triage.bisect.line import Line
 from triage.bisect.releases import search_from_open_ends
 from triage.bisect.request import BisectRequest
-from triage.bisect.result import Bisection
+from triage.bisect.result import Bisection, BisectKind
 from triage.bisect.search import Search
 from triage.git_history.repository import Repository, UnknownCommit
 from triage.git_history.timeline import Timeline
@@ -56,6 +56,11 @@ def plan(
         BadInput: A revision does not exist, or the ends are in the wrong order.
         EnvironmentFailure: No source can be asked.
     """
+    good = before if request.kind is BisectKind.REGRESSION else after
+    if good and parse_version(good):
+        compiler = request.engine.compilers[request.case.compiler]
+        case = compiler.compared_with(request.case, good)
+        request = replace(request, case=case)
     ends = commit_ends(request, before, after)
     if ends:
         return plan_commits(request, *ends)

@@ -172,6 +172,8 @@ class Explainer:
         """
         refs = self._toolchains()
         self._compile(refs[0])
+        if self.known.passes:
+            self._compare(refs[0], refs[1:])
         yield self.known
         if self.known.failure is None:
             self._look_elsewhere(refs)
@@ -217,6 +219,20 @@ class Explainer:
         if self.rev or outcome.flaky or not is_other:
             self._add(failure=outcome.failure, flaky=outcome.flaky)
             self._add(fails_on=probe.revision)
+
+    def _compare(self, about: ToolchainRef, others: Sequence[ToolchainRef]) -> None:
+        """Find a release with other results, where only another release can say what
+        is right.
+        """
+        compiler = self.engine.compilers[self.case.compiler]
+        compared = compiler.compared_with(self.case, about.revision.name)
+        if compared is self.case or about.release is None:
+            return
+        refs = others or self.engine.registry.neighbours(about)
+        probe = first_that(fails_each_time, self.engine, compared, refs, "compare")
+        if probe is not None:
+            self.case = compiler.compared_with(self.case, probe.revision.name)
+            self._compile(about)
 
     def _look_elsewhere(self, refs: Sequence[ToolchainRef]) -> None:
         """Find the first of several toolchains that has the failure, or reads the

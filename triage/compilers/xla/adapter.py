@@ -5,6 +5,7 @@ command line of a case: a worker in that environment compiles.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,7 +25,7 @@ from triage.compilers.base import (
 from triage.compilers.invocation import Invocation, MlirTools, ask_compiler
 from triage.compilers.parts import Measures, WorkerRunner
 from triage.compilers.xla.standalone import XlaScript
-from triage.model.case import Case, InputKind
+from triage.model.case import Case, InputKind, Reference, RunSpec
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, Toolchain
@@ -161,6 +162,11 @@ class Xla(Compiler):
         return Description(
             pep440(known["version"]), known["commit"], None, capabilities
         )
+
+    def compared_with(self, case: Case, release: str) -> Case:
+        if not is_script(case) or case.run:
+            return case
+        return replace(case, run=RunSpec(reference=Reference(release)))
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
         name = toolchain.revision.name
