@@ -76,7 +76,7 @@ def test_failures_move_between_the_lists_of_a_config(suite: Path) -> None:
         ),
     }
     observed = [ObservedCase(found[name], "3.9.0", end) for name, end in ends.items()]
-    update = IreeSuites().updated_config([suite], config, observed, prune=True)
+    update = IreeSuites().updated_config(config, observed)
     config.write_text(update.text)
     again = cases(suite, config)
     assert {

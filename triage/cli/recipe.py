@@ -363,9 +363,7 @@ def update(
     files = []
     for source, seen in observed.items():
         if suite_config:
-            files.append(
-                suite_reader().updated_config(paths, source, seen, prune=False)
-            )
+            files.append(suite_reader().updated_config(source, seen))
         elif seen:
             cases = [case for case in selection.cases if case.source == source]
             files.append(updated_expectations(source, cases, seen))

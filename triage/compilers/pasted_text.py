@@ -57,7 +57,7 @@ _CHIPS_OF_CARDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundText:
     """A program, or a call of a compiler, in a text."""
 
     family: str
@@ -65,19 +65,19 @@ class Found:
     call: ShellCommand | None = None
 
 
-def found_in(text: str, starters: Mapping[str, RecipeStarter]) -> list[Found]:
+def found_in(text: str, starters: Mapping[str, RecipeStarter]) -> list[FoundText]:
     """Return the programs and the calls of the family that a text is about: the last
     family if the text calls its compiler, else the first one that finds any.
     """
     text = _QUOTE.sub("", text.replace("\r\n", "\n"))
-    chosen: list[Found] = []
+    chosen: list[FoundText] = []
     *_, last = starters
     for family, starter in starters.items():
-        found = [Found(family, text) for text in starter.programs_in(text)]
-        calls = calls_in(text, starter.tools) if starter.tools else ()
+        found = [FoundText(family, text) for text in starter.programs_in(text)]
+        calls = calls_in(text, starter.tools)
         # a name without an option is only mentioned
         found += [
-            Found(family, call=call)
+            FoundText(family, call=call)
             for call in calls
             if any(word.startswith(("-", "@")) for word in call.words)
         ]

@@ -44,9 +44,9 @@ class RecipeStarter:
     is opened.
     """
 
-    tools: re.Pattern[str] | None = None
+    tools: re.Pattern[str] = re.compile(r"(?P<tool>(?!))")
     """Finds the names of the compiler's programs in a command line. The group `tool`
-    holds a name.
+    holds a name. By default, there are none.
     """
 
     @property

@@ -62,9 +62,11 @@ class NewRecipe(RecipeRequest):
 
     def from_command(self, words: Sequence[str]) -> RecipeStart:
         """Start from the user's own command line of a compiler."""
-        line = words[0] if len(words) == 1 else shlex.join(words)
+        line = words[0]
+        if len(words) > 1:
+            line = shlex.join(words)
         for starter in recipe_starters().values():
-            call = next(calls_in(line, starter.tools), None) if starter.tools else None
+            call = next(calls_in(line, starter.tools), None)
             if call:
                 break
         else:
@@ -79,7 +81,9 @@ class NewRecipe(RecipeRequest):
     def from_file(self, source: Path) -> RecipeStart:
         """Start from an input file, with the first family that compiles such files."""
         _check_file(source)
-        text = decoded(source.read_bytes()) if source.suffix == ".py" else ""
+        text = ""
+        if source.suffix == ".py":
+            text = decoded(source.read_bytes())
         for starter in recipe_starters().values():
             start = starter.from_program(self, source, text)
             if start is not None:
@@ -94,12 +98,14 @@ class NewRecipe(RecipeRequest):
         Raises NoProgramError if the text has no complete program.
         """
         found = found_in(text, recipe_starters())
-        family = found[0].family if found else DEFAULT_FAMILY
+        family = next((entry.family for entry in found), DEFAULT_FAMILY)
         programs = [entry.program for entry in found if entry.program]
         calls = [entry.call for entry in found if entry.call]
-        program = programs[0] if programs and self.source is None else ""
-        if not program and self.source is None:
+        if not programs and self.source is None:
             raise NoProgramError(f"{name} contains no complete program")
+        program = ""
+        if self.source is None:
+            program = programs[0]
         if calls:
             start = self._from_calls(family, calls)
         elif program:

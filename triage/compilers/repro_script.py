@@ -149,7 +149,7 @@ class ReproScript:
         """Return the commands that compile to a file, and that run it if need be."""
         run = tuple(word.replace(MODULE_PLACE, output) for word in task.run)
         compiling = (task.program, *task.options, task.source, "-o", output)
-        return [compiling, run] if run else [compiling]
+        return [words for words in (compiling, run) if words]
 
     def call(self, task: StandaloneCompile) -> StandaloneCall:
         """Return the commands that compile, run and compare. A compiled file that is
@@ -161,7 +161,9 @@ class ReproScript:
         checks = []
         if task.comparison:
             commands.append((_PYTHON, COMPARE))
-            module = "ml_dtypes" if _TYPES in task.comparison else "numpy"
+            module = "numpy"
+            if _TYPES in task.comparison:
+                module = "ml_dtypes"
             checks.append(f'"${{PYTHON:-{_PYTHON}}}" -c "import {module}" || exit 127')
         lines, variables = [], []
         for program, *arguments in commands:

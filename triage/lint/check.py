@@ -165,9 +165,10 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
 
 def _order(finding: LintFinding) -> tuple[int, int, int]:
     """Return a key for sorting: the worst first, then by position."""
-    place = finding.position
-    line, column = (place.line, place.column) if place else (0, 0)
-    return list(Severity).index(finding.severity), line, column
+    severity, place = list(Severity).index(finding.severity), finding.position
+    if place is None:
+        return severity, 0, 0
+    return severity, place.line, place.column
 
 
 def _options(engine: Engine, case: Case, toolchain: Toolchain) -> tuple[str, ...]:

@@ -166,7 +166,9 @@ def _start_of_compile(path: Path, flags: list[str], backend: str | None) -> Reci
         if name in IREE.aliases:
             flags[index] = f"{TARGET_BACKENDS}{IREE.aliases[name]}"
     phases = [flag.removeprefix(_PHASE) for flag in flags if flag.startswith(_PHASE)]
-    phase = phases[0] if len(phases) == 1 and phases[0] in IREE.phases else None
+    phase = None
+    if len(phases) == 1 and phases[0] in IREE.phases:
+        phase = phases[0]
     assumed: tuple[str, ...] = ()
     chosen = IREE.aliases.get(backend or "", backend) or _backend_of(flags)
     if chosen is None and phase in _EARLY:

@@ -143,13 +143,17 @@ def position_of(device: str) -> int | None:
     user-defined.
     """
     match = _POSITION.fullmatch(device)
-    return int(match[1]) if match else None
+    if match:
+        return int(match[1])
+    return None
 
 
 def device_order(name: str) -> tuple[int, str]:
     """Return a key that sorts devices by position, and user-defined names last."""
     position = position_of(name)
-    return (1 << 30 if position is None else position, name)
+    if position is None:
+        position = 1 << 30
+    return position, name
 
 
 def devices_declared_by(options: Sequence[str]) -> DeclaredDevices:
@@ -190,7 +194,7 @@ def devices_declared_in(module: Module) -> dict[str, str]:
     targets = (module.root.attribute(_TARGETS) or "").strip()
     if targets.startswith("{"):
         return declared | dict.fromkeys(entries(targets[1:-1]), _TARGETS)
-    count = len(list(split(targets[1:-1]))) if targets else 0
+    count = len(split(targets[1:-1]))
     return declared | {f"__device_{index}": _TARGETS for index in range(count)}
 
 
@@ -202,7 +206,9 @@ def declaring_options(
     """
     matches = [re.match(rf"{DEVICE}(?:[\w$.-]+=)?([a-z]+)", text) for text in options]
     drivers = {match[1] for match in matches if match}
-    driver = drivers.pop() if len(drivers) == 1 else driver_of(backend)
+    driver = driver_of(backend)
+    if len(drivers) == 1:
+        driver = drivers.pop()
     positions = [position_of(name) for name in devices]
     if None in positions:  # one user-defined name: name all
         names = [f"{name}=" for name in devices]

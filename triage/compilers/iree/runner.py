@@ -133,4 +133,6 @@ class IreeKernels(Kernels):
 
 def _device_name(case: Case, run: RunSpec) -> str:
     driver = driver_of(case.target.backend)
-    return run.device or ("local-sync" if driver == "local" else driver)
+    if driver == "local":
+        driver = "local-sync"
+    return run.device or driver

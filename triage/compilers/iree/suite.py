@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,7 +37,6 @@ from triage.recipes.run_keys import read_flagfile, without_tolerances
 
 _VALUES, _TORCH_VALUES = "run_module_io_flags.txt", "run_module_io.json"
 _COMPILE, _RUN = "expected_compile_failures", "expected_run_failures"
-_EXPECTED = (_COMPILE, _RUN)
 # a wrong result is a failed run there
 _STAGES = ((_COMPILE, Stage.COMPILE), (_RUN, Stage.RUN), (_RUN, Stage.COMPARE))
 
@@ -94,21 +93,10 @@ class IreeSuites:
         return tuple(cases)
 
     def updated_config(
-        self,
-        folders: Sequence[Path],
-        path: Path,
-        observed: Sequence[ObservedCase],
-        *,
-        prune: bool,
+        self, path: Path, observed: Sequence[ObservedCase]
     ) -> UpdatedFile:
         """Return the text of a config that lists the failures of `observed`, which are
         cases of this config.
-
-        Args:
-            folders: Where the tests of the suite are.
-            path: The config.
-            observed: How the cases ended.
-            prune: Remove listed tests that exist in none of the folders.
 
         Raises:
             BadFiles: The config cannot be read or edited.
@@ -116,64 +104,35 @@ class IreeSuites:
         """
         file = SuiteFile(Suite(path.parent, path.parent), path)
         if is_onnx_models(file.data) or is_model_test(file.data):
-            raise BadInput(
-                f"{path}: only configs with {' and '.join(_EXPECTED)} can be updated; "
-                "edit this file by hand"
-            )
-        edits = _ListEdits(file.content(SuiteConfig))
+            raise BadInput(f"{path} has no lists of failures; edit it by hand")
+        config = file.content(SuiteConfig)
+        old = {key: list(getattr(config, key)) for key in (_COMPILE, _RUN)}
+        ends: dict[str, str | None] = {}
         for entry in observed:
-            edits.move(entry)
-        if prune:
-            edits.remove_missing({name for one in folders for name, _ in _tests(one)})
-        text = json.dumps({**file.data, **edits.changed()}, indent=2)
-        return UpdatedFile(path, edits.changes, text=f"{text}\n")
-
-
-class _ListEdits:
-    """Edits of the lists of expected failures in a config."""
-
-    def __init__(self, config: SuiteConfig) -> None:
-        self._old = {key: list(getattr(config, key)) for key in _EXPECTED}
-        self._new = {key: list(tests) for key, tests in self._old.items()}
-        self.changes: list[ExpectationChange] = []
-
-    def changed(self) -> dict[str, list[str]]:
-        """Return the lists that are not as before, in order if they were sorted."""
-        for key, tests in self._old.items():
+            test = entry.case.name.partition("[config=")[0]
+            ends[test] = None
+            if entry.failure is not None:
+                ends[test] = _COMPILE
+                if entry.failure.stage in (Stage.RUN, Stage.COMPARE):
+                    ends[test] = _RUN
+            elif entry.case.run is None and test in old[_RUN]:  # nothing was run
+                ends[test] = _RUN
+        lists = {}
+        for key, tests in old.items():
+            left = [test for test in tests if ends.get(test, key) == key]
+            left += [test for test in ends if ends[test] == key and test not in tests]
             if tests == sorted(tests):
-                self._new[key].sort()
-        return {key: new for key, new in self._new.items() if new != self._old[key]}
-
-    def move(self, entry: ObservedCase) -> None:
-        """Move a test to the list that it belongs in, and out of the other."""
-        test = entry.case.name.partition("[config=")[0]
-        before = [key for key in _EXPECTED if test in self._new[key]]
-        if entry.failure is not None:
-            is_run = entry.failure.stage in (Stage.RUN, Stage.COMPARE)
-            after = [_RUN if is_run else _COMPILE]
-        elif entry.case.run is None:
-            after = [key for key in before if key == _RUN]  # nothing was run
-        else:
-            after = []
-        if before == after:
-            return
-        for key in before:
-            self._new[key].remove(test)
-        for key in after:
-            self._new[key].append(test)
-        change = ExpectationChange(test, _first(before), _first(after))
-        self.changes.append(change)
-
-    def remove_missing(self, existing: Collection[str]) -> None:
-        """Remove the tests that do not exist from all lists."""
-        for key, tests in self._new.items():
-            for test in sorted(set(tests).difference(existing)):
-                tests.remove(test)
-                self.changes.append(ExpectationChange(test, key, None))
-
-
-def _first(keys: Sequence[str]) -> str | None:
-    return next(iter(keys), None)
+                left.sort()
+            if left != tests:
+                lists[key] = left
+        listed = {test: key for key, tests in old.items() for test in tests}
+        changes = [
+            ExpectationChange(test, listed.get(test), end)
+            for test, end in ends.items()
+            if listed.get(test) != end
+        ]
+        text = json.dumps({**file.data, **lists}, indent=2)
+        return UpdatedFile(path, changes, text=f"{text}\n")
 
 
 def _model_tests(suite: Suite, folder: Path) -> list[SuiteFile]:

@@ -44,10 +44,10 @@ def _drawn(program: LintProgram, function: Operation, prefix: str) -> Iterator[s
         used = tensors_of(operation)
         values = [*filter(is_tensor, operation.results), *used]
         placed = [devices[value] for value in values if value in devices]
-        device = placed[0] if placed else ""
+        device = next(iter(placed), "")
         is_transfer = operation.name == TRANSFER
         if values:
-            counts[device] += 0 if is_transfer else 1
+            counts[device] += int(not is_transfer)
         for value in used:
             moves[devices.get(value, ""), device, is_transfer] += 1
     ids = {device: f"{prefix}{number}" for number, device in enumerate(counts)}
@@ -56,5 +56,7 @@ def _drawn(program: LintProgram, function: Operation, prefix: str) -> Iterator[s
         yield f'    {ids[device]}["{title}<br>{count} operations"]'
     for (source, target, is_transfer), count in moves.items():
         if source != target and {source, target} <= ids.keys():
-            arrow, kind = ("==>", "moved") if is_transfer else ("-->", "used")
+            arrow, kind = "-->", "used"
+            if is_transfer:
+                arrow, kind = "==>", "moved"
             yield f'    {ids[source]} {arrow}|"{count} {kind}"| {ids[target]}'

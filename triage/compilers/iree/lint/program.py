@@ -93,7 +93,9 @@ class LintProgram:
         aliases.
         """
         yield from devices_in(text)
-        for alias in _ALIAS.findall(text) if "#" in text else ():
+        if "#" not in text:
+            return
+        for alias in _ALIAS.findall(text):
             yield from self._devices(self.module.aliases.get(alias, ""))
 
     def _device(self, text: str | None) -> str | None:
@@ -114,7 +116,9 @@ class LintProgram:
             texts = array_elements(function.attribute(attribute)) or [""] * len(values)
             for index, (value, text) in enumerate(zip(values, texts, strict=False)):
                 device = self._device(entries(text[1:-1]).get(_AFFINITY))
-                place = value.position if kind == "argument" else end.position
+                place = end.position
+                if kind == "argument":
+                    place = value.position
                 yield Port(kind, index, value, device, place or function.position)
 
     @cached_property
@@ -135,7 +139,9 @@ class LintProgram:
         values on a single device.
         """
         devices: dict[Value, str] = {}
-        for function in self.functions if self.references else ():
+        if not self.references:
+            return devices
+        for function in self.functions:
             for port in self.ports[function]:
                 if port.kind == "argument" and port.device:
                     devices[port.value] = port.device
@@ -194,7 +200,9 @@ D = TypeVar("D", str, str | None)
 
 
 def _only_one(devices: set[D]) -> D | None:
-    return next(iter(devices)) if len(devices) == 1 else None
+    if len(devices) == 1:
+        return next(iter(devices))
+    return None
 
 
 def is_tensor(value: Value) -> bool:
@@ -231,7 +239,9 @@ def steps_of(
         if operation.name in ("scf.for", *PASSES_ON):
             passed += _pairs(operation.operands, operation.results)
         sources = operation.operands
-        regions = operation.regions if operation.name.startswith("scf.") else []
+        regions = []
+        if operation.name.startswith("scf."):
+            regions = operation.regions
         for region in [region for region in regions if region.blocks]:
             yield None, _pairs(sources, region.blocks[0].arguments)
             yield from steps_of(region)

@@ -34,7 +34,7 @@ _UPDATES = {
     "stablehlo.dynamic_update_slice": 0,
 }
 
-Found = Iterator[
+Messages = Iterator[
     tuple[str, SourcePosition | None] | tuple[str, SourcePosition | None, Severity]
 ]
 """A message and its position, with a severity that differs from the rule's."""
@@ -84,7 +84,7 @@ def flags_for(program: LintProgram) -> tuple[str, ...]:
     return declaring_options(wanted, program.backend, program.options)
 
 
-def undeclared_devices(program: LintProgram) -> Found:
+def undeclared_devices(program: LintProgram) -> Messages:
     """A device that the program uses but nothing declares, or flags that name some
     devices but not all.
     """
@@ -93,7 +93,9 @@ def undeclared_devices(program: LintProgram) -> Found:
         yield declared.problem, None
         return
     flags = [flag for flag in flags_for(program) if flag not in program.options]
-    hint = f"; add `{' '.join(flags)}`" if 0 < len(flags) <= _MAX_FLAGS else ""
+    hint = ""
+    if 0 < len(flags) <= _MAX_FLAGS:
+        hint = f"; add `{' '.join(flags)}`"
     missing = [device for device in devices_of(program) if device.declared is None]
     if declared is None and missing:
         names = ", ".join(f"@{device.name}" for device in missing)
@@ -105,15 +107,18 @@ def undeclared_devices(program: LintProgram) -> Found:
         yield f"{text}{hint}", device.position
 
 
-def missing_affinities(program: LintProgram) -> Found:
+def missing_affinities(program: LintProgram) -> Messages:
     """An argument or result without an affinity in a function where others have one."""
     first = "__device_0"
     if program.declared_devices:
         first = next(iter(program.declared_devices.devices), first)
     using: dict[Value, set[str]] = {}
     for operation in program.operations:
-        for value in () if is_carrier(operation) else tensors_of(operation):
-            using.setdefault(value, set()).update(program.devices_at(operation))
+        if is_carrier(operation):
+            continue
+        devices = program.devices_at(operation)
+        for value in tensors_of(operation):
+            using.setdefault(value, set()).update(devices)
     for function, ports in program.ports.items():
         is_private = function.attribute("sym_visibility") == '"private"'
         if is_private or not any(port.device for port in ports):
@@ -124,19 +129,21 @@ def missing_affinities(program: LintProgram) -> Found:
             devices = using.get(port.value, {first})
             if port.kind == "result":
                 devices = {program.device_of_value.get(port.value, first)}
+            severity = Severity.WARNING
             # A value that belongs on the first device ends up there anyway.
-            is_harmless = devices <= {first}
+            if devices <= {first}:
+                severity = Severity.ADVICE
             text = (
                 f"{port.kind} {port.index} of @{function.symbol} has no affinity but "
             )
             yield (
                 f"{text}others have; it is used on {_names(devices)}",
                 port.position,
-                Severity.ADVICE if is_harmless else Severity.WARNING,
+                severity,
             )
 
 
-def mixed_devices(program: LintProgram) -> Found:
+def mixed_devices(program: LintProgram) -> Messages:
     """Operands on different devices, or a result on the wrong device, without a
     transfer.
     """
@@ -176,7 +183,7 @@ def longest_chain(program: LintProgram) -> tuple[int, SourcePosition | None]:
         lengths: dict[Value | str, int] = {}
         for operation, passed in steps_of(function.regions[0]):
             links = [*passed, *_links(operation)]
-            added = 1 if operation and operation.name in growing else 0
+            added = int(operation is not None and operation.name in growing)
             for source, target in links:
                 length = lengths.get(source, 0) + added
                 lengths[target] = max(lengths.get(target, 0), length)
@@ -203,7 +210,7 @@ def _links(
         yield from ((source, target) for target in operation.results)
 
 
-def long_chains(program: LintProgram) -> Found:
+def long_chains(program: LintProgram) -> Messages:
     """More than 32 in-place operations in a row."""
     length, end = longest_chain(program)
     # advice: the shape of a program does not determine the number of iterations
@@ -215,7 +222,7 @@ def long_chains(program: LintProgram) -> Found:
         )
 
 
-CHECKS: Mapping[LintRule, Callable[[LintProgram], Found]] = {
+CHECKS: Mapping[LintRule, Callable[[LintProgram], Messages]] = {
     LintRule(name, severity, check.__doc__ or ""): check
     for name, severity, check in (
         ("undeclared-device", Severity.ERROR, undeclared_devices),
