@@ -183,9 +183,9 @@ def test_a_reduction_pass_is_a_module_and_one_line(
         "from triage.reduce.frontends.last_line import drop_last_line",
     )
     code = (
-        "from triage.model.case import InputKind\n"
+        "from pathlib import Path\n"
         "from triage.reduce.frontends.text import text_form\n"
-        "print([step.__name__ for step in text_form(InputKind.OTHER, 'txt').passes])"
+        "print([step.__name__ for step in text_form(Path('a')).passes])"
     )
     done = run(package, tmp_path, "-c", code)
     assert done.returncode == 0, done.stderr

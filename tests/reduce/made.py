@@ -23,6 +23,7 @@ from triage.model.outcome import (
     Probe,
 )
 from triage.model.revision import Revision
+from triage.reduce.interestingness import CompileTest
 from triage.reduce.program import ReducedCase
 from triage.reduce.reproducer import Reproducer
 from triage.reduce.result import Reduction, SizeChange
@@ -111,16 +112,8 @@ def reproducer(
             lines=SizeChange(900, 5),
             bytes=SizeChange(40_000, len(PROGRAM)),
             oracle_calls=44,
-            cached=14,
-            invalid=6,
             seconds=31.26,
-            compile_seconds=20.04,
             probes=tried,
-            notes=("it fails in 7 of 8 compiles; a program counts as passing after 3",),
-            changes=(
-                "flag --iree-opt-level=O3 is not needed",
-                "chip is gfx90a instead of gfx942",
-            ),
         ),
         bad=tried[bad],
         compile=StandaloneCompile(
@@ -138,9 +131,9 @@ def reproducer(
             failure_class=OVERFLOW.failure_class,
         ),
         file="input.mlir",
-        content=PROGRAM.encode(),
         ending="exit status 1",
         output="input.mlir:2:3: error: 'func.func' op uses 286720 bytes of shared memory\n  func.func @f(\n  ^\n",
+        files={"input.mlir": PROGRAM.encode()},
     )
 
 
@@ -153,7 +146,7 @@ def with_probes(made: Reproducer, tried: tuple[Probe, ...], bad: Probe) -> Repro
     return replace(made, reduction=reduction, bad=bad)
 
 
-class LuckyTest:
+class LuckyTest(CompileTest):
     """A test for drafts that have some luck, the same each time for the same program
     and case.
     """

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.reduce.made import LuckyTest
+from tests.reduce.made import OVERFLOW, LuckyTest
 from tests.reduce.test_run_values import PROGRAM
 from tests.reduce.test_search import CASE
 from triage.execution.mlir_tools import Reader
 from triage.mlir import parse_module
 from triage.reduce.frontends.mlir import mlir_form, shrink_dimensions
-from triage.reduce.frontends.mlir_program import Checker, MlirProgram
+from triage.reduce.frontends.mlir_program import MlirProgram
 from triage.reduce.problem import ReductionProblem
 from triage.reduce.program import ReducedCase
 
@@ -30,31 +30,18 @@ class FakeReader(Reader):
         return None if self.refused in text else text
 
 
-@pytest.mark.parametrize(
-    ("refused", "checks", "notes"),
-    [("nothing", True, 0), ("arith.mulf", False, 1)],
-)
+@pytest.mark.parametrize(("refused", "readers"), [("nothing", 2), ("arith.mulf", 1)])
 def test_a_release_that_refuses_the_original_checks_nothing(
-    tmp_path: Path, refused: str, checks: bool, notes: int
+    tmp_path: Path, refused: str, readers: int
 ) -> None:
     (tmp_path / "input.mlir").write_text(PROGRAM)
-    checker = Checker(FakeReader(), FakeReader(refused))
-    form = mlir_form(checker)
-    [program] = form.open(tmp_path / "input.mlir")
-    assert program.canonical is not None
-    assert (checker.newest is not None) == checks
-    assert len(form.notes) == notes
-
-
-def test_a_release_that_reads_the_original_checks_smaller_programs(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "input.mlir").write_text(PROGRAM)
-    newest = FakeReader()
-    checker = Checker(FakeReader(), newest)
-    [program] = mlir_form(checker).open(tmp_path / "input.mlir")
-    newest.refused = "arith.mulf"
-    assert program.canonical is None
+    newest = FakeReader(refused)
+    form = mlir_form([FakeReader(), newest], tmp_path / "input.mlir", OVERFLOW)
+    [program] = form.open()
+    assert isinstance(program, MlirProgram)
+    assert len(program.readers) == readers
+    newest.refused = "arith.addf"
+    assert (program.canonical is None) == (readers == 2)
 
 
 SLICE = """"builtin.module"() ({
@@ -68,7 +55,7 @@ SLICE = """"builtin.module"() ({
 
 
 def test_offsets_and_sizes_of_slices_shrink_with_the_types() -> None:
-    program = MlirProgram(parse_module(SLICE), Checker(FakeReader("array<i64: 1,")))
+    program = MlirProgram(parse_module(SLICE), [FakeReader("array<i64: 1,")])
     problem = ReductionProblem(ReducedCase(program, CASE), LuckyTest(0, share=256))
     shrink_dimensions(problem)
     text = problem.current.program.content.decode()

@@ -39,66 +39,9 @@ def reduced(triage: Triage, path: Path, *words: str) -> tuple[Any, str]:
     return answer, Path(answer["reproducer"], "README.md").read_text()
 
 
-@pytest.mark.parametrize(
-    ("program", "bad", "program_left", "sentence"),
-    [
-        (
-            "breaks-1\n// breaks-3",
-            "1.4.0",
-            "// breaks-3",
-            "the original also fails on 1.2.0",
-        ),
-        (
-            "breaks-1\n// fixed-4",
-            "1.2.0",
-            "// breaks-1",
-            "the original passes on 1.5.0",
-        ),
-        (
-            "differs-5\n// breaks-2",
-            "1.3.0",
-            "// breaks-2",
-            "the original fails in another way on 1.5.0",
-        ),
-    ],
-)
-def test_where_the_original_ends_otherwise_is_said(
-    triage: Triage,
-    with_releases: None,
-    tmp_path: Path,
-    program: str,
-    bad: str,
-    program_left: str,
-    sentence: str,
-) -> None:
-    answer, readme = reduced(triage, recipe(tmp_path, "case", program), "-t", bad)
-    assert answer["program"].strip() == program_left
-    assert sentence in answer["notes"]
-    assert f"{sentence}." in readme
-
-
-def test_what_is_known_of_the_original_is_compared_too(
-    triage: Triage, with_releases: None, tmp_path: Path
-) -> None:
-    path = recipe(tmp_path, "case", "breaks-0\n// breaks-3")
-    triage("run", path, "-t", "1.0.0", "-t", "1.1.0")
-    answer, _ = reduced(triage, path, "-t", "1.4.0")
-    assert "the original also fails on 1.0.0, 1.1.0, 1.2.0" in answer["notes"]
-
-
-def test_an_original_that_ends_alike_needs_no_note(
-    triage: Triage, with_releases: None, tmp_path: Path
-) -> None:
-    path = recipe(tmp_path, "case", "breaks-2\n// fine")
-    answer, readme = reduced(triage, path, "-t", "1.4.0")
-    assert not [note for note in answer["notes"] if "the original" in note]
-    assert "the original" not in readme
-
-
 def test_a_newer_good_release_is_named_after_the_bad_one(
     triage: Triage, with_releases: None, tmp_path: Path
 ) -> None:
-    # what other tests know of the original would be compared too
     path = recipe(tmp_path, "case", "breaks-1\n// fixed-4 newer")
     answer, readme = reduced(triage, path, "-t", "1.2.0", "--good", "1.5.0")
     assert answer["lines"]["after"] == 2
@@ -120,3 +63,12 @@ def test_a_newer_baseline_of_a_night_is_named_after_its_toolchain(
     text = issue.read_text()
     assert "up to" not in text
     assert "compiles with 1.5.0" in text
+
+
+def test_a_good_release_that_fails_in_another_way_is_refused(
+    triage: Triage, with_releases: None, tmp_path: Path
+) -> None:
+    path = recipe(tmp_path, "case", "differs-5\n// breaks-2")
+    done = triage("reduce", path, "-t", "1.3.0", "--good", "1.5.0")
+    assert done.returncode == 3
+    assert "it fails on 1.5.0, the --good version, too" in done.stdout

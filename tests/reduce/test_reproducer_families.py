@@ -62,7 +62,7 @@ def of_kernel(version: str, backend: str) -> Reproducer:
         bad=tried[2],
         compile=compiled,
         file="input.py",
-        content=KERNEL.encode(),
+        files={"input.py": KERNEL.encode()},
     )
 
 

@@ -6,20 +6,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.reduce.made import CASE
-from triage.execution.match import same_signature
+from triage.execution.match import same_wrong_result
 from triage.mlir import parse_module
 from triage.model.case import RunSpec
 from triage.model.execution import Stage
 from triage.model.outcome import Failure
-from triage.model.revision import Revision
-from triage.reduce.baseline import ReductionRequest
 from triage.reduce.frontends.mlir_program import (
-    Checker,
     MlirProgram,
     cut,
     name_arguments,
@@ -27,7 +23,6 @@ from triage.reduce.frontends.mlir_program import (
 )
 from triage.reduce.program import ReducedCase, Reducible
 from triage.reduce.runs import ArgumentValues
-from triage.toolchains.registry import ToolchainRef
 
 PROGRAM = """"builtin.module"() ({
   "func.func"() <{function_type = (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>, sym_name = "f"}> ({
@@ -43,8 +38,7 @@ PROGRAM = """"builtin.module"() ({
 
 def test_arguments_keep_their_values_and_others_get_a_pattern(tmp_path: Path) -> None:
     values = ArgumentValues(tmp_path)
-    checker: Any = Checker(None)  # type: ignore[arg-type]
-    document = MlirProgram(parse_module(PROGRAM), checker)
+    document = MlirProgram(parse_module(PROGRAM), ())
     name_arguments(document.module)
     run = RunSpec(inputs=("4x2xf32=1 2 3 4 5 6 7 8", "4x2xf32=9"))
     draft = values.take_over_values(ReducedCase(document, replace(CASE, run=run)))
@@ -98,9 +92,7 @@ def wrong(**details: object) -> Failure:
 def test_wrong_results_of_another_sort_are_other_failures(
     failure: Failure, *, same: bool
 ) -> None:
-    release = ToolchainRef("iree", Revision("3.12.0"))
-    request = ReductionRequest(CASE, release, None, same_signature)
     off = wrong(nan=0, inf=0, max_rel_error="1.5")
-    assert request.same_as(off)(failure) is same
+    assert same_wrong_result(off)(failure) is same
     other = replace(wrong(nan=7, output=3), signature="wrong-result:3")
-    assert request.same_as(wrong(nan=1))(other)
+    assert same_wrong_result(wrong(nan=1))(other)

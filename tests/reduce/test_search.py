@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import Interrupted
 from triage.reduce.frontends.text import TextProgram
-from triage.reduce.problem import ReductionProblem, shrink
+from triage.reduce.interestingness import CompileTest
+from triage.reduce.problem import ReductionProblem
 from triage.reduce.program import ReducedCase
 
 CASE = Case(
@@ -35,7 +36,7 @@ Answer = Callable[[set[int], threading.Event], bool]
 
 def draft(items: Sequence[object]) -> ReducedCase:
     lines = [str(item) for item in items]
-    return ReducedCase(TextProgram(lines, InputKind.OTHER, "other"), CASE)
+    return ReducedCase(TextProgram(lines, "other"), CASE)
 
 
 def left_in(candidate: ReducedCase) -> list[int]:
@@ -43,7 +44,7 @@ def left_in(candidate: ReducedCase) -> list[int]:
     return sorted(map(int, candidate.program.lines))
 
 
-class NumbersTest:
+class NumbersTest(CompileTest):
     """A test over lines of numbers. good: the answer of the complete test."""
 
     def __init__(
@@ -67,13 +68,10 @@ class NumbersTest:
         return confirmed
 
 
-def drop(problem: ReductionProblem, kinds: int = 0, *, whole: bool = True) -> None:
+def drop(problem: ReductionProblem) -> None:
     items = left_in(problem.current)
     problem.delete(
-        items,
-        lambda dropped: draft([item for item in items if item not in dropped]),
-        whole=whole,
-        kind_of=(lambda item: item % kinds) if kinds else None,
+        items, lambda dropped: draft([item for item in items if item not in dropped])
     )
 
 
@@ -82,17 +80,14 @@ def drop(problem: ReductionProblem, kinds: int = 0, *, whole: bool = True) -> No
         lambda n: st.tuples(
             st.just(n), st.sets(st.integers(0, n - 1), min_size=1, max_size=8)
         )
-    ),
-    st.booleans(),
+    )
 )
-def test_exactly_the_needed_items_are_left(
-    given_: tuple[int, set[int]], whole: bool
-) -> None:
+def test_exactly_the_needed_items_are_left(given_: tuple[int, set[int]]) -> None:
     count, wanted = given_
     problem = ReductionProblem(
         draft(range(count)), NumbersTest(lambda items, _: wanted <= items)
     )
-    drop(problem, whole=whole)
+    drop(problem)
     assert left_in(problem.current) == sorted(wanted)
 
 
@@ -173,34 +168,26 @@ def test_the_result_fails_and_the_good_toolchain_compiles_it(
 ) -> None:
     asked = NumbersTest(lambda items, _: wanted <= items, lambda items: needed <= items)
     problem = ReductionProblem(draft(range(40)), asked, jobs)
-    shrink(problem, [drop])
+    problem.run(drop)
+    problem.run(drop)
     assert set(left_in(problem.current)) == wanted | needed
 
 
 @settings(max_examples=60, deadline=None)
 @given(
     st.sets(st.integers(0, 59), min_size=1, max_size=25),
-    st.integers(1, 6),
     st.randoms(use_true_random=False),
 )
 def test_the_result_does_not_depend_on_the_number_of_jobs(
-    wanted: set[int], kinds: int, luck: random.Random
+    wanted: set[int], luck: random.Random
 ) -> None:
-    """Items of few kinds, of which many are needed, and answers that come late."""
-
     def fails(items: set[int], _: threading.Event) -> bool:
         threading.Event().wait(luck.random() / 2000)
         return wanted <= items
 
-    def steps(jobs: int) -> list[list[int]]:
-        taken: list[list[int]] = []
-        problem = ReductionProblem(
-            draft(range(60)),
-            NumbersTest(fails),
-            jobs,
-            lambda problem: taken.append(left_in(problem.current)),
-        )
-        drop(problem, kinds)
-        return taken
+    def left(jobs: int) -> list[int]:
+        problem = ReductionProblem(draft(range(60)), NumbersTest(fails), jobs)
+        drop(problem)
+        return left_in(problem.current)
 
-    assert steps(1) == steps(4)
+    assert left(1) == left(4)

@@ -23,7 +23,7 @@ from triage.report.reproducer import span_text
         (
             "PUUF",
             3,
-            "last good 3.0.0, first bad 3.3.0 (3.1.0, 3.2.0 could not be tested)",
+            "last good 3.0.0, first bad 3.3.0",
         ),
         (
             "PFUFP",

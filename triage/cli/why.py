@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -24,9 +23,7 @@ from triage.cli.options import (
 from triage.cli.program import CodeNotAllowed
 from triage.cli.screen import AppContext
 from triage.compilers.recipe_start import NoProgramError
-from triage.execution.match import same_signature
 from triage.model.errors import BadInput
-from triage.model.execution import Stage
 from triage.model.outcome import Cause, NoAnswer
 from triage.report.attribution import attribution_document
 from triage.report.document import plain_text
@@ -207,8 +204,6 @@ def attribute_case(
     from triage.attribute.divergence import AttributionRequest, attribute
     from triage.attribute.result import ComparisonResult
     from triage.git_history.repository import Repository
-    from triage.reduce.baseline import ReductionRequest
-    from triage.reduce.workflow import find_first_wrong
 
     case = chosen.load()
     clone = Repository(repo) if repo else None
@@ -218,11 +213,6 @@ def attribute_case(
             engine.registry.resolve(bad, case.compiler),
         )
         found = attribute(engine, AttributionRequest(case, *ends, clone))
-        if found.failure and found.failure.stage is Stage.COMPARE:
-            wrong = ReductionRequest(case, ends[1], ends[0], same_signature)
-            value = find_first_wrong(engine, wrong)
-            if value:
-                found = replace(found, notes=(value.sentence, *found.notes))
     write_report(output, found, attribution_document)
     if found.status is not ComparisonResult.INCONCLUSIVE:
         return Exit.OK

@@ -270,30 +270,24 @@ class ClusterInWork:
         return remedies.unanswered
 
     def reduce(self) -> NoAnswer | None:
-        setting = self.setting
-        case = self.case
-        files = self.setting.files
+        setting, case, files = self.setting, self.case, self.setting.files
         assert files
-        was_tested = self.change is not CaseChangeKind.NEW_UNTESTED
+        passed = self.change is CaseChangeKind.REGRESSED
         request = ReductionRequest(
             case,
             setting.toolchain,
-            setting.baseline if was_tested else None,
-            same_signature,
-            good_may_fail=self.changed is not None,
+            setting.baseline if passed else None,
         )
         reduction = reduce_case(setting.engine, request)
         if reduction.unanswered is not None:
             return reduction.unanswered
         reproducer = reproducer_of(setting.engine, reduction, setting.toolchain)
         folder = files.write_reproducer(reproducer, files.out / "reproducers")
-        small = reduction.small.flags
-        unneeded = [flag.text for flag in case.flags if flag not in small]
         versions = reproducer.reduction.versions
         self.add(
             reproducer=f"reproducers/{folder.name}",
             size=reduction.size,
-            draft=replace(draft_of(reproducer), unneeded=unneeded),
+            draft=draft_of(reproducer),
             replays=replay_states(versions, reproducer.failure.signature),
         )
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,18 +11,6 @@ from triage.model.case import Case, InputKind
 
 class UnreadableError(Exception):
     """Why a program cannot be read in a form."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """The function of a program that is run."""
-
-    name: str | None
-    """The name, if the program has several functions."""
-    arguments: tuple[tuple[Hashable, str], ...]
-    """For each argument: its origin, which is the argument of the original program that
-    it is a copy of, or None; and its type in the program's notation.
-    """
 
 
 class Reducible(ABC):
@@ -55,19 +42,10 @@ class Reducible(ABC):
         """
         return self.content or None
 
-    def operation_at(self, line: int) -> str | None:  # noqa: ARG002 - most forms have no operations
-        """Return the kind of operation on a line of the content, if it is known."""
-        return None
-
-    def entry(self, name: str | None) -> Entry | None:  # noqa: ARG002 - most forms are not run
-        """Return the function of this name, else the only public one; None if there is
-        none, or if programs of this form are not run.
-        """
-        return None
-
-    def ways_to_write(self) -> Sequence[bytes]:
-        """Return the ways to write the program, the most readable first."""
-        return [self.content]
+    @property
+    def readable_content(self) -> bytes:
+        """The program as it is shown to readers."""
+        return self.content
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -84,8 +62,3 @@ class ReducedCase:
 
     def with_case(self, **changes: Any) -> ReducedCase:
         return ReducedCase(self.program, replace(self.case, **changes))
-
-
-def settings_of(case: Case) -> tuple[object, ...]:
-    """Return the parts of a case that passes change."""
-    return case.flags, case.target, case.phase, case.spec, case.run

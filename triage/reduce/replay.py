@@ -19,7 +19,6 @@ from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.foreign_file import read_bytes
 from triage.model.json_form import in_json
-from triage.model.outcome import Probe
 from triage.model.probe_result import ProbeResult
 from triage.recipes.document import why_unreadable
 from triage.reduce.reproducer import LOCAL
@@ -37,12 +36,6 @@ class RecordedVersion(BaseModel):
     name: Name
 
 
-class RecordedFailure(BaseModel):
-    """What is read of a recorded failure."""
-
-    details: dict[str, Any] = {}
-
-
 class ReproducerRecord(BaseModel):
     """What is read of `reproducer.json`."""
 
@@ -50,22 +43,20 @@ class ReproducerRecord(BaseModel):
     """The name of the case that it was reduced from."""
     signature: Name
     bad: RecordedVersion
-    failure: RecordedFailure = RecordedFailure()
+    failure: dict[str, Any] = {}
 
     def judged(self, case: Case) -> Case:
         """Return the case with the threshold of a failed number: between those on the
         bad and the good revision.
         """
         kind, _, name = self.signature.partition(":")
-        try:
-            value, good = (
-                float(self.failure.details[key]) for key in ("value", "good")
-            )
-        except (LookupError, TypeError, ValueError):
-            return case
         if kind != "metric":
             return case
-        limit = math.sqrt(value * good) or value / 2
+        try:
+            details = self.failure["details"]
+            limit = math.sqrt(float(details["value"]) * float(details["good"]))
+        except (LookupError, TypeError, ValueError):
+            return case
         return replace(case, thresholds=((name, limit),))
 
 
@@ -101,13 +92,11 @@ def open_reproducers(
     reproducers: dict[Path, RecordedReproducer] = {}
     for path in paths:
         folders = [path]
-        has_reproducer = (path / RECORD).exists() or (path / RECIPE).exists()
-        if path.is_dir() and not has_reproducer:
-            names = [name for name in path.iterdir() if not name.name.startswith(".")]
-            folders = sorted(filter(Path.is_dir, names))
+        if not (path / RECORD).exists():
+            folders = sorted(file.parent for file in path.glob(f"[!.]*/{RECORD}"))
         if not folders:
             message = f"contains no reproducer: a folder with {RECORD} and {RECIPE}."
-            problems.append(_problem(path, message))
+            problems.append(Problem(str(path), None, None, message))
         for folder in folders:
             try:
                 reproducers[folder] = _open(folder, on_recorded=on_recorded)
@@ -120,38 +109,27 @@ def open_reproducers(
 
 def _open(folder: Path, *, on_recorded: bool) -> RecordedReproducer:
     path = folder / RECORD
-    if not folder.is_dir():
-        message = "is not a folder; name a reproducer's folder, or a folder of them."
-        raise BadFiles([_problem(folder, message)])
-    if not path.exists():
-        raise BadFiles([_problem(path, "is missing; `triage reduce` writes it.")])
     try:
         content = read_bytes(path, _LARGEST_RECORD)
         record = ReproducerRecord.model_validate_json(content, strict=True)
         if on_recorded and record.bad.name != LOCAL:
             recorded_rev(record.bad.name)
+        case, *others = load_cases([folder / RECIPE])
+        if not others:
+            return RecordedReproducer(folder, case, record)
+        messages = [f"{RECIPE} has a matrix; a reproducer is one program."]
     except ValidationError as error:
-        problems = []
-        for mistake in error.errors(include_url=False):
-            key, text = ".".join(map(str, mistake["loc"])), f"{mistake['msg']}."
-            problems.append(_problem(path, f"{key}: {text}" if key else text))
-        raise BadFiles(problems) from error
+        messages = [
+            ": ".join([*map(str, mistake["loc"]), f"{mistake['msg']}."])
+            for mistake in error.errors(include_url=False)
+        ]
     except OSError as error:
-        raise BadFiles([_problem(path, why_unreadable(path, error))]) from error
+        messages = [why_unreadable(path, error)]
+    except BadFiles:
+        raise
     except BadInput as error:
-        message = f"cannot be used: {error}; name a toolchain with -t."
-        raise BadFiles([_problem(path, message)]) from error
-    cases = load_cases([folder / RECIPE])
-    if len(cases) != 1:
-        message = (
-            f"has {len(cases)} cases; a reproducer is one program, without a matrix."
-        )
-        raise BadFiles([_problem(folder / RECIPE, message)])
-    return RecordedReproducer(folder, cases[0], record)
-
-
-def _problem(path: Path, message: str) -> Problem:
-    return Problem(str(path), None, None, message)
+        messages = [f"cannot be used: {error}; name a toolchain with -t."]
+    raise BadFiles([Problem(str(path), None, None, message) for message in messages])
 
 
 class ReplayState(StrEnum):
@@ -187,7 +165,7 @@ class Replay:
     @in_json
     def status(self) -> ReplayState:
         """The state on the last version."""
-        return replay_state(self.versions[-1], self.signature)
+        return [*self.states.values()][-1]
 
     @in_json
     def holds(self) -> bool | None:
@@ -225,32 +203,35 @@ def replay(
 
     Without `revs_of`: on the recorded revision and the newest release.
     """
-    # by the recipe's file: two folders may hold recipes of the same name
-    jobs: dict[Path, list[ProbeJob]] = {}
-    for one in reproducers:
-        texts: Sequence[str] = ["latest"]
+    names: dict[Path, list[str]] = {}
+    jobs: list[ProbeJob] = []
+    for each in reproducers:
+        family, texts = each.case.compiler, ["latest"]
         if revs_of is not None:
-            texts = revs_of.get(one.case.compiler, ())
-        elif one.bad is not None:
-            texts = [recorded_rev(one.bad), "latest"]
-        named = [engine.registry.resolve(text, one.case.compiler) for text in texts]
+            texts = [*revs_of.get(family, ())]
+        elif each.bad is not None:
+            texts.insert(0, recorded_rev(each.bad))
+        named = [engine.registry.resolve(text, family) for text in texts]
         refs = {ref.revision.name: ref for ref in named}
-        case = one.record.judged(one.case)
-        jobs[case.source] = [ProbeJob(case, ref) for ref in refs.values()]
-    probes: dict[tuple[Path, str], Probe] = {}
-    asked = [job for of_one in jobs.values() for job in of_one]
-    for probe in engine.probe_all(asked, "replay"):
-        probes[probe.case.source, probe.revision.name] = probe
-    replays = []
-    for one in reproducers:
-        source, record, bad = one.case.source, one.record, one.bad
-        names = [job.ref.revision.name for job in jobs[source]]
-        versions = tuple(result_of(probes[source, name]) for name in names)
-        if versions:
-            replays.append(
-                Replay(str(one.folder), record.case, record.signature, bad, versions)
-            )
-    return tuple(replays)
+        names[each.folder] = list(refs)
+        case = each.record.judged(each.case)
+        jobs += [ProbeJob(case, ref) for ref in refs.values()]
+    # by the recipe's file: two folders may hold recipes of the same name
+    results = {
+        (probe.case.source, probe.revision.name): result_of(probe)
+        for probe in engine.probe_all(jobs, "replay")
+    }
+    return tuple(
+        Replay(
+            str(each.folder),
+            each.record.case,
+            each.record.signature,
+            each.bad,
+            tuple(results[each.case.source, name] for name in names[each.folder]),
+        )
+        for each in reproducers
+        if names[each.folder]
+    )
 
 
 def replay_state(result: ProbeResult, signature: str) -> ReplayState:

@@ -7,8 +7,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
 from packaging.version import Version
 
@@ -18,16 +21,18 @@ from triage.compilers.parts import RunValues
 from triage.compilers.registry import family_of
 from triage.compilers.repro_script import (
     MODULE_PLACE,
+    RULES_FILE,
     PythonFunction,
     StandaloneCompile,
     comparing_script,
     result_files,
 )
 from triage.execution.engine import Engine
+from triage.execution.judge import result_of
 from triage.execution.run_task import RunTask
 from triage.execution.task import ProbeJob, Task
 from triage.model.case import Case, Expectation, RunSpec
-from triage.model.outcome import Failed, Failure, NoAnswer, Passed, Probe
+from triage.model.outcome import Failed, Failure, NoAnswer, Probe
 from triage.model.revision import Revision
 from triage.recipes.run_values import split_value
 from triage.recipes.values import parse_version
@@ -45,7 +50,6 @@ LOCAL = "local build"
 
 # characters that an issue shows; GitHub accepts issues of 65536
 _LONGEST_PROGRAM = 40_000
-_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")  # no text has them
 _OUTPUT_LINES = 40
 _OUTPUT_WIDTH = 300
 _LONGEST = 90  # characters of a slug; the recipe's name gets ten more
@@ -72,13 +76,13 @@ class Reproducer:
     """The input's file name: that of the compiler's input, or of the program that it is
     imported from.
     """
-    content: bytes
     ending: str
     """How the compile or the run ended."""
     output: str
-    rules: bytes | None = None
-    values: Mapping[str, bytes] = field(default_factory=dict)
-    """The files of the inputs and results of a program that is run."""
+    files: Mapping[str, bytes]
+    """The input, the rules, and the inputs and results of a program that is run, by
+    name.
+    """
 
     @property
     def case(self) -> Case:
@@ -115,19 +119,20 @@ def reproducer_of(
     clean = without_paths(names, names[compiled])
 
     small = reduction.small
-    values = dict[str, bytes]()
+    files = {names[path]: path.read_bytes()}
+    if probe.case.rules:
+        files[RULES_FILE] = probe.case.rules.read_bytes()
     output = [execution.stderr.text]
     if probe.case.run and task.compiler.run:
-        small = replace(small, run=portable_run(task, probe.case.run, values))
+        small = replace(small, run=portable_run(task, probe.case.run, files))
         if reported_facts(execution).mismatch:
             assert isinstance(probe.outcome, Failed)
             output = [probe.outcome.failure.headline]
         else:
             output.insert(0, readable_output(execution.stdout.text))
 
-    ordered = in_order(reduction.probes)
-    probes = tuple(_clean_probe(other, clean) for other in ordered)
-    failing = probes[ordered.index(probe)]
+    probes = tuple(_clean_probe(other, clean) for other in reduction.probes)
+    failing = probes[reduction.probes.index(probe)]
     assert isinstance(failing.outcome, Failed)
     return Reproducer(
         reduction=replace(
@@ -142,21 +147,17 @@ def reproducer_of(
         bad=failing,
         compile=_standalone(task, small, failing, bad, names[compiled]),
         file=names[path],
-        content=path.read_bytes(),
         ending=execution.ending_text(probe.case.limits),
         output=clean("\n".join(filter(None, output))),
-        rules=probe.case.rules.read_bytes() if probe.case.rules else None,
-        values=values,
+        files=files,
     )
 
 
 def _text_in(path: Path) -> str | None:
-    """Return the text of a file, None if it is binary, as ONNX models are."""
-    try:
-        text = path.read_bytes().decode()
-    except UnicodeDecodeError:
-        return None
-    return None if _CONTROL.search(text) else text
+    """Return the text of a file, None if it is binary."""
+    with suppress(UnicodeDecodeError):
+        return path.read_text("utf-8")
+    return None
 
 
 def _standalone(
@@ -207,13 +208,10 @@ def original_draft(engine: Engine, case: Case, bad: ToolchainRef) -> IssueDraft 
     """Return what an issue shows of a case that is not reduced; None if it fails before
     its program is compiled.
     """
-    toolchain = engine.registry.obtain(bad)
     probe = engine.recall(ProbeJob(case, bad))
-    if (
-        probe is None
-        or not isinstance(probe.outcome, Failed)
-        or engine.last_execution(case, toolchain) is None
-    ):
+    if probe is None or not isinstance(probe.outcome, Failed):
+        return None
+    if engine.last_execution(case, engine.registry.obtain(bad)) is None:
         return None
     return draft_of(reproducer_of(engine, Reduction(case, probes=(probe,)), bad))
 
@@ -221,54 +219,38 @@ def original_draft(engine: Engine, case: Case, bad: ToolchainRef) -> IssueDraft 
 def draft_of(reproducer: Reproducer) -> IssueDraft:
     """Return what an issue shows of a reproducer."""
     case, reduction = reproducer.case, reproducer.reduction
-    family, headline = family_of(case), reproducer.failure.headline
-    script, command_name = family.script, reproducer.compile.program
-    call = script.call(reproducer.compile)
-    files = {
-        reproducer.compile.source: reduction.program,
-        **script.files(reproducer.compile),
-    }
-    is_reduced = reduction.sizes.after is not None
-    release = reproducer.bad.revision.name
-    printed = reproducer.output.rstrip().splitlines()
-    lines = [
-        line if len(line) <= _OUTPUT_WIDTH else f"{line[:_OUTPUT_WIDTH]}…"
-        for line in printed[:_OUTPUT_LINES]
-    ]
-    more = len(printed) - _OUTPUT_LINES
-    if more > 0:
-        lines.append(f"... {more} more lines")
-    error = next((line for line in printed if headline in line), headline)
+    compiled, headline = reproducer.compile, reproducer.failure.headline
+    family = family_of(case)
+    call = family.script.call(compiled)
+    files = {compiled.source: reduction.program, **family.script.files(compiled)}
+    lines = reproducer.output.rstrip().splitlines()
+    error = next((line for line in lines if headline in line), headline)
+    shown = [line[:_OUTPUT_WIDTH] for line in lines[:_OUTPUT_LINES]]
+    if len(lines) > _OUTPUT_LINES:
+        shown.append(f"... {len(lines) - _OUTPUT_LINES} more lines")
     command = call.text
+    version = f"{compiled.program}, version {reproducer.bad.revision.name}"
     if call.install:
-        command = f"pip install {call.install}\n{command}"
-    wrong = reproducer.reduction.first_wrong
+        command, version = f"pip install {call.install}\n{command}", call.install
     return IssueDraft(
-        files={name: _if_shown(text) for name, text in files.items()},
+        files={
+            name: text if text and len(text) <= _LONGEST_PROGRAM else None
+            for name, text in files.items()
+        },
         command=command,
         error=error[:_OUTPUT_WIDTH],
-        output="\n".join(lines),
+        output="\n".join(shown),
         headline=headline,
-        compiler_command=command_name,
-        how_to_install=call.install or f"{command_name}, version {release}",
+        compiler_command=compiled.program,
+        how_to_install=version,
         input_noun=family.noun,
         ending=reproducer.ending,
         explanation=reproducer.failure.explanation,
         target=case.target,
         summary=case.summary,
-        sizes=reduction.sizes if is_reduced else None,
+        sizes=None if reduction.sizes.after is None else reduction.sizes,
         unit=reduction.unit,
-        changes=list(reduction.changes),
-        notes=list(reduction.notes),
-        first_wrong=wrong.sentence if wrong else "",
     )
-
-
-def _if_shown(text: str | None) -> str | None:
-    """Return the text of a file; None if it is too long for an issue, or binary."""
-    if text is None or len(text) > _LONGEST_PROGRAM:
-        return None
-    return text
 
 
 def portable_run(task: Task, run: RunSpec, files: dict[str, bytes]) -> RunSpec:
@@ -330,7 +312,7 @@ def _clean_probe(probe: Probe, clean: Clean) -> Probe:
             cleaned = replace(
                 failure,
                 headline=clean(failure.headline),
-                location=clean(failure.location) if failure.location else None,
+                location=failure.location and clean(failure.location),
                 details=details,
             )
             outcome = replace(outcome, failure=cleaned)
@@ -368,8 +350,7 @@ def _requirement(ref: ToolchainRef, packaging: Packaging) -> str | None:
     return shlex.join(requirements)
 
 
-@dataclass(frozen=True, slots=True)
-class VersionSpan:
+class VersionSpan(NamedTuple):
     """The versions around the bad one that fail in the same way."""
 
     before: Probe | None
@@ -377,84 +358,47 @@ class VersionSpan:
     first_bad: Probe
     last_bad: Probe
     after: Probe | None
-    untested: tuple[Probe, ...] = ()
-    """Untestable versions between `before` and `first_bad`."""
-
-    @property
-    def last_good(self) -> Probe | None:
-        """The version before the span, if it passes."""
-        if self.before and isinstance(self.before.outcome, Passed):
-            return self.before
-        return None
-
-    @property
-    def first_good(self) -> Probe | None:
-        """The version after the span, if it passes."""
-        if self.after and isinstance(self.after.outcome, Passed):
-            return self.after
-        return None
 
 
 def span_around(probes: Sequence[Probe], bad: Probe) -> VersionSpan:
     """Return the span of a failing probe's signature. The probes are sorted by version;
     untestable ones are skipped.
     """
-    assert isinstance(bad.outcome, Failed)
-    signature = bad.outcome.failure.signature
-    tested = [probe for probe in probes if not isinstance(probe.outcome, NoAnswer)]
-    same = [
-        isinstance(probe.outcome, Failed)
-        and probe.outcome.failure.signature == signature
-        for probe in tested
-    ]
-    first = last = tested.index(bad)
-    while first > 0 and same[first - 1]:
-        first -= 1
-    while last + 1 < len(tested) and same[last + 1]:
-        last += 1
-    before, untested = None, tuple[Probe, ...]()
-    if first > 0:
-        before = tested[first - 1]
-        untested = tuple(probes[probes.index(before) + 1 : probes.index(tested[first])])
-    after = tested[last + 1] if last + 1 < len(tested) else None
-    return VersionSpan(before, tested[first], tested[last], after, untested)
+    groups = _alike(probes)
+    number = next(at for at, group in enumerate(groups) if bad in group)
+    span, before, after = groups[number], None, None
+    if number > 0:
+        before = groups[number - 1][-1]
+    if number + 1 < len(groups):
+        after = groups[number + 1][0]
+    return VersionSpan(before, span[0], span[-1], after)
+
+
+def _alike(probes: Iterable[Probe]) -> list[list[Probe]]:
+    """Return the testable probes in groups of neighbours that end alike."""
+    tested = [each for each in probes if not isinstance(each.outcome, NoAnswer)]
+    grouped = groupby(tested, lambda probe: result_of(probe).state)
+    return [list(group) for _, group in grouped]
 
 
 def in_order(probes: Iterable[Probe]) -> tuple[Probe, ...]:
-    """Sort probes by version, those without a version last. Of several builds with the
-    same version, one that passes comes first.
-    """
+    """Sort probes by version, those without a version last."""
 
-    def key(probe: Probe) -> tuple[bool, Version, bool]:
+    def key(probe: Probe) -> tuple[bool, Version]:
         version = parse_version(probe.version)
-        return (
-            version is None,
-            version or Version("0"),
-            not isinstance(probe.outcome, Passed),
-        )
+        return version is None, version or Version("0")
 
     return tuple(sorted(probes, key=key))
 
 
 def expectations(probes: Iterable[Probe]) -> tuple[Expectation, ...]:
-    """Return the windows of versions that fail with the same class, from the first
-    failing version to the first that does not. Skips untestable probes and those
-    without a version.
+    """Return the windows of versions that fail alike, from the first failing version to
+    the first that does not. Skips untestable probes and those without a version.
     """
-    windows: list[Expectation] = []
-    failing = None  # the class of the window that is open
-    for probe in in_order(probes):
-        if parse_version(probe.version) is None or isinstance(probe.outcome, NoAnswer):
-            continue
-        if isinstance(probe.outcome, Failed):
-            failure_class = probe.outcome.failure.failure_class
-        else:
-            failure_class = None
-        if failure_class == failing:
-            continue
-        if failing:
-            windows[-1] = replace(windows[-1], until=probe.version)
-        if failure_class:
-            windows.append(Expectation(failure_class, since=probe.version))
-        failing = failure_class
-    return tuple(windows)
+    groups = _alike(each for each in in_order(probes) if parse_version(each.version))
+    ends = [*(group[0].version for group in groups[1:]), None]
+    return tuple(
+        Expectation(failure.failure_class, since=group[0].version, until=end)
+        for group, end in zip(groups, ends, strict=False)
+        if (failure := group[0].outcome.failure)
+    )

@@ -21,29 +21,6 @@ class SizeChange:
 
 
 @dataclass(frozen=True, slots=True)
-class WrongValue:
-    """The first value of the original program that the bad toolchain computes wrong."""
-
-    name: str | None
-    """In the source, such as `%12`."""
-    operation: str
-    actual: str
-    """The first wrong element."""
-    expected: str
-    mismatches: int
-    elements: int
-
-    @property
-    def sentence(self) -> str:
-        """`%12 = linalg.generic` is the first value that differs: ..."""
-        name = f"{self.name} = {self.operation}" if self.name else self.operation
-        return (
-            f"`{name}` is the first value that differs: {self.actual} instead of "
-            f"{self.expected} in {self.mismatches:,} of {self.elements:,} elements"
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Reduction(MayLackAnswer):
     """A smaller program that fails as the original does, or the reason why there is
     none.
@@ -72,20 +49,7 @@ class Reduction(MayLackAnswer):
     bytes: SizeChange = SizeChange()
     oracle_calls: int = 0
     """Compiles that were made, on both toolchains."""
-    cached: int = 0
-    """Compiles that were answered from the cache."""
-    invalid: int = 0
-    """Programs that did not verify and were not compiled."""
     seconds: float = 0.0
-    compile_seconds: float = 0.0
-    """Summed over the compiles."""
-    first_wrong: WrongValue | None = None
-    """Of a wrong result, where it was found."""
-    notes: tuple[str, ...] = ()
-    changes: tuple[str, ...] = ()
-    """Flags, parts of the target and options of a kernel that the smaller program does
-    without, as sentences.
-    """
     reproducer: str | None = None
     """The folder that was written."""
 
@@ -95,17 +59,9 @@ class Reduction(MayLackAnswer):
             return "reduced"
         return "not-reproducible"
 
-    @in_json
-    def recipe(self) -> str:
-        return self.small.recipe
-
     @in_json_as("case")
     def case_name(self) -> str:
         return self.small.name
-
-    @in_json_as("compiler")
-    def compiler_name(self) -> str:
-        return self.small.compiler
 
     @in_json
     def signature(self) -> str | None:
@@ -146,10 +102,6 @@ class IssueDraft:
     """Of this program's failure: a reduced one may have other numbers than the
     original.
     """
-    first_wrong: str = ""
-    """A sentence on the first value that differs, of a wrong result."""
-    unneeded: list[str] = field(default_factory=list)
-    """Flags of the case that the failure does not need."""
     compiler_command: str = field(default="", metadata=key("program"))
     """The executable of the compiler, such as `iree-compile`."""
     how_to_install: str = field(default="", metadata=key("version"))
@@ -169,6 +121,3 @@ class IssueDraft:
     """Sizes of the original and of this program; None if nothing was reduced."""
     unit: str = "operation"
     """What `sizes` counts."""
-    changes: list[str] = field(default_factory=list)
-    """Settings of the case that this program does without, as sentences."""
-    notes: list[str] = field(default_factory=list)

@@ -345,10 +345,6 @@ def _context(cluster: FailureCluster, form: IssueForm) -> list[Block]:
         name = Span(cluster.representative or "", "code")
         sizes = f"{summary}: {before} before, {size.after} after."
         blocks.append(Paragraph(["Reduced from ", name, sizes]))
-        if draft.changes:
-            blocks.append(Paragraph("The reduction changed these settings:"))
-            blocks.append(Bullets(list(draft.changes)))
-        blocks += [Paragraph(f"Note: {note}.") for note in draft.notes]
     if len(cluster.cases) > 1:
         title = f"{len(cluster.cases)} cases fail in this way"
         blocks.append(Details(title, _cases(cluster)))

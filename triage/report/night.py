@@ -72,7 +72,7 @@ _BACKENDS = 5  # that a terminal names
 _NAMES = 5  # cases of a failure on a terminal
 _NAMES_ON_PAGE = 20
 _SLOWEST = 10  # cases that a page names
-_ON_PAGES = ("suspected commit", "tried", "not needed to fail")
+_ON_PAGES = ("suspected commit", "tried")
 _CHANGED: Mapping[CaseChangeKind, tuple[str, Style]] = {
     CaseChangeKind.REGRESSED: ("Regressed", "bad"),
     CaseChangeKind.CHANGED: ("Different failure", "bad"),

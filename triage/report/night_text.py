@@ -181,10 +181,6 @@ def found_facts(cluster: FailureCluster) -> Iterator[Fact]:
     for step in cluster.steps:
         if step.status == "failed":
             yield "tried", f"{step.reason} ({step.step})"
-    if cluster.draft and cluster.draft.first_wrong:
-        yield "value", cluster.draft.first_wrong
-    if cluster.draft and cluster.draft.unneeded:
-        yield "not needed to fail", Span(" ".join(cluster.draft.unneeded), "code")
 
 
 def workaround_spans(cluster: FailureCluster) -> Inline:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from triage.compilers.registry import family_of
 from triage.compilers.repro_script import (
-    RULES_FILE,
     StandaloneCall,
     StandaloneCompile,
     limits_keys,
@@ -22,6 +21,7 @@ from triage.model.case import Case, Expectation
 from triage.model.errors import BadInput
 from triage.model.execution import Ending, Stage
 from triage.model.json_form import Json, as_json
+from triage.model.outcome import Passed, Probe
 from triage.model.probe_result import ProbeResult
 from triage.recipes.values import recipe_lines
 from triage.reduce.replay import RECIPE, RECORD
@@ -92,13 +92,10 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
     """
     source, family = reproducer.compile.source, family_of(reproducer.case)
     call = family.script.call(reproducer.compile)
-    files: dict[str, str | bytes] = {
-        source: reproducer.reduction.program or reproducer.content,
-        reproducer.file: reproducer.content,
-    }
-    files |= {**family.script.files(reproducer.compile), **reproducer.values}
-    if reproducer.rules is not None:
-        files[RULES_FILE] = reproducer.rules
+    files: dict[str, str | bytes] = {**reproducer.files}
+    if reproducer.reduction.program is not None:
+        files[source] = reproducer.reduction.program
+    files |= family.script.files(reproducer.compile)
     files[RECIPE] = _recipe(reproducer)
     files[_SCRIPT] = _script(reproducer, call)
     files["README.md"] = rendered("markdown", reproducer, reproducer_issue)
@@ -108,15 +105,17 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
         del record[key]
     record["evidence"] = [_recorded(one) for one in reproducer.reduction.versions]
     span = span_around(reproducer.reduction.probes, reproducer.bad)
-    ends = {
-        "last_good": span.last_good,
-        "first_bad": span.first_bad,
-        "last_bad": span.last_bad,
-        "first_good": span.first_good,
+    versions: dict[str, str | None] = {
+        "last_good": None,
+        "first_bad": span.first_bad.revision.name,
+        "last_bad": span.last_bad.revision.name,
+        "first_good": None,
     }
-    record["versions"] = {
-        name: probe.revision.name if probe else None for name, probe in ends.items()
-    }
+    if span.before and _passes(span.before):
+        versions["last_good"] = span.before.revision.name
+    if span.after and _passes(span.after):
+        versions["first_good"] = span.after.revision.name
+    record["versions"] = versions
     record["command"] = list(call.words)
     files[RECORD] = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
     return files
@@ -135,25 +134,28 @@ def _recorded(result: ProbeResult) -> Json:
     }
 
 
+def _passes(probe: Probe) -> bool:
+    return isinstance(probe.outcome, Passed)
+
+
 def span_text(span: VersionSpan) -> str:
     """Return the first and last failing versions and their neighbours, as far as
     versions were tried.
     """
     first, last = span.first_bad.revision.name, span.last_bad.revision.name
     parts = [f"first bad {first}"]
-    if span.untested:
-        names = ", ".join(probe.revision.name for probe in span.untested)
-        parts[0] += f" ({names} could not be tested)"
-    if span.before:
-        name = span.before.revision.name
-        otherwise = f"{name} fails in another way"
-        parts.insert(0, f"last good {name}" if span.last_good else otherwise)
-    if last != first:
-        parts.append(f"last bad {last}" if span.after else f"still failing in {last}")
-    if span.after:
-        name = span.after.revision.name
-        otherwise = f"{name} fails in another way"
-        parts.append(f"fixed in {name}" if span.first_good else otherwise)
+    if span.before and _passes(span.before):
+        parts.insert(0, f"last good {span.before.revision.name}")
+    elif span.before:
+        parts.insert(0, f"{span.before.revision.name} fails in another way")
+    if last != first and span.after:
+        parts.append(f"last bad {last}")
+    elif last != first:
+        parts.append(f"still failing in {last}")
+    if span.after and _passes(span.after):
+        parts.append(f"fixed in {span.after.revision.name}")
+    elif span.after:
+        parts.append(f"{span.after.revision.name} fails in another way")
     return ", ".join(parts)
 
 
@@ -286,12 +288,5 @@ def _reduction_facts(result: Reduction, reproducer: Reproducer) -> Iterator[Fact
         sizes = {f"{result.unit}s": result.sizes, "lines": result.lines, **sizes}
     texts = (f"{size.before} -> {size.after} {name}" for name, size in sizes.items())
     yield "size", ", ".join(texts)
-    yield from (("changed", change) for change in result.changes)
-    yield from (("note", note) for note in result.notes)
-    cached = f", {result.cached} cache hits" if result.cached else ""
-    cost = (
-        f"{result.oracle_calls} compiles in {result.compile_seconds:.1f} s{cached}; "
-        f"{result.seconds:.1f} s in total"
-    )
-    yield "cost", cost
+    yield "cost", f"{result.oracle_calls} compiles, {result.seconds:.1f} s"
     yield "written", result.reproducer or ""

@@ -1,53 +1,47 @@
-"""The form of MLIR modules, and passes that rewrite a module: folding, shapes,
-attributes, constants.
+"""The form of MLIR modules, and passes that rewrite a module: shapes, attributes,
+constants.
 
 The key insight about dimensions: equal numbers are most often the same dimension, so
-one number is replaced by a smaller one wherever it is the size of a dimension. Only
-reshapes need more, where a dimension is the product of others. A wrong guess makes a
-program that does not verify, which costs no compile.
+one number is replaced by a smaller one wherever it is the size of a dimension. A wrong
+guess makes a program that does not verify, which costs no compile.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
-from math import prod
 from pathlib import Path
 
+from triage.execution.mlir_tools import Reader
 from triage.mlir import Module, UnparsableError, parse_module
 from triage.mlir.rewrite import (
     DYNAMIC,
     dimensions,
     reshaped,
 )
-from triage.mlir.tree import Operation, array_elements
+from triage.mlir.tree import Operation
+from triage.model.outcome import Failure
 from triage.reduce.frontends.mlir_operations import (
     bypass_operations,
     drop_operations,
-    drop_results,
     find_failing_part,
     thin_bodies,
 )
 from triage.reduce.frontends.mlir_program import (
-    Checker,
     Copies,
     MlirProgram,
     changed,
-    mlir_program_of,
     module_of,
     name_arguments,
     update_function_type,
-    with_module,
 )
 from triage.reduce.problem import Form, ReductionProblem
 from triage.reduce.program import ReducedCase, UnreadableError
-from triage.reduce.settings import drop_flags, fewer_devices
+from triage.reduce.settings import drop_settings
 
 _ELIDED = "dense_resource<__elided__>"  # parses, but is not a program
 _LARGE = 4 << 20  # bytes of a file from which it is first read without its constants
-_FOLD = ("--canonicalize", "--cse", "--mlir-print-op-generic")
 _NEEDED = frozenset(
     (
         "function_type",
@@ -70,35 +64,34 @@ _SIZES = ("static_output_shape", "static_sizes", "static_offsets")
 _NUMBER = re.compile(r"(?<=[ ,])\d+(?=[,>])")
 
 Attribute = tuple[Operation, str]  # and its name
-Product = tuple[int, list[int]]  # a dimension and its factors
 
 
-def mlir_form(checker: Checker) -> Form:
-    """Return the form of MLIR as text or bytecode."""
+def mlir_form(readers: Sequence[Reader], source: Path, failure: Failure) -> Form:
+    """Return the form of MLIR as text or bytecode.
+
+    readers: the tools of the bad toolchain, then those of others in which a smaller
+    program must be valid if the original is.
+    """
     return Form(
-        partial(_open, checker),
+        partial(_open, readers, source),
         (
-            bypass_operations,
             drop_operations,
-            drop_results,
+            bypass_operations,
             thin_bodies,
-            fold,
             shorten_constants,
         ),
-        (shrink_dimensions, drop_attributes, fewer_devices, drop_flags),
-        find_failing_part,
-        checker.notes,
-        "its generic form",
+        (shrink_dimensions, drop_attributes, drop_settings),
+        (find_failing_part(failure),),
     )
 
 
-def _open(checker: Checker, path: Path) -> Iterator[MlirProgram]:
-    is_large = path.stat().st_size > _LARGE
+def _open(readers: Sequence[Reader], source: Path) -> Iterator[MlirProgram]:
+    is_large = source.stat().st_size > _LARGE
+    reader, *others = readers
     for elide in dict.fromkeys((is_large, False)):
-        text = checker.reader.generic_form(path, elide=elide)
+        text = reader.generic_form(source, elide=elide)
         if text is None:
-            error = (checker.reader.parse_error(path) or "").rpartition("error: ")[2]
-            raise UnreadableError(f"the toolchain's tools do not read it ({error})")
+            raise UnreadableError("the toolchain's tools do not read it")
         try:
             module = parse_module(text)
         except UnparsableError as error:
@@ -111,33 +104,15 @@ def _open(checker: Checker, path: Path) -> Iterator[MlirProgram]:
                     }
             module.trailer = ""
         name_arguments(module)
-        program = MlirProgram(module, checker)
-        if _ELIDED not in program.text:
-            checker.try_on(program.text)
-            yield program
-
-
-def fold(problem: ReductionProblem) -> None:
-    """Let the compiler canonicalize the program, where that makes it smaller."""
-    start = problem.current
-    reader = mlir_program_of(start).checker.reader
-    text = reader.text_after_passes(mlir_program_of(start).text, _FOLD)
-    with suppress(UnparsableError):
-        module = parse_module(text or "")
-        name_arguments(module, module_of(start))
-        folded = with_module(start, module)
-        if folded.program.size < start.program.size:
-            problem.take_first([folded])
+        text = MlirProgram(module, ()).text
+        if _ELIDED not in text:
+            accepting = [each for each in others if each.generic_if_valid(text)]
+            yield MlirProgram(module, (reader, *accepting))
 
 
 def drop_attributes(problem: ReductionProblem) -> None:
-    """Drop attributes. A kind of attribute that the program is invalid without costs no
-    compile.
-    """
+    """Drop attributes, but for those that the program is invalid without."""
     start = problem.current
-
-    def kind(attribute: Attribute) -> tuple[str, str]:
-        return attribute[0].name, attribute[1]
 
     def without(dropped: Sequence[Attribute]) -> ReducedCase:
         return _with_attributes(start, dropped, lambda _: None)
@@ -148,12 +123,8 @@ def drop_attributes(problem: ReductionProblem) -> None:
         for name in (*operation.attributes, *operation.properties)
         if name not in _NEEDED
     ]
-    # One attribute of each kind is checked: operations of a name need the same
-    # attributes.
-    first = {kind(attribute): attribute for attribute in reversed(attributes)}
-    valid = {name for name, one in first.items() if problem.is_new(without([one]))}
-    droppable = [attribute for attribute in attributes if kind(attribute) in valid]
-    problem.delete(droppable, without, kind_of=kind)
+    valid = [each for each in attributes if problem.is_new(without([each]))]
+    problem.delete(valid, without)
 
 
 def shorten_constants(problem: ReductionProblem) -> None:
@@ -216,7 +187,7 @@ def shrink_dimensions(problem: ReductionProblem) -> None:
     """
     _shrink_sizes(problem, _sizes(problem.current))
     for number in sorted(_sizes(problem.current), reverse=True):
-        if number > _SMALL and number in _sizes(problem.current):
+        if number > _SMALL:
             _shrink_sizes(problem, [number])
 
 
@@ -231,9 +202,8 @@ def _shrink_sizes(problem: ReductionProblem, chosen: Collection[int]) -> None:
     program which fails also fails with larger dimensions.
     """
     start = problem.current
-    products = list(_products(module_of(start)))
     halved = [
-        _with_sizes(start, _halve_sizes(chosen, shift, products))
+        _with_sizes(start, {number: max(1, number >> shift) for number in chosen})
         for shift in range(1, max(chosen, default=0).bit_length())
     ]
     steps = [smaller for smaller in halved if problem.is_new(smaller)]
@@ -244,41 +214,6 @@ def _shrink_sizes(problem: ReductionProblem, chosen: Collection[int]) -> None:
             low = middle + 1
         else:
             high = middle - 1
-
-
-def _products(module: Module) -> Iterator[Product]:
-    """Yield each dimension that a reshape folds from several, with those factors."""
-    for operation in module.walk():
-        if operation.name not in ("tensor.collapse_shape", "tensor.expand_shape"):
-            continue
-        ends = operation.operands[0], operation.results[0]
-        unfolded, folded = (dimensions(value.type) or [] for value in ends)
-        if operation.name == "tensor.expand_shape":
-            folded, unfolded = unfolded, folded
-        groups = array_elements(operation.attribute("reassociation"))
-        for number, group in zip(folded, groups, strict=False):
-            factors = [unfolded[int(index)] for index in array_elements(group)]
-            if len(factors) > 1 and DYNAMIC not in factors:
-                yield number, factors
-
-
-def _halve_sizes(
-    chosen: Collection[int], shift: int, products: list[Product]
-) -> dict[int, int]:
-    """Return all new sizes when the chosen ones are halved `shift` times.
-
-    A product follows from its factors. If it is the only size that was chosen, its
-    largest factor is halved instead.
-    """
-    product_sizes = {number for number, _ in products}
-    shrunk = set(chosen) - product_sizes
-    if len(chosen) == 1:
-        shrunk |= {max(factors) for number, factors in products if number in chosen}
-    new = {number: max(1, number >> shift) for number in shrunk}
-    for _ in products:  # a product may be a factor of another one
-        for number, factors in products:
-            new[number] = prod(new.get(factor, factor) for factor in factors)
-    return new
 
 
 def _with_sizes(candidate: ReducedCase, new_sizes: Mapping[int, int]) -> ReducedCase:

@@ -4,64 +4,43 @@ arguments and results.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import wraps
+import re
+from collections.abc import Iterator, Sequence
 
 from triage.mlir import Block, Module, Operation, Value
 from triage.mlir.rewrite import replace_results
 from triage.mlir.tree import free_values
+from triage.model.outcome import Failure
 from triage.reduce.frontends.mlir_program import (
     Copies,
-    body_of,
     changed,
     cut,
     module_of,
     pieces,
 )
-from triage.reduce.problem import MOST_KINDS, Pass, ReductionProblem
+from triage.reduce.problem import Pass, ReductionProblem
 from triage.reduce.program import ReducedCase
 
+_LINE = re.compile(r":(\d+):\d+$")
 
-def find_failing_part(line: int | None) -> Pass:
-    """Make the pass that keeps the operation at a source line with as few neighbours as
-    possible; else one function with what it calls, the largest first, and of many kinds
-    of operations halves. Where there are few, whole kinds are dropped sooner.
+
+def find_failing_part(failure: Failure) -> Pass:
+    """Make the pass that keeps the operation that a failure names with as few
+    neighbours as possible; else one function with what it calls, the largest first.
     """
+    found = _LINE.search(failure.location or "")
 
     def find_failing_operation(problem: ReductionProblem) -> None:
         start = problem.current
         functions = module_of(start).functions()
-        if line and problem.take_first(_cuts_at(start, line)) is not None:
+        if found and problem.take_first(_cuts_at(start, int(found[1]))) is not None:
             return
         functions.sort(key=lambda function: -len(pieces(function)))
-        alone = (cut(start, function, pieces(function)) for function in functions)
-        problem.take_first(_smaller(start, alone))
-        taken: int | None = 0
-        while taken is not None:
-            taken = problem.take_first(_smaller(problem.current, _halves(problem)))
+        cuts = (cut(start, function, pieces(function)) for function in functions)
+        size = start.program.size
+        problem.take_first(each for each in cuts if each and each.program.size < size)
 
     return find_failing_operation
-
-
-def _halves(problem: ReductionProblem) -> Iterator[ReducedCase | None]:
-    """Yield the halves and the middle of each function with many kinds."""
-    for function in module_of(problem.current).functions():
-        droppable = pieces(function)
-        counts = Counter(map(_kind, droppable)).values()
-        if sum(count > 1 for count in counts) > MOST_KINDS:
-            half = len(droppable) // 2
-            for first in (0, half, half // 2):
-                part = droppable[first : first + half + 1]
-                yield cut(problem.current, function, part)
-
-
-def _smaller(
-    start: ReducedCase, candidates: Iterable[ReducedCase | None]
-) -> Iterator[ReducedCase]:
-    for candidate in candidates:
-        if candidate and candidate.program.size < start.program.size:
-            yield candidate
 
 
 def _cuts_at(candidate: ReducedCase, line: int) -> Iterator[ReducedCase]:
@@ -104,158 +83,92 @@ def cuts_around(
         distance += 1
 
 
-def _each_function(
-    reduce: Callable[[ReductionProblem, Operation], None],
-) -> Callable[[ReductionProblem], None]:
-    """Make a pass that reduces one function after another, by position: reducing one
-    may drop others that it called.
-    """
-
-    @wraps(reduce)
-    def run(problem: ReductionProblem) -> None:
-        index = 0
-        while index < len(functions := module_of(problem.current).functions()):
-            reduce(problem, functions[index])
-            index += 1
-
-    return run
-
-
-@_each_function
-def drop_operations(problem: ReductionProblem, function: Operation) -> None:
+def drop_operations(problem: ReductionProblem) -> None:
     """Drop operations of each function, halves before single ones. Their results become
     arguments.
     """
+    index = 0
+    # by position: reducing one may drop others that it called
+    while index < len(functions := module_of(problem.current).functions()):
+        _drop_operations_of(problem, functions[index])
+        index += 1
+
+
+def _drop_operations_of(problem: ReductionProblem, function: Operation) -> None:
     start, droppable = problem.current, pieces(function)
-
-    def without(dropped: Sequence[Operation]) -> ReducedCase | None:
-        return cut(start, function, set(droppable).difference(dropped))
-
-    problem.delete(droppable, without, whole=len(droppable) > 1, kind_of=_kind)
-
-
-@_each_function
-def drop_results(problem: ReductionProblem, function: Operation) -> None:
-    """Return fewer values, and drop the operations and the arguments that are then
-    unused.
-    """
-    start, block = problem.current, body_of(function)
-    if block is None:
-        return
-    results = block.operations[-1].operands
-
-    def without(dropped: Sequence[int]) -> ReducedCase | None:
-        returned = [each for at, each in enumerate(results) if at not in dropped]
-        needed, kept = set(returned), []
-        for operation in reversed(block.operations[:-1]):
-            if not operation.results or not needed.isdisjoint(operation.results):
-                kept.append(operation)
-                needed.update(free_values(operation))
-        if not returned:
-            return None
-        return cut(start, function, kept, list(dict.fromkeys(returned)))
-
-    if len(results) > 1:
-        problem.delete(range(len(results)), without, whole=False)
-    read = {value for operation in function.walk() for value in operation.operands}
-    if problem.current is start and not read.issuperset(block.arguments):
-        problem.take_first(filter(None, [without([])]))
-
-
-def _kind(operation: Operation) -> tuple[object, ...]:
-    """Return a key that is equal for operations that do the same to different
-    values.
-    """
-    inside = tuple(
-        (inner.name, *(value.type for value in inner.results))
-        for inner in operation.walk()
+    problem.delete(
+        droppable,
+        lambda dropped: cut(start, function, set(droppable).difference(dropped)),
     )
-    properties = tuple(
-        (name, text) for name, text in operation.properties.items() if "@" not in text
-    )
-    return inside, tuple(value.type for value in operation.operands), properties
 
 
 def bypass_operations(problem: ReductionProblem) -> None:
     """Replace an operation's results by its operands. So a link of a chain is dropped
     and the chain stays connected.
     """
-    links: Links = {}
-    for function in module_of(problem.current).functions():
-        block = body_of(function)
-        for operation in block.operations[:-1] if block else []:
-            left, chosen = list(operation.operands), dict[Value, Value]()
-            for result in operation.results:
-                match = _first_of_type(left, result.type)
-                if match is not None:
-                    left.remove(match)
-                    chosen[result] = match
-            if chosen and len(chosen) == len(operation.results):
-                links[operation] = chosen
-    _replace(problem, links, whole=False)
+    _bypass(problem, _function_bodies(module_of(problem.current)), inner=False)
 
 
 def thin_bodies(problem: ReductionProblem) -> None:
     """Drop operations inside of operations such as linalg.generic.
 
-    An earlier value of the same type replaces each result. The first run prefers the
-    first operand of that type, the second run the last one.
+    An operand or an earlier value of the same type replaces each result. The first run
+    prefers the first operand of that type, the second run the last one.
     """
-    for last in (False, True):
-        links: Links = {}
-        for block in _inner_blocks(module_of(problem.current).root, 0):
-            earlier: list[Value] = [*block.arguments]
-            for operation in block.operations[:-1]:
-                operands = operation.operands[:: -1 if last else 1]
-                if len(operation.results) == 1:
-                    [result] = operation.results
-                    match = _first_of_type([*operands, *earlier[::-1]], result.type)
-                    if match is not None:
-                        links[operation] = {result: match}
-                earlier += operation.results
-        _replace(problem, links, whole=True)
+    for step in (1, -1):
+        module = module_of(problem.current)
+        bodies = _function_bodies(module)
+        inner = [block for block in module.blocks()[1:] if block not in bodies]
+        _bypass(problem, inner, inner=True, step=step)
 
 
-Links = dict[Operation, dict[Value, Value]]
-"""For each operation that can be dropped, the values that replace its results."""
-
-
-def _first_of_type(values: Iterable[Value], type_: str) -> Value | None:
-    return next((value for value in values if value.type == type_), None)
-
-
-def _replace(problem: ReductionProblem, links: Links, *, whole: bool) -> None:
-    """Drop as many of the operations in `links` as possible."""
+def _bypass(
+    problem: ReductionProblem, blocks: Sequence[Block], *, inner: bool, step: int = 1
+) -> None:
     start = problem.current
+    links: dict[Operation, dict[Value, Value]] = {}
+    for block in blocks:
+        latest: dict[str, Value] = {}
+        values = block.arguments
+        for operation in block.operations[:-1]:
+            if inner:
+                latest |= {value.type: value for value in values}
+            left, chosen = operation.operands[::step], dict[Value, Value]()
+            for result in operation.results:
+                fitting = (value for value in left if value.type == result.type)
+                match = next(fitting, latest.get(result.type))
+                if match:
+                    chosen[result] = match
+                if match in left:
+                    left.remove(match)
+            if chosen and len(chosen) == len(operation.results):
+                links[operation] = chosen
+            values = operation.results
 
     def without(dropped: Sequence[Operation]) -> ReducedCase:
         def replace(module: Module, new: Copies) -> None:
             pairs = [pair for each in dropped for pair in links[each].items()]
             replace_results(module, {new[value]: new[by] for value, by in pairs})
-            _drop_unused(module.root)
+            bodies = _function_bodies(module)
+            for block in reversed(module.blocks()[1:]):  # inner before outer ones
+                if block not in bodies:
+                    *body, end = block.operations
+                    block.operations = [*_used(body, set(free_values(end))), end]
 
         return changed(start, replace)
 
-    problem.delete(list(links), without, whole=whole, kind_of=_kind)
+    problem.delete(list(links), without)
 
 
-def _drop_unused(root: Operation) -> None:
-    """Drop operations in inner bodies whose results are unused."""
-    for block in reversed(list(_inner_blocks(root, 0))):  # inner ones before outer ones
-        used: set[Value] = set()
-        kept = []
-        for inner in reversed(block.operations):
-            if not inner.results or not used.isdisjoint(inner.results):
-                kept.append(inner)
-                used.update(free_values(inner))
-        block.operations = kept[::-1]
+def _used(operations: Sequence[Operation], needed: set[Value]) -> list[Operation]:
+    """Return the operations without those whose results nothing needs."""
+    kept = []
+    for operation in reversed(operations):
+        if not operation.results or not needed.isdisjoint(operation.results):
+            kept.append(operation)
+            needed.update(free_values(operation))
+    return kept[::-1]
 
 
-def _inner_blocks(operation: Operation, depth: int) -> Iterator[Block]:
-    """Yield the blocks below a function's own ones."""
-    for region in operation.regions:
-        for block in region.blocks:
-            if depth >= 2:
-                yield block
-            for inner in block.operations:
-                yield from _inner_blocks(inner, depth + 1)
+def _function_bodies(module: Module) -> list[Block]:
+    return [block for each in module.functions() for block in each.regions[0].blocks]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -23,7 +23,7 @@ from triage.mlir.tree import (
     symbols,
 )
 from triage.model.case import InputKind
-from triage.reduce.program import Entry, ReducedCase, Reducible
+from triage.reduce.program import ReducedCase, Reducible
 
 Copies = dict[Any, Any]
 # Types that the arguments and results of an exported function can have in every
@@ -32,35 +32,6 @@ _CROSSABLE = re.compile(
     r"tensor<|!torch\.vtensor<|complex<|[us]?i\d+$|index$|b?f\d+|!hal\."
 )
 _SHORT = 256  # characters of attributes; longer constants become inputs
-_HEAD = re.compile(r'\s*(?:%[^"]*= )?"[\w$.-]+"\(')
-
-
-@dataclass(slots=True)
-class Checker:
-    """The tools that read and check the programs of a reduction."""
-
-    reader: Reader
-    newest: Reader | None = None
-    """Of the newest installed release. Programs must be valid there, too, because its
-    verifier rejects more.
-    """
-    notes: list[str] = field(default_factory=list)
-
-    def try_on(self, original: str) -> None:
-        """Drop the newest release if it refuses the program to start from."""
-        if self.newest and self.newest.generic_if_valid(original) is None:
-            self.newest = None
-            self.notes.append(
-                "the newest installed release does not read the original, so smaller "
-                "programs were not checked with it"
-            )
-
-    def generic_if_valid(self, text: str) -> str | None:
-        """Return the generic form of a module; None if a toolchain rejects it."""
-        valid = self.reader.generic_if_valid(text)
-        if valid and self.newest and self.newest.generic_if_valid(text) is None:
-            return None
-        return valid
 
 
 class MlirProgram(Reducible):
@@ -72,8 +43,9 @@ class MlirProgram(Reducible):
     suffix = "mlir"
     unit = "operation"
 
-    def __init__(self, module: Module, checker: Checker) -> None:
-        self.module, self.checker = module, checker
+    def __init__(self, module: Module, readers: Sequence[Reader]) -> None:
+        """`readers`: the tools of the toolchains in which the program must be valid."""
+        self.module, self.readers = module, readers
 
     @cached_property
     def text(self) -> str:
@@ -91,76 +63,42 @@ class MlirProgram(Reducible):
     @cached_property
     def canonical(self) -> bytes | None:
         """The module as the toolchain prints it; None if a toolchain rejects it."""
-        valid = self.checker.generic_if_valid(self.text)
-        return valid.encode() if valid else None
-
-    def ways_to_write(self) -> Sequence[bytes]:
-        pretty = self.checker.reader.text_after_passes(self.text)
-        return [f"{text.rstrip()}\n".encode() for text in (pretty, self.text) if text]
-
-    def entry(self, name: str | None) -> Entry | None:
-        function = self.function(name)
-        if function is None:
+        texts = [reader.generic_if_valid(self.text) for reader in self.readers]
+        if not all(texts):
             return None
-        arguments = [(value.origin, value.type) for value in arguments_of(function)]
-        is_alone = len(self.module.functions()) == 1
-        return Entry(None if is_alone else function.symbol, tuple(arguments))
+        return (texts[0] or "").encode()
 
-    def function(self, name: str | None) -> Operation | None:
+    @property
+    def readable_content(self) -> bytes:
+        """The custom syntax where all toolchains read it, else the generic form."""
+        pretty = self.readers[0].text_after_passes(self.text)
+        if pretty and all(reader.generic_if_valid(pretty) for reader in self.readers):
+            return f"{pretty.rstrip()}\n".encode()
+        return f"{self.text.rstrip()}\n".encode()
+
+    def entry(self, name: str | None) -> Operation | None:
         """Return the function of this name, else the only public one, or None."""
         functions = self.module.functions()
-        named = [function for function in functions if function.symbol == name]
-        public = [
-            function
-            for function in functions
-            if function.attribute("sym_visibility") != '"private"'
-        ]
-        if not named and len(public) == 1:
-            named = public
-        return next(iter(named), None)
-
-    def operation_at(self, line: int) -> str | None:
-        """Return what kind of operation stands on a line of the text: its name, and
-        whether it reduces or gathers.
-
-        An operation that reads a gather counts as one, because compilers fuse the two.
-        None if no operation stands on the line or above it.
-        """
-        before = sum(1 for text in self.text.splitlines()[:line] if _HEAD.match(text))
-        operations = list(self.module.root.walk())  # in the order of their lines
-        if not 0 < before <= len(operations):
-            return None
-        operation = operations[before - 1]
-        producers = [
-            other
-            for other in operations
-            if not set(operation.operands).isdisjoint(other.results)
-        ]
-        inside = [
-            inner.name for outer in (operation, *producers) for inner in outer.walk()
-        ]
-        # the operator that a frontend wraps
-        words = [operation.name, (operation.attribute("name") or "").strip('"')]
-        if "reduction" in (operation.attribute("iterator_types") or ""):
-            words.append("reduction")
-        if any(name == "tensor.extract" or name.endswith(".gather") for name in inside):
-            words.append("gather")
-        return " ".join(filter(None, words))
+        fitting = [function for function in functions if function.symbol == name]
+        if not fitting:
+            private = '"private"'
+            fitting = [
+                function
+                for function in functions
+                if function.attribute("sym_visibility") != private
+            ]
+        if len(fitting) == 1:
+            return fitting[0]
+        return None
 
 
-def name_arguments(module: Module, before: Module | None = None) -> None:
+def name_arguments(module: Module) -> None:
     """Number the arguments of each function, so that their copies can be found in
-    smaller programs. Take over the numbers from `before`, the module as it was.
+    smaller programs.
     """
-    origins = {
-        (function.symbol, number): value.origin
-        for function in (before.functions() if before else [])
-        for number, value in enumerate(arguments_of(function))
-    }
     for function in module.functions():
         for number, value in enumerate(arguments_of(function)):
-            name = (function.symbol, number)
-            value.origin = origins.get(name) if before else name
+            value.origin = function.symbol, number
 
 
 def mlir_program_of(candidate: ReducedCase) -> MlirProgram:
@@ -172,21 +110,6 @@ def mlir_program_of(candidate: ReducedCase) -> MlirProgram:
 def module_of(candidate: ReducedCase) -> Module:
     """Return the module of a candidate that is MLIR."""
     return mlir_program_of(candidate).module
-
-
-def with_module(candidate: ReducedCase, module: Module) -> ReducedCase:
-    """Return the candidate with another module."""
-    return candidate.with_program(
-        MlirProgram(module, mlir_program_of(candidate).checker)
-    )
-
-
-def copied(module: Module) -> tuple[Module, Copies]:
-    """Return a copy of a module that may be changed, and the new operation, block or
-    value for each old one.
-    """
-    new: Copies = {}
-    return replace(module, root=_copy(module.root, new)), new
 
 
 def _copy(operation: Operation, new: Copies) -> Operation:
@@ -221,12 +144,14 @@ def _copy(operation: Operation, new: Copies) -> Operation:
 def changed(
     candidate: ReducedCase, change: Callable[[Module, Copies], None]
 ) -> ReducedCase:
-    """Return the candidate with a change of a copy of its module. change: see
-    `copied`.
+    """Return the candidate with a change of a copy of its module. `change` also
+    receives the new operation, block or value for each old one.
     """
-    module, new = copied(module_of(candidate))
-    change(module, new)
-    return with_module(candidate, module)
+    new: Copies = {}
+    program = mlir_program_of(candidate)
+    copy = replace(program.module, root=_copy(program.module.root, new))
+    change(copy, new)
+    return candidate.with_program(MlirProgram(copy, program.readers))
 
 
 def body_of(function: Operation) -> Block | None:
@@ -260,17 +185,14 @@ def _follows_its_users(operation: Operation) -> bool:
 
 
 def cut(
-    candidate: ReducedCase,
-    function: Operation,
-    kept: Collection[Operation],
-    returned: Sequence[Value] | None = None,
+    candidate: ReducedCase, function: Operation, kept: Collection[Operation]
 ) -> ReducedCase | None:
     """Return the program with only `kept` of `function`, the constants they need and
     the symbols they refer to.
 
-    Values that the kept operations need from others become arguments. `returned` are
-    the results of the new function, by default the values that the dropped operations
-    used or, when there are none, those that nothing uses.
+    Values that the kept operations need from others become arguments. The results of
+    the new function are the values that the dropped operations used or, when there are
+    none, those that nothing uses.
 
     Returns None if the operations cannot be cut apart.
     """
@@ -279,8 +201,7 @@ def cut(
         return None
     kept = set(kept)
     chosen = _with_makers(block, kept)
-    if returned is None:
-        returned = _results_of(block, kept, chosen)
+    returned = _results_of(block, kept, chosen)
     operations = [each for each in block.operations[:-1] if each in chosen]
     if not operations or not (returned or any(not each.results for each in operations)):
         return None
