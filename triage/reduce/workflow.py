@@ -59,6 +59,10 @@ _NOT_THE_SAME = (
 def reduce_case(engine: Engine, request: ReductionRequest) -> Reduction:
     """Reduce a case, or return why it is not reduced."""
     started, name = time.monotonic(), request.case.name
+    if request.good:
+        compiler = engine.compilers[request.case.compiler]
+        case = compiler.compared_with(request.case, request.good.revision.name)
+        request = replace(request, case=case)
     with ExitStack() as stack:
         task = engine.progress.task(f"reduce  {name}: the original")
         stack.callback(task.finish)
@@ -111,9 +115,11 @@ def _test_of(
     """
     candidates = stack.enter_context(engine.maker.folder())
     failure = baseline.failure
+    plain = replace(baseline.case, run=None)
     if failure.stage is Stage.COMPILE or failure.is_number:
-        case = replace(baseline.case, run=None)
-        return CompileTest(engine, replace(baseline, case=case), candidates)
+        return CompileTest(engine, replace(baseline, case=plain), candidates)
+    if engine.compilers[plain.compiler].compared_with(plain, "") != plain:
+        return CompileTest(engine, baseline, candidates)  # its results are in its text
     references = references_for(engine, baseline.case, baseline.request.good)
     if not references:
         answer = NoAnswer(Cause.NOT_FOUND, _NO_REFERENCE)
