@@ -14,8 +14,9 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
-from benchmarks.common import TRIAGE, Cost, Ratio, cost_of
+from benchmarks.common import TRIAGE, Ratio, cost_of
 from tests.bisect.test_python_compiler import COPIED
 from tests.bisect.test_two_changes import RECIPE, repository
 from tests.git_history.history import ENV
@@ -35,10 +36,16 @@ exit 1
 """
 
 
-def with_triage(folder: Path, shas: list[str], env: dict[str, str]) -> tuple[Cost, int]:
-    """Bisect; return the cost, and the number of probes or, of an answer that is not
-    the culprit alone, its negative.
-    """
+class Bisected(NamedTuple):
+    """What a bisect cost, and what its answer is worth."""
+
+    cpu: float
+    tests: int
+    verdict: str
+
+
+def with_triage(folder: Path, shas: list[str], env: dict[str, str]) -> Bisected:
+    """Bisect with triage, which verifies the ends and probes the pair again."""
     (folder / "triage.yaml").write_text(COPIED)
     (folder / "r.yaml").write_text(RECIPE)
     ends = ["--good", f"commit:{shas[0]}", "--bad", f"commit:{shas[-1]}"]
@@ -46,15 +53,16 @@ def with_triage(folder: Path, shas: list[str], env: dict[str, str]) -> tuple[Cos
     command = [*TRIAGE, *words, "--format", "json"]
     done = cost_of(command, cwd=folder, env=env, codes=(0, 3))
     answer = json.loads(done.stdout)
-    named = [suspect["commit"] for suspect in answer["broke"]["suspects"]]
-    probes: int = answer["probes"]
-    return done, probes if named == [shas[BROKE]] else -probes
+    broke = answer["broke"] or answer
+    named = [suspect["commit"] for suspect in broke["suspects"]]
+    verdict = "right" if named == [shas[BROKE]] else "WRONG"
+    if not broke["confirmed"]:
+        verdict = "not sure"
+    return Bisected(done.cpu, answer["probes"], verdict)
 
 
-def with_git(folder: Path, shas: list[str], env: dict[str, str]) -> tuple[Cost, int]:
-    """Bisect with `git bisect run`; return the cost, and the number of tests or, of a
-    wrong answer, its negative.
-    """
+def with_git(folder: Path, shas: list[str], env: dict[str, str]) -> Bisected:
+    """Bisect with `git bisect run`."""
     test, calls, clone = folder / "test.sh", folder / "calls", folder / "clone"
     test.write_text(TEST.format(calls=calls, program=folder / "p.c"))
     test.chmod(0o755)
@@ -62,11 +70,10 @@ def with_git(folder: Path, shas: list[str], env: dict[str, str]) -> tuple[Cost, 
     subprocess.run(start, cwd=clone, env=env, check=True, capture_output=True)
     command = ["git", "bisect", "run", str(test)]
     done = cost_of(command, cwd=clone, env=env, codes=(0, 1, 2, 3))
-    first = re.search(r"^(\w{40}) is the first bad commit", done.stdout, re.MULTILINE)
+    first = re.search(r"(\w{40}) is the first bad commit", done.stdout)
     tests = len(calls.read_text().splitlines())
-    if first is None or first[1] != shas[BROKE]:
-        return done, -tests
-    return done, tests
+    is_right = first and first[1] == shas[BROKE]
+    return Bisected(done.cpu, tests, "right" if is_right else "WRONG")
 
 
 def ratios() -> Iterator[Ratio]:
@@ -77,11 +84,10 @@ def ratios() -> Iterator[Ratio]:
             env = os.environ | ENV | {"TRIAGE_HOME": str(folder / "home")}
             shas = repository(letters, folder / "clone")
             (folder / "p.c").write_text("int x;\n")
-            ours, probes = with_triage(folder, shas, env)
-            theirs, tests = with_git(folder, shas, env)
-        mine, other = ("right" if count > 0 else "WRONG" for count in (probes, tests))
-        title = f"bisect of 40 commits, {what} ({mine}, git {other})"
-        yield Ratio(title, abs(probes), "git bisect run", abs(tests), "tests")
+            ours = with_triage(folder, shas, env)
+            theirs = with_git(folder, shas, env)
+        title = f"bisect of 40 commits, {what} ({ours.verdict}, git {theirs.verdict})"
+        yield Ratio(title, ours.tests, "git bisect run", theirs.tests, "tests")
         yield Ratio("the same, CPU time", ours.cpu, "git bisect run", theirs.cpu, "s")
 
 

@@ -60,8 +60,7 @@ options: {num_warps: 4}""",
         "input.txt",
         "text\n",
         'command: ["{toolchain}/copier", "{input}", "{output}"]\n'
-        'version: {run: ["{toolchain}/copier", "--version"]}\n'
-        "parse_errors: untestable",
+        'version: {run: ["{toolchain}/copier", "--version"]}',
         broken="broken\n",
     ),
 }

@@ -22,6 +22,7 @@ from triage.bisect.releases import search_from_open_ends
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import Bisection, BisectKind
 from triage.bisect.search import Search
+from triage.compilers.registry import family_of
 from triage.git_history.repository import Repository, UnknownCommit
 from triage.git_history.timeline import Timeline
 from triage.model.errors import BadInput, EnvironmentFailure
@@ -58,8 +59,7 @@ def plan(
     """
     good = before if request.kind is BisectKind.REGRESSION else after
     if good and parse_version(good):
-        compiler = request.engine.compilers[request.case.compiler]
-        case = compiler.compared_with(request.case, good)
+        case = family_of(request.case).compared_with(request.case, good)
         request = replace(request, case=case)
     ends = commit_ends(request, before, after)
     if ends:

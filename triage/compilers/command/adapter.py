@@ -9,7 +9,6 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,7 +37,7 @@ from triage.recipes.expectations import applied_flags
 from triage.recipes.family import RecipeFamily
 
 if TYPE_CHECKING:
-    from triage.compilers.command.recipe import CommandRecipe, LlvmToolRecipes
+    from triage.compilers.command.recipe import CommandRecipe
 
 
 VersionRule = tuple[tuple[str, ...], str]
@@ -62,13 +61,6 @@ class CommandSpec(CaseSpec):
     """
 
 
-def is_mlir(input_name: str) -> bool:
-    """Return whether an input is MLIR. Its syntax changes, so that many versions cannot
-    read it.
-    """
-    return input_name.endswith((".mlir", ".mlirbc"))
-
-
 def _spec_of(case: Case) -> CommandSpec:
     assert isinstance(case.spec, CommandSpec)
     return case.spec
@@ -87,10 +79,6 @@ class CommandScript(ReproScript):
         if spec.version:
             run, pattern = spec.version
             keys["version"] = {"run": run, "pattern": pattern}
-        fail_by_default = not is_mlir(case.input.path.name)
-        if spec.parse_errors_fail != fail_by_default:
-            fails = spec.parse_errors_fail
-            keys["parse_errors"] = "fail" if fails else "untestable"
         if case.rules:
             keys["rules"] = RULES_FILE
         return {key: value for key, value in keys.items() if value}
@@ -171,12 +159,6 @@ class Command(Compiler):
         self.distribution = packages[0] if packages else ""
         self.packaging: Packaging = Environment(packages[1:])
         self._version_rule = version
-
-    @cached_property
-    def recipe_starter(self) -> LlvmToolRecipes:
-        from triage.compilers.command.recipe import LlvmToolRecipes
-
-        return LlvmToolRecipes()
 
     def named(self, ref: FamilyRef, spec: CaseSpec | None = None) -> Compiler | None:
         if isinstance(spec, CommandSpec):

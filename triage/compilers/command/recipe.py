@@ -1,33 +1,26 @@
-"""The recipe keys of a compiler that a command line calls, and recipes from calls of
-LLVM's and MLIR's tools, such as `llc -O2 a.ll`.
-"""
+"""The recipe keys of a compiler that a command line calls."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from packaging.requirements import InvalidRequirement, Requirement
 from pydantic import AfterValidator, Field
 
 from triage.compilers.base import VERSION
-from triage.compilers.command.adapter import CommandSpec, is_mlir
-from triage.compilers.pasted_flags import names_in
-from triage.compilers.pasted_text import blocks_in, calls_in, mlir_in
-from triage.compilers.recipe_input import RecipeStarter, ShellCommand
+from triage.compilers.command.adapter import CommandSpec
 from triage.model.case import Case, InputKind, Target
 from triage.model.checks import REQUIRED, Text, file_key
-from triage.model.errors import BadInput
 from triage.model.revision import FamilyRef
-from triage.recipes.family import RecipeStart
 from triage.recipes.mapping import OneOrMore
 from triage.recipes.recipe import File, Recipe, locate
 from triage.recipes.values import unknown_word
 
+_MLIR = (".mlir", ".mlirbc")
 _PLACEHOLDERS = (
     "{input}",
     "{output}",
@@ -107,11 +100,6 @@ class CommandRecipe(Recipe):
     version: VersionCommand | None = file_key(
         None, "How to ask a compiler without a package for its version."
     )
-    parse_errors: Literal["fail", "untestable"] | None = file_key(
-        None,
-        "What a version that cannot read the input is: a failure (default), or "
-        "untestable (default for MLIR).",
-    )
     rules: File | None = file_key(
         None,
         "A file of your own failure rules; they take precedence over the packaged "
@@ -131,97 +119,22 @@ class CommandRecipe(Recipe):
                 f"{self.package[0]} has bounds, but the first package is the one whose "
                 "releases are tried: write its name only.",
             )
-        if self.package and self.version is not None:
-            yield "version", "the version of a package is known; remove the key."
 
     def complete(self, case: Case, folder: Path) -> Case:
         """Return the case with its command and the name of its compiler. Recipes with
         the same packages share a compiler, others have one each.
         """
+        rule = None
         if self.version:
             rule = (self.version.run, self.version.pattern)
-        else:
-            rule = None
-        if self.parse_errors is None:
-            parse_errors_fail = not is_mlir(self.input)
-        else:
-            parse_errors_fail = self.parse_errors == "fail"
         packages = self.package
         recipe = None if packages else self.name
         return replace(
             case,
             compiler=str(FamilyRef(case.compiler, packages, recipe)),
             rules=locate(folder, self.rules) if self.rules else None,
-            spec=CommandSpec(self.command, packages, rule, parse_errors_fail),
+            # the syntax of MLIR changes, so that many versions cannot read it
+            spec=CommandSpec(
+                self.command, packages, rule, not self.input.endswith(_MLIR)
+            ),
         )
-
-
-# The short names are English words, too, so they are tools only where a command begins.
-_TOOLS = re.compile(
-    r"(?:^\s*|[`|;&]\s*|[$%]\s+|(?<!\S)RUN:|RUN:\s+)(?:[^\s`\"'|;&]*/)?"
-    r"(?P<tool>mlir-opt|circt-opt|triton-opt|opt|llc)(?:-\d+)?(?=\s+\S)"
-)
-_LLVM_IR = re.compile(r"^(?:define\b[^\n]*@|target triple = |; ModuleID = )", re.M)
-_PROGRAM = re.compile(r"\.(?:ll|bc|mlir|mlirbc|mir)$")
-_STDIN = ("-", "%s", "/dev/stdin")
-
-
-class LlvmToolRecipes(RecipeStarter):
-    """Makes recipes from calls of LLVM's tools. Their toolchain is a folder with the
-    tool.
-    """
-
-    tools = _TOOLS
-
-    def from_call(
-        self, call: ShellCommand, backend: str | None, source: Path | None
-    ) -> RecipeStart:
-        flags: list[str] = []
-        programs: list[str] = []
-        rest = iter(call.words)
-        for word in rest:
-            if word == "-o":
-                next(rest, None)
-            elif word in _STDIN or word.startswith("-o="):
-                continue
-            elif word.startswith("-"):
-                flags.append(word)
-            elif _PROGRAM.search(word):
-                programs.append(word)
-            elif flags:
-                flags[-1] += f"={word}"  # the value of the flag before it
-            else:
-                flags.append(word)
-        named = source or call.stdin or next(iter(programs), None)
-        if named is None:
-            raise BadInput(
-                f"the command line of {call.tool} names no program; name it with "
-                "--input"
-            )
-        program = f"{{toolchain}}/bin/{call.tool}"
-        version = {"run": [program, "--version"], "pattern": r"version (\d+\.\d+\.\d+)"}
-        keys = {
-            "command": [program, "{flags}", "{input}", "-o", "{output}"],
-            "version": version,
-        }
-        note = f"The toolchain is a folder that holds bin/{call.tool}."
-        return RecipeStart(
-            "command",
-            Path(named),
-            None,
-            tuple(flags),
-            keys=keys,
-            notes=(note,),
-            toolchain="path:FOLDER",
-        )
-
-    @property
-    def flags_allowed_in_texts(self) -> frozenset[str]:
-        return names_in(files(__package__) / "pasted_flags.yaml")
-
-    def programs_in(self, text: str) -> Sequence[str]:
-        """A text without a call of such a tool has none."""
-        if next(calls_in(text, _TOOLS), None) is None:
-            return ()
-        blocks = [block for block in blocks_in(text) if _LLVM_IR.search(block)]
-        return blocks or mlir_in(text)

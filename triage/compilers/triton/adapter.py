@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import packaging
 from packaging.version import Version
 
 from triage.compilers.base import (
@@ -24,9 +23,9 @@ from triage.compilers.base import (
     pep440,
 )
 from triage.compilers.interpreters import Version as PythonVersion
-from triage.compilers.interpreters import base_of, interpreter, version_of
+from triage.compilers.interpreters import base_of, interpreter
 from triage.compilers.invocation import Invocation
-from triage.compilers.triton.standalone import TritonScript, chip_of
+from triage.compilers.triton.standalone import TritonScript, chip_of, kernel_keys
 from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, NoAnswer
@@ -41,10 +40,7 @@ if TYPE_CHECKING:
 
 _WORKER = Path(__file__).parent / "worker"
 _FIRST = Version("3.0")
-_PHASES = {
-    "cuda": ("ttir", "ttgir", "llir", "ptx", "cubin"),
-    "hip": ("ttir", "ttgir", "llir", "amdgcn", "hsaco"),
-}
+_PHASES = ("ttir", "ttgir", "llir", "ptx", "cubin", "amdgcn", "hsaco")
 # The chips for which 3.1.0 to 3.9.0 compile a small kernel.
 _HIP_CHIPS = """
 gfx906 gfx908 gfx90a gfx940 gfx941 gfx942 gfx950
@@ -60,6 +56,8 @@ sm_90 sm_100 sm_101 sm_103 sm_110 sm_120 sm_121
 _LIBRARY = "triton/_C/libtriton*.so"
 _PLACES = (_LIBRARY, f"lib/python3*/site-packages/{_LIBRARY}", f"python/{_LIBRARY}")
 _VERSION = re.compile(r"^__version__\s*=\s*['\"]([^'\"]+)", re.MULTILINE)
+_WHEEL = re.compile(r"(?:pytorch_)?triton(?:_nightly)?-")
+_TAG = re.compile(r"^Tag: cp3(\d+)-", re.MULTILINE)
 _COMMIT = re.compile(r"\+git([0-9a-f]{7,40})")
 
 
@@ -80,7 +78,7 @@ class Triton(Compiler):
         backends=("cuda", "hip"),
         aliases={"amd": "hip", "nvidia": "cuda", "rocm": "hip"},
         chips={"hip": tuple(_HIP_CHIPS.split()), "cuda": tuple(_CUDA_CHIPS.split())},
-        phases=("ttir", "ttgir", "llir", "ptx", "cubin", "amdgcn", "hsaco"),
+        phases=_PHASES,
         # A kernel file is compiled, not run as a generator. IR compiles with the
         # release that wrote it, and often with its neighbours.
         inputs=dict.fromkeys((".py", ".ttir", ".ttgir"), InputKind.OTHER),
@@ -124,44 +122,54 @@ class Triton(Compiler):
         """Return the folder that has the package `triton`, an interpreter for it, and
         the worker: results of another worker must not be used again.
         """
-        package = Path(packaging.__file__).parent
         version = _python_version(program)
         python = interpreter(version) if version else None
-        if python is not None:
-            python = base_of(python)
-        return Needs((program.parents[2], _WORKER, package), python)
+        return Needs((program.parents[2], _WORKER), python and base_of(python))
 
     def describe(self, program: Path, seal: Seal) -> Description:
         package = program.parents[1]
-        if not (package / "compiler").exists():
+        source = package / "__init__.py"
+        if not (package / "compiler").exists() or not source.is_file():
             raise EnvironmentFailure(f"{program} has no Triton compiler next to it")
         # The metadata of a nightly's wheel contains the commit, its source does not.
-        wheels = [
-            folder.name.removesuffix(".dist-info") for folder in _metadata(program)
-        ]
-        version = _version_in_source(package / "__init__.py")
-        if wheels:
-            version = wheels[0].split("-")[1]
-        commit = _COMMIT.search(" ".join(wheels))
+        names = [wheel.parent.name for wheel in _metadata(program)]
+        versions = [name.removesuffix(".dist-info").split("-")[1] for name in names]
+        versions += _VERSION.findall(source.read_text("utf-8", "replace"))
+        version = next(iter(versions), None)
+        commit = _COMMIT.search(version or "")
         backends = ["cuda"]
         if (package / "backends" / "amd").is_dir():
             backends.append("hip")
-        phases = dict.fromkeys(phase for name in backends for phase in _PHASES[name])
         known = Capabilities(
-            frozenset(backends),
-            phases=tuple(phases),
-            stack_printer=stack_printer(program),
+            frozenset(backends), phases=_PHASES, stack_printer=stack_printer(program)
         )
         return Description(pep440(version), commit[1] if commit else None, None, known)
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
-        python = _python(toolchain)
-        if isinstance(python, NoAnswer):
-            return python
-        spec = _worker_spec(case, toolchain)
-        if isinstance(spec, NoAnswer):
-            return spec
-        options = ["--spec", json.dumps(spec, sort_keys=True)]
+        name, target = toolchain.revision.name, case.target
+        version = _python_version(toolchain.program)
+        if version is None:
+            reason = f"nothing in {toolchain.root} names the Python of its Triton"
+            return NoAnswer(Cause.TOOLCHAIN, reason)
+        python = interpreter(version)
+        if python is None:
+            needed = f"{name} needs Python {version[0]}.{version[1]}"
+            return NoAnswer(Cause.TOOLCHAIN, f"{needed}, and none is installed here")
+        backends = toolchain.capabilities.backends
+        if target.backend not in backends:
+            known = ", ".join(sorted(backends))
+            reason = f"{name} has no backend {target.backend} (it has {known})"
+            return NoAnswer(Cause.TARGET, reason)
+        chip = chip_of(target.backend, target.chip or "")
+        if chip is None:
+            reason = f"{target.chip!r} is not a chip of {target.backend}"
+            return NoAnswer(
+                Cause.RECIPE, f"{reason}: write one such as sm_90 or gfx942"
+            )
+        kernel = kernel_of(case)
+        assert kernel is not None  # see `TritonRecipe.complete`
+        facts = {"backend": target.backend, **asdict(chip), **kernel_keys(kernel)}
+        options = ["--spec", json.dumps(facts, sort_keys=True)]
         if case.phase:
             options += ["--phase", case.phase]
         # -I and -S hide the user's variables and modules.
@@ -169,7 +177,6 @@ class Triton(Compiler):
         # The worker removes Triton's own variables, except those that the recipe names.
         env = {
             "TRIAGE_TRITON": str(toolchain.program.parents[2]),
-            "TRIAGE_PACKAGING": str(Path(packaging.__file__).parent),
             "TRIAGE_KEEP": " ".join(name for name, _ in case.env),
         }
         printer = toolchain.capabilities.stack_printer
@@ -178,88 +185,17 @@ class Triton(Compiler):
         return Invocation(tuple(options), env=env, launcher=launcher)
 
 
-def _version_in_source(module: Path) -> str | None:
-    if not module.is_file():
-        return None
-    match = _VERSION.search(module.read_text("utf-8", "replace"))
-    return match[1] if match else None
-
-
-def _metadata(program: Path) -> Iterator[Path]:
-    """Yield the folders with metadata of Triton's wheel, `triton-3.2.0.dist-info`."""
-    for path in sorted(program.parents[2].glob("*triton*.dist-info")):
-        if re.match(r"(?:pytorch_)?triton(?:_nightly)?-", path.name):
-            yield path
-
-
-def _python(toolchain: Toolchain) -> Path | NoAnswer:
-    """Return an interpreter of the Python version that the wheel was built for."""
-    version = _python_version(toolchain.program)
-    if version is None:
-        return NoAnswer(
-            Cause.TOOLCHAIN,
-            f"nothing in {toolchain.root} names the Python version of its Triton",
-        )
-    text = (
-        f"{toolchain.revision.name} needs Python {version[0]}.{version[1]}, and none "
-        "is installed here"
-    )
-    return interpreter(version) or NoAnswer(Cause.TOOLCHAIN, text)
+def _metadata(program: Path) -> list[Path]:
+    """Return `triton-3.2.0.dist-info/WHEEL` next to the package."""
+    files = program.parents[2].glob("*triton*.dist-info/WHEEL")
+    return [path for path in files if _WHEEL.match(path.parent.name)]
 
 
 def _python_version(program: Path) -> PythonVersion | None:
-    for folder in _metadata(program):
-        wheel = folder / "WHEEL"
-        if wheel.is_file():
-            tags = wheel.read_text("utf-8", "replace")
-            tag = re.search(r"^Tag: cp(\d)(\d+)-", tags, re.MULTILINE)
-            if tag:
-                return int(tag[1]), int(tag[2])
-    place = re.search(r"/lib/python(3\.\d+)/site-packages/", str(program))
-    return version_of(place[1]) if place else None
-
-
-def _worker_spec(case: Case, toolchain: Toolchain) -> dict[str, object] | NoAnswer:
-    """Return the case as the worker reads it, or why this version cannot compile it.
-    The spec contains no path.
-    """
-    backend, name = case.target.backend, toolchain.revision.name
-    if backend not in toolchain.capabilities.backends:
-        known = ", ".join(sorted(toolchain.capabilities.backends))
-        return NoAnswer(
-            Cause.TARGET, f"{name} has no backend {backend} (it has {known})"
-        )
-    chip = chip_of(backend, case.target.chip or "")
-    if chip is None:
-        example = "sm_90" if backend == "cuda" else "gfx942"
-        return NoAnswer(
-            Cause.RECIPE,
-            (
-                f"{case.target.chip!r} is not a chip of {backend}: write one such as "
-                f"{example}"
-            ),
-        )
-    if case.phase is not None and case.phase not in _PHASES[backend]:
-        return NoAnswer(
-            Cause.FLAG,
-            (
-                f"{backend} has no phase {case.phase}; it has "
-                f"{', '.join(_PHASES[backend])}"
-            ),
-        )
-    kernel = kernel_of(case)
-    if kernel is None:
-        return NoAnswer(
-            Cause.RECIPE, f"the recipe of {case.name} does not describe a kernel"
-        )
-    return {
-        "backend": backend,
-        "arch": chip.arch,
-        "warp_size": chip.warp_size,
-        "shared_limit": chip.shared_limit,
-        "kernel": kernel.name,
-        "signature": dict(kernel.signature),
-        "constexprs": dict(kernel.constexprs),
-        "hints": {name: dict(hints) for name, hints in kernel.hints.items()},
-        "options": dict(kernel.options),
-    }
+    """Return the Python version that the wheel was built for."""
+    for wheel in _metadata(program):
+        tag = _TAG.search(wheel.read_text("utf-8", "replace"))
+        if tag:
+            return 3, int(tag[1])
+    place = re.search(r"/lib/python3\.(\d+)/site-packages/", str(program))
+    return (3, int(place[1])) if place else None

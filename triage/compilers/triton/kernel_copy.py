@@ -5,18 +5,13 @@ that it uses.
 from __future__ import annotations
 
 import ast
-import builtins
 import re
 import sys
 from pathlib import Path
-from symtable import SymbolTable, symtable
-from typing import NamedTuple
 
 from triage.compilers.triton.kernel_source import is_jit
 from triage.model.errors import BadInput
 
-Import = ast.Import | ast.ImportFrom
-_BUILTINS = frozenset((*dir(builtins), "__file__"))
 # Modules that a toolchain's environment has, or that its worker replaces.
 _AVAILABLE = sys.stdlib_module_names | {
     "triton",
@@ -28,59 +23,46 @@ _AVAILABLE = sys.stdlib_module_names | {
 }
 
 
-def is_standalone(path: Path | None, text: str) -> bool:
-    """Return whether a toolchain can import a kernel's file as it is. The text of a
-    pasted program has no path.
+def is_standalone(text: str) -> bool:
+    """Return whether a toolchain can import a kernel's file as it is: it launches no
+    kernel, and imports nothing of its package.
     """
-    source = _PythonFile(path, text)
-    for statement in source.tree.body:
-        is_call = isinstance(statement, ast.Expr) and isinstance(
-            statement.value, ast.Call
-        )
-        if is_call or isinstance(statement, ast.For):
-            return False  # a program that launches the kernel
-    for node in ast.walk(source.tree):
-        if isinstance(node, Import):
-            if not _is_available(node):
-                return False
-            if source.imported(node, _bound_name(node.names[0])):
-                return False
+    tree = ast.parse(text)
+    for statement in tree.body:
+        value = getattr(statement, "value", None)
+        if isinstance(statement, ast.Expr) and isinstance(value, ast.Call):
+            return False
+        if isinstance(statement, ast.For):
+            return False
+    for node in ast.walk(tree):
+        modules = []
+        if isinstance(node, ast.ImportFrom):
+            modules = [node.module or "" if not node.level else ""]
+        elif isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        if any(module.partition(".")[0] not in _AVAILABLE for module in modules):
+            return False
     return True
 
 
-def copy_kernel(
-    path: Path | None, text: str, kernel: str
-) -> tuple[str, tuple[str, ...]]:
+def copy_kernel(path: Path | None, text: str, kernel: str) -> str:
     """Copy the function `kernel`, and the functions and constants of its package that
     it uses, with the conditions around them.
 
     A pasted program has no path, and no file that it imports is read.
 
-    Returns:
-        The text of the copy, and a sentence with file and line for each name or import
-        that cannot be found.
-
     Raises:
-        BadInput: There is no such function.
+        BadInput: There is no such function, or the copy would have two functions of one
+            name.
     """
     source = _PythonFile(path, text)
     if kernel not in source.bound:
         raise BadInput(f"{source.path} has no top-level function {kernel!r}")
-    copy = _Copy(source)
-    copy.add_definitions(source, kernel, 1)
-    imports = sorted(
-        copy.imports, key=lambda line: (not line.startswith("from __future__"), line)
-    )
-    copied = "\n\n\n".join(["\n".join(imports), *copy.parts])
-    return f"{copied}\n", tuple(copy.problems)
-
-
-class _Imported(NamedTuple):
-    """What an import of the kernel's package refers to."""
-
-    file: Path
-    name: str | None
-    """A name in that file; None if the file itself is imported."""
+    copy = _Copy()
+    copy.add(source, kernel)
+    first = [line for line in copy.imports if "__future__" in line]
+    imports = [*first, *sorted(copy.imports - set(first))]
+    return "\n\n\n".join(["\n".join(imports), *copy.parts]) + "\n"
 
 
 class _PythonFile:
@@ -90,160 +72,133 @@ class _PythonFile:
         self.bound: dict[str, list[ast.stmt]] = {}
         """Name -> the top-level statements that define it, conditions included."""
         try:
-            self.tree = ast.parse(text)
-            for statement in self.tree.body:
-                for name in _names_bound(symtable(ast.unparse(statement), "", "exec")):
-                    self.bound.setdefault(name, []).append(statement)
-        # the last two for deep nesting
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError) as error:
             raise BadInput(f"{self.path} is not a Python program: {error}") from error
+        for statement in tree.body:
+            for name in _names_bound(statement):
+                self.bound.setdefault(name, []).append(statement)
 
-    def imported(self, statement: Import, name: str) -> _Imported | None:
-        """Return what an import statement binds to `name`, if that is a part of the
-        kernel's package.
+    def imported(self, statement: ast.stmt, name: str) -> tuple[Path, str] | None:
+        """Return the file of the kernel's package from which a statement imports
+        `name`, and its name there, which is empty for a module.
         """
-        alias = next(
-            (node for node in statement.names if _bound_name(node) == name),
-            statement.names[0],
-        )
-        if isinstance(statement, ast.Import):
-            file = self._module_file(alias.name if alias.asname else name, 0)
-            return _Imported(file, None) if file else None
-        file = self._module_file(statement.module or "", statement.level)
-        if file is None:
+        if not isinstance(statement, ast.ImportFrom) or self.is_pasted:
             return None
-        if file.name == "__init__.py":
-            for submodule in _module_files(file.parent / alias.name):
-                if submodule.is_file():
-                    return _Imported(submodule, None)
-        return _Imported(file, alias.name)
+        for alias in statement.names:
+            if name != _bound_name(alias):
+                continue
+            module, level = statement.module or "", statement.level
+            submodule = self._file_of(f"{module}.{alias.name}", level)
+            if submodule:
+                return submodule, ""
+            file = self._file_of(module, level)
+            if file:
+                return file, alias.name
+        return None
 
-    def _module_file(self, module: str, level: int) -> Path | None:
+    def _file_of(self, module: str, level: int) -> Path | None:
         """Return the file of a module of the package. `level` is the number of dots
         before its name in an import.
         """
-        top = module.partition(".")[0]
-        parents = self.path.parents
-        if self.is_pasted:
-            return None
-        if level:
-            roots = list(parents[level - 1 : level])
-        elif top in _AVAILABLE:
-            return None
-        else:
-            # A package that is installed next to this one is not part of it.
-            roots = [
-                root
-                for root in parents
-                if not root.name.endswith("-packages") or root / top in parents
-            ]
+        parts = list(filter(None, module.split(".")))
+        roots = self.path.parents[level - 1 : level]
+        if not level and parts[0] not in _AVAILABLE:
+            roots = self.path.parents
         for root in roots:
-            for file in _module_files(root.joinpath(*filter(None, module.split(".")))):
+            place = root.joinpath(*parts)
+            for file in (place.with_suffix(".py"), place / "__init__.py"):
                 if file.is_file() and (level or file != self.path):
                     return file
         return None
-
-
-def _module_files(place: Path) -> tuple[Path, Path]:
-    return place.with_name(f"{place.name}.py"), place / "__init__.py"
 
 
 def _bound_name(alias: ast.alias) -> str:
     return alias.asname or alias.name.partition(".")[0]
 
 
-def _is_available(statement: Import) -> bool:
-    if isinstance(statement, ast.ImportFrom):
-        if statement.level:
-            return False
-        modules = [statement.module or ""]
-    else:
-        modules = [node.name for node in statement.names]
-    return all(module.partition(".")[0] in _AVAILABLE for module in modules)
+def _names_bound(statement: ast.stmt) -> set[str]:
+    """Return the names that a top-level statement defines."""
+    if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+        return {statement.name}
+    names = set()
+    for node in ast.walk(statement):
+        match node:
+            case ast.alias():
+                names.add(_bound_name(node))
+            case ast.FunctionDef(name=name) | ast.Name(id=name, ctx=ast.Store()):
+                names.add(name)
+    return names
+
+
+def _names_read(statement: ast.stmt) -> list[str]:
+    """Return the global names that a statement reads, in their order."""
+    nodes = list(ast.walk(statement))
+    own = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    names: list[str] = []
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            if isinstance(node.ctx, ast.Store):
+                own.add(node.id)
+            names.append(node.id)
+    return [name for name in dict.fromkeys(names) if name not in own]
 
 
 class _Copy:
-    """Collects definitions, each after those that it uses, under their own names. The
-    dictionaries serve as ordered sets.
-    """
+    """Collects definitions, each after those that it uses, under their own names."""
 
-    def __init__(self, source: _PythonFile) -> None:
-        self.imports: dict[str, None] = {}
-        self.parts: dict[str, None] = {}
-        self.problems: dict[str, None] = {}
-        self._files = {source.path: source}
+    def __init__(self) -> None:
+        self.imports: set[str] = set()
+        self.parts: dict[str, None] = {}  # an ordered set
         self._added: set[tuple[Path, str]] = set()
-        self._owners: dict[str, Path] = {}  # name -> the file that defines it
+        self._owners: dict[str, Path] = {}  # function -> the file that defines it
 
-    def add_definitions(self, source: _PythonFile, name: str, line: int) -> None:
-        """Add the definitions of a name, and of all names that they use. `line` is the
-        line of the file that uses the name.
-        """
+    def add(self, source: _PythonFile, name: str) -> None:
+        """Add the definitions of a name, and of all names that they use."""
         if (source.path, name) in self._added:
             return
         self._added.add((source.path, name))
-        if name not in source.bound and name not in _BUILTINS:
-            self._report(
-                source, line, f"nothing defines {name!r} in {source.path.name}"
-            )
         for statement in source.bound.get(name, []):
-            if isinstance(statement, Import):
+            if isinstance(statement, (ast.Import, ast.ImportFrom)):
                 self._add_import(source, statement, name)
                 continue
-            is_plain = not isinstance(statement, (ast.If, ast.Try, ast.With))
-            if is_plain and self._owners.setdefault(name, source.path) != source.path:
-                self._report(
-                    source,
-                    statement.lineno,
-                    f"{self._owners[name].name} defines another {name!r}, which the "
-                    "copy has",
-                )
+            if isinstance(statement, ast.FunctionDef):
+                owner = self._owners.setdefault(name, source.path)
+                if owner != source.path:
+                    raise BadInput(f"{owner} and {source.path} both define {name!r}")
             self.parts[self._copied(source, statement)] = None
 
-    def _report(self, source: _PythonFile, line: int, message: str) -> None:
-        self.problems[f"{source.path}:{line}: {message}"] = None
-
-    def _add_import(self, source: _PythonFile, statement: Import, name: str) -> None:
+    def _add_import(
+        self, source: _PythonFile, statement: ast.Import | ast.ImportFrom, name: str
+    ) -> None:
         """Add the import of a name, or the definitions that it imports if they belong
         to the package.
         """
         imported = source.imported(statement, name)
         if imported is None:
-            if not _is_available(statement):
-                self._report(
-                    source,
-                    statement.lineno,
-                    f"a toolchain has no module for `{ast.unparse(statement)}`",
-                )
-            names = [node for node in statement.names if _bound_name(node) == name]
+            names = [alias for alias in statement.names if _bound_name(alias) == name]
             only = type(statement)(**{**vars(statement), "names": names})
-            self.imports[ast.unparse(only)] = None
-        elif imported.name is not None:
-            file = self._open(imported.file)
-            self.add_definitions(file, imported.name, statement.lineno)
-            if imported.name != name:
-                self.parts[f"{name} = {imported.name}"] = None
-
-    def _open(self, path: Path) -> _PythonFile:
-        if path not in self._files:
-            self._files[path] = _PythonFile(path, path.read_text("utf-8", "replace"))
-        return self._files[path]
+            self.imports.add(ast.unparse(only))
+            return
+        file, original = imported
+        if original:
+            self.add(_opened(file), original)
+            if original != name:
+                self.parts[f"{name} = {original}"] = None
 
     def _copied(self, source: _PythonFile, statement: ast.stmt) -> str:
         """Add all that a statement uses, and return its text without imports from the
-        package and without decorators that tune a kernel.
+        package and without decorators that tune a kernel. `module.function` becomes
+        `function` for a module of the package.
         """
-        decorators = [
-            f"@{ast.unparse(node)}"
-            for node in getattr(statement, "decorator_list", [])
-            if is_jit(node)
-        ]
         # the text of a function begins after its decorators
-        body = ast.get_source_segment(source.text, statement) or ""
-        text = "\n".join([*decorators, body])
-        names_read = _names_read(text)
+        text = ast.get_source_segment(source.text, statement) or ""
+        if isinstance(statement, ast.FunctionDef):
+            statement.decorator_list = list(filter(is_jit, statement.decorator_list))
+            for decorator in statement.decorator_list:
+                text = f"@{ast.unparse(decorator)}\n{text}"
         for node in ast.walk(statement):
-            if not isinstance(node, Import):
+            if not isinstance(node, ast.ImportFrom):
                 continue
             names = [_bound_name(alias) for alias in node.names]
             if any(source.imported(node, name) for name in names):
@@ -251,51 +206,18 @@ class _Copy:
                     self._add_import(source, node, name)
                 segment = ast.get_source_segment(source.text, node) or ""
                 text = text.replace(segment, "pass", 1)
-        for name in names_read:
-            text = self._add_used_name(source, statement, name, text)
+        for name in _names_read(statement):
+            definition = source.bound.get(name, [statement])[0]
+            module = source.imported(definition, name)
+            if module is None or module[1]:
+                self.add(source, name)
+                continue
+            qualified = re.compile(rf"(?<![\w.]){name}\.(\w+)")
+            for attribute in qualified.findall(text):
+                self.add(_opened(module[0]), attribute)
+            text = qualified.sub(r"\1", text)
         return text
 
-    def _add_used_name(
-        self, source: _PythonFile, statement: ast.stmt, name: str, text: str
-    ) -> str:
-        """Add the definitions of a name that a statement reads. Return the statement's
-        text; `module.function` becomes `function` for a module of the package.
-        """
-        line = 1
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Name) and node.id == name:
-                line = node.lineno
-                break
-        definition = source.bound.get(name, [statement])[0]
-        imported = None
-        if isinstance(definition, Import):
-            imported = source.imported(definition, name)
-        if imported is None or imported.name is not None:
-            self.add_definitions(source, name, line)
-            return text
-        qualified = re.compile(rf"(?<![\w.]){name}\.(\w+)")
-        for attribute in qualified.findall(text):
-            self.add_definitions(self._open(imported.file), attribute, line)
-        return qualified.sub(r"\1", text)
 
-
-def _names_bound(table: SymbolTable) -> list[str]:
-    return [
-        symbol.get_name()
-        for symbol in table.get_symbols()
-        if symbol.is_assigned() or symbol.is_imported()
-    ]
-
-
-def _names_read(text: str) -> list[str]:
-    """Return the global names that a statement reads and does not define itself."""
-    top = symtable(text, "", "exec")
-    tables = [top]
-    read: dict[str, None] = {}
-    for table in tables:
-        tables += table.get_children()  # visited by this loop, too
-        for symbol in table.get_symbols():
-            if symbol.is_referenced() and (table is top or symbol.is_global()):
-                read[symbol.get_name()] = None
-    own = _names_bound(top)
-    return [name for name in read if name not in own]
+def _opened(path: Path) -> _PythonFile:
+    return _PythonFile(path, path.read_text("utf-8", "replace"))

@@ -64,13 +64,12 @@ def _with_imports(kernel: str) -> str:
 def _start(request: RecipeRequest, file: Path | None, text: str) -> RecipeStart | None:
     """Return a recipe for the kernel in a file or in a pasted text, if it has one."""
     copied = text if file is None else None
-    problems: tuple[str, ...] = ()
     try:
         guess = guess_kernel(text, request.kernel)
         if guess is None:
             return None
-        if not is_standalone(file, text):
-            copied, problems = copy_kernel(file, text, guess.name)
+        if not is_standalone(text):
+            copied = copy_kernel(file, text, guess.name)
             # the launches are in the text only
             guess = guess_kernel(copied, guess.name, host=text) or guess
     except RecursionError as error:
@@ -93,7 +92,6 @@ def _start(request: RecipeRequest, file: Path | None, text: str) -> RecipeStart 
         keys={name: value for name, value in keys.items() if value},
         comment=_COMMENT,
         copied=copied,
-        notes=problems,
         guessed=guess.guessed,
         assumed=assumed,
     )

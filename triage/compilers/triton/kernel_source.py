@@ -11,12 +11,11 @@ import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 
 from triage.compilers.base import Constant
 from triage.model.errors import BadInput
 
-_NAMES_TYPE = re.compile(r"(?i)d_?type$|(?:^|_)type$|_ty$")
+_NAMES_TYPE = re.compile(r"(?i)d_?type|(?:^|_)type$|_ty$")
 _NAMES_COUNT = re.compile(
     r"(?i)(?:^|_)(?:num|stages?|steps?|iters?|groups?|top_?k|ndim|rank|depth)(?:_|$)"
     r"|^n_|^(?:H|HQ|G|NH)$"
@@ -35,33 +34,34 @@ _NAMES_SWITCH = re.compile(
 _SCALARS = {"int": "i32", "float": "fp32", "bool": "i1"}
 # The name of a type in torch or triton.language -> its name in a signature.
 _TYPES = {
-    **{
-        f"{sign}int{bits}": f"{sign or 'i'}{bits}"
-        for sign in ("", "u")
-        for bits in (8, 16, 32, 64)
-    },
-    **{f"float{bits}": f"fp{bits}" for bits in ("16", "32", "64", "8e4nv", "8e5")},
+    "bool": "i1",
     "int1": "i1",
+    "int8": "i8",
+    "uint8": "u8",
+    "int16": "i16",
+    "int": "i32",
+    "int32": "i32",
+    "uint32": "u32",
+    "long": "i64",
+    "int64": "i64",
+    "uint64": "u64",
+    "half": "fp16",
+    "float16": "fp16",
     "bfloat16": "bf16",
-}
-_TORCH = {
-    "half": "float16",
-    "float": "float32",
-    "int": "int32",
-    "long": "int64",
-    "bool": "int1",
+    "float": "fp32",
+    "float32": "fp32",
+    "float64": "fp64",
+    "float8e4nv": "fp8e4nv",
+    "float8e5": "fp8e5",
 }
 # Functions of host code that return an integer.
 _COUNTS = re.compile(
     "stride|numel|size|dim|element_size|len|int|cdiv|next_power_of_2|ceil|floor"
 )
-# Functions of the kernel's language whose first argument is an address.
-_MEMORY = re.compile(
-    "load|store|make_block_ptr|make_tensor_descriptor|advance|atomic_.*"
-)
-# only of 32-bit floats and wider
+# Functions of the kernel's language for floats of 32 bits and more.
 _WIDE = re.compile("exp2?|log2?|r?sqrt|sin|cos|erf|sigmoid")
-_MOST_LAUNCHES = 100  # launches in a function that are read
+# Those whose first argument is an address.
+_MEMORY = re.compile("load|store|make_block_ptr|advance|atomic_.*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +71,10 @@ class KernelGuess:
     """
 
     name: str
-    signature: Mapping[str, str]
-    constexprs: Mapping[str, Constant]
-    options: Mapping[str, Constant]
-    guessed: Mapping[str, str] = field(default_factory=dict)
+    signature: dict[str, str] = field(default_factory=dict)
+    constexprs: dict[str, Constant] = field(default_factory=dict)
+    options: dict[str, Constant] = field(default_factory=dict)
+    guessed: dict[str, str] = field(default_factory=dict)
     """Parameter or option that host code does not show -> why it has its value."""
 
 
@@ -90,15 +90,20 @@ class HostValue:
     """
 
 
-Bindings = Mapping[str, Sequence[ast.expr]]
-"""Name -> the values that are assigned to it. `p += n` assigns `p + n`."""
-Uses = Mapping[str, set[str]]
-"""How a kernel uses parameters: the use -> their names.
+Bindings = dict[str, list[ast.expr]]
+"""Name -> the values that are assigned to it."""
 
-- `pointers`: as an address; `index_pointers`: as the address of integers;
-  `float_pointers`: as the address of 32-bit floats
-- `conditions`: as a condition
-"""
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """The names that a kernel uses in some way."""
+
+    pointers: set[str]
+    index_pointers: set[str]
+    """Those of integers: what is loaded there is part of an address."""
+    float_pointers: set[str]
+    """Those of floats with at least 32 bits."""
+    conditions: set[str]
 
 
 def guess_kernel(
@@ -121,27 +126,17 @@ def guess_kernel(
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     kernels = {
-        function.name: function
-        for function in _functions(tree)
-        if any(map(is_jit, function.decorator_list))
+        node.name: node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and any(map(is_jit, node.decorator_list))
     }
     if not kernels or "triton" not in source:
         return None
-    if name is not None and name not in kernels:
+    if name is None:
+        name = _outermost(kernels)
+    if name not in kernels:
         raise BadInput(f"there is no kernel {name!r}; there is {', '.join(kernels)}")
-    called = {
-        ast.unparse(node.func)
-        for kernel in kernels.values()
-        for node in ast.walk(kernel)
-        if isinstance(node, ast.Call)
-    }
-    outermost = [each for each in kernels if each not in called] or list(kernels)
-    if name is None and len(outermost) > 1:
-        raise BadInput(
-            "the file has several kernels; name one as FILE.py:KERNEL: "
-            f"{', '.join(outermost)}"
-        )
-    return _guess(ast.parse(host or source), kernels[name or outermost[0]])
+    return _guess(ast.parse(host or source), kernels[name])
 
 
 def is_jit(decorator: ast.expr) -> bool:
@@ -149,175 +144,132 @@ def is_jit(decorator: ast.expr) -> bool:
     return ast.unparse(decorator).partition("(")[0] in ("triton.jit", "jit", "tl.jit")
 
 
-def _functions(tree: ast.AST) -> list[ast.FunctionDef]:
-    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+def _outermost(kernels: Mapping[str, ast.FunctionDef]) -> str:
+    """Return the only kernel that no kernel calls."""
+    called = {_callee(call) for kernel in kernels.values() for call in _calls(kernel)}
+    names = [name for name in kernels if name not in called] or list(kernels)
+    if len(names) > 1:
+        raise BadInput(
+            f"the file has several kernels; name one as FILE.py:KERNEL: "
+            f"{', '.join(names)}"
+        )
+    return names[0]
 
 
 def _guess(host: ast.Module, kernel: ast.FunctionDef) -> KernelGuess:
-    parameters = [*kernel.args.posonlyargs, *kernel.args.args, *kernel.args.kwonlyargs]
-    shown = _host_values(host, kernel.name, [each.arg for each in parameters])
-    uses, defaults = _uses_of(kernel), bindings_in(kernel.args)
-    element = "fp16"
-    if "bfloat16" in ast.unparse(kernel):
-        element = "bf16"  # both factors of a product must have one type
-    signature: dict[str, str] = {}
-    constexprs: dict[str, Constant] = {}
-    options: dict[str, Constant] = {}
-    guessed: dict[str, str] = {}
+    parameters = [*kernel.args.args, *kernel.args.kwonlyargs]
+    shown = _host_values(host, kernel, [parameter.arg for parameter in parameters])
+    uses, defaults = _uses_of(kernel), _bindings(kernel.args)
+    text, element = ast.unparse(kernel), "fp32"
+    if "float16" in text:
+        # both factors of a product must have one type
+        element = "bf16" if "bfloat16" in text else "fp16"
+    guess = KernelGuess(kernel.name)
     for name in ("num_warps", "num_stages"):
-        if name not in shown:
-            guessed[name] = "Triton's default"
-        elif shown[name].value:
-            options[name] = shown[name].value
+        if name in shown:
+            guess.options[name] = shown[name].value
+        else:
+            guess.guessed[name] = "Triton's default"
     for parameter in parameters:
-        name = parameter.arg
-        passed = shown.get(name, HostValue())
-        annotation = ast.unparse(parameter.annotation) if parameter.annotation else ""
+        name, passed = parameter.arg, shown.get(parameter.arg, HostValue())
+        annotation = ast.unparse(parameter.annotation or ast.Name(""))
         if "constexpr" not in annotation:
-            signature[name], why = _type(name, annotation, passed, uses, element)
-            if passed.kind != "tensor" and annotation not in _SCALARS:
-                guessed[name] = why
+            if passed.kind == "tensor":
+                guess.signature[name] = f"*{passed.value}:16"
+                continue
+            kind = annotation if annotation in _SCALARS else passed.kind
+            guess.signature[name] = _type(name, kind, uses, element)
+        elif passed.value is not None and passed.kind != "tensor":
+            guess.constexprs[name] = passed.value
             continue
-        default = defaults.get(name, [ast.Name("")])[0]
-        value = passed.value
-        if value is None or passed.kind == "tensor":
-            value = _value_of(default, {}).value
-        if value is None and not isinstance(default, ast.Constant):
-            value, guessed[name] = _constant(name, passed.kind, uses)
-        constexprs[name] = value
-    return KernelGuess(
-        kernel.name, signature, constexprs, options or {"num_warps": 4}, guessed
-    )
+        elif name in defaults and isinstance(defaults[name][0], ast.Constant):
+            guess.constexprs[name] = ast.literal_eval(defaults[name][0])
+            continue
+        else:
+            guess.constexprs[name] = _constant(name, passed.kind, uses)
+        guess.guessed[name] = "by its name and its use"
+    return guess
 
 
-def _constant(name: str, kind: str, uses: Uses) -> tuple[Constant, str]:
-    """Guess the value of a constexpr, and say why. `kind` is the kind of value that
-    host code passes, see `HostValue`.
+def _constant(name: str, kind: str, uses: Uses) -> Constant:
+    """Guess the value of a constexpr. `kind` is the kind of value that host code
+    passes, see `HostValue`.
     """
     if kind == "type" or (not kind and _NAMES_TYPE.search(name)):
-        return "tl.float32", "a type"
-    is_switch = name in uses["conditions"] or bool(_NAMES_SWITCH.match(name))
+        return "tl.float32"
+    is_switch = name in uses.conditions or _NAMES_SWITCH.match(name)
     if kind == "bool" or (kind != "int" and is_switch):
-        return False, "a switch"
+        return False
     if kind == "float":
-        return 1.0, "launched with a float"
-    if _NAMES_COUNT.search(name):
-        return 2, "named like a count"
-    return 64, "a number"
+        return 1.0
+    return 2 if _NAMES_COUNT.search(name) else 64
 
 
-def _type(
-    name: str, annotation: str, passed: HostValue, uses: Uses, element: str
-) -> tuple[str, str]:
-    """Guess the type of an argument, and say why. Unless something shows another type,
-    a pointer points to `element`.
+def _type(name: str, kind: str, uses: Uses, element: str) -> str:
+    """Guess the type of an argument. Unless something shows another type, a pointer
+    points to `element`.
     """
-    if passed.kind == "tensor":
-        return f"*{passed.value}:16", "launched with a tensor"
-    is_pointer = name in uses["pointers"] or annotation.strip("'\"").endswith("Tensor")
-    if not is_pointer and annotation in _SCALARS:
-        return _SCALARS[annotation], "annotated"
-    if is_pointer or name.lower().endswith("ptr"):
-        if name in uses["index_pointers"]:
-            return "*i32:16", "an address of indices"
-        if _NAMES_INDICES.search(name):
-            return "*i32:16", "named like indices"
-        if name in uses["float_pointers"]:
-            return "*fp32:16", "what it loads is used as 32-bit floats"
-        why = "an address" if is_pointer else "named like a pointer"
-        return f"*{element}:16", why
-    if passed.kind in _SCALARS:
-        return _SCALARS[passed.kind], f"launched with {passed.kind}"
-    if _NAMES_FRACTION.search(name):
-        return "fp32", "named like a fraction"
-    return "i32", "a number"
+    if name in uses.pointers or name.lower().endswith("ptr"):
+        if name in uses.index_pointers or _NAMES_INDICES.search(name):
+            return "*i32:16"
+        if name in uses.float_pointers:
+            return "*fp32:16"
+        return f"*{element}:16"
+    if kind in _SCALARS:
+        return _SCALARS[kind]
+    return "fp32" if _NAMES_FRACTION.search(name) else "i32"
 
 
 def _host_values(
-    host: ast.Module, kernel: str, parameters: Sequence[str]
+    host: ast.Module, kernel: ast.FunctionDef, parameters: Sequence[str]
 ) -> dict[str, HostValue]:
     """Return the values of parameters and options that host code shows: those of the
     first `Config({...}, num_warps=...)`, then those of the first launch with each.
     """
-    everywhere = bindings_in(host)
-    shown = _autotuned_values(host, kernel, everywhere)
-    for scope in (*_functions(host), host):
-        launches = _launches(scope, kernel)
-        if not launches:
-            continue
-        bound = everywhere | bindings_in(scope)
-        for call in launches:
-            positional = (
-                value for value in call.args if not isinstance(value, ast.Starred)
-            )
-            passed = (*zip(parameters, positional, strict=False), *_keywords(call))
-            for name, node in passed:
-                if name not in shown:
-                    value = _value_of(node, dict(bound))
-                    if value.kind:
-                        shown[name] = value
+    decorators = ast.List(kernel.decorator_list)
+    configs: list[ast.Call] = []
+    if "autotune" in ast.unparse(decorators):
+        calls = [*_calls(decorators), *_calls(host)]
+        configs = [call for call in calls if _callee(call) == "Config"]
+    passed: list[tuple[str, ast.expr]] = []
+    for call in configs[:1]:
+        match call.args:
+            case [ast.Dict(keys=keys, values=values), *_]:
+                names = [ast.unparse(key).strip("'") for key in keys if key]
+                passed += zip(names, values, strict=False)
+        passed += _keywords(call)
+    for call in _calls(host):
+        place, _, _ = ast.unparse(call.func).partition("[")
+        is_launch = isinstance(call.func, ast.Subscript)
+        if is_launch and place.rpartition(".")[2] == kernel.name:
+            passed += zip(parameters, call.args, strict=False)
+            passed += _keywords(call)
+    bound = _bindings(host)
+    shown: dict[str, HostValue] = {}
+    for name, node in passed:
+        if name not in shown:
+            value = _value_of(node, dict(bound))
+            if value.kind:
+                shown[name] = value
     return shown
 
 
-def _autotuned_values(
-    host: ast.Module, kernel: str, bound: Mapping[str, list[ast.expr]]
-) -> dict[str, HostValue]:
-    """Return the values in the first `Config` of an autotuned kernel that shows any."""
-    decorators = [
-        decorator
-        for function in _functions(host)
-        if function.name == kernel
-        for decorator in function.decorator_list
-    ]
-    if not any("autotune" in ast.unparse(decorator) for decorator in decorators):
-        return {}
-    nodes = chain.from_iterable(map(ast.walk, (*decorators, host)))
-    for node in nodes:
-        if not isinstance(node, ast.Call) or _callee(node) != "Config":
-            continue
-        known = {}
-        for name, entry in _config_entries(node):
-            value = _value_of(entry, dict(bound))
-            if value.value is not None:
-                known[name] = value
-        if known:
-            return known
-    return {}
+def _calls(tree: ast.AST) -> list[ast.Call]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
 
 
-def _config_entries(config: ast.Call) -> Iterator[tuple[str, ast.expr]]:
-    """Yield the keywords of a `Config`, and the entries of its dictionary."""
-    yield from _keywords(config)
-    match config.args:
-        case [ast.Dict(keys=keys, values=values), *_]:
-            for key, value in zip(keys, values, strict=True):
-                if isinstance(key, ast.Constant) and key.value:
-                    yield str(key.value), value
-
-
-def _launches(scope: ast.AST, kernel: str) -> list[ast.Call]:
-    """Return the calls `kernel[grid](...)` among the first launches of a scope."""
-    launches = [
-        node
-        for node in ast.walk(scope)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript)
-    ]
-    return [
-        call
-        for call in launches[:_MOST_LAUNCHES]
-        if ast.unparse(call.func).partition("[")[0].rpartition(".")[2] == kernel
-    ]
-
-
-def _callee(call: ast.Call) -> str:
-    return ast.unparse(call.func).rpartition(".")[2]
+def _callee(node: ast.AST) -> str:
+    """Return the name of the function that a node calls, without its module."""
+    if isinstance(node, ast.Call):
+        return ast.unparse(node.func).rpartition(".")[2]
+    return ""
 
 
 def _keywords(call: ast.Call) -> list[tuple[str, ast.expr]]:
     return [(word.arg, word.value) for word in call.keywords if word.arg]
 
 
-def _value_of(node: ast.expr, names: dict[str, list[ast.expr]]) -> HostValue:
+def _value_of(node: ast.expr, names: Bindings) -> HostValue:
     """Return the kind and the value of an expression in host code, as far as its text
     shows them. A list counts as its first element that shows them.
 
@@ -329,29 +281,22 @@ def _value_of(node: ast.expr, names: dict[str, list[ast.expr]]) -> HostValue:
             return HostValue(type(value).__name__, value)
         case ast.Compare() | ast.UnaryOp(op=ast.Not()):
             return HostValue("bool")
-        case ast.BinOp(op=ast.Div()):
-            return HostValue("float")
-        case ast.Attribute(
-            attr=attribute, value=ast.Name(id="torch" | "tl" | "triton")
-        ):
-            name = _TORCH.get(attribute, attribute)
-            if name in _TYPES:
-                return HostValue("type", f"tl.{name}")
-            return HostValue()
-        case ast.Attribute(attr="dtype" | "shape" as name):
-            return HostValue("type" if name == "dtype" else "int")
+        case ast.Attribute(attr="dtype"):
+            return HostValue("type")
+        case ast.Attribute(attr=name) if name in _TYPES:
+            return HostValue("type", f"tl.{name}")
         case ast.Call():
             return _value_of_call(node)
         case ast.Name(id=name):
-            same = names.pop(name, ())  # so that no name is looked up twice
+            same = names.pop(name, ())
         case ast.IfExp(body=first, orelse=second):
             same = (first, second)
         case ast.BoolOp(values=values) | ast.List(elts=values) | ast.Tuple(elts=values):
             same = values
-    for each in same:
-        known = _value_of(each, names)
-        if known.kind:
-            return known
+    for expression in same:
+        shown = _value_of(expression, names)
+        if shown.kind:
+            return shown
     return HostValue()
 
 
@@ -359,62 +304,49 @@ def _value_of_call(call: ast.Call) -> HostValue:
     """Return a tensor if the call names the type of its elements, and an integer for a
     function that returns one.
     """
-    callee = _callee(call)
     types = [value for name, value in _keywords(call) if name == "dtype"]
-    if callee == "to":
-        types += call.args[:1]
-    if types:
-        element = _value_of(types[0], {})
-        if element.kind == "type" and element.value:
-            name = str(element.value).removeprefix("tl.")
-            return HostValue("tensor", _TYPES[name])
-    return HostValue("int" if _COUNTS.fullmatch(callee) else "")
+    if _callee(call) == "to":
+        types += call.args
+    for node in types:
+        if isinstance(node, ast.Attribute) and node.attr in _TYPES:
+            return HostValue("tensor", _TYPES[node.attr])
+    return HostValue("int" if _COUNTS.fullmatch(_callee(call)) else "")
 
 
 def _uses_of(kernel: ast.FunctionDef) -> Uses:
     """Return how a kernel uses its parameters."""
     addresses: list[ast.expr] = []
-    floats: list[ast.expr] = []  # of 32 bits or more
+    floats: list[ast.expr] = []
     conditions: list[ast.expr] = []
     for node in ast.walk(kernel):
         match node:
             case ast.If(test=test) | ast.IfExp(test=test):
-                # `a and b` and `not a` use their parts as well
-                conditions += [
-                    test,
-                    *getattr(test, "values", []),
-                    getattr(test, "operand", test),
-                ]
+                conditions += [test, *getattr(test, "values", [])]
+                conditions.append(getattr(test, "operand", test))
             case ast.Call() if _WIDE.fullmatch(_callee(node)):
                 floats += node.args
             case ast.Call() if _MEMORY.fullmatch(_callee(node)):
                 addresses += node.args[:1]
                 addresses += [
-                    value
-                    for name, value in _keywords(node)
-                    if name in ("base", "pointer")
+                    value for name, value in _keywords(node) if name == "base"
                 ]
-    bound = bindings_in(kernel)
-    return {
-        "pointers": _pointers_in(addresses, bound),
-        "index_pointers": _pointers_in(_loaded_addresses(addresses, bound), bound),
-        "float_pointers": _pointers_in(_loaded_addresses(floats, bound), bound),
-        "conditions": _names_of(conditions),
-    }
+    bound = _bindings(kernel)
+    return Uses(
+        _pointers_in(addresses, bound),
+        _pointers_in(_loaded_addresses(addresses, bound), bound),
+        _pointers_in(_loaded_addresses(floats, bound), bound),
+        _names_of(conditions),
+    )
 
 
 def _loaded_addresses(values: Iterable[ast.expr], bound: Bindings) -> list[ast.expr]:
     """Return the addresses from which the kernel loads to compute these values."""
-    nodes = _expressions_in(
-        values,
-        bound,
-        lambda node: () if _is_load(node) else ast.iter_child_nodes(node),
-    )
-    return [
-        node.args[0]
-        for node in nodes
-        if isinstance(node, ast.Call) and _is_load(node) and node.args
+    calls = [
+        node
+        for node in _expressions_in(values, bound, ast.iter_child_nodes)
+        if _callee(node).startswith(("load", "atomic_"))
     ]
+    return [call.args[0] for call in calls if isinstance(call, ast.Call) and call.args]
 
 
 def _pointers_in(addresses: Iterable[ast.expr], bound: Bindings) -> set[str]:
@@ -422,38 +354,44 @@ def _pointers_in(addresses: Iterable[ast.expr], bound: Bindings) -> set[str]:
     return _names_of(_expressions_in(addresses, bound, _base_of))
 
 
-def bindings_in(tree: ast.AST) -> dict[str, list[ast.expr]]:
-    """Return the values of names, see `Bindings`: those of assignments, of loops and of
-    defaults of parameters.
+def _base_of(node: ast.AST) -> Sequence[ast.AST]:
+    """Return the part of an address that contains its pointer: the left operand of a
+    sum, the first argument of a call.
     """
-    bound: dict[str, list[ast.expr]] = {}
+    match node:
+        case (
+            ast.Call(func=ast.Attribute(attr="to", value=inner))
+            | ast.BinOp(left=inner)
+            | ast.Call(args=[inner, *_])
+        ):
+            return (inner,)
+    return ()
+
+
+def _bindings(tree: ast.AST) -> Bindings:
+    """Return the values of names: those of assignments, of loops in comprehensions, and
+    of defaults of parameters.
+    """
+    bound: Bindings = {}
     for node in ast.walk(tree):
-        pairs: list[tuple[str, ast.expr]] = []
+        pairs: Iterable[tuple[ast.AST, ast.expr | None]] = []
         match node:
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value):
                 values = getattr(value, "elts", [value] * len(targets))
-                pairs = list(zip(map(ast.unparse, targets), values, strict=False))
+                pairs = zip(targets, values, strict=False)
             case (
                 ast.Assign(targets=[target, *_], value=value)
-                | ast.AnnAssign(target=target, value=ast.expr() as value)
-            ):
-                pairs = [(ast.unparse(target), value)]
-            case ast.AugAssign(target=ast.Name(id=name) as target, op=op, value=value):
-                pairs = [(name, ast.BinOp(target, op, value))]
-            case (
-                ast.For(target=target, iter=value)
+                | ast.AnnAssign(target=target, value=value)
                 | ast.comprehension(target=target, iter=value)
             ):
-                pairs = [(ast.unparse(target), value)]
+                pairs = [(target, value)]
             case ast.arguments(args=positional, defaults=defaults):
                 with_default = positional[len(positional) - len(defaults) :]
-                parameters = [*with_default, *node.kwonlyargs]
-                values = [*defaults, *node.kw_defaults]
-                for parameter, value in zip(parameters, values, strict=True):
-                    if value:
-                        pairs.append((parameter.arg, value))
-        for name, value in pairs:
-            bound.setdefault(name, []).append(value)
+                pairs = zip(with_default, defaults, strict=True)
+        for node, assigned in pairs:
+            if assigned is not None:
+                name = getattr(node, "arg", None) or ast.unparse(node)
+                bound.setdefault(name, []).append(assigned)
     return bound
 
 
@@ -479,27 +417,3 @@ def _expressions_in(
 
 def _names_of(nodes: Iterable[ast.AST]) -> set[str]:
     return {node.id for node in nodes if isinstance(node, ast.Name)}
-
-
-def _is_load(node: ast.AST) -> bool:
-    """Return whether a node reads memory; atomic operations return the old value."""
-    return isinstance(node, ast.Call) and _callee(node).startswith(("load", "atomic_"))
-
-
-def _base_of(node: ast.AST) -> Sequence[ast.AST]:
-    """Return the parts of an address that may contain its pointer: the left operand of
-    a sum, the first argument of a call, both branches of a choice.
-    """
-    match node:
-        case (
-            ast.Call(func=ast.Attribute(attr="where"), args=[_, first, second])
-            | ast.IfExp(body=first, orelse=second)
-        ):
-            return (first, second)
-        case (
-            ast.BinOp(left=inner)
-            | ast.Call(func=ast.Attribute(attr="to", value=inner))
-            | ast.Call(args=[inner, *_])
-        ):
-            return (inner,)
-    return ()

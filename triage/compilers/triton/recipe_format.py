@@ -16,7 +16,7 @@ from triage.recipes.recipe import Recipe
 
 _TYPE = (
     r"\s*(\**(k?[iu](1|8|16|32|64)|fp(8\w*|16|32|64)|bf16|f(16|32|64)|tensordesc<.+>"
-    r"|nvTmaDesc))\s*(:\s*(1|16)?\s*)?"
+    r"|nvTmaDesc))\s*(:\s*(16)?\s*)?"
 )
 
 _Name = Annotated[

@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,73 +19,37 @@ Version = tuple[int, ...]
 
 @dataclass(frozen=True)
 class KernelArguments:
-    """A kernel and the types, constants and hints of its arguments."""
+    """The types, constants and hints of a kernel's arguments."""
 
-    function: Any
     names: list[str]
     """All arguments in the kernel's own order: up to 3.2, positions count."""
-    types: dict[str, str]
-    constants: dict[str, Any]
-    hints: dict[str, dict[str, int]]
-
-    @classmethod
-    def of(
-        cls,
-        function: Any,
-        names: list[str],
-        spec: dict[str, Any],
-        constants: dict[str, Any],
-    ) -> KernelArguments:
-        """Read types and hints from `spec`. An argument that is known to be 1 becomes a
-        constant.
-        """
-        ones = {
-            name: 1
-            for name, hints in spec["hints"].items()
-            if hints.get("divisibility") == 1
-        }
-        types = {
-            name: spec["signature"][name] for name in names if name in spec["signature"]
-        }
-        return cls(function, names, types, {**constants, **ones}, spec["hints"])
+    types: Mapping[str, str]
+    constants: Mapping[str, Any]
+    hints: Mapping[str, Mapping[str, int]]
 
     def with_hint(self, hint: str, value: int) -> list[int]:
         """Return the positions of the arguments for which a hint has a value."""
-        return sorted(
-            self.names.index(name)
-            for name, hints in self.hints.items()
-            if hints.get(hint) == value
-        )
-
-    def divisors(self) -> dict[int, int]:
-        """Return the number that divides each argument, by position."""
-        return {
-            **dict.fromkeys(self.with_hint("divisibility", 16), 16),
-            **dict.fromkeys(self.with_hint("divisibility", 1), 1),
-        }
+        return [
+            position
+            for position, name in enumerate(self.names)
+            if self.hints.get(name, {}).get(hint) == value
+        ]
 
     def arguments(self, version: Version) -> dict[str, Any]:
-        """Return the arguments of `ASTSource` for 3.0 and later. Before 3.3 a kernel
-        with hints needs `attrs` as well.
+        """Return the arguments of `ASTSource`. Before 3.3 a kernel with hints needs
+        `attrs` as well.
         """
         if version < (3, 3):
             types = {
-                name: type_
-                for name, type_ in self.types.items()
-                if name not in self.constants
+                name: self.types[name] for name in self.names if name in self.types
             }
             return {"signature": types, "constants": self.constants}
+        types = {name: self.types.get(name, "constexpr") for name in self.names}
         attributes: dict[tuple[int], list[list[Any]]] = {}
-        for hint, name, value in (
-            ("tt.divisibility", "divisibility", 16),
-            ("tt.pointer_range", "pointer_range", 32),
-        ):
-            for position in self.with_hint(name, value):
-                attributes.setdefault((position,), []).append([hint, value])
-        types = dict.fromkeys(self.names, "constexpr")
-        for name, type_ in self.types.items():
-            if name not in self.constants:
-                types[name] = type_
+        for hint, value in (("divisibility", 16), ("pointer_range", 32)):
+            for position in self.with_hint(hint, value):
+                known = attributes.setdefault((position,), [])
+                known.append([f"tt.{hint}", value])
         return {"signature": types, "constexprs": self.constants, "attrs": attributes}
 
 
@@ -100,13 +65,10 @@ def compile_kernel(source: str, spec: dict[str, Any], report: KernelReport) -> N
     import triton
 
     version = tuple(int(part) for part in re.findall(r"\d+", triton.__version__)[:2])
-    if version < (3, 0):
-        raise Unsupported("way to compile without a GPU; 3.0 is the first that has")
     subject: Any = source
     if not source.endswith((".ttir", ".ttgir")):
         replace_driver(spec)
-        kernel = _kernel_arguments(source, spec, triton.language)
-        subject = _ast_source(kernel, version)
+        subject = _ast_source(_kernel_function(source, spec), spec, version)
     target = gpu_target(spec)
     # Up to 3.4 the linker for AMD's objects is not part of the wheel.
     lacks_linker = spec["backend"] == "hip" and version < (3, 5)
@@ -116,24 +78,38 @@ def compile_kernel(source: str, spec: dict[str, Any], report: KernelReport) -> N
     triton.compile(subject, target=target, options=dict(spec["options"]))
 
 
-def _ast_source(kernel: KernelArguments, version: Version) -> Any:
-    """Return what `triton.compile` compiles."""
-    compiler = sys.modules["triton.compiler.compiler"]
+def _ast_source(function: Any, spec: dict[str, Any], version: Version) -> Any:
+    """Return what `triton.compile` compiles. Raises Mistaken if the arguments do not
+    fit the kernel, and Unsupported for a type that `triton.language` lacks.
+    """
+    names = list(function.arg_names)
+    types, hints = spec["signature"], spec["hints"]
+    for name in (*types, *spec["constexprs"]):
+        if name not in names:
+            raise Mistaken(f"{function.__name__} has no argument {name}")
+    for name in names:
+        if name not in types and name not in spec["constexprs"]:
+            raise Mistaken(
+                f"{name} has no type in signature and no value in constexprs"
+            )
+    constants = {name: _constant(value) for name, value in spec["constexprs"].items()}
+    kernel = KernelArguments(names, types, constants, hints)
     arguments = kernel.arguments(version)
+    compiler = sys.modules["triton.compiler.compiler"]
+    divisible = kernel.with_hint("divisibility", 16)
     if version < (3, 2):
-        arguments["attrs"] = compiler.AttrsDescriptor(
-            divisible_by_16=set(kernel.with_hint("divisibility", 16)),
-            equal_to_1=set(kernel.with_hint("divisibility", 1)),
-        )
+        arguments["attrs"] = compiler.AttrsDescriptor(set(divisible), set())
     elif version < (3, 3):
         from triton.backends.compiler import AttrsDescriptor
 
-        arguments["attrs"] = descriptor = AttrsDescriptor.from_hints(kernel.divisors())
+        arguments["attrs"] = descriptor = AttrsDescriptor.from_hints(
+            dict.fromkeys(divisible, 16)
+        )
         ranged = kernel.with_hint("pointer_range", 32)
         if ranged:
             descriptor.property_values["tt.pointer_range"] = 32
             descriptor.arg_properties["tt.pointer_range"] = ranged
-    return compiler.ASTSource(fn=kernel.function, **arguments)
+    return compiler.ASTSource(fn=function, **arguments)
 
 
 def _watch(
@@ -160,58 +136,24 @@ def _watch(
             vars(sys.modules[name])["triton_key"] = lambda: ""
 
 
-def _kernel_arguments(
-    source: str, spec: dict[str, Any], language: Any
-) -> KernelArguments:
-    """Return the kernel in a file, with its arguments as in the spec. Raises Mistaken
-    if they do not fit, and Unsupported for a type that `triton.language` lacks.
-    """
-    function = _kernel_function(source, spec)
-    names = list(function.arg_names)
-    specified = (*spec["signature"], *spec["constexprs"], *spec["hints"])
-    for name in specified:
-        if name not in names:
-            raise Mistaken(f"{function.__name__} has no argument {name}")
-    for name in names:
-        if name not in specified:
-            raise Mistaken(
-                f"{name} has no type in signature and no value in constexprs"
-            )
-    constants = {
-        name: _constant(value, language) for name, value in spec["constexprs"].items()
-    }
-    return KernelArguments.of(function, names, spec, constants)
-
-
 def _kernel_function(source: str, spec: dict[str, Any]) -> Any:
     """Return the kernel that the spec names. If it names none, return the file's only
-    kernel, or the only one with the arguments of the spec.
+    kernel.
     """
     from triton.runtime.jit import JITFunction
 
     kernels = {}
     for name, value in vars(_imported(source)).items():
-        while type(value).__module__.startswith("triton.") and not isinstance(
-            value, JITFunction
-        ):
-            value = getattr(value, "fn", None)  # below autotune and heuristics
+        while type(value).__module__ == "triton.runtime.autotuner":
+            value = value.fn
         if isinstance(value, JITFunction):
             kernels[name] = value
-    wanted, names = spec["kernel"], ", ".join(kernels)
-    if wanted is not None:
-        if wanted not in kernels:
-            raise Mistaken(
-                f"the file has no kernel {wanted}; it has: {names or 'none'}"
-            )
-        return kernels[wanted]
-    arguments = {*spec["signature"], *spec["constexprs"]}
-    fitting = [
-        kernel for kernel in kernels.values() if set(kernel.arg_names) == arguments
-    ]
-    for choice in (fitting, list(kernels.values())):
-        if len(choice) == 1:
-            return choice[0]
-    raise Mistaken(f"`kernel:` has to name one of the file's: {names or 'it has none'}")
+    name, names = spec["kernel"], ", ".join(kernels) or "none"
+    if name is None and len(kernels) != 1:
+        raise Mistaken(f"`kernel:` has to name one of the file's: {names}")
+    if name is not None and name not in kernels:
+        raise Mistaken(f"the file has no kernel {name}; it has: {names}")
+    return kernels[name or names]
 
 
 def _imported(source: str) -> Any:
@@ -233,9 +175,10 @@ def _imported(source: str) -> Any:
     return module
 
 
-def _constant(value: Any, language: Any) -> Any:
+def _constant(value: Any) -> Any:
     if not isinstance(value, str) or not value.startswith("tl."):
         return value
+    language = sys.modules["triton.language"]
     if not hasattr(language, value[3:]):
         raise Unsupported(f"type {value}")
     return getattr(language, value[3:])

@@ -23,7 +23,7 @@ _TRITON_VARIABLE = re.compile(
     "(?:TRITON|MLIR|LLVM|AMDGCN|NVPTX|DISABLE|ALLOW|USE|PROTON|ENABLE|OPTIMIZE)_"
 )
 # Triton or the program around a kernel imports these; a compile does not need them.
-_REPLACED = ("torch", "numpy", "setuptools", "filelock")
+_REPLACED = ("torch", "numpy", "setuptools", "filelock", "packaging")
 
 
 def prepare(spec: dict[str, Any]) -> None:
@@ -35,12 +35,9 @@ def prepare(spec: dict[str, Any]) -> None:
     for name in list(os.environ):
         if _TRITON_VARIABLE.match(name) and name not in kept:
             del os.environ[name]
-    os.environ.update(
-        HOME=here, TRITON_HOME=here, TRITON_CACHE_DIR=str(Path(here, "cache"))
-    )
+    os.environ.update(HOME=here, TRITON_HOME=here, TRITON_CACHE_DIR=f"{here}/cache")
     sys.path[0] = os.environ.pop("TRIAGE_TRITON")
-    packaging = os.environ.pop("TRIAGE_PACKAGING", "")
-    sys.meta_path.append(_ReplacementFinder(_gpu_facts(spec), packaging))
+    sys.meta_path.append(_ReplacementFinder(_gpu_facts(spec)))
     address, _, library = os.environ.pop("TRIAGE_STACK_PRINTER", "").partition(":")
     if library:
         _print_stack_of_crash(int(address), library)
@@ -73,7 +70,6 @@ def _gpu_facts(spec: dict[str, Any]) -> dict[str, Any]:
         "get_device_capability": lambda *_: (int(digits[:-1]), int(digits[-1])),
         "get_device_name": lambda *_: "NVIDIA" if is_cuda else "AMD",
         "multi_processor_count": 132,
-        "current_device": lambda: 0,
         "hip": None if is_cuda else "6.0",
     }
 
@@ -86,38 +82,23 @@ def record_assembler(report: KernelReport) -> None:
 
     def run(command: Any, *rest: Any, **options: Any) -> Any:
         done = plain_run(command, *rest, **options)
-        text = command if isinstance(command, str) else " ".join(map(str, command))
-        if "--gpu-name" not in text:
-            return done
-        redirected = re.search(r"2> *(\S+)", text)
-        if redirected:
-            log = Path(redirected[1])
-        else:
-            log = Path(getattr(options.get("stderr"), "name", ""))
-        if log.is_file():
-            report.read_ptxas_log(log.read_text())
+        log = getattr(options.get("stderr"), "name", "")
+        if "ptxas" in str(command) and log:
+            report.read_ptxas_log(Path(log).read_text())
         return done
 
     subprocess.run = run  # type: ignore[assignment]
 
 
 class _ReplacementFinder:
-    """Finds replacements for modules that a compile does not need. It is asked after
-    all other finders.
+    """Finds and makes replacements for modules that a compile does not need. It is
+    asked after all other finders.
     """
 
-    def __init__(self, facts: dict[str, Any], packaging: str) -> None:
-        """Create a finder. `packaging` is the folder of that package, which
-        programs around a kernel use to compare versions.
-        """
-        self._facts, self._packaging = facts, packaging
+    def __init__(self, facts: dict[str, Any]) -> None:
+        self._facts = facts
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
-        if name == "packaging" and self._packaging:
-            first = Path(self._packaging, "__init__.py")
-            return importlib.util.spec_from_file_location(
-                name, first, submodule_search_locations=[self._packaging]
-            )
         if name.partition(".")[0] not in _REPLACED:
             return None
         return importlib.util.spec_from_loader(name, self, is_package=True)  # type: ignore[arg-type]
@@ -127,7 +108,7 @@ class _ReplacementFinder:
         type: kernels may read no other modules.
         """
         module = types.ModuleType(spec.name)
-        names = _placeholder(spec.name.rpartition(".")[2], self._facts)
+        names = _placeholder(spec.name, self._facts)
         vars(module).update(
             __version__="2.0.0", __getattr__=lambda name: getattr(names, name)
         )
@@ -150,20 +131,16 @@ class _Placeholder(type):
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        if name in ("is_available", "device_count"):
-            return lambda *_: cls.__name__ == "cuda"
+        if name == "is_available":
+            return lambda: cls.__name__.endswith("cuda")
         if name in cls._facts:
             return cls._facts[name]
         return _placeholder(name, cls._facts)
 
     def __call__(cls, *arguments: Any, **_: object) -> Any:
-        is_decorator = (
-            len(arguments) == 1
-            and callable(arguments[0])
-            and not isinstance(arguments[0], _Placeholder)
-        )
-        if is_decorator:
-            return arguments[0]
+        function = arguments[0] if len(arguments) == 1 else None
+        if callable(function) and not isinstance(function, _Placeholder):
+            return function  # it is decorated
         return cls
 
     def __iter__(cls) -> Iterator[Any]:
@@ -184,7 +161,7 @@ def _placeholder(name: str, facts: dict[str, Any]) -> Any:
 
 
 def gpu_target(spec: dict[str, Any]) -> Any:
-    """Return the target of a spec as Triton 3.0 and later takes it."""
+    """Return the target of a spec as Triton takes it."""
     from triton.backends.compiler import GPUTarget
 
     is_cuda = spec["backend"] == "cuda"
@@ -193,8 +170,8 @@ def gpu_target(spec: dict[str, Any]) -> Any:
 
 
 def replace_driver(spec: dict[str, Any]) -> None:
-    """Replace the GPU's driver. From 3.0 on, an autotuner asks it for a function that
-    measures as soon as it is declared.
+    """Replace the GPU's driver. An autotuner asks it for a function that measures as
+    soon as it is declared.
     """
     from triton.runtime.driver import driver
 

@@ -12,9 +12,6 @@ from pathlib import Path
 from typing import Any
 
 Stage = Callable[..., Any]
-# Older wheels lack the linker for this stage, so releases are compared by the product
-# of the stage before it.
-_LINKED = "hsaco"
 
 
 class Ended(BaseException):
@@ -47,13 +44,11 @@ class KernelReport:
         Raises Unsupported if the release does not have the phase.
         """
         names = list(stages)
-        if self._phase is not None and self._phase not in names:
-            raise Unsupported(f"stage {self._phase}; there is: {', '.join(names)}")
-        end = self._phase or last or names[-1]
-        if last in names and names.index(end) > names.index(last):
-            raise Unsupported(
-                f"linker for the stage {end}: the wheel does not bring it"
-            )
+        if last in names:
+            del names[names.index(last) + 1 :]
+        end = self._phase or names[-1]
+        if end not in names:
+            raise Unsupported(f"stage {end}; there is: {', '.join(names)}")
         for name in names:
             stages[name] = self._watched(name, stages[name], ends=name == end)
 
@@ -92,8 +87,7 @@ class KernelReport:
             print_report({"stage": name})
             product = make(source, metadata)
             self._measure(name, product, metadata)
-            if name != _LINKED or self._phase == name:
-                self._product = product
+            self._product = product
             if ends:
                 raise Ended
             return product
@@ -106,8 +100,6 @@ class KernelReport:
             shared = metadata.get("shared")
             if shared is not None:
                 self._metrics["shared_bytes"] = int(shared)
-        elif stage in ("cubin", _LINKED):
-            self._metrics["binary_bytes"] = len(product)
         elif stage == "amdgcn":
             text = str(product)
             self._find(text, "registers", r"\.vgpr_count:\s+(\d+)")
