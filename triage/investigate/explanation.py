@@ -268,15 +268,16 @@ class Explainer:
             self._add(left=(*self.known.left, ending))
             return
         failure = bisection.failure
-        fails_on = bisection.before
-        if failure is None or self._is_wanted(Failed(failure)):
-            self._add(bisection=bisection, failure=failure, unseen=None)
-        if bisection.fixed:
-            fails_on = bisection.fixed.before
-        elif bisection.brought_failure:
-            fails_on = bisection.after
-        if self.known.failure:
-            self._add(fails_on=fails_on)
+        if failure is None:
+            self._add(bisection=bisection)
+        elif self._is_wanted(Failed(failure)):
+            fails_on = bisection.before
+            if bisection.fixed:
+                fails_on = bisection.fixed.before
+            elif bisection.brought_failure:
+                fails_on = bisection.after
+            self._add(bisection=bisection, unseen=None)
+            self._add(failure=failure, fails_on=fails_on)
 
     # Its investigation
 
