@@ -151,10 +151,6 @@ class ResultCache:
         """Return the newest intact record of a key, or None."""
         return self.find_all(key)[0]
 
-    def records(self, key: str) -> list[Record]:
-        """Return the intact records of a key, the newest first."""
-        return [record for record in self._records("key = ?", key) if record.key == key]
-
     def newest_of(self, case_name: str) -> tuple[Record, ...]:
         """Return the newest record of a case of this name on each toolchain, the latest
         first.

@@ -138,7 +138,7 @@ class Engine:
         """
         engine = copy(self)
         engine.judge, engine.cluster, engine.compiles = judge, None, 0
-        if judge.is_alone:
+        if judge.metric.is_time:
             engine.local_jobs = 1
         return engine
 
@@ -235,7 +235,7 @@ class Engine:
         except EnvironmentFailure as error:
             return not_probed(job, without_toolchain(error))
         case = job.case
-        if self.judge and self.judge.is_alone:
+        if self.judge and self.judge.metric.is_time:
             case = replace(case, run=None)
         if job.resources and self.compilers[case.compiler].kernels:
             counted = (DISPATCHES, math.inf)

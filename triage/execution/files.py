@@ -75,9 +75,9 @@ class KeptFiles:
 
 def _digest_if_intact(target: Path) -> str | None:
     """Return the digest of a kept file or folder if it is there and intact."""
-    with suppress(OSError):
-        line, digest = target.with_suffix(_CHECKSUM).read_bytes(), _digest(target)
-        if line == _checksum(target, digest).encode():
+    with suppress(OSError, ValueError):
+        line, digest = target.with_suffix(_CHECKSUM).read_text("utf-8"), _digest(target)
+        if line == _checksum(target, digest):
             return digest
     return None
 

@@ -83,13 +83,6 @@ class NumberJudge:
     budget: float
     """Seconds to measure for."""
 
-    @property
-    def is_alone(self) -> bool:
-        """Whether it measures what was compiled, while nothing else may run. The case
-        itself is not run then.
-        """
-        return self.metric.is_time
-
     def judge(self, probe: Probe, ref: ToolchainRef) -> Probe:
         """Return the probe as its number decides; untestable if that is unclear."""
         is_good = ref == self.good and self.original in (None, probe.case)
