@@ -8,12 +8,14 @@ import pytest
 
 from tests.nights.documents import case_result
 from tests.nights.documents import night as night_of
+from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.investigate.result import CaseChangeKind, CaseResult, ClusterKey
 from triage.model.case import Target
 from triage.model.outcome import Failure
 from triage.model.revision import Revision
 from triage.nightly.issues import (
     ActionKind,
+    FailureRange,
     IssueChange,
     IssueChanges,
     Marker,
@@ -90,7 +92,7 @@ def test_a_new_failure_gets_one_issue() -> None:
         ("a", "b"),
     )
     key = ClusterKey("iree", "llvm-cpu", "s")
-    assert action.marker == Marker(key, ("a", "b"), NEW)
+    assert action.marker == Marker(key, ("a", "b"), NEW, came(OLD, NEW))
     assert planned(result, issue(1, "s", "a", "b")) == []
 
 
@@ -184,6 +186,62 @@ def test_each_backend_and_family_has_an_issue_of_its_own() -> None:
     assert planned(night(cuda, rocm, other), tracked[0]) == [("open", None)] * 2
     passing = of_backend("cuda", [case_result("a", "P")])
     assert planned(night(rocm, other, passing), *tracked) == [("close", 1)]
+
+
+def came(before: Revision | None, after: Revision) -> FailureRange:
+    return FailureRange(before, after)
+
+
+def test_a_failure_that_came_elsewhere_has_an_issue_of_its_own() -> None:
+    """One signature, two bugs: the first one was fixed and its issue closed."""
+    older = Revision("3.1.0", "c" * 40, "2025-05-01")
+    first = issue(7, "s", "llama")
+    first = replace(first, marker=replace(first.marker, came=came(older, OLD)))
+    result = night(failure("s", "i4-matvec"), passing=("llama",))
+    for known in (first, closed(first)):
+        opened = plan_issues(result, [known], 10).changes[-1]
+        assert (opened.action, opened.cases, opened.cluster) == (
+            ActionKind.OPEN,
+            ("i4-matvec",),
+            result.clusters[0],
+        )
+        assert opened.marker.came == came(OLD, NEW)
+    second = TrackedIssue(8, "", opened.marker.text(), opened.marker)
+    later = Revision("3.4.0", "d" * 40, "2025-08-01")
+    failing = failure("s", "llama", "i4-matvec", change="failing")
+    both = replace(night(failing, revision=later), baseline=NEW)
+    assert planned(both, first, second) == [], "each knows its case"
+    back = failure("s", "llama"), failure("s", "i4-matvec", change="failing")
+    again = replace(night(*back, revision=later), baseline=NEW)
+    assert planned(again, closed(first), second) == [("open", None)], (
+        "another compiler brought it back"
+    )
+
+
+def test_a_bisect_tells_two_failures_of_one_night_apart() -> None:
+    middle = Revision("3.2.5", "e" * 40, "2025-06-10")
+    cases = failure("s", "early", "late")
+    ranges = {"early": (OLD, middle), "late": (middle, NEW)}
+    cases = [
+        replace(
+            case,
+            bisections=[
+                Bisection(
+                    case=case.case,
+                    kind=BisectKind.REGRESSION,
+                    status=Answer.CULPRIT,
+                    before=ranges[case.case][0],
+                    after=ranges[case.case][1],
+                )
+            ],
+        )
+        for case in cases
+    ]
+    result = night(cases)
+    known = issue(1, "s", "early")
+    known = replace(known, marker=replace(known.marker, came=came(OLD, middle)))
+    [opened] = plan_issues(result, [known], 10).changes
+    assert (opened.action, opened.cases) == (ActionKind.OPEN, ("late",))
 
 
 def test_an_expected_failure_neither_opens_nor_reopens_nor_extends() -> None:

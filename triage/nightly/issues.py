@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 
 from pydantic import TypeAdapter, ValidationError
 
+from triage.bisect.result import BisectKind
 from triage.investigate.result import (
     CaseChangeKind,
     CaseResult,
@@ -32,6 +33,26 @@ _MARKER = re.compile(r"<!-- triage (\{.*?\}) -->")
 
 
 @dataclass(frozen=True, slots=True)
+class FailureRange:
+    """The compilers between which a failure came, as far as they are known."""
+
+    before: Revision | None = None
+    """The last one without it."""
+    after: Revision | None = None
+    """The first one with it that is known."""
+
+    def overlaps(self, other: FailureRange) -> bool:
+        """Return whether one change can have brought both failures."""
+        return not (self._is_before(other) or other._is_before(self))
+
+    def _is_before(self, other: FailureRange) -> bool:
+        if self.after is None or other.before is None:
+            return False
+        is_same = self.after.is_same(other.before)
+        return is_same or is_older(self.after, other.before)
+
+
+@dataclass(frozen=True, slots=True)
 class Marker:
     """The memory of an issue, hidden in its text."""
 
@@ -39,6 +60,10 @@ class Marker:
     cases: tuple[str, ...]
     toolchain: Revision
     """The last one that an issue or a comment was written for."""
+    came: FailureRange = FailureRange()
+    """As it was known when the issue was opened. A failure with another range is
+    another one, and has another issue.
+    """
 
     def text(self) -> str:
         """Return the marker as an HTML comment, which GitHub does not show and no text
@@ -152,6 +177,7 @@ def plan_issues(
 ) -> IssueChanges:
     """Return what to change after a night, at most `limit` changes."""
     failures = failures_of(night)
+    owned = {(each.marker.key, name) for each in issues for name in each.marker.cases}
     taken: set[str] = set()
     changes: list[IssueChange] = []
     # open issues come first: only they take in further cases
@@ -159,23 +185,51 @@ def plan_issues(
         members = [
             case.case
             for case in failures.get(issue.marker.key, [])
-            if case.case in issue.marker.cases
-            or (issue.is_open and case.is_new_failure)
+            if _is_about(issue, case, owned)
+            and issue.marker.came.overlaps(_range_of(case, night))
         ]
         failing = [name for name in members if name not in taken]
         taken.update(failing)
         changes += _update(night, failing, issue)
     for cluster in night.clusters:
-        names = [name for name in cluster.cases if name not in taken]
+        left = set(cluster.cases) - taken
+        cases = [case for case in night.cases if case.case in left]
+        names = tuple(case.case for case in cases)
         if names and cluster.failure and not cluster.fixed_in:
             title = f"{cluster.failure.failure_class}: {cluster.failure.headline}"
             title = " ".join(title.split())[:_TITLE]
-            marker = Marker(cluster.key, tuple(names[:_CASES]), night.toolchain)
-            cases = tuple(names)
-            changes.append(IssueChange(ActionKind.OPEN, title, cases, marker, cluster))
+            came = _range_of(cases[0], night)
+            marker = Marker(cluster.key, names[:_CASES], night.toolchain, came)
+            changes.append(IssueChange(ActionKind.OPEN, title, names, marker, cluster))
     order = list(ActionKind)
     changes.sort(key=lambda change: order.index(change.action))
     return IssueChanges(repository, tuple(changes[:limit]), tuple(changes[limit:]))
+
+
+def _is_about(
+    issue: TrackedIssue, case: CaseResult, owned: Collection[tuple[ClusterKey, str]]
+) -> bool:
+    """Return whether an issue has a case or, if it is open, takes it in. owned: the
+    cases that issues have.
+    """
+    if case.case in issue.marker.cases:
+        return True
+    is_free = (issue.marker.key, case.case) not in owned
+    return issue.is_open and case.is_new_failure and is_free
+
+
+def _range_of(case: CaseResult, night: Night) -> FailureRange:
+    """Return between which compilers the failure of a case came."""
+    for bisection in case.bisections:
+        is_regression = bisection.kind is BisectKind.REGRESSION
+        if is_regression and bisection.after:
+            return FailureRange(bisection.before, bisection.after)
+    if case.change is CaseChangeKind.FAILING:
+        return FailureRange(None, night.baseline)
+    is_compared = case.change in (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED)
+    if is_compared and not is_older(night.toolchain, night.baseline):
+        return FailureRange(night.baseline, night.toolchain)
+    return FailureRange(None, night.toolchain)
 
 
 def failures_of(night: Night) -> dict[ClusterKey, list[CaseResult]]:
