@@ -129,7 +129,7 @@ def record(
 
 if __name__ == "__main__":
     record(NIGHTLY, [], "nightly", 44)
-    record(SESSION, ["", "log", *[""] * 8], "interactive-bisect", 60)
+    record(SESSION, ["", "why", *[""] * 8], "interactive-bisect", 60)
     # Four ways to begin: a bundled example, a model, a kernel and the text of an issue.
     record(["why", CASE[0]], [], "why-example", 40)
     record(["why", "{tmp}/model.onnx"], [], "why-model", 40)

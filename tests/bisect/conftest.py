@@ -51,10 +51,10 @@ def recipe(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Callable[[str], Path]:
+def project(workplace: Path) -> Callable[[str], Path]:
     def write(sources: str) -> Path:
-        (tmp_path / "triage.yaml").write_text(PROJECT + sources)
-        return tmp_path / "triage.yaml"
+        (workplace / "triage.yaml").write_text(PROJECT + sources)
+        return workplace / "triage.yaml"
 
     return write
 

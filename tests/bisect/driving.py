@@ -59,6 +59,8 @@ def words(
     first: int = 0,
     last: int = COUNT - 1,
 ) -> list[str]:
+    # the program finds it in its folder
+    assert project.name == "triage.yaml"
     ends = [
         "--good",
         f"commit:{small.shas[first]}",
@@ -70,8 +72,6 @@ def words(
         str(recipe),
         "--repo",
         str(small.path),
-        "--project",
-        str(project),
         *ends,
         "--format",
         "json",

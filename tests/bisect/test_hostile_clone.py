@@ -127,13 +127,13 @@ def hostile(tmp_path: Path) -> HostileClone:
 
 
 @pytest.fixture
-def words(hostile: HostileClone, tmp_path: Path) -> list[object]:
-    project, recipe = tmp_path / "project.yaml", tmp_path / "p.yaml"
+def words(hostile: HostileClone, tmp_path: Path, workplace: Path) -> list[object]:
+    project, recipe = workplace / "triage.yaml", tmp_path / "p.yaml"
     project.write_text(PROJECT)
     recipe.write_text(RECIPE)
     (tmp_path / "p.txt").write_text("program\n")
     ends = ["--good", f"commit:{hostile.first}", "--bad", f"commit:{hostile.last}"]
-    return [*ends, "--repo", hostile.history.path, "--project", project]
+    return [*ends, "--repo", hostile.history.path]
 
 
 def test_the_settings_start_programs_where_git_is_asked_plainly(
@@ -147,21 +147,18 @@ def test_the_settings_start_programs_where_git_is_asked_plainly(
 
 
 @pytest.mark.usefixtures("home")
-@pytest.mark.parametrize("place", ["clone", "work"])
 def test_ranking_and_bisecting_its_commits_starts_nothing_of_it(
     hostile: HostileClone,
     words: list[object],
     triage: Triage,
     tmp_path: Path,
-    place: str,
 ) -> None:
     log = tmp_path / "failed.log"
     log.write_text("tinyc: error: 'func.func' op failed to legalize the symbol\n")
-    where = hostile.history.path if place == "clone" else tmp_path / "work"
-    ranked = triage("suspects", log, *words, "--format", "json", cwd=where)
+    ranked = triage("suspects", log, *words, "--format", "json")
     assert answered(ranked)["suspects"]
     assert hostile.started() == ""
-    done = triage("bisect", tmp_path / "p.yaml", *words, "--format", "json", cwd=where)
+    done = triage("bisect", tmp_path / "p.yaml", *words, "--format", "json")
     assert answered(done)["after"]["subject"] == "change 3"
     assert hostile.started() == ""
 
@@ -259,11 +256,10 @@ def test_the_users_word_lets_its_project_file_run(
 ) -> None:
     clone = hostile.history.path
     asked = ["bisect", tmp_path / "p.yaml", *words[:4], "--repo", "."]
-    for said in (["--build"], ["--project", "triage.yaml"]):
-        mark = tmp_path / said[0]
-        (clone / "triage.yaml").write_text(STEPS.format(mark=mark))
-        triage(*asked, *said, cwd=clone)
-        assert mark.exists(), said
+    mark = tmp_path / "mark"
+    (clone / "triage.yaml").write_text(STEPS.format(mark=mark))
+    triage(*asked, "--build", cwd=clone)
+    assert mark.exists()
     assert hostile.started() == ""
 
 
@@ -287,11 +283,11 @@ def test_submodules_are_fetched_only_where_the_build_needs_them(
     last = history.commit(
         "last", {"tinyc.py": COMPILER.format(change=BROKEN), ".gitmodules": MODULES}
     )
-    recipe, project = tmp_path / "p.yaml", tmp_path / "project.yaml"
+    recipe, project = tmp_path / "p.yaml", tmp_path / "work" / "triage.yaml"
     recipe.write_text(RECIPE)
     (tmp_path / "p.txt").write_text("program\n")
     ends = ["--good", f"commit:{first}", "--bad", f"commit:{last}"]
-    asked = ["bisect", recipe, *ends, "--repo", history.path, "--project", project]
+    asked = ["bisect", recipe, *ends, "--repo", history.path]
     project.write_text(PROJECT.replace(", submodules: true", ""))
     found = answered(triage(*asked, "--format", "json"))
     assert found["after"]["subject"] == "last"

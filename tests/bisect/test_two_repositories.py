@@ -82,8 +82,6 @@ def ask(
         asked = [
             "bisect",
             recipe,
-            "--project",
-            str(command),
             "--jobs",
             "2",
             *ends,

@@ -109,7 +109,6 @@ def test_all_mistakes_are_printed_and_nothing_is_run(
             "--metric",
         ),
         (["toolchains", "prune", "--keep", "much"], 2, "--keep"),
-        (["nightly", "{good}", "-t", "3.2.0", "-t", "3.3.0"], 2, "--toolchain"),
         (["run"], 2, "PATH"),
         (["attribute"], 2, "argument 'RECIPE'"),
         (["recipe", "list"], 2, "recipes"),
@@ -245,7 +244,6 @@ def test_a_command_line_becomes_a_recipe_that_compiles_the_same(
     ]
     done = triage("recipe", "new", path, "--", *line, "-o", "m.vmfb")
     assert done.returncode == 0, done.stderr
-    assert "left out" in done.stderr
     recipe = yaml.safe_load(path.read_text())
     assert (recipe["target"], recipe["phase"], recipe["flags"]) == (
         {"backend": "llvm-cpu"},
@@ -266,21 +264,6 @@ def test_a_command_line_becomes_a_recipe_that_compiles_the_same(
         2,
         True,
     )
-    elsewhere = ["iree-compile", "gone/m.mlir", *line[2:]]
-    assert (
-        triage(
-            "recipe",
-            "new",
-            tmp_path / "other.yaml",
-            "--input",
-            tmp_path / "m.mlir",
-            "--",
-            *elsewhere,
-        ).returncode
-        == 0
-    )
-    assert "input: m.mlir" in (tmp_path / "other.yaml").read_text()
-    assert triage("run", tmp_path / "m.mlir").returncode == 0
 
 
 def test_a_closed_pipe_is_not_an_error(home: Path, tmp_path: Path) -> None:

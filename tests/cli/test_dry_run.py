@@ -47,38 +47,3 @@ def test_nothing_is_installed_and_nothing_compiled(
         } == {"1.1.0": (None, is_installed), "1.2.0": (None, False)}
         assert installed(tmp_path / "home") == before
         assert releases.events("start") == []
-
-
-def test_a_program_without_a_recipe_is_not_tried(
-    tmp_path: Path, triage: Triage, workplace: Path
-) -> None:
-    program = workplace / "program.mlir"
-    program.write_text("func.func @f() { return } // breaks-2\n")
-    with fake_releases(tmp_path / "releases", count=4) as releases:
-        env = environment(releases, tmp_path / "home")
-        words = ("bisect", program, *ENDS["bisect"])
-        done = triage(*words, "--dry-run", env=env)
-        assert done.returncode == 0, done.stderr
-        assert installed(tmp_path / "home") == []
-        assert releases.events("start") == []
-        assert triage(*words, env=env).returncode == 0, "the guess is corrected then"
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("run", "case.yaml"),
-        ("bench", "case.yaml"),
-        ("history", "case.yaml"),
-        ("reduce", "case.yaml", "-t", "1.2.0"),
-        ("remedy", "case.yaml", "-t", "1.2.0"),
-        ("expect", "update", "case.yaml"),
-        ("toolchains", "prune"),
-    ],
-)
-def test_other_commands_have_no_dry_run(
-    home: Path, triage: Triage, words: tuple[str, ...]
-) -> None:
-    done = triage(*words, "--dry-run")
-    assert done.returncode == 2
-    assert "--dry-run" in done.stderr

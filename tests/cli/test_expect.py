@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Triage
-from tests.fake_releases import fake_releases, write_case
 
 RECIPE = """\
 name: own
@@ -98,36 +96,3 @@ def test_a_pass_that_does_not_last_is_flaky(triage: Triage, recipe: Path) -> Non
         .endswith('"kind=moody":\n  - {failure: unknown}\n')
     )
     assert "flaky" in left[0]["reason"]
-
-
-@pytest.mark.parametrize(
-    ("words", "known", "since"),
-    [
-        (["breaks-0"], "0 1 3", "1.0.0"),
-        (["breaks-0"], "1 3", "1.1.0"),
-        (["breaks-2"], "0 1 2 3", "1.2.0"),
-        (["breaks-0"], "3", "1.3.0"),
-        (["breaks-0", "differs-1"], "0 1 3", "1.1.0"),
-    ],
-)
-def test_a_failure_is_expected_since_the_oldest_version_that_is_known_to_have_it(
-    triage: Triage, tmp_path: Path, words: list[str], known: str, since: str
-) -> None:
-    """Versions that nobody tried do not end the run of versions; one that passes or
-    fails otherwise does.
-    """
-    recipe = write_case(tmp_path / "cases", "own", *words)
-    with fake_releases(tmp_path / "releases", count=5) as releases:
-        env = os.environ | {
-            "TRIAGE_HOME": str(tmp_path / "home"),
-            "TRIAGE_INDEX_URL": releases.url,
-        }
-        toolchains = [
-            word for number in known.split() for word in ("-t", f"1.{number}.0")
-        ]
-        assert triage("run", recipe, *toolchains, env=env).returncode == 1
-        compiles = len(releases.events("start"))
-        done = triage("expect", "update", recipe, "-t", "1.3.0", env=env)
-        assert done.returncode == 0, done.stderr
-        assert len(releases.events("start")) == compiles
-    assert f'since: "{since}"' in done.stdout

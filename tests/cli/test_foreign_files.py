@@ -65,10 +65,6 @@ READERS = {
     "a night": Reader("nightly.json", ("issues", "sync", "folder", "--repo", "a/b")),
     "shards": Reader("nightly.json", ("nightly", "merge", "folder", "--out", "out")),
     "a site": Reader("nightly.json", ("nights", "show", "folder/nightly.json")),
-    "an answer": Reader(
-        "answer.json",
-        ("bisect", "folder/recipe.yaml", "--verify", "folder/answer.json"),
-    ),
     "a config": Reader(
         "config.json",
         tuple(f"nightly folder/suite --suite-config folder/config.json {ENDS}".split()),
@@ -81,19 +77,13 @@ READERS = {
         "triage.yaml",
         tuple(f"bisect folder/recipe.yaml --repo folder --build {COMMITS}".split()),
     ),
-    "owners": Reader(
-        "triage.yaml",
-        tuple(
-            f"nightly folder/recipe.yaml --project folder/triage.yaml {ENDS}".split()
-        ),
-    ),
 }
 GIT_FILES = """
     HEAD config packed-refs shallow commondir info/grafts objects/info/alternates
     refs/heads/main config.worktree info/attributes index
 """
 for _name in GIT_FILES.split():
-    _words = f"bisect folder/recipe.yaml --repo folder --project own.yaml {COMMITS}"
+    _words = f"bisect folder/recipe.yaml --repo folder {COMMITS}"
     READERS[f"git: {_name}"] = Reader(f".git/{_name}", tuple(_words.split()))
 
 # These are not read at all, or other refs are.
@@ -125,14 +115,13 @@ def folder(workplace: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path
         "own.rules": "classes: []\n",
         "reproducer.json": json.dumps({"case": "p", "signature": "s", "bad": bad}),
         "nightly.json": "{}",
-        "answer.json": "{}",
         "config.json": json.dumps(SUITE),
         "triage.yaml": "name: own\ncompiler: iree\n",
     }
     for name, text in files.items():
         (folder / name).write_text(text)
     project = "name: own\ncompiler: iree\nbuild: {commands: [false]}\n"
-    (workplace / "own.yaml").write_text(project)
+    (workplace / "triage.yaml").write_text(project)
     (workplace / "log").write_text("error: failed\n")
     (workplace / "private").mkdir()
     (workplace / "private" / "key").write_text(f"{SECRET}: [{SECRET}\n")

@@ -242,7 +242,7 @@ CALLS = [
         "text json html",
         0,
     ),
-    ("remedy HERE/cases/message.yaml -t AFTER --budget 1", "text json", 3),
+    ("remedy HERE/cases/message.yaml -t AFTER", "text json", 3),
     ("variants HERE/cases/message.yaml -t AFTER", "text json", 0),
     ("lint HERE/cases -t AFTER", "text json", 2),
     ("recipe list HERE/cases", "text json", 0),

@@ -15,7 +15,6 @@ from triage.cli.context import one_case, select_families
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import BadInput
 
-MOST_COMMANDS, MOST_PARAMETERS = 32, 200
 LEAVES: dict[str, Any] = {
     " ".join(words): command for words, command in every_command()
 }
@@ -41,22 +40,6 @@ def test_a_format_that_a_command_cannot_write_is_refused_with_the_choices(
     done = triage(command, "nothing", "--format", other)
     assert (done.returncode, done.stdout) == (2, "")
     assert "json" in done.stderr
-
-
-def test_no_command_has_too_many_options() -> None:
-    """Not counted is the group for a program in the place of a recipe, which is the
-    same everywhere.
-    """
-    group = {"backend", "chip", "save", "run_code"}
-    names = {
-        name: {one.name for one in command.params} for name, command in LEAVES.items()
-    }
-    counts = {
-        name: len(own - group if group <= own else own) for name, own in names.items()
-    }
-    assert len(names) <= MOST_COMMANDS
-    assert sum(counts.values()) <= MOST_PARAMETERS
-    assert {name: count for name, count in counts.items() if count > 30} == {}
 
 
 def test_an_unknown_command_suggests_a_known_one(triage: Triage) -> None:

@@ -70,17 +70,6 @@ def test_the_least_recently_used_go_until_the_rest_fits(
     assert not any(path.exists() for path in paths)
 
 
-def test_what_a_killed_command_left_goes(triage: Triage, home: Path) -> None:
-    keep(home, "inputs/a.mlir", 1)
-    (home / "inputs" / ".making-x").mkdir()
-    (home / "inputs" / ".making-x" / "made.mlir").write_bytes(b"x" * MIB)
-    prune(triage)
-    assert sorted(path.name for path in (home / "inputs").iterdir()) == [
-        "a.mlir",
-        "a.sha256",
-    ]
-
-
 def test_a_command_that_runs_keeps_its_files(
     triage: Triage, home: Path, tmp_path: Path
 ) -> None:
@@ -120,17 +109,3 @@ def test_a_command_that_runs_keeps_its_files(
     assert not list((home / "inputs").iterdir())
     assert triage("run", recipe, "-t", f"path:{built}").returncode == 0
     assert list((home / "inputs").glob("*.mlir"))
-
-
-def test_a_use_counts(triage: Triage, home: Path, tmp_path: Path) -> None:
-    built, recipe = install(tmp_path / "built", 5), tmp_path / "case.yaml"
-    (tmp_path / "generator.py").write_text("print('// fine')\n")
-    recipe.write_text("name: case\ninput: generator.py\ntarget: {backend: llvm-cpu}\n")
-    assert triage("run", recipe, "-t", f"path:{built}").returncode == 0
-    [made] = (home / "inputs").glob("*.mlir")
-    for path in (home / "inputs").iterdir():
-        os.utime(path, (time.time() - 80 * DAY,) * 2)
-    other = keep(home, "inputs/other.mlir", 40)
-    assert triage("run", recipe, "-t", f"path:{built}").returncode == 0
-    prune(triage, "--keep", "1MiB")
-    assert (made.exists(), other.exists()) == (True, False)

@@ -117,35 +117,6 @@ def test_a_recipe_starts_no_program_that_its_reference_names(
 
 
 @pytest.mark.usefixtures("home", "releases")
-def test_an_answer_starts_no_program_that_its_pair_names(
-    triage: Triage, workplace: Path, folder: Path, mark: Path
-) -> None:
-    found = {
-        "kind": "regression",
-        "status": "culprit",
-        "failure": {"signature": "s"},
-        "changed": False,
-        "undone": False,
-        "broke": None,
-    }
-    for name in NAMES:
-        for commit in (None, SHA):
-            end = {"name": name.format(folder=folder), "commit": commit}
-            answer = {
-                **found,
-                "before": end,
-                "after": {"name": "1.1.0", "commit": None},
-            }
-            (folder / "answer.json").write_text(json.dumps(answer))
-            done = triage(
-                *("bisect", folder / "recipe.yaml", "--verify", folder / "answer.json"),
-                cwd=workplace,
-            )
-            assert done.returncode == 2, (name, commit, done.stdout)
-            assert not mark.exists()
-
-
-@pytest.mark.usefixtures("home", "releases")
 def test_a_text_starts_no_program_that_it_names(
     triage: Triage, workplace: Path, mark: Path
 ) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.cli.test_cli import GOOD, UNKNOWN_DEVICE, recipe
+from tests.cli.test_cli import UNKNOWN_DEVICE, recipe
 from tests.conftest import Triage
 
 CHAIN = "".join(
@@ -62,26 +62,6 @@ def test_a_reduced_program_reproduces_the_failure(
         "REPRODUCES  reproducers/device"
         in triage("replay", "reproducers/device", "-t", "installed").stdout
     )
-
-
-def test_a_case_that_compiles_is_not_reproducible(
-    home: Path, triage: Triage, tmp_path: Path
-) -> None:
-    done = triage(
-        "reduce", recipe(tmp_path, "good", GOOD), "-t", "installed", "--format", "json"
-    )
-    answer = json.loads(done.stdout)
-    assert (done.returncode, answer["status"], answer["reproducer"]) == (
-        3,
-        "not-reproducible",
-        None,
-    )
-    assert "there is nothing to reduce" in answer["reason"]
-    assert [probe["status"] for probe in answer["evidence"]] == ["passed"]
-    assert not (tmp_path / "work" / "reproducers").exists()
-    message = triage("reduce", tmp_path / "good.yaml", "-t", "installed").stdout
-    assert "not reduced" in message
-    assert "there is nothing to reduce" in message
 
 
 def test_a_folder_that_is_no_reproducer_is_never_touched(

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Triage
 from triage.cli.screen import LogLines
 
 TRIAGE = [sys.executable, "-c", "from triage.cli import main; main()"]
@@ -59,22 +58,3 @@ def test_many_compiles_leave_few_lines_that_say_which(
     clock[0] += 20
     several.advance(3)
     assert capsys.readouterr().err == "nightly  3/9\n"
-
-
-@pytest.mark.parametrize("command", ["classify", "why"])
-def test_a_large_log_is_classified_with_progress(
-    triage_process: Triage, home: Path, workplace: Path, command: str
-) -> None:
-    line = "m.mlir:1:1: error: 'a.b' op failed to verify {}\n"
-    (workplace / "build.log").write_text(
-        "".join(line.format(number) for number in range(20_000))
-    )
-    done = triage_process(command, "build.log")
-    assert done.returncode == {"classify": 1, "why": 3}[command]
-    progress = [
-        text for text in done.stderr.splitlines() if text.startswith("classify")
-    ]
-    assert progress
-    assert "/1.0" in progress[-1] or "/0.9" in progress[-1], (
-        "how much of the log is read"
-    )

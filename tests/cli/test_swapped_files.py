@@ -25,27 +25,16 @@ CASES = {
     "otherwise": ("differs-2",),
 }
 RUN = (("run", "cases", "-t", "1.0.0", "-t", "1.1.0", "-t", "1.2.0"),)
-REDUCE = (
-    ("reduce", "cases/breaks.yaml", "-t", "1.1.0", "--good", "1.0.0"),
-    ("reduce", "cases/later.yaml", "-t", "1.2.0", "--good", "1.0.0"),
-)
-INVESTIGATE = tuple(
-    (*("nightly", "cases", "-t", version, "-b", "1.0.0"), "--investigate", "--out", out)
-    for version, out in (("1.1.0", "out1"), ("1.2.0", "out2"))
-)
 PROGRAMS = tuple(
     ("run", name, "-t", "1.2.0", "--backend", "llvm-cpu")
     for name in ("program.mlir", "other.mlir")
 )
-SHOW = (("nights", "show", "1"), ("nights", "show", "2"))
 # folder below the home -> names in it, and what to ask after two of them are swapped
 KINDS = {
     "state/capabilities": ("*", RUN),
     "inputs": ("*.mlir", RUN),
     "toolchains": ("iree-*", RUN),
-    "reductions": ("*", REDUCE),
     "programs": ("*", PROGRAMS),
-    "nights-*": ("[0-9]*", SHOW),
 }
 
 
@@ -69,7 +58,7 @@ def used(releases: FakeReleases, tmp_path_factory: pytest.TempPathFactory) -> Pa
     )
     (folder / "program.mlir").write_text("// breaks-1\n")
     (folder / "other.mlir").write_text("// steady\n")
-    for commands in (RUN, REDUCE, INVESTIGATE, PROGRAMS):
+    for commands in (RUN, PROGRAMS):
         _answers(folder, releases, commands)
     return folder
 
@@ -92,22 +81,10 @@ def _answers(folder: Path, releases: FakeReleases, commands: Any) -> list[Any]:
 
 
 def _essence(answer: dict[str, Any]) -> Any:
-    if "results" in answer:
-        return sorted(
-            (row["case"], row["toolchain"]["name"], row["status"])
-            for row in answer["results"]
-        )
-    if "clusters" in answer:
-        clusters = sorted(
-            (
-                sorted(cluster["cases"]),
-                cluster["signature"],
-                (cluster["culprit"] or {}).get("after", {}).get("name"),
-            )
-            for cluster in answer["clusters"]
-        )
-        return answer["toolchain"]["name"], clusters
-    return (answer["status"], answer["signature"], answer["program"])
+    return sorted(
+        (row["case"], row["toolchain"]["name"], row["status"])
+        for row in answer["results"]
+    )
 
 
 def _swap(first: Path, second: Path) -> None:
@@ -135,4 +112,4 @@ def test_swapped_files_are_misses(
                 _swap(*checksums)
             seen = _answers(used, releases, commands)
             for answer, right in zip(seen, expected, strict=True):
-                assert answer == right or (kind == "nights-*" and answer is None)
+                assert answer == right

@@ -97,35 +97,6 @@ def test_an_encoding_of_another_system_is_read(
 
 
 @pytest.mark.usefixtures("home")
-def test_a_requirement_next_to_a_package_does_not_change_its_revisions(
-    triage: Triage, tmp_path: Path
-) -> None:
-    (tmp_path / "a.txt").write_text("x")
-    recipe = "name: a\ncompiler: command\npackage: [mypy, setuptools]\ncommand: [x, '{input}']\ninput: a.txt\n"
-    (tmp_path / "a.yaml").write_text(recipe)
-    built = install(tmp_path / "built", 5)
-    for rev in (
-        f"command:mypy:path:{built}",
-        f"command:mypy setuptools:path:{built}",
-        f"path:{built}",
-    ):
-        done = triage("run", tmp_path / "a.yaml", "-t", rev, "--format", "json")
-        assert "not a revision" not in done.stderr
-        assert json.loads(done.stdout)["results"][0]["case"] == "a"
-    other = triage("run", tmp_path / "a.yaml", "-t", f"command:cython:path:{built}")
-    assert other.returncode == 2
-    two = tmp_path / "two"
-    two.mkdir()
-    for name in ("a.txt", "a.yaml"):
-        (two / name).write_bytes((tmp_path / name).read_bytes())
-    (two / "b.mlir").write_text(PROGRAM)
-    (two / "b.yaml").write_text("name: b\ninput: b.mlir\ntarget: {backend: llvm-cpu}\n")
-    both = ("-t", f"command:mypy:path:{built}", "-t", f"path:{built}")
-    done = triage("run", two, *both, "--format", "json")
-    assert {one["case"] for one in json.loads(done.stdout)["results"]} == {"a", "b"}
-
-
-@pytest.mark.usefixtures("home")
 def test_requests_that_differ_have_recipes_of_their_own(
     triage: Triage, tmp_path: Path
 ) -> None:

@@ -45,7 +45,7 @@ def name_of(page: Path) -> str:
 
 
 #: Options that may follow every command.
-EVERYWHERE = {"--help", "--quiet", "--verbose", "--unsealed"}
+EVERYWHERE = {"--help", "--quiet", "--verbose", "--unsealed", "--run-code"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -120,7 +120,7 @@ def journal(data: bytes, folder: Path) -> None:
     """A journal is read whole or as empty."""
     path = folder / "journal.json"
     path.write_bytes(data)
-    assert all(entry.name is not None for entry in read_journal(path, "key"))
+    assert all(len(entry) == 2 for entry in read_journal(path))
 
 
 def _response(data: bytes, url: str) -> requests.Response:

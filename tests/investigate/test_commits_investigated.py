@@ -79,7 +79,7 @@ def test_clusters_of_local_builds_end_with_their_culprit_commits(
         "-t",
         build(repository, COUNT - 1, tmp_path / "new"),
     ]
-    clone = ["--repo", repository.path, "--project", command]
+    clone = ["--repo", repository.path]
     done = triage(
         "nightly", cases, *ends, *clone, "--investigate", "--out", "out", "--jobs", "2"
     )

@@ -32,7 +32,7 @@ AT_ONCE = (("Retry-After", "0"),)
 
 
 def client(hub: LoopbackIssues) -> GitHubIssues:
-    return GitHubIssues("o/r", "triage", TOKEN, hub.url, pause=0)
+    return GitHubIssues("o/r", TOKEN, hub.url, pause=0)
 
 
 def night(day: int, *failing: str, passing: tuple[str, ...] = ()) -> Night:

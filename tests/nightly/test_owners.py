@@ -75,12 +75,17 @@ def culprit(file: str, answer: Answer = Answer.CULPRIT) -> Bisection:
     ],
 )
 def test_what_is_known_most_exactly_names_the_owner(
-    tmp_path: Path, failure: FailureCluster, suite: str, owner: str | None
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    failure: FailureCluster,
+    suite: str,
+    owner: str | None,
 ) -> None:
     (tmp_path / "triage.yaml").write_text(RULES)
-    rules = owner_rules("iree", tmp_path / "triage.yaml")
+    monkeypatch.chdir(tmp_path)
+    rules = owner_rules("iree")
     assert owner_of(failure, {suite}, rules) == owner
-    assert owner_rules("triton", tmp_path / "triage.yaml") == ()
+    assert owner_rules("triton") == ()
     # a file with owners only leaves the sources as they are
     assert find_project("iree", tmp_path).sections()
 
@@ -95,12 +100,12 @@ def test_what_is_known_most_exactly_names_the_owner(
     ],
 )
 def test_a_bad_rule_is_reported_with_its_place(
-    tmp_path: Path, triage: Triage, rule: str, place: str
+    workplace: Path, triage: Triage, rule: str, place: str
 ) -> None:
-    project = tmp_path / "triage.yaml"
+    project = workplace / "triage.yaml"
     project.write_text(f"name: iree\ncompiler: iree\nowners:\n  {rule}\n")
     recipe = Path(__file__).parents[2] / "recipes" / "dynamic-matmul.yaml"
-    done = triage("nightly", str(recipe), "--project", str(project), "--dry-run")
+    done = triage("nightly", str(recipe), "--dry-run")
     assert done.returncode == 2
     assert f"triage.yaml{place}" in done.stderr
 

@@ -42,9 +42,7 @@ def test_a_wrong_result_is_seen_and_the_pass_is_named(answer: Answer) -> None:
     attribution = answer("attribute", recipe, "--good", "0.10.1", "--bad", "0.10.2")
     assert attribution["status"] == "parted"
     assert attribution["pass"]["name"] == "fusion"
-    remedies = answer(
-        "remedy", recipe, "-t", "0.10.2", "--good", "0.10.1", "--budget", "12"
-    )
+    remedies = answer("remedy", recipe, "-t", "0.10.2", "--good", "0.10.1")
     assert any(
         "--xla_" in flag for remedy in remedies["remedies"] for flag in remedy["flags"]
     )

@@ -86,14 +86,12 @@ def histories(
     prober: Prober,
     cases: Sequence[Case],
     refs: Sequence[ToolchainRef],
-    *,
-    every: bool = False,
 ) -> tuple[History, ...]:
     """Find the history of every case along releases, oldest first.
 
     Known results, the ends and the releases that a recipe names come first. Two
     neighbours among them that differ hide a change, which halving narrows down. Two
-    that agree may hide a short window, unless `every` release is compiled.
+    that agree may hide a short window.
     """
     by_name = {case.name: case for case in cases}
     index_of = {ref.revision.name: index for index, ref in enumerate(refs)}
@@ -102,7 +100,7 @@ def histories(
     for case in cases:
         named = {0, len(refs) - 1, *bounds_of(case, refs)}
         for index, ref in enumerate(refs):
-            if every or index in named or prober.recall(ProbeJob(case, ref)):
+            if index in named or prober.recall(ProbeJob(case, ref)):
                 wanted.append((index, case.name))
     while wanted:
         jobs = [ProbeJob(by_name[name], refs[index]) for index, name in sorted(wanted)]

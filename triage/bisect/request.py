@@ -15,7 +15,7 @@ from triage.git_history.repository import Repository
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.outcome import Failure
-from triage.toolchains.sources.project import FILE, Project, find_project, load_project
+from triage.toolchains.sources.project import FILE, Project, find_project
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,6 @@ class BisectRequest:
     case: Case
     repo: Path | None = None
     """A clone of the compiler, to search commits; without one, releases are searched.
-    """
-    project_file: Path | None = None
-    """Named by the user; else a `triage.yaml` here outside of the clone, or with
-    `build` the clone's.
-
-    Otherwise the file that is shipped.
     """
     kind: BisectKind = BisectKind.REGRESSION
     match: Callable[[Failure], Match] = same_signature
@@ -51,9 +45,9 @@ class BisectRequest:
 
     @cached_property
     def project(self) -> Project:
-        """The project file. Raises BadFiles if it has mistakes."""
-        if self.project_file:
-            return load_project(self.project_file)
+        """A `triage.yaml` here outside of the clone, or with `build` the clone's;
+        otherwise the file that is shipped. Raises BadFiles if it has mistakes.
+        """
         if self.build:
             return find_project(self.case.compiler, Path(), self.repo or Path())
         own = Path(FILE)
@@ -65,7 +59,7 @@ class BisectRequest:
         for path in filter(os.path.lexists, unused.values()):
             warning = (
                 f"{path} is not used, because it comes with the clone and can run "
-                f"commands: pass --build or --project {path}"
+                "commands: pass --build, or copy it to the current folder"
             )
             self.engine.progress.note(warning)
         project = find_project(self.case.compiler, *([own.parent] if is_own else []))

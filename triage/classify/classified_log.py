@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
@@ -52,12 +52,8 @@ class ClassifiedLogs:
     logs: Sequence[ClassifiedLog]
 
 
-def classify_log(
-    log: Path | BinaryIO, rules: RuleSet, progress: Callable[[int], None] | None = None
-) -> ClassifiedLog:
+def classify_log(log: Path | BinaryIO, rules: RuleSet) -> ClassifiedLog:
     """Return the failures in a log, plain or gzip, in UTF-8 or UTF-16.
-
-    progress: called every 64 KiB with the bytes read so far.
 
     Raises:
         BadInput: the log cannot be opened, has no text, or its compressed stream is
@@ -73,7 +69,7 @@ def classify_log(
                 raise BadInput(f"{log}: {error.strerror}") from error
         else:
             name, shown, stream = "-", "standard input", log
-        reader = read_log(text_pieces(stream, shown, progress), rules)
+        reader = read_log(text_pieces(stream, shown), rules)
     findings = reader.findings
     likeliest: tuple[SuspiciousLine, ...] = ()
     if not findings.has_cause:

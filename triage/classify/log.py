@@ -13,7 +13,7 @@ import io
 import re
 import zlib
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any, BinaryIO, cast
 
@@ -61,31 +61,27 @@ def decoded(data: bytes) -> str:
     return text.replace("\r\n", "\n")
 
 
-def text_pieces(
-    stream: BinaryIO, name: str, progress: Callable[[int], None] | None = None
-) -> Iterator[bytes]:
+def text_pieces(stream: BinaryIO, name: str) -> Iterator[bytes]:
     """Yield the text of a log, plain or gzip, as UTF-8 with line feeds.
 
     Raises:
         BadInput: the log has no text, or its compressed stream is damaged.
     """
     decoder, line_end = None, b"\n"
-    total, is_blank = 0, True
+    is_first, is_blank = True, True
     for piece in _unpack(stream, name):
-        if total == 0:
+        if is_first:
             encoding = text_encoding(piece)
             decoder = codecs.getincrementaldecoder(encoding)("replace")
         text = piece
         if decoder and encoding != "utf-8-sig":
             text = decoder.decode(piece).encode("utf-8", "replace")
-        if total == 0 and _is_binary(text):
+        if is_first and _is_binary(text):
             raise BadInput(f"{name}: no text: it is binary")
-        if total == 0 and b"\n" not in text:
+        if is_first and b"\n" not in text:
             line_end = b"\r"
-        total += len(text)
+        is_first = False
         is_blank = is_blank and text.isspace()
-        if progress:
-            progress(total)
         yield text.replace(line_end, b"\n")
     if is_blank:
         raise BadInput(f"{name}: no text: it is empty")

@@ -11,45 +11,34 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Iterator, Mapping
 from pkgutil import resolve_name
 from types import FrameType
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from triage.cli.exit_codes import MEANINGS
-from triage.cli.other_words import with_words_here
+from triage.cli.options import flag
 from triage.cli.screen import AppContext
 from triage.processes.sealing import switch
-from triage.report.printable import printable
+from triage.report.printable import printed_streams
 
-# typer has no public name for it
-_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 _SAME_SIGNAL = 0.3  # seconds within which a second signal belongs to the first
 _MOST_DIGITS = 4  # of the size of a terminal
 _SETTINGS: dict[str, Any] = {
-    "rich_markup_mode": "markdown",
+    "rich_markup_mode": None,
     "pretty_exceptions_enable": False,
 }
 # before or after the command
-_GLOBAL = {
-    "-q": "--quiet",
-    "--quiet": "--quiet",
-    "-v": "--verbose",
-    "--verbose": "--verbose",
-    "--unsealed": "--unsealed",
-}
-
+_GLOBAL = ("-q", "--quiet", "-v", "--verbose", "--unsealed", "--run-code")
 
 #: Where each command is defined, and its line in `triage --help`.
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "why": (
         "why:why",
-        "Explain one failure: what fails, since when, where, and what helps.",
+        "Explain one failure: since when, where, and what helps.",
     ),
     "init": ("recipe:init", "Write a first folder of recipes to start from."),
     "run": (
@@ -77,11 +66,11 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "show": ("nights:show", "Show everything known of a case."),
     "bisect": (
         "bisect:bisect",
-        "Find the release or commit that introduced or fixed a failure.",
+        "Find the release or commit that broke or fixed a case.",
     ),
     "suspects": (
         "bisect:suspects",
-        "Rank the commits between two revisions without building any.",
+        "Rank the commits between two revisions; nothing is built.",
     ),
     "attribute": (
         "why:attribute_case",
@@ -93,12 +82,12 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "replay": (
         "reduce:replay_reproducers",
-        "Check whether reproducers still fail, and on which versions.",
+        "Check whether reproducers still fail.",
     ),
     "lint": ("remedy:lint", "Find mistakes in a program before it is compiled."),
     "remedy": (
         "remedy:remedy",
-        "Find flags or input changes that make a failing case compile.",
+        "Find flags or input changes that make a case compile.",
     ),
     "bench": ("run:bench", "Measure the run time of compiled programs side by side."),
     "variants": ("remedy:variants", "Find which matrix values a failure depends on."),
@@ -116,45 +105,12 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 def load(name: str) -> Any:
     """Import a command and return it."""
     target = resolve_name(f"triage.cli.{COMMANDS[name][0]}")
-    parent = typer.Typer(add_completion=False, **_SETTINGS)
+    parent = typer.Typer(**_SETTINGS)
     if isinstance(target, typer.Typer):
         parent.add_typer(target, name=name)
-        loaded: Any = cast(Any, typer.main.get_command(parent)).commands[name]
     else:
         parent.command(name)(target)
-        loaded = typer.main.get_command(parent)
-    for _, leaf in _runnable(name, loaded):
-        leaf.get_help_option = partial(_help_option, leaf.get_help_option)
-    return loaded
-
-
-def _help_option(make: Callable[[Any], Any], context: Any) -> Any:
-    """Return the option --help without the type of its value."""
-    option = make(context)
-    if option is not None:
-        option.metavar = ""
-    return option
-
-
-@contextmanager
-def _complete_usage_errors() -> Iterator[None]:
-    """Complete usage errors: make what they quote safe to print, and say what stands
-    here for the words of other tools.
-    """
-    try:
-        yield
-    except _UsageError as error:
-        shown: Any = error
-        name, options = "", set[str]()
-        if shown.ctx:
-            name = shown.ctx.info_name
-            params = shown.ctx.command.params
-            options = {word for param in params for word in param.opts}
-        message = with_words_here(shown.message, name, options)
-        if message != shown.message:
-            shown.possibilities = None
-        shown.message = printable(message)
-        raise
+    return typer.main.get_group(parent).commands[name]
 
 
 class LazyGroup(TyperGroup):
@@ -168,26 +124,17 @@ class LazyGroup(TyperGroup):
             for name, (_, summary) in COMMANDS.items()
         }
         super().__init__(**{**settings, "commands": stubs})
-        cast(Any, self).get_help_option = partial(_help_option, self.get_help_option)
 
-    def make_context(
-        self, info_name: str | None, args: list[str], *values: Any, **settings: Any
-    ) -> Any:
-        for option in self.params:  # typer adds those of completion late
-            cast(Any, option).metavar = ""
+    def main(self, *words: Any, **settings: Any) -> Any:
+        with printed_streams():
+            return super().main(*words, **settings)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)
-        own, rest = args[:end], args[end:]
         # global options may follow the command
-        first = {_GLOBAL[word] for word in own if word in _GLOBAL}
-        words = [word for word in own if word not in _GLOBAL]
-        with _complete_usage_errors():
-            return super().make_context(
-                info_name, [*first, *words, *rest], *values, **settings
-            )
-
-    def invoke(self, ctx: Any) -> Any:
-        with _complete_usage_errors():
-            return super().invoke(ctx)
+        first = [word for word in args[:end] if word in _GLOBAL]
+        others = [word for word in args[:end] if word not in _GLOBAL]
+        return super().parse_args(ctx, [*first, *others, *args[end:]])
 
     def resolve_command(
         self, ctx: Any, args: list[str]
@@ -213,16 +160,11 @@ app = typer.Typer(
 def every_command() -> Iterator[tuple[tuple[str, ...], Any]]:
     """Import all commands; yield each that can be run, with the words that call it."""
     for name in COMMANDS:
-        yield from _runnable(name, load(name))
-
-
-def _runnable(name: str, command: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield a command, or those of a group, with the words that call each."""
-    children = getattr(command, "commands", None)
-    if children is None:
-        yield tuple(name.split()), command
-    else:
-        yield from (((name, word), child) for word, child in children.items())
+        loaded = load(name)
+        if isinstance(loaded, TyperGroup):
+            yield from (((name, word), leaf) for word, leaf in loaded.commands.items())
+        else:
+            yield tuple(name.split()), loaded
 
 
 def _print_version(wanted: bool) -> None:
@@ -236,7 +178,7 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def options(
     context: typer.Context,
-    version: Annotated[
+    _version: Annotated[
         bool,
         typer.Option(
             "--version",
@@ -246,27 +188,25 @@ def options(
         ),
     ] = False,
     quiet: Annotated[
-        bool,
-        typer.Option(
-            "--quiet",
-            "-q",
-            help="Print no progress, only errors; before or after the command.",
-        ),
+        bool, flag("--quiet/-q", "Print no progress, only errors.")
     ] = False,
     verbose: Annotated[
-        bool,
-        typer.Option(
-            "--verbose",
-            "-v",
-            help="Show all details of each failure; before or after the command.",
-        ),
+        bool, flag("--verbose/-v", "Show all details of each failure.")
     ] = False,
     unsealed: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--unsealed",
-            help="Let compiles read and write all that you can (default: only what "
-            "they need).",
+            "Let compiles read and write all that you can (default: only what they "
+            "need).",
+        ),
+    ] = False,
+    run_code: Annotated[
+        bool,
+        flag(
+            "--run-code",
+            "Run the Python of a pasted text where it cannot be sealed (default: ask "
+            "on a terminal).",
         ),
     ] = False,
 ) -> None:
@@ -275,10 +215,10 @@ def options(
 
     A recipe (YAML) says what to compile; `triage recipe new` writes one and `triage
     init` a folder of examples. Results are cached, so an interrupted command continues
-    where it stopped. The report goes to stdout, progress to stderr.
+    where it stopped. The report goes to stdout, progress to stderr. These options may
+    stand before or after the command.
     """
-    del version
-    context.obj = AppContext(quiet, verbose)
+    context.obj = AppContext(quiet, verbose, run_code)
     switch(on=not unsealed)
 
 

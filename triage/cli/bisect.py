@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from triage.bisect.request import BisectRequest
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.bisect.two_repositories import ModelHistory, bisect_two, path_inside
 from triage.classify import classify_log, packaged_rules
-from triage.cli.context import cases_in, named_family, one_case, open_engine_for
+from triage.cli.context import named_family, one_case, open_engine_for
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.interactive_bisect import prompt
 from triage.cli.options import (
@@ -30,18 +31,13 @@ from triage.cli.options import (
     FailureMatch,
     FormatOption,
     OneCaseOption,
-    OneCaseOrScript,
-    ProgramOptions,
-    ProjectOption,
+    ProgramTarget,
     RepoOption,
+    SuiteOption,
     argument,
-    clone_option,
     flag,
-    match_by,
     option,
 )
-from triage.cli.program import TEXTS
-from triage.cli.screen import AppContext
 from triage.compilers.registry import Families, recipe_families
 from triage.execution.engine import Engine
 from triage.execution.number_judge import MetricChoice, engine_with_judge
@@ -49,7 +45,7 @@ from triage.execution.results import Forecast, forecast
 from triage.execution.task import ProbeJob
 from triage.git_history.repository import Repository
 from triage.model.case import Case, Input, InputKind, Target
-from triage.model.errors import BadInput, EnvironmentFailure
+from triage.model.errors import BadInput
 from triage.model.outcome import Failed, Failure, NoAnswer
 from triage.model.revision import FamilyRef
 from triage.report.bisection import (
@@ -67,96 +63,133 @@ T = TypeVar("T")
 
 
 @dataclass(kw_only=True)
-class BisectEnds:
-    """The change to find and the two revisions around it."""
+class BisectedCase(ProgramTarget):
+    """One case of a recipe, which a script of the user's own may test."""
 
-    find: Annotated[
-        BisectKind,
-        option(
-            "Find the change that brought the failure, or the one that fixed it.",
-            metavar=None,
-        ),
-    ] = BisectKind.REGRESSION
-    good: Annotated[
-        str | None,
-        option("Known-good revision, which compiles (default: found automatically)."),
-    ] = None
-    bad: Annotated[
-        str | None,
-        option(
-            "Known-bad revision, which fails (default: the newest; with --find fix, "
-            "found automatically)."
+    recipe: Annotated[
+        Path | None,
+        argument(
+            "RECIPE",
+            "A recipe file, a program, FILE.py:KERNEL, a pasted issue, or a "
+            "command line after --; not needed with --script.",
         ),
     ] = None
+    case: OneCaseOption = None
+    suite_config: SuiteOption = None
+    script: Annotated[
+        Path | None,
+        option(
+            "FILE",
+            "Test each compiler with this program instead: exit code 0 is good, 125 "
+            "skips, any other fails. It gets the input, and the compiler in PATH and "
+            "TRIAGE_TOOLCHAIN.",
+        ),
+    ] = None
 
-    @property
-    def pair(self) -> tuple[str | None, str | None]:
-        """The older revision and the newer one, if they are named."""
-        return _in_order(self.find, self.good, self.bad)
+    def load_from(self, recipe: Path) -> Case:
+        """Load the case that --case selects in a recipe."""
+        return one_case(self.cases([recipe], self.suite_config), self.case)
+
+    def load(self, *revs: str | None) -> Case:
+        """Load the case, to be tested by the script if there is one. revs: name the
+        compiler of a script without a recipe.
+        """
+        case = self.load_from(self.recipe) if self.recipe else None
+        if self.script is None:
+            if case is None:
+                raise BadInput("name a recipe or a program, or a test with --script")
+            return case
+        script = self.script.absolute()
+        if not os.access(script, os.X_OK) or not script.is_file():
+            raise BadInput(f"{self.script} is not a program: chmod +x {self.script}")
+        if case is None:
+            case = _case_about(script, _tested_family(*revs), "host")
+        return replace(case, script=script, run=None, benchmarks=())
+
+
+def _in_order(kind: BisectKind, good: T, bad: T) -> tuple[T, T]:
+    """Return the older of two first."""
+    return (good, bad) if kind is BisectKind.REGRESSION else (bad, good)
 
 
 @command
 def bisect(
-    named: OneCaseOrScript,
+    chosen: BisectedCase,
     compiling: Compiling,
-    ends: BisectEnds,
+    find: Annotated[
+        BisectKind,
+        option(
+            "regression|fix",
+            "Find the change that brought the failure, or the one that fixed it.",
+        ),
+    ] = BisectKind.REGRESSION,
+    good: Annotated[
+        str | None,
+        option("REV", "Known-good revision (default: found automatically)."),
+    ] = None,
+    bad: Annotated[
+        str | None,
+        option(
+            "REV",
+            "Known-bad revision, which fails (default: the newest; with --find fix, "
+            "found automatically).",
+        ),
+    ] = None,
     match: Annotated[
         FailureMatch,
         option(
-            "Follow failures with the same signature, class or family, or any; "
-            "skip others.",
-            metavar=None,
+            "signature|class|family|any",
+            "Follow failures that have this in common; skip others.",
         ),
     ] = FailureMatch.SIGNATURE,
     metric: Annotated[
         str | None,
         option(
+            "NAME[:FUNCTION]",
             "Bisect this number instead of a failure: cpu_seconds, peak_rss_mb, "
             "artifact_bytes, run_seconds, or any that `triage run` reports for the "
             "recipe; --good and --bad say which values are good. FUNCTION names the "
             "function to run.",
-            metavar="NAME[:FUNCTION]",
         ),
     ] = None,
     above: Annotated[
         float | None,
         option(
+            "N",
             "Call a revision bad beyond this value (default: halfway between "
             "--good and --bad); not for run_seconds, which is a ratio to --good.",
-            least=0.0,
+            min=0.0,
         ),
     ] = None,
     repo: RepoOption = None,
     model: Annotated[
         str | None,
         option(
+            "DIR@GOOD..BAD",
             "Find out whether the compiler or the model changed, with the clone "
             "that holds RECIPE and two of its commits.",
-            metavar="DIR@GOOD..BAD",
         ),
     ] = None,
-    project: ProjectOption = None,
     build: Annotated[
         bool,
         flag(
-            "Build commits from source if no other source has them (takes hours).",
             "--build",
+            "Build commits from source if no other source has them (takes hours).",
         ),
     ] = False,
     interactive: Annotated[
         bool,
         flag(
+            "--interactive/-i",
             "Show the suspects, propose each revision to test, and let you decide.",
-            "--interactive",
-            "-i",
         ),
     ] = False,
     resume: Annotated[
         bool,
         flag(
+            "--resume",
             "Continue an interrupted interactive bisect; cached results are used "
             "in any case.",
-            "--resume",
         ),
     ] = False,
     dry_run: DryRunOption = False,
@@ -182,89 +215,74 @@ def bisect(
         raise BadInput("--model does not work with --metric, --interactive, --dry-run")
     if metric is None and above is not None:
         raise BadInput("--above needs --metric")
-    compiling.app.is_dry = dry_run
-    before, after = ends.pair
-    asked = partial(
-        BisectRequest,
-        repo=repo,
-        project_file=project,
-        kind=ends.find,
-        match=match_by(match),
-        build=build,
-    )
+    asked = partial(BisectRequest, repo=repo, kind=find, match=match.rule, build=build)
+    if repo:
+        Repository(repo)
+    before, after = _in_order(find, good, bad)
     if model:
-        return _bisect_both(named, compiling, ends, model, asked, output)
-    chosen = named.load_for(lambda: _tested_family(project, ends.good, ends.bad))
-    with compiling.open(chosen) as engine:
-        request = asked(engine, chosen)
+        if before is None or after is None:
+            raise BadInput("--model needs --good and --bad")
+        ends = before, after
+        return _bisect_both(chosen, compiling, find, ends, model, asked, output)
+    case = chosen.load(before, after)
+    with compiling.open(case, dry=dry_run) as engine, ExitStack() as opened:
+        request = asked(engine, case)
         if dry_run:
             write_report(output, _forecast(request, before, after), forecast_document)
             return Exit.OK
-        with ExitStack() as opened:
-            if metric:
-                request = opened.enter_context(
-                    _measuring(request, before, after, metric, above)
-                )
-            if interactive:
-                found = prompt(request, before, after, resume=resume)
-            else:
-                found = bisect_between(request, before, after)
-    write_report(output, found, partial(bisect_document, compiler=chosen.compiler))
-    return _exit_of(found)
+        if metric:
+            measured = _measuring(request, before, after, metric, above)
+            request = opened.enter_context(measured)
+        if interactive:
+            bisection = prompt(request, before, after, resume=resume)
+        else:
+            bisection = bisect_between(request, before, after)
+    write_report(output, bisection, partial(bisect_document, compiler=case.compiler))
+    return _exit_of(bisection)
 
 
 def _bisect_both(
-    named: OneCaseOrScript,
+    chosen: BisectedCase,
     compiling: Compiling,
-    ends: BisectEnds,
+    find: BisectKind,
+    ends: tuple[str, str],
     model: str,
     asked: Callable[[Engine, Case], BisectRequest],
     output: str,
 ) -> Exit:
     """Bisect the compiler and a model that DIR@GOOD..BAD names."""
-    before, after = ends.pair
     folder, at, refs = model.rpartition("@")
     good, dots, bad = refs.partition("..")
     if not (at and good and dots and bad):
-        raise BadInput(
-            f"--model {model}: write DIR@GOOD..BAD, such as ~/models@v1.4..main"
-        )
-    if before is None or after is None or named.recipe is None:
-        raise BadInput(
-            "--model needs a recipe or a program, no --script, and --good and --bad; "
-            "for a compiler that stays name the same one twice"
-        )
+        raise BadInput(f"--model {model}: write DIR@GOOD..BAD, such as ~/models@v1..v2")
+    if chosen.recipe is None:
+        raise BadInput("--model needs a recipe")
     repository = Repository(Path(folder).expanduser())
-    shas = _in_order(ends.find, repository.resolve(good), repository.resolve(bad))
-    path = path_inside(named.recipe, repository)
+    shas = _in_order(find, repository.resolve(good), repository.resolve(bad))
+    path = path_inside(chosen.recipe, repository)
     with temporary_folder() as scratch:
-        models = ModelHistory(repository, path, shas, scratch, named.case_of)
+        models = ModelHistory(repository, path, shas, scratch, chosen.load_from)
         case = models.case_of(shas[1])
         if isinstance(case, NoAnswer):
             raise BadInput(case.reason)
         with compiling.open(case) as engine:
-            both = bisect_two(asked(engine, case), models, before, after)
+            both = bisect_two(asked(engine, case), models, *ends)
     document = partial(two_repositories_document, compiler=case.compiler)
     write_report(output, both, document)
     return _exit_of(both.bisection)
 
 
-def _tested_family(project: Path | None, *revs: str | None) -> str:
+def _tested_family(*revs: str | None) -> str:
     """Return the family of the compilers that a script tests: that of the project file,
     or of a revision such as `triton:3.1.0`.
     """
-    own = Path(FILE)
-    if project is None and not own.is_file():
+    path = Path(FILE)
+    if not path.is_file():
         return named_family(*revs)
-    family = load_project(project or own).compiler
+    family = load_project(path).compiler
     if family in Families():
         return family
     return str(FamilyRef(family, recipe="script"))  # a compiler in a folder
-
-
-def _in_order(kind: BisectKind, good: T, bad: T) -> tuple[T, T]:
-    """Return the older of two first, or good first of an older and a newer one."""
-    return (good, bad) if kind is BisectKind.REGRESSION else (bad, good)
 
 
 def _exit_of(bisection: Bisection) -> Exit:
@@ -283,7 +301,7 @@ def _forecast(
         refs = compilers_at(request, *ends)
     else:
         releases, _, _ = releases_between(request, before, after)
-        refs = [one.ref for one in releases.candidates]
+        refs = [release.ref for release in releases.candidates]
     return forecast(request.engine, [ProbeJob(request.case, ref) for ref in refs])
 
 
@@ -299,25 +317,22 @@ def _measuring(
     text: NAME[:FUNCTION].
     """
     if before is None or after is None:
-        raise BadInput(
-            "--metric needs both --good and --bad: they say which values are good and "
-            "which are bad"
-        )
-    ends = _in_order(request.kind, *compilers_at(request, before, after))
+        raise BadInput("--metric needs --good and --bad, which say what is good")
+    refs = _in_order(request.kind, *compilers_at(request, before, after))
     choice = MetricChoice.parse(text, SECONDS)
-    if above is not None:
-        if not choice.metric.exact:
-            raise BadInput("--above needs a number that is the same each time")
-        limits = (*request.case.thresholds, (choice.metric.name, above))
-        yield replace(request, case=replace(request.case, thresholds=limits))
+    if above is None:
+        with engine_with_judge(request.engine, request.case, refs, choice) as judging:
+            yield replace(request, engine=judging)
         return
-    with engine_with_judge(request.engine, request.case, ends, choice) as judging:
-        yield replace(request, engine=judging)
+    if not choice.metric.exact:
+        raise BadInput("--above needs a number that is the same each time")
+    limits = (*request.case.thresholds, (choice.metric.name, above))
+    yield replace(request, case=replace(request.case, thresholds=limits))
 
 
 @command
 def suspects(
-    app: AppContext,
+    chosen: ProgramTarget,
     source: Annotated[
         Path,
         argument(
@@ -326,12 +341,10 @@ def suspects(
             "the default compiler unless a REV names another.",
         ),
     ],
-    repo: Annotated[Path, clone_option("Clone of the compiler.")],
-    good: Annotated[str, option("Known-good revision or commit.")],
-    bad: Annotated[str, option("Known-bad revision or commit.")],
-    program: ProgramOptions,
+    repo: Annotated[Path, option("DIR", "Clone of the compiler.")],
+    good: Annotated[str, option("REV", "Known-good revision or commit.")],
+    bad: Annotated[str, option("REV", "Known-bad revision or commit.")],
     case: OneCaseOption = None,
-    project: ProjectOption = None,
     output: FormatOption = "text",
 ) -> Exit:
     """Rank the commits between two revisions by how suspicious the failure makes them.
@@ -345,69 +358,39 @@ def suspects(
     """
     from triage.bisect.suspects import rank_changes
 
+    families = recipe_families().values()
+    programs = [suffix for family in families for suffix in family.inputs]
+    is_text = source.suffix not in (*RECIPES, *programs)
     failures: tuple[Failure, ...] = ()
-    chosen = _case_to_run(program, source, case)
-    if _is_read_as_text(source):
+    if is_text:
         failures = classify_log(source, packaged_rules()).failures
-    has_program = chosen is not None
-    if chosen is None:
-        chosen = _log_case(source, program.backend, named_family(good, bad))
-    with open_engine_for(app, [chosen]) as engine:
-        if has_program:
-            failures = (*_last_failures(engine, chosen), *failures)
-        ranked = rank_changes(
-            BisectRequest(engine, chosen, repo, project), good, bad, failures
-        )
+    try:
+        about = one_case(chosen.cases([source]), case)
+    except BadInput:
+        # a text may hold no program, several, or one that no family reads
+        if not is_text:
+            raise
+        about = _case_about(source, named_family(good, bad), chosen.backend or "")
+    with open_engine_for(chosen.app, [about]) as engine:
+        failures = (*_last_failures(engine, about), *failures)
+        request = BisectRequest(engine, about, repo)
+        ranked = rank_changes(request, good, bad, failures)
     write_report(output, ranked, suspects_document)
     return Exit.OK
 
 
-def _is_read_as_text(source: Path) -> bool:
-    """Return whether a file is a log or an issue, not a program that a family reads."""
-    if source.suffix in TEXTS:
-        return True
-    families = recipe_families().values()
-    known = (*RECIPES, *(suffix for family in families for suffix in family.inputs))
-    return source.suffix not in known
-
-
-def _case_to_run(
-    program: ProgramOptions, source: Path, name: str | None
-) -> Case | None:
-    """Return the case of a recipe, of a program, or of the program in a text.
-
-    None for a text that has no program that can be run.
-    """
-    is_text = _is_read_as_text(source)
-    if is_text and source.suffix not in TEXTS:
-        return None
-    try:
-        recipes = program.recipes([source])
-    except BadInput:
-        # a text may hold no program, several, or one that no family reads
-        if program.save or not is_text:
-            raise
-        return None
-    return one_case(cases_in(recipes), name)
-
-
 def _last_failures(engine: Engine, case: Case) -> tuple[Failure, ...]:
-    """Return the latest stored failures of the case.
-
-    Names of cases are not unique, so its runs are found by content.
-    """
-    for name in (record.toolchain for record in engine.cache.newest_of(case.name)):
-        try:
-            ref = engine.registry.resolve(name, case.compiler)
-        except (BadInput, EnvironmentFailure):
-            continue  # a toolchain that no longer exists
+    """Return the stored failures of a case on the newest release that has any."""
+    for ref in reversed(engine.registry.installed_releases(case.compiler)):
         probe = engine.recall(ProbeJob(case, ref))
         if probe and isinstance(probe.outcome, Failed):
             return (probe.outcome.failure, *probe.outcome.others)
     return ()
 
 
-def _log_case(log: Path, backend: str | None, compiler: str) -> Case:
-    """Return what is known of the case of a log: nothing but its compiler."""
-    unknown = Input(log.absolute(), InputKind.OTHER)
-    return Case(log.stem, log.stem, "", compiler, log, unknown, Target(backend or ""))
+def _case_about(file: Path, family: str, backend: str) -> Case:
+    """Return the case of a log or a script, of which nothing is known but its
+    compiler.
+    """
+    name, program = file.stem, Input(file.absolute(), InputKind.OTHER)
+    return Case(name, name, "", family, file, program, Target(backend))

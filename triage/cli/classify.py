@@ -17,12 +17,10 @@ from triage.classify import (
 )
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import FormatOption, argument, option
-from triage.cli.screen import AppContext, print_stderr
+from triage.cli.screen import AppContext
 from triage.model.progress import Progress
 from triage.report.formats import write_report
 from triage.report.tables import classify_document
-
-_MIB = 1 << 20
 
 
 @command
@@ -30,14 +28,12 @@ def classify(
     app: AppContext,
     logs: Annotated[
         list[Path] | None,
-        argument("[LOG]...", "Log files, also .gz; - is stdin (default: -)."),
+        argument("LOG", "Log files, also .gz; - is stdin (default: -)."),
     ] = None,
     rules: Annotated[
         list[Path] | None,
         option(
-            "Read your own failure classes from this YAML file; repeatable.",
-            "--rules",
-            metavar="FILE",
+            "FILE", "Read your own failure classes from this YAML file; repeatable."
         ),
     ] = None,
     output: FormatOption = "text",
@@ -56,11 +52,7 @@ def classify(
     with app.progress() as progress:
         found = classified(progress, logs or [Path("-")], known)
     write_report(output, ClassifiedLogs(found), classify_document)
-    return _exit_for_logs(found)
-
-
-def _exit_for_logs(logs: Sequence[ClassifiedLog]) -> Exit:
-    statuses = {log.status for log in logs}
+    statuses = {log.status for log in found}
     if LogStatus.FAILED in statuses:
         return Exit.FOUND
     if LogStatus.UNRECOGNISED in statuses:
@@ -71,21 +63,10 @@ def _exit_for_logs(logs: Sequence[ClassifiedLog]) -> Exit:
 def classified(
     progress: Progress, logs: Sequence[Path], rules: RuleSet
 ) -> list[ClassifiedLog]:
-    """Classify logs, and report how many MiB of them are read."""
-    found: list[ClassifiedLog] = []
-    size = sum(path.stat().st_size for path in logs if path.is_file())
-    done = 0  # bytes read of all logs
-
-    def advance(total: int) -> None:
-        nonlocal done
-        task.advance((begin + total - done) / _MIB)
-        done = begin + total
-
-    with progress.task("classify (MiB)", total=size / _MIB or None) as task:
-        for path in logs:
-            begin, is_stdin = done, str(path) == "-"
-            if is_stdin and sys.stdin.isatty():
-                print_stderr("reading a log from standard input; end it with Ctrl-D")
-            log = sys.stdin.buffer if is_stdin else path
-            found.append(classify_log(log, rules, advance))
+    """Classify logs; - is standard input."""
+    found = []
+    for path in logs:
+        log = sys.stdin.buffer if str(path) == "-" else path
+        with progress.task(f"classify {path}"):
+            found.append(classify_log(log, rules))
     return found

@@ -34,13 +34,15 @@ def open_engine_for(
     executor: str | None = None,
     *,
     fresh: bool = False,
+    dry: bool = False,
 ) -> Iterator[Engine]:
     """Open an engine that draws its progress, and compiles on the cluster that
     --executor or TRIAGE_EXECUTOR names.
 
-    The recipes of the cases may describe further compiler families.
+    The recipes of the cases may describe further compiler families. dry: install,
+    download and compile nothing.
     """
-    executor = executor or os.environ.get("TRIAGE_EXECUTOR") or "local"
+    cluster = _cluster(executor or os.environ.get("TRIAGE_EXECUTOR") or "local", jobs)
     with (
         app.progress() as progress,
         open_engine(
@@ -49,8 +51,8 @@ def open_engine_for(
             fresh=fresh,
             progress=progress,
             warn=print_stderr,
-            cluster=_cluster(executor, jobs),
-            is_dry=app.is_dry,
+            cluster=cluster,
+            is_dry=dry,
         ) as engine,
     ):
         yield engine
@@ -63,14 +65,11 @@ def _cluster(
 
     Raises BadInput for another text, and without the packages of a cluster.
     """
-    name, _, address = executor.partition(":")
-    if name not in ("local", "dask") or (name == "local" and address):
-        raise BadInput(
-            f"--executor {executor!r}: write local, dask or dask:ADDRESS, such as "
-            "dask:tcp://host:8786"
-        )
-    if name == "local":
+    if executor == "local":
         return None
+    name, _, address = executor.partition(":")
+    if name != "dask":
+        raise BadInput(f"--executor {executor!r}: write local, dask or dask:ADDRESS")
     try:
         from triage.execution.dask_executor import DaskCluster
     except ImportError as error:
@@ -86,14 +85,12 @@ def cases_in(
 
     Raises BadFiles with every mistake, and BadInput for an unknown compiler.
     """
-    if suite_configs:
-        downloads = default_home().kept(KeptKind.DOWNLOADS)
-        return tuple(
-            case
-            for path in paths
-            for case in suite_reader().cases(path, suite_configs, downloads)
-        )
-    return registry.load_cases(paths)
+    if not suite_configs:
+        return registry.load_cases(paths)
+    downloads = default_home().kept(KeptKind.DOWNLOADS)
+    reader = suite_reader()
+    suites = [reader.cases(path, suite_configs, downloads) for path in paths]
+    return tuple(case for cases in suites for case in cases)
 
 
 def cases_named(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
@@ -105,10 +102,8 @@ def cases_named(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
         pattern = f"*{pattern}*"
     chosen = tuple(case for case in cases if fnmatchcase(case.name, pattern))
     if not chosen:
-        raise BadInput(
-            f"{text!r} names no case; choose from "
-            f"{', '.join(case.name for case in cases)}"
-        )
+        names = ", ".join(case.name for case in cases)
+        raise BadInput(f"{text!r} names no case; choose from {names}")
     return chosen
 
 
@@ -166,31 +161,25 @@ def select_families(
     named = [(rev, _family_of(rev, families)) for rev in revs]
     selections = []
     for family in families:
-        own = tuple(case for case in cases if case.compiler == family)
+        members = tuple(case for case in cases if case.compiler == family)
         chosen = tuple(rev for rev, owner in named if owner == family)
         if chosen:
-            selections.append(FamilySelection(family, own, chosen))
+            selections.append(FamilySelection(family, members, chosen))
         else:
-            count = f"{len(own)} {family} case{'' if len(own) == 1 else 's'}"
             print_stderr(
-                f"{count} left out: no toolchain is named; pass for example "
-                f"{family}:latest"
+                f"the cases of {family} are left out: no toolchain is named; pass for "
+                f"example {family}:latest"
             )
     return selections
 
 
-def select_one_family(
-    cases: Sequence[Case], revs: Sequence[str], command: str
-) -> FamilySelection:
+def select_one_family(cases: Sequence[Case], revs: Sequence[str]) -> FamilySelection:
     """Return the only family that the REVs belong to. Raises BadInput if they belong to
     several.
     """
     selections = select_families(cases, revs)
     if len(selections) != 1 or len(selections[0].revs) != len(revs):
-        raise BadInput(
-            f"{command} needs revisions of one compiler; {', '.join(revs)} belong to "
-            "several"
-        )
+        raise BadInput(f"{', '.join(revs)} are not revisions of one compiler")
     return selections[0]
 
 

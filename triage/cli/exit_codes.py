@@ -13,19 +13,17 @@ import os
 import shlex
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import is_dataclass
 from enum import IntEnum
 from typing import Any, get_type_hints
 
 import typer
 
-from triage.cli.other_words import with_words_here
-from triage.cli.screen import AppContext, print_stderr
+from triage.cli.screen import print_stderr
 from triage.model.errors import BadFiles, Interrupted, TriageError
 from triage.model.outcome import Cause, Status
 from triage.model.probe_result import ProbeResult
-from triage.report.printable import printed_streams
 
 
 class Exit(IntEnum):
@@ -55,56 +53,44 @@ def command(function: Callable[..., Exit]) -> Callable[..., None]:
     errors.
 
     A parameter that is a dataclass of `options` stands for the options that are its
-    fields, and one of the type AppContext for the options of the program.
+    fields, and `app` for the options of the program.
     """
-    signature = inspect.signature(function, eval_str=True)
+    parameters = _parameters(function)
+    groups = {
+        name: _parameters(parameter.annotation)
+        for name, parameter in parameters.items()
+        if is_dataclass(parameter.annotation) and name != "app"
+    }
+    shown = {name: one for name, one in parameters.items() if name not in groups}
+    for fields in groups.values():
+        shown |= fields
+    shown.pop("app", None)
 
     @functools.wraps(function)
     def run(context: typer.Context, **given: Any) -> None:
-        values = {
-            name: _value_of(name, one.annotation, given, context.obj)
-            for name, one in signature.parameters.items()
-        }
-        may_resume = given.get("resume") is False
-        with printed_streams():
-            code = _exit_code(lambda: function(**values), may_resume=may_resume)
-        raise typer.Exit(int(code))
+        given["app"] = context.obj
+        for name, fields in groups.items():
+            group = parameters[name].annotation
+            given[name] = group(**{field: given[field] for field in fields})
+        values = {name: given[name] for name in parameters}
+        is_journalled = given.get("interactive", False)
+        raise typer.Exit(_exit_code(lambda: function(**values), is_journalled))
 
-    context = inspect.Parameter(
-        "context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context
-    )
-    shown = [context]
-    for parameter in signature.parameters.values():
-        shown.extend(_options_of(parameter))
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    first = inspect.Parameter("context", keyword, annotation=typer.Context)
     run.__annotations__ = {}  # typer prefers these
-    run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    run.__signature__ = inspect.Signature([first, *shown.values()])  # type: ignore[attr-defined]
     return run
 
 
-def _options_of(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
-    """Yield the options for a parameter: itself, or the fields of its dataclass."""
-    kind: type[Any] = parameter.annotation
-    if kind is AppContext:
-        return
-    if not is_dataclass(kind):
-        yield parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        return
-    hints = get_type_hints(kind, include_extras=True)
-    for name, field in inspect.signature(kind).parameters.items():
-        yield from _options_of(field.replace(annotation=hints[name]))
-
-
-def _value_of(
-    name: str, kind: type[Any], given: Mapping[str, Any], app: AppContext
-) -> Any:
-    """Return the value of a parameter from the options that were given."""
-    if kind is AppContext:
-        return app
-    if not is_dataclass(kind):
-        return given[name]
-    hints = get_type_hints(kind)
-    fields = {field: _value_of(field, hints[field], given, app) for field in hints}
-    return kind(**fields)
+def _parameters(function: Any) -> dict[str, inspect.Parameter]:
+    """Return the parameters of a function, or the fields of a dataclass."""
+    hints = get_type_hints(function, include_extras=True)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return {
+        name: parameter.replace(kind=keyword, annotation=hints[name])
+        for name, parameter in inspect.signature(function).parameters.items()
+    }
 
 
 def command_again(*more: str) -> str:
@@ -115,10 +101,8 @@ def command_again(*more: str) -> str:
     return shlex.join(["triage", *words[:end], *more, *words[end:]])
 
 
-def _exit_code(call: Callable[[], Exit], *, may_resume: bool) -> int:
-    """Call a command and return its exit code. may_resume: --resume continues it after
-    an interruption.
-    """
+def _exit_code(call: Callable[[], Exit], is_journalled: bool) -> int:
+    """Call a command and return its exit code. is_journalled: --resume continues it."""
     from triage.toolchains.home import disk_errors
 
     try:
@@ -132,35 +116,28 @@ def _exit_code(call: Callable[[], Exit], *, may_resume: bool) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     except (KeyboardInterrupt, Interrupted):
-        again = command_again("--resume") if may_resume else command_again()
+        again = command_again("--resume") if is_journalled else command_again()
         print_stderr(f"stopped; finished work is cached. To continue:\n  {again}")
         return Exit.INTERRUPTED
     except BadFiles as error:
         for problem in error.problems:
-            print_stderr(with_words_here(str(problem)))
-        count = len(error.problems)
-        noun = "problem" if count == 1 else "problems"
-        print_stderr(f"{count} {noun}; nothing was run")
+            print_stderr(str(problem))
         return error.exit_code
     except TriageError as error:
-        print_stderr(f"triage: {with_words_here(str(error))}")
+        print_stderr(f"triage: {error}")
         return error.exit_code
     except OSError as error:
         file = f": {error.filename}" if error.filename else ""
         print_stderr(f"triage: {error.strerror or error}{file}")
         return Exit.ENVIRONMENT
-    except Exception as error:
-        no_thread = isinstance(error, RuntimeError) and "start new thread" in str(error)
-        if no_thread or isinstance(error, MemoryError):
-            print_stderr(
-                f"triage: the system has no more memory or threads: {error}; pass a "
-                "lower --jobs or end other programs"
-            )
-        else:
-            print_stderr(traceback.format_exc())
-            print_stderr(
-                "triage: internal error; this is a bug in triage, not in the compiler"
-            )
+    except MemoryError:
+        print_stderr("triage: the system has no more memory; pass a lower --jobs")
+        return Exit.ENVIRONMENT
+    except Exception:
+        print_stderr(traceback.format_exc())
+        print_stderr(
+            "triage: internal error; this is a bug in triage, not in the compiler"
+        )
         return Exit.ENVIRONMENT
 
 
@@ -187,8 +164,7 @@ def exit_for_results(results: Iterable[ProbeResult], *, strict: bool = False) ->
     statuses = {result.status for result in results}
     if Status.FAILED in statuses or (strict and Status.XPASS in statuses):
         return Exit.FOUND
-    causes = [result.cause for result in results if result.cause is not None]
-    code = exit_without_answer(causes)
+    code = exit_without_answer(result.cause for result in results)
     if code is Exit.INCONCLUSIVE and statuses != {Status.UNTESTABLE}:
         return Exit.OK
     return code

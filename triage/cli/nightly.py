@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,10 +20,9 @@ from triage.cli.options import (
     CasesOption,
     Compiling,
     DryRunOption,
-    FreshOption,
     GitHubOption,
     JUnitFormatOption,
-    ProjectOption,
+    OutOption,
     RecipePaths,
     RepoOption,
     SuiteOption,
@@ -31,14 +30,14 @@ from triage.cli.options import (
     duration_option,
     flag,
     option,
-    rev_option,
+    toolchain_option,
 )
 from triage.cli.screen import print_stderr
 from triage.execution.results import forecast
 from triage.execution.task import ProbeJob
+from triage.git_history.repository import Repository
 from triage.investigate.origin import OriginFinder
 from triage.investigate.result import CaseChangeKind
-from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.nightly.result import Night
 from triage.nightly.run import NightRun, with_investigation
@@ -59,33 +58,31 @@ def nightly(
     case: CasesOption = None,
     suite_config: SuiteOption = None,
     toolchain: Annotated[
-        list[str] | None,
-        rev_option("Test this toolchain (default: latest).", "--toolchain", "-t"),
-    ] = None,
+        str, toolchain_option("Test this toolchain (default: latest).")
+    ] = "latest",
     baseline: Annotated[
-        list[str] | None,
-        rev_option(
-            "Compare with this toolchain (default: previous).", "--baseline", "-b"
+        str,
+        option(
+            "REV",
+            "Compare with this toolchain (default: previous).",
+            "--baseline",
+            "-b",
         ),
-    ] = None,
+    ] = "previous",
     bisect: Annotated[
-        bool, flag("Bisect each regression and slower run.", "--bisect")
+        bool,
+        flag("--bisect", "Bisect each regression and slower run."),
     ] = False,
     repo: RepoOption = None,
-    project: ProjectOption = None,
     reduce: Annotated[
-        bool,
-        flag(
-            "Reduce one case of each new failure; needs --out.",
-            "--reduce",
-        ),
+        bool, flag("--reduce", "Reduce one case of each new failure; needs --out.")
     ] = False,
     investigate: Annotated[
         bool,
         flag(
+            "--investigate",
             "Bisect, attribute and reduce one case of each new failure, find "
             "remedies and draft an issue; needs --out.",
-            "--investigate",
         ),
     ] = False,
     budget: Annotated[
@@ -98,8 +95,8 @@ def nightly(
     strict: Annotated[
         bool,
         flag(
-            "Exit 1 also when a known failure passes or a case becomes slower.",
             "--strict",
+            "Exit 1 also when a known failure passes or a case becomes slower.",
         ),
     ] = False,
     bench: Annotated[
@@ -109,27 +106,19 @@ def nightly(
             "this long (default: not measured)."
         ),
     ] = None,
-    out: Annotated[
-        Path | None,
-        option(
-            "Write nightly.md, nightly.xml (JUnit) and nightly.json to this "
-            "folder (default: none).",
-            metavar="DIR",
-        ),
-    ] = None,
+    out: OutOption = None,
     part: Annotated[
-        str | None, option("Run only the I-th of N shards.", "--shard", metavar="I/N")
+        str | None, option("I/N", "Run only the I-th of N shards.", "--shard")
     ] = None,
     github: GitHubOption = False,
-    fresh: FreshOption = False,
     dry_run: DryRunOption = False,
     output: JUnitFormatOption = "text",
 ) -> Exit:
     """Compare a new compiler with a baseline over all recipes.
 
     Exit 1 when a case regressed or fails in a different way. A failure that a recipe
-    expects at that version is known. Slower runs are reported with an
-    interval; they change the exit code only with --strict. One compiler is compared at
+    expects at that version is known. Slower runs are reported with an interval;
+    they change the exit code only with --strict. One compiler is compared at
     a time: among recipes of several, `triton:3.2.0` selects Triton; 3.2.0 alone selects
     IREE.
 
@@ -139,124 +128,85 @@ def nightly(
     - `triage nightly recipes/ -t path:build -b latest --out out --github` is for a job
       of GitHub Actions
     """
-    revs = (
-        _single("--toolchain", toolchain, "latest"),
-        _single("--baseline", baseline, "previous"),
-    )
     chosen = cases_named(cases_in(paths, suite_config), case)
-    selection = select_one_family(chosen, revs, "nightly")
+    selection = select_one_family(chosen, (toolchain, baseline))
     cases = shard(selection.cases, part)
-    wanted = _WantedSteps(
-        bisect, bisect and repo is not None, reduce, investigate, budget
-    )
-    wanted.check(out, cases)
-    owners = owner_rules(selection.family, project)
-    compiling.app.is_dry = dry_run
-    with compiling.open(*cases, fresh=fresh) as engine:
+    if repo:
+        Repository(repo)
+    if budget is not None and not investigate:
+        raise BadInput("--budget needs --investigate")
+    if investigate or reduce:
+        if out is None:
+            raise BadInput("--reduce and --investigate need --out")
+        for each in cases:
+            folder_for(out / "reproducers", each)
+    owners = owner_rules(selection.family)
+    with compiling.open(*cases, dry=dry_run) as engine:
         new, old = (
             engine.registry.resolve(rev, selection.family) for rev in selection.revs
         )
         if dry_run:
-            jobs = [
-                ProbeJob(case, ref, fresh=fresh) for case in cases for ref in (new, old)
-            ]
-            known = forecast(engine, jobs)
-            write_report(output, known, forecast_document)
+            jobs = [ProbeJob(case, ref) for case in cases for ref in (new, old)]
+            write_report(output, forecast(engine, jobs), forecast_document)
             return Exit.OK
-        run = NightRun(
-            engine,
-            cases,
-            new,
-            old,
-            part,
-            strict,
-            earlier_nights(),
-        )
-        finder = OriginFinder(engine, run.refs, repo, project)
+        run = NightRun(engine, cases, new, old, part, strict, earlier_nights())
+        finder = OriginFinder(engine, run.refs, repo)
         reports = _Reports(run, out, output, github, owners)
         with reports.partial():
             run.compare()
-            if bench or wanted.is_any:
+            steps = _steps(bisect, reduce, investigate, repo)
+            if bench or steps:
                 reports.write()
             if bench:
                 run.bench(bench)
             if bisect:
                 run.bisect_slower(finder, bench or SECONDS)
-            if wanted.is_any:
-                _investigate(run, finder, wanted, reports)
+            if steps:
+                _investigate(run, finder, steps, budget, reports)
             night = reports.write()
-    _publish(night, out, output, github=github)
+    _publish(night, out, output, github)
     return exit_of(night)
 
 
-@dataclass(frozen=True)
-class _WantedSteps:
-    """The steps that the user wants for each new failure."""
+def _steps(
+    bisect: bool,
+    reduce: bool,
+    investigate: bool,
+    repo: Path | None,
+) -> list[str]:
+    """Return the steps for each new failure."""
+    from triage.investigate.steps import STEPS
 
-    bisect: bool
-    narrow: bool
-    reduce: bool
-    investigate: bool
-    budget: float | None
-
-    def check(self, out: Path | None, cases: Sequence[Case]) -> None:
-        """Raises BadInput where an option needs another one."""
-        if self.investigate or self.reduce:
-            if out is None:
-                raise BadInput(
-                    "--reduce and --investigate write reproducers next to the reports; "
-                    "pass a folder with --out"
-                )
-            for case in cases:
-                folder_for(out / "reproducers", case)
-        if self.budget is not None and not self.investigate:
-            raise BadInput("--budget limits an investigation; pass --investigate")
-
-    @property
-    def is_any(self) -> bool:
-        return self.bisect or self.reduce or self.investigate
-
-    def chosen_from(self, steps: Iterable[str]) -> list[str]:
-        """Return the steps that were asked for."""
-        chosen = {
-            "bisect": self.bisect,
-            "narrow": self.narrow,
-            "confirm": self.bisect,
-            "reduce": self.reduce,
-        }
-        return [step for step in steps if self.investigate or chosen.get(step)]
-
-    @property
-    def phase(self) -> str:
-        if self.investigate:
-            return "investigation"
-        if self.bisect:
-            return "bisects"
-        return "reductions"
+    wanted = {
+        "bisect": bisect,
+        "narrow": bisect and repo is not None,
+        "confirm": bisect,
+        "reduce": reduce,
+    }
+    return [step for step in STEPS if investigate or wanted.get(step)]
 
 
 def _investigate(
     run: NightRun,
     finder: OriginFinder,
-    wanted: _WantedSteps,
+    steps: Sequence[str],
+    budget: float | None,
     reports: _Reports,
 ) -> None:
     """Do the steps for each new failure. The reports are rewritten after each one, so
     that they are complete whenever the run is killed.
     """
     from triage.investigate.investigation import Investigation
-    from triage.investigate.steps import STEPS, InvestigationSetting, ReportFiles
+    from triage.investigate.steps import InvestigationSetting, ReportFiles
     from triage.report.attribution import write_attribution
 
-    run.phase = wanted.phase
+    run.phase = "investigation"
     files = ReportFiles(reports.out or Path(), write_reproducer, write_attribution)
     setting = InvestigationSetting(run.engine, run.cases_by_name, finder, files)
-    command_line = shlex.join(["triage", *sys.argv[1:]])
-    steps = wanted.chosen_from(STEPS)
-    work = Investigation(setting, command_line, wanted.budget, steps)
+    again = shlex.join(["triage", *sys.argv[1:]])
+    work = Investigation(setting, again, budget, steps)
     night = run.night()
-    results = {case.case: case for case in night.cases}
-    work.add_clusters(night.clusters, results)
+    work.add_clusters(night.clusters, {case.case: case for case in night.cases})
     reports.add = partial(with_investigation, found=work)
     for _ in work.run():
         reports.write()
@@ -265,19 +215,13 @@ def _investigate(
 @command
 def nightly_merge(
     folders: Annotated[
-        list[Path], argument("DIR...", "Folders that `triage nightly --shard` wrote.")
+        list[Path], argument("DIR", "Folders that `triage nightly --shard` wrote.")
     ],
-    out: Annotated[
-        Path | None,
-        option(
-            "Write the joined reports and reproducers to this folder (default: none).",
-            metavar="DIR",
-        ),
-    ] = None,
+    out: OutOption = None,
     allow_missing: Annotated[
         bool,
         flag(
-            "Report a night with missing shards, marked as partial.", "--allow-missing"
+            "--allow-missing", "Report a night with missing shards, marked as partial."
         ),
     ] = False,
     github: GitHubOption = False,
@@ -300,7 +244,7 @@ def nightly_merge(
     if out:
         copy_files([folder for folder, _ in shards], out)
         night = write_reports(night, out)
-    _publish(night, out, output, github=github)
+    _publish(night, out, output, github)
     return exit_of(night)
 
 
@@ -320,7 +264,7 @@ def exit_of(night: Night) -> Exit:
     return code
 
 
-def _publish(night: Night, out: Path | None, output: str, *, github: bool) -> None:
+def _publish(night: Night, out: Path | None, output: str, github: bool) -> None:
     store_night(night, out)
     write_night(output, night)
     if github:
@@ -347,7 +291,9 @@ class _Reports:
         night = self.add(self.run.night(stopped))
         clusters = with_owners(night.cases, night.clusters, self.owners)
         night = replace(night, clusters=clusters)
-        return write_reports(night, self.out) if self.out else night
+        if self.out:
+            night = write_reports(night, self.out)
+        return night
 
     @contextmanager
     def partial(self) -> Iterator[None]:
@@ -363,19 +309,7 @@ class _Reports:
             elif isinstance(error, TriageError | OSError):
                 stopped = str(error)
             try:
-                _publish(self.write(stopped), self.out, self.output, github=self.github)
+                _publish(self.write(stopped), self.out, self.output, self.github)
             except Exception as problem:
                 print_stderr(f"triage: the partial report is missing: {problem}")
             raise
-
-
-def _single(option: str, revs: Sequence[str] | None, default: str) -> str:
-    """Return the only REV of an option. Raises BadInput for several, which `triage run`
-    accepts and a nightly does not.
-    """
-    if revs and len(revs) > 1:
-        raise BadInput(
-            f"{option} takes one revision in a nightly, not {' and '.join(revs)}; run "
-            "it once for each"
-        )
-    return revs[0] if revs else default

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import cache
@@ -16,7 +15,13 @@ from typing import Annotated
 import typer
 
 from triage.cli.exit_codes import Exit, command
-from triage.cli.options import FormatOption, JUnitFormatOption, argument, flag, option
+from triage.cli.options import (
+    FormatOption,
+    JUnitFormatOption,
+    argument,
+    flag,
+    option,
+)
 from triage.cli.screen import print_stderr
 from triage.execution.cache import ResultCache
 from triage.model.address import Address
@@ -67,39 +72,29 @@ def earlier_nights() -> EarlierNights:
 @command
 def list_nights(output: FormatOption = "text") -> Exit:
     """List stored nights, the oldest first."""
-    store, listed = open_nights(), []
-    stored = store.stored()
-    for entry in stored:
-        night = entry.night
-        listed.append(
-            {
-                "night": entry.number,
-                "at": night.started,
-                "suites": entry.suites,
-                "toolchain": night.toolchain,
-                "baseline": night.baseline,
-                "cases": entry.statuses,
-                "partial": night.partial,
-                "verdict": entry.verdicts,
-            }
-        )
-    size = sum(path.stat().st_size for path in store.path.rglob("*") if path.is_file())
-    total = "no nights yet: `triage nightly` stores each one"
-    if listed:
-        total = f"{plural(len(listed), 'night')}, {size / 1e6:.1f} MB"
-    write_answer(
-        output,
-        {"nights": listed, "bytes": size},
-        [night_table(stored), Paragraph(total)],
-        "Nights",
-    )
+    stored = open_nights().stored()
+    listed = [
+        {
+            "night": entry.number,
+            "at": entry.night.started,
+            "suites": entry.suites,
+            "toolchain": entry.night.toolchain,
+            "baseline": entry.night.baseline,
+            "cases": entry.statuses,
+            "partial": entry.night.partial,
+            "verdict": entry.verdicts,
+        }
+        for entry in stored
+    ]
+    total = Paragraph(plural(len(listed), "night"))
+    write_answer(output, {"nights": listed}, [night_table(stored), total], "Nights")
     return Exit.OK
 
 
 @app.command("show")
 @command
 def show_night(
-    night: Annotated[str, argument("[NIGHT]", f"{_NIGHT}.")] = "latest",
+    night: Annotated[str, argument("NIGHT", f"{_NIGHT}.")] = "latest",
     output: JUnitFormatOption = "text",
 ) -> Exit:
     """Print the report of a stored night."""
@@ -110,30 +105,16 @@ def show_night(
 @app.command("prune")
 @command
 def prune_nights(
-    nights: Annotated[list[str] | None, argument("[NIGHT...]", f"{_NIGHT}.")] = None,
-    keep: Annotated[
-        int | None, option("Keep the newest N nights.", "--keep", least=1, metavar="N")
-    ] = None,
+    keep: Annotated[int, option("N", "Keep the newest N nights.", min=1)],
     output: FormatOption = "text",
 ) -> Exit:
-    """Remove stored nights."""
-    if not nights and keep is None:
-        raise BadInput("name nights, or pass --keep N")
+    """Remove all stored nights but the newest."""
     store = open_nights()
-    stored = [(entry.number, entry.night) for entry in store.stored()]
-    doomed = {store.night_named(name)[0] for name in nights or ()}
-    if keep is not None:
-        doomed |= {number for number, _ in stored[:-keep]}
-    removed = [
-        Paragraph(f"night {number}: {night.started}, {night.toolchain.name}")
-        for number, night in stored
-        if number in doomed
-    ]
-    store.remove(doomed)
-    kept = len(stored) - len(doomed)
-    total = Paragraph(f"{plural(len(doomed), 'night')} removed, {kept} kept")
-    answer = {"removed": sorted(doomed), "kept": kept}
-    write_answer(output, answer, [*removed, total])
+    numbers = [entry.number for entry in store.stored()]
+    removed = numbers[:-keep]
+    store.remove(removed)
+    total = Paragraph(f"{plural(len(removed), 'night')} removed")
+    write_answer(output, {"removed": removed}, [total])
     return Exit.OK
 
 
@@ -158,15 +139,15 @@ def show(
 
 @command
 def site(
-    out: Annotated[
-        Path, option("Write the site to this folder.", metavar="DIR")
-    ] = Path("public"),
+    out: Annotated[Path, option("DIR", "Write the site to this folder.")] = Path(
+        "public"
+    ),
     tracks: Annotated[
         str,
         option(
+            "GLOB",
             "Show only tracks whose names match this pattern, such as `*cuda*`.",
             "--track",
-            metavar="GLOB",
         ),
     ] = "*",
     output: FormatOption = "text",
@@ -180,16 +161,8 @@ def site(
 
     with closing(ResultCache(open_home().results_database, print_stderr)) as results:
         written = Site(open_nights(), out, results, tracks).write()
-    counts = ", ".join(
-        plural(written[f"{noun}s"], noun) for noun in ("night", "case", "failure")
-    )
-    size = f"{plural(written['files'], 'file')}, {written['bytes'] / 1e6:.1f} MB"
-    write_answer(
-        output,
-        written,
-        [Paragraph(f"{counts}; {size}"), Paragraph(written["index"])],
-        "Site",
-    )
+    text = f"{plural(written['nights'], 'night')}: {written['index']}"
+    write_answer(output, written, [Paragraph(text)], "Site")
     return Exit.OK
 
 
@@ -205,33 +178,30 @@ issues = typer.Typer(
 def sync(
     repository: Annotated[
         str,
-        option("Change the issues of this repository.", "--repo", metavar="OWNER/NAME"),
+        option("OWNER/NAME", "Change the issues of this repository.", "--repo"),
     ],
     report: Annotated[
         Path,
         argument("REPORT", "nightly.json of a night, or the folder that holds it."),
     ] = Path("out"),
     apply: Annotated[
-        bool, flag("Change the issues (default: only list the changes).", "--apply")
+        bool, flag("--apply", "Change the issues (default: only list the changes).")
     ] = False,
     limit: Annotated[
         int,
         option(
-            "Make at most this many changes; the next run makes the others.", least=1
+            "N", "Make at most this many changes; the next run makes the others.", min=1
         ),
     ] = 10,
-    label: Annotated[
-        str, option("Read and change only issues with this label.")
-    ] = "triage",
     output: FormatOption = "text",
 ) -> Exit:
     """Open, comment, reopen and close the issues of a repository by the failures of a
     night.
 
-    Each failure of a compiler family and target backend has one issue, known by its
-    label and a hidden marker. A new failure opens it, a comment adds further cases, and
-    a night in which all of its cases pass closes it. The token comes from GITHUB_TOKEN,
-    the address of another server from GITHUB_API_URL.
+    Each failure of a compiler family and target backend has one issue, known by the
+    label `triage` and a hidden marker. A new failure opens it, a comment adds further
+    cases, and a night in which all of its cases pass closes it. The token comes from
+    GITHUB_TOKEN, the address of another server from GITHUB_API_URL.
 
     - `triage issues sync out --repo iree-org/iree --apply --limit 5`
     """
@@ -246,16 +216,13 @@ def sync(
         r"[A-Za-z0-9_-][\w.-]*/(?!\.{1,2}$)[\w.-]+", repository, re.ASCII
     ):
         raise BadInput(f"--repo {repository!r}: write OWNER/NAME")
-    token = _token(is_needed=apply)
+    token = os.environ.get("GITHUB_TOKEN", "").strip()
+    if not re.fullmatch("[!-~]+" if apply else "[!-~]*", token):
+        raise BadInput("GITHUB_TOKEN has no token that may write issues")
     night = read_night(report)
     api = Address(os.environ.get("GITHUB_API_URL") or PUBLIC_API)
-    hub = GitHubIssues(repository, label, token, api.full)
+    hub = GitHubIssues(repository, token or None, api.full)
     planned = plan_issues(night, hub.read(), limit, repository)
-    if not token:
-        note = (
-            "without GITHUB_TOKEN, issues of all authors are taken for this program's"
-        )
-        planned = replace(planned, notes=(*planned.notes, note))
     if not apply:
         write_report(output, planned, issues_document)
         return Exit.OK
@@ -266,6 +233,9 @@ def sync(
             number = hub.apply(change, issue_body(change, night))
             done.append(replace(change, issue=number))
     finally:
+        left = (*planned.changes[len(done) :], *planned.left)
+        made = replace(planned, changes=tuple(done), left=left, applied=True)
+        write_report(output, made, issues_document)
         address = f"{api.removesuffix('/api/v3')}/{repository}/issues/"
         if api == PUBLIC_API:
             address = f"{repository}#"
@@ -274,32 +244,5 @@ def sync(
             for change in done
             if change.cluster
         }
-        _store_issues(night.started, issues)
-        left = (*planned.changes[len(done) :], *planned.left)
-        made = replace(planned, changes=tuple(done), left=left, applied=True)
-        write_report(output, made, issues_document)
+        open_nights().add_issues(night.started, issues)
     return Exit.OK
-
-
-def _token(*, is_needed: bool) -> str | None:
-    """Return the token in GITHUB_TOKEN. Raises BadInput for a damaged one, and for none
-    if one is needed.
-    """
-    token = os.environ.get("GITHUB_TOKEN", "").strip()
-    if not re.fullmatch("[!-~]*", token):
-        raise BadInput(
-            "GITHUB_TOKEN has characters that no token has; set it to the token alone"
-        )
-    if is_needed and not token:
-        raise BadInput("--apply needs a token that may write issues in GITHUB_TOKEN")
-    return token or None
-
-
-def _store_issues(started: str, issues: Mapping[str, str]) -> None:
-    """Store the issues of a night by the id of their cluster. A failure is only
-    reported.
-    """
-    try:
-        open_nights().add_issues(started, issues)
-    except (TriageError, OSError) as error:
-        print_stderr(f"the issues are not stored for `triage site`: {error}")

@@ -28,7 +28,7 @@ from triage.recipes.values import name_from
 from triage.toolchains.home import KeptKind, default_home, disk_errors
 
 if TYPE_CHECKING:
-    from triage.cli.options import ProgramOptions
+    from triage.cli.options import ProgramTarget
 
 TEXTS = (".md", ".txt", ".log", ".html")
 
@@ -37,15 +37,10 @@ TEXTS = (".md", ".txt", ".log", ".html")
 class StartedRecipe:
     """A recipe in the making, not yet written."""
 
-    wanted: NewRecipe
+    path: Path
     start: RecipeStart
     reported: Sequence[str] = ()
     """The revisions that a text reports about."""
-
-    @property
-    def path(self) -> Path:
-        """The path of the recipe."""
-        return self.wanted.path
 
     @property
     def is_pasted(self) -> bool:
@@ -53,45 +48,30 @@ class StartedRecipe:
         return self.start.copied is not None
 
     @property
-    def assumed(self) -> tuple[str, ...]:
-        """The target and the values that nobody named."""
-        values = [f"{name}: {value}" for name, value in _guessed(self.start)]
-        return (*self.start.assumed, *values)
-
-    def with_chip(self) -> StartedRecipe:
-        """Return the recipe for the chip that the user names. Raises BadInput for a
-        chip that no release knows.
-        """
-        start = self.start
-        if start.target and self.wanted.chip:
-            start = replace(start, target=replace(start.target, chip=self.wanted.chip))
-        is_named = self.wanted.chip or not self.is_pasted  # not by a text
-        if start.target and is_named:
-            recipe_families()[start.family].check_chip(start.target)
-        return replace(self, start=start)
+    def is_code(self) -> bool:
+        """Whether the program was copied and is Python."""
+        return self.is_pasted and self.start.input.suffix == ".py"
 
     @property
-    def content(self) -> str:
-        """The text of the recipe."""
-        path = self.wanted.path.absolute()
-        source = os.path.relpath(self.start.input.absolute(), path.parent)
-        return new_recipe(path.stem, source, self.start)
+    def assumed(self) -> tuple[str, ...]:
+        """The target and the values that nobody named."""
+        return (*self.start.assumed, *_guessed(self.start))
 
     def write(self, *, over: bool = False) -> None:
         """Write the recipe, and its program where that was copied. Raises BadInput for
         files that exist, unless `over`.
         """
-        path, start, content = self.wanted.path, self.start, self.content
-        if not over:
-            copied = [start.input] if self.is_pasted else []
-            for own in (path, *copied):
-                if own.exists():
-                    raise BadInput(f"{own} exists; nothing was changed")
+        path, program = self.path, self.start.input
+        source = os.path.relpath(program.absolute(), path.absolute().parent)
+        content = new_recipe(path.stem, source, self.start)
+        for written in [path, program] if self.is_pasted else [path]:
+            if written.exists() and not over:
+                raise BadInput(f"{written} exists; nothing was changed")
         check_recipe(recipe_families(), content)
         with disk_errors(f"write {path}"):
             path.parent.mkdir(parents=True, exist_ok=True)
-            if start.copied is not None:
-                start.input.write_text(start.copied, "utf-8")
+            if self.start.copied is not None:
+                program.write_text(self.start.copied, "utf-8")
             # never over a file that was written meanwhile
             with path.open("w" if over else "x", encoding="utf-8") as file:
                 file.write(content)
@@ -103,23 +83,14 @@ class CodeNotAllowed(NoProgramError):
     """
 
 
-def allow_code(started: StartedRecipe, text: Path, *, run_code: bool) -> None:
+def allow_code(app: AppContext, program: str | None, text: Path) -> None:
     """Ask on a terminal whether to run the Python of a text where it cannot be sealed,
     unless --run-code says so. Raises CodeNotAllowed if not.
     """
-    program = started.start.copied
-    if (
-        is_sealing()
-        or run_code
-        or program is None
-        or started.start.input.suffix != ".py"
-    ):
+    if is_sealing() or app.run_code:
         return
     if str(text) != "-" and sys.stdin.isatty() and sys.stderr.isatty():
-        print_stderr(
-            f"{program}\nThe Python above stands in {text}, and runs here when it is "
-            "compiled."
-        )
+        print_stderr(f"{program}\nThe Python above stands in {text}.")
         if typer.confirm("Run it?", default=False, err=True):
             return
     raise CodeNotAllowed(
@@ -138,79 +109,87 @@ def read_pasted(source: Path) -> str:
         raise BadInput(f"{source} cannot be read: {error.strerror}") from error
 
 
-def from_text(
+def start_recipe(
     app: AppContext,
     wanted: NewRecipe,
-    text: str,
-    source: Path,
+    command: Sequence[str] = (),
+    text: Path | None = None,
+    content: str = "",
 ) -> StartedRecipe:
-    """Start from a pasted text, which `source` has."""
-    with app.progress() as progress, progress.task(f"read {source}"):
-        return StartedRecipe(wanted, *wanted.from_text(text, str(source)))
+    """Start a recipe from a text, from a command line, or else from a program.
+
+    Raises:
+        CodeNotAllowed: The text has Python, which may not run.
+        BadInput: Nothing can be compiled, or no release knows the chip.
+    """
+    reported: Sequence[str] = ()
+    if text:
+        with app.progress() as progress, progress.task(f"read {text}"):
+            start, reported = wanted.from_text(content, str(text))
+    elif command:
+        start = wanted.from_command(command)
+    elif wanted.source:
+        start = wanted.from_file(wanted.source)
+    else:
+        raise BadInput("name a program with --input, or a command line after --")
+    if start.target and wanted.chip:
+        start = replace(start, target=replace(start.target, chip=wanted.chip))
+    is_chosen = wanted.chip or start.copied is None  # not by a text
+    if start.target and is_chosen:
+        recipe_families()[start.family].check_chip(start.target)
+    return StartedRecipe(wanted.path, start, reported)
 
 
 def split_kernel(word: str) -> tuple[str, str | None]:
     """Return the file and the kernel of FILE.py:KERNEL, or of another file without a
     kernel.
     """
-    found = re.fullmatch(r"(.*\.py):(\w+)", word, re.DOTALL)
-    return (found[1], found[2]) if found else (word, None)
+    match = re.fullmatch(r"(.*\.py):(\w+)", word, re.DOTALL)
+    return (match[1], match[2]) if match else (word, None)
 
 
-def recipe_for(word: str, options: ProgramOptions) -> StartedRecipe:
-    """Write a recipe for what stands in the place of one, where --save says or into the
-    home.
-
-    word: a program, FILE.py:KERNEL, a text such as a pasted issue, - for stdin, or a
-    command line in one word.
+def recipe_for(word: str, options: ProgramTarget) -> StartedRecipe:
+    """Write a recipe into the home for what stands in the place of one: a program,
+    FILE.py:KERNEL, a text such as a pasted issue, - for stdin, or a command line in one
+    word.
     """
-    app, save = options.app, options.save
-    file, kernel = split_kernel(word)
+    name, kernel = split_kernel(word)
+    file, text, content = Path(name), None, ""
     command: list[str] = []
     if " " in word and not os.path.exists(word):  # noqa: PTH110 - too long for a path
         command = shlex.split(word)
-    is_text = not command and (file == "-" or Path(file).suffix in TEXTS)
-    text = read_pasted(Path(file)) if is_text else ""
-    asked = (kernel, options.backend, options.chip, *command)
-    if file == "-":
-        asked = (*asked, text)
-    path = save or _kept_path(file, command, asked)
-    wanted = NewRecipe(path, None, options.backend, options.chip, kernel)
-    if command:
-        started = StartedRecipe(wanted, wanted.from_command(command))
-    elif is_text:
-        started = from_text(app, wanted, text, Path(file))
-        allow_code(started, Path(file), run_code=options.run_code)
-    else:
-        started = StartedRecipe(wanted, wanted.from_file(Path(file)))
-    started = started.with_chip()
-    started.write(over=save is None)
+        file = Path(_program_of(command))
+    elif name == "-" or file.suffix in TEXTS:
+        text = file
+        content = read_pasted(file)
+    asked = (os.path.abspath(file), kernel, options.backend, options.chip, *command)  # noqa: PTH100 - it need not exist
+    if name == "-":
+        asked = (*asked, content)
+    key = hashlib.sha256("\0".join(map(str, asked)).encode()).hexdigest()[:12]
+    title = name_from("stdin" if name == "-" else file.stem) or "program"
+    path = default_home().kept(KeptKind.PROGRAMS) / key / f"{title}.yaml"
+    source = None if command or text else file
+    wanted = NewRecipe(path, source, options.backend, options.chip, kernel)
+    started = start_recipe(options.app, wanted, command, text, content)
+    if text and started.is_code:
+        allow_code(options.app, started.start.copied, text)
+    started.write(over=True)
     for note in started.start.notes:
         print_stderr(note)
     print_stderr(f"recipe: {path}")
     return started
 
 
-def _kept_path(file: str, command: Sequence[str], asked: Sequence[str | None]) -> Path:
-    """Return the path below the home for the recipe of a program or a command line.
-    Requests that differ in what is asked have recipes of their own.
-    """
-    stem = Path(file).stem
-    if command:
-        words = [word for word in command[1:] if not word.startswith("-")]
-        programs = [Path(word).stem for word in words if Path(word).suffix]
-        stem = programs[0] if programs else command[0]
-    place = os.path.abspath(file)  # noqa: PTH100 - it need not exist
-    parts = "\0".join([place, *map(str, asked)])
-    key = hashlib.sha256(parts.encode()).hexdigest()[:12]
-    name = name_from(Path(stem).name) or ("stdin" if file == "-" else "program")
-    return default_home().kept(KeptKind.PROGRAMS) / key / f"{name}.yaml"
+def _program_of(command: Sequence[str]) -> str:
+    """Return the first file that a command line names, or else its tool."""
+    words = [word for word in command[1:] if not word.startswith("-")]
+    return next((word for word in words if Path(word).suffix), command[0])
 
 
-def _guessed(start: RecipeStart) -> Iterator[tuple[str, object]]:
-    """Yield the names of a kernel's guessed parameters, with their values."""
+def _guessed(start: RecipeStart) -> Iterator[str]:
+    """Yield a kernel's guessed parameters with their values."""
     for values in start.keys.values():
         if isinstance(values, Mapping):
             for name, value in values.items():
                 if name in start.guessed:
-                    yield name, value
+                    yield f"{name}: {value}"

@@ -9,20 +9,20 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from triage.cli.context import select_families
+from triage.cli.context import open_engine_for, select_families
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import (
     SECONDS,
     Compiling,
-    FailureMatch,
     FormatOption,
-    FreshOption,
     OneCase,
+    SuiteOption,
     argument,
-    match_by,
     option,
-    rev_option,
+    toolchain_option,
 )
+from triage.cli.screen import AppContext
+from triage.execution.match import same_signature
 from triage.execution.number_judge import MetricChoice, engine_with_judge
 from triage.model.errors import BadInput
 from triage.reduce.baseline import ReductionRequest
@@ -39,33 +39,25 @@ from triage.report.tables import replay_document
 def reduce_recipe(
     chosen: OneCase,
     compiling: Compiling,
-    toolchain: Annotated[
-        str, rev_option("Toolchain on which the case fails.", "--toolchain", "-t")
-    ],
+    toolchain: Annotated[str, toolchain_option("Toolchain on which the case fails.")],
+    suite_config: SuiteOption = None,
     good: Annotated[
         str | None,
-        rev_option(
-            "Keep only programs that this toolchain compiles (default: any that fail)."
+        option(
+            "REV",
+            "Keep only programs that this toolchain compiles (default: any that fail).",
         ),
     ] = None,
     out: Annotated[
-        Path,
-        option("Write the reproducer into a new folder below this one.", metavar="DIR"),
+        Path, option("DIR", "Write the reproducer into a new folder below this one.")
     ] = Path("reproducers"),
-    match: Annotated[
-        FailureMatch,
-        option(
-            "Keep the same signature, class or family of the failure, or any failure.",
-            metavar=None,
-        ),
-    ] = FailureMatch.SIGNATURE,
     metric: Annotated[
         str | None,
         option(
+            "NAME[:FUNCTION]",
             "Reduce a program whose number grew since --good instead of a failure: "
             "cpu_seconds, run_seconds, artifact_bytes, or any that `triage run` "
             "reports. FUNCTION names the function to run.",
-            metavar="NAME[:FUNCTION]",
         ),
     ] = None,
     output: FormatOption = "text",
@@ -80,29 +72,25 @@ def reduce_recipe(
     """
     if metric and not good:
         raise BadInput("--metric needs --good: the toolchain with the better number")
-    case = chosen.load()
+    case = chosen.load(suite_config)
     folder_for(out, case)
-    with compiling.open(case) as engine:
+    with compiling.open(case) as engine, ExitStack() as opened:
         bad = engine.registry.resolve(toolchain, case.compiler)
         better = engine.registry.resolve(good, case.compiler) if good else None
-        request = ReductionRequest(case, bad, better, match_by(match))
-        found = None
-        with ExitStack() as stack:
-            judging = engine
-            if metric and better:
-                choice = MetricChoice.parse(metric, SECONDS)
-                judging = stack.enter_context(
-                    engine_with_judge(
-                        engine, case, (better, bad), choice, other_programs=True
-                    )
-                )
-            reduction = reduce_case(judging, request)
-        if reduction.unanswered is None:
-            found = reproducer_of(engine, reduction, bad)
-            reduction = replace(
-                found.reduction, reproducer=str(write_reproducer(found, out))
+        judging = engine
+        if metric and better:
+            choice, refs = MetricChoice.parse(metric, SECONDS), (better, bad)
+            judging = opened.enter_context(
+                engine_with_judge(engine, case, refs, choice, other_programs=True)
             )
-    write_report(output, reduction, partial(reduction_document, reproducer=found))
+        request = ReductionRequest(case, bad, better, same_signature)
+        reduction, reproducer = reduce_case(judging, request), None
+        opened.close()
+        if reduction.unanswered is None:
+            reproducer = reproducer_of(engine, reduction, bad)
+            folder = write_reproducer(reproducer, out)
+            reduction = replace(reproducer.reduction, reproducer=str(folder))
+    write_report(output, reduction, partial(reduction_document, reproducer=reproducer))
     if reduction.unanswered is None:
         return Exit.OK
     return exit_without_answer([reduction.unanswered.cause])
@@ -110,20 +98,17 @@ def reduce_recipe(
 
 @command
 def replay_reproducers(
-    compiling: Compiling,
+    app: AppContext,
     paths: Annotated[
-        list[Path], argument("DIR...", "Folders of reproducers, or of one reproducer.")
+        list[Path], argument("DIR", "Folders of reproducers, or of one reproducer.")
     ],
     toolchain: Annotated[
         list[str] | None,
-        rev_option(
+        toolchain_option(
             "Compile with this toolchain; repeatable (default: the recorded one "
-            "and latest).",
-            "--toolchain",
-            "-t",
+            "and latest)."
         ),
     ] = None,
-    fresh: FreshOption = False,
     output: FormatOption = "text",
 ) -> Exit:
     """Compile reproducers again and report whether each still fails in the same way.
@@ -141,7 +126,7 @@ def replay_reproducers(
     if toolchain:
         selections = select_families(cases, toolchain)
         revs_of = {selection.family: selection.revs for selection in selections}
-    with compiling.open(*cases, fresh=fresh) as engine:
+    with open_engine_for(app, cases) as engine:
         replays = replay_all(engine, reproducers, revs_of)
     write_report(output, Replays(replays), replay_document)
     return exit_of_replays(replays)
@@ -156,9 +141,5 @@ def exit_of_replays(replays: Sequence[Replay]) -> Exit:
     untested = [replay for replay in replays if not replay.tested]
     if not untested:
         return Exit.OK
-    return exit_without_answer(
-        version.cause
-        for replay in untested
-        for version in replay.versions
-        if version.cause
-    )
+    causes = [version.cause for replay in untested for version in replay.versions]
+    return exit_without_answer(causes)

@@ -13,17 +13,16 @@ from triage.cli.context import cases_named, one_case, open_engine_for
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import (
     CasesOption,
-    Compiling,
     FormatOption,
     OneCase,
-    ProgramOptions,
+    ProgramTarget,
     argument,
     flag,
     option,
-    rev_option,
+    toolchain_option,
 )
 from triage.cli.program import TEXTS
-from triage.cli.screen import AppContext, print_stderr
+from triage.cli.screen import print_stderr
 from triage.lint.check import LintResult, cases_to_lint, lint_case
 from triage.model.errors import BadInput
 from triage.report.formats import write_report
@@ -33,54 +32,50 @@ from triage.report.lint import lint_document
 @command
 def remedy(
     chosen: OneCase,
-    compiling: Compiling,
-    toolchain: Annotated[
-        str, rev_option("Toolchain on which the case fails.", "--toolchain", "-t")
-    ],
+    toolchain: Annotated[str, toolchain_option("Toolchain on which the case fails.")],
     good: Annotated[
         str | None,
-        rev_option(
+        option(
+            "REV",
             "Try flags that are newer than this known-good revision first, and "
-            "check each remedy there."
+            "check each remedy there.",
         ),
     ] = None,
-    budget: Annotated[int, option("Try at most this many candidates.", least=1)] = 100,
     output: FormatOption = "text",
 ) -> Exit:
     """Find flags or input changes that make a failing case compile.
 
     Known remedies of the failure class are tried first, then options of the compiler
-    that concern the failure. Flags that are meant for the compiler's own tests come
-    last and do not end the search. The best remedies are reported, the best first, and
-    checked on --good and on the newest release. Exit 3 if none is found and no newer
-    release helps.
+    that concern the failure, 100 candidates at most. Flags that are meant for the
+    compiler's own tests come last and do not end the search. The best remedies are
+    reported, the best first, and checked on --good and on the newest release. Exit 3 if
+    none is found and no newer release helps.
 
     - `triage remedy recipes/cuda-matmul-f32.yaml -t 3.3.0 --good 3.0.0`
     """
     from triage.remedy.search import RemedyRequest, find_remedies
     from triage.report.tables import remedy_document
 
-    cases = chosen.load_all()
+    cases = chosen.cases([chosen.recipe])
     case = one_case(cases, chosen.case)
-    with compiling.open(*cases) as engine:
+    with open_engine_for(chosen.app, cases) as engine:
         bad = engine.registry.resolve(toolchain, case.compiler)
         reference = engine.registry.resolve(good, case.compiler) if good else None
-        request = RemedyRequest(case, bad, reference, budget, cases)
-        found = find_remedies(engine, request)
-    write_report(output, found, remedy_document)
-    if found.failure is None:
-        return exit_without_answer([found.cause])
-    if found.remedies or found.upgrade:
+        request = RemedyRequest(case, bad, reference, siblings=cases)
+        remedies = find_remedies(engine, request)
+    write_report(output, remedies, remedy_document)
+    if remedies.failure is None:
+        return exit_without_answer([remedies.cause])
+    if remedies.remedies or remedies.upgrade:
         return Exit.OK
     return Exit.INCONCLUSIVE
 
 
 @command
 def variants(
-    app: AppContext,
     chosen: OneCase,
     toolchain: Annotated[
-        str, rev_option("Compile with this toolchain.", "--toolchain", "-t")
+        str, toolchain_option("Compile with this toolchain.")
     ] = "installed",
     output: FormatOption = "text",
 ) -> Exit:
@@ -93,49 +88,44 @@ def variants(
     from triage.remedy.variants import compare_variants
     from triage.report.tables import variants_document
 
-    cases = chosen.load_all()
+    cases = chosen.cases([chosen.recipe])
     about = one_case(cases, chosen.case) if chosen.case else None
     if not any(case.matrix for case in cases):
         raise BadInput(f"{chosen.recipe} has no matrix")
-    with open_engine_for(app, cases) as engine:
+    with open_engine_for(chosen.app, cases) as engine:
         ref = engine.registry.resolve(toolchain, cases[0].compiler)
         found = compare_variants(engine, cases, ref, about)
     write_report(output, found, variants_document)
     if found.failure is not None:
         return Exit.OK
-    return exit_without_answer(
-        variant.cause for variant in found.results if variant.cause
-    )
+    return exit_without_answer(variant.cause for variant in found.results)
 
 
 @command
 def lint(
-    app: AppContext,
+    target: ProgramTarget,
     paths: Annotated[
         list[Path],
         argument(
-            "INPUT|RECIPE...",
+            "INPUT|RECIPE",
             "Programs (.mlir, .mlirbc, .onnx, a .py generator), pasted issues, "
             "recipes, or folders of recipes.",
         ),
     ],
-    program: ProgramOptions,
     toolchain: Annotated[
         str | None,
-        rev_option(
+        toolchain_option(
             "Parse the program with this toolchain, and measure how many iterations "
-            "its affinity solver needs (default: the installed one, and no measuring).",
-            "--toolchain",
-            "-t",
+            "its affinity solver needs (default: the installed one, and no measuring)."
         ),
     ] = None,
     case: CasesOption = None,
     graph: Annotated[
         bool,
         flag(
+            "--graph",
             "Print devices and transfers as a Mermaid flowchart instead of the "
             "findings.",
-            "--graph",
         ),
     ] = False,
     output: FormatOption = "text",
@@ -144,22 +134,23 @@ def lint(
 
     Exit 1 if there is an error.
 
+    - `triage lint model.mlir`
+
     - `triage lint recipes/sharded-for-loops.yaml -t 3.8.0`
     """
-    if program.is_used or any(path.suffix in TEXTS for path in paths):
-        paths = program.recipes(paths)
+    if target.backend or target.chip or any(path.suffix in TEXTS for path in paths):
+        paths = target.recipes(paths)
     cases = cases_named(cases_to_lint(paths, print_stderr), case)
     answers, unreadable = [], []
-    with open_engine_for(app, cases) as engine:
-        for each in cases:
+    with open_engine_for(target.app, cases) as engine:
+        for linted in cases:
             try:
-                answers.append(lint_case(engine, each, toolchain))
-            # reported at the end, after the findings of the other cases
-            except BadInput as error:
+                answers.append(lint_case(engine, linted, toolchain))
+            except BadInput as error:  # reported after the findings of other cases
                 unreadable.append(str(error))
     if graph:
         typer.echo("".join(answer.graph for answer in answers), nl=False)
-    elif answers or not unreadable:
+    elif answers:
         write_report(output, LintResult(answers), lint_document)
     if unreadable:
         raise BadInput("\n".join(unreadable))

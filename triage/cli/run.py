@@ -4,64 +4,50 @@ what changed across releases, and measure what they compile to.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-from packaging.version import Version
-
-from triage.cli.context import (
-    open_engine_for,
-    select_families,
-    select_one_family,
-)
+from triage.cli.context import open_engine_for, select_families, select_one_family
 from triage.cli.exit_codes import Exit, command, exit_for_results
 from triage.cli.options import (
     SECONDS,
     Compiling,
     FormatOption,
-    FreshOption,
+    JobsOption,
     JUnitFormatOption,
     SeveralCases,
+    SuiteOption,
     ToolchainsOption,
     duration_option,
     flag,
     option,
-    rev_option,
 )
-from triage.cli.screen import AppContext
 from triage.execution.engine import Engine
 from triage.execution.results import RunResults
 from triage.execution.task import ProbeJob, Task
-from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted
-from triage.model.outcome import Probe
 from triage.processes.sealing import is_sealing
 from triage.report.formats import write_report
 from triage.report.runs import benchmark_document, run_document, run_junit
-from triage.toolchains.registry import ToolchainRef
-
-if TYPE_CHECKING:
-    from triage.bisect.history import History
-    from triage.cli.program import StartedRecipe
-    from triage.execution.benchmark import Configuration
 
 
 @command
 def run_cases(
     chosen: SeveralCases,
     compiling: Compiling,
+    suite_config: SuiteOption = None,
     toolchain: ToolchainsOption = None,
-    fresh: FreshOption = False,
+    fresh: Annotated[
+        bool, flag("--fresh", "Compile again instead of using cached results.")
+    ] = False,
     strict: Annotated[
-        bool, flag("Exit 1 also when a known failure passes.", "--strict")
+        bool, flag("--strict", "Exit 1 also when a known failure passes.")
     ] = False,
     output: JUnitFormatOption = "text",
 ) -> Exit:
     """Compile every case on every toolchain and report failures.
 
-    Results are cached; a second run compiles nothing. A text that names releases is
-    compiled on these and their neighbours. Exit 1 when a case fails that its
+    Results are cached; a second run compiles nothing. Exit 1 when a case fails that its
     recipe does not expect to fail.
 
     - `triage run recipes/cuda-matmul-f32.yaml -t 3.3.0 -t latest`
@@ -69,30 +55,23 @@ def run_cases(
     - `triage run recipes/ -t 3.3.0 -t triton:3.2.0` compiles recipes of several
       compilers, each with its own
     """
-    cases, started = chosen.load_started()
-    ordered: list[Probe] = []
+    cases = chosen.load(suite_config)
+    selections = select_families(cases, toolchain or ["installed"])
     with compiling.open(*cases, fresh=fresh) as engine:
-        revs = toolchain or _default_revs(engine, [*started.values()])
-        selections = [
-            (one.cases, one.refs(engine)) for one in select_families(cases, revs)
-        ]
-        planned = [
+        jobs = [
             ProbeJob(case, ref)
-            for cases, refs in selections
-            for ref in refs
-            for case in cases
+            for selection in selections
+            for case in selection.cases
+            for ref in selection.refs(engine)
         ]
         probes = {
             (probe.case.name, probe.revision.name): probe
-            for probe in engine.probe_all(planned)
+            for probe in engine.probe_all(jobs)
         }
         if compiling.app.verbose:
-            for job in planned:
+            for job in jobs:
                 engine.progress.note(_readable_text(engine, job))
-        for case, refs in [
-            (case, refs) for cases, refs in selections for case in cases
-        ]:
-            ordered += [probes[case.name, ref.revision.name] for ref in refs]
+    ordered = [probes[job.case.name, job.ref.revision.name] for job in jobs]
     result = replace(RunResults.of(ordered), strict=strict)
     write_report(output, result, run_document, junit=run_junit)
     return exit_for_results(result.results, strict=strict)
@@ -108,38 +87,16 @@ def _readable_text(engine: Engine, job: ProbeJob) -> str:
     return f"{job.case.name} on {job.ref.revision.name} {text}"
 
 
-def _default_revs(engine: Engine, started: Sequence[StartedRecipe]) -> list[str]:
-    """Return the releases that texts name and their neighbours, oldest first; the
-    newest installed toolchain if they name none.
-    """
-    revs: list[str] = []
-    for recipe in started:
-        family = recipe.start.family
-        refs = engine.registry.reported(family, recipe.reported)
-        names = sorted((ref.revision.name for ref in refs), key=Version)
-        revs += [f"{family}:{name}" for name in names]
-    return revs or ["installed"]
-
-
 @command
 def bench(
-    app: AppContext,
     chosen: SeveralCases,
     toolchain: ToolchainsOption = None,
-    baseline: Annotated[
-        str | None,
-        option(
-            "Compare with this row: a case, a release or `CASE on RELEASE` "
-            "(default: the first).",
-            metavar="TEXT",
-        ),
-    ] = None,
     dispatch: Annotated[
         str | None,
         option(
+            "NAME",
             "Measure each dispatch whose name contains NAME, or `all` (default: "
             "whole functions).",
-            metavar="NAME",
         ),
     ] = None,
     time: Annotated[
@@ -150,8 +107,8 @@ def bench(
     """Measure the run time of compiled programs side by side.
 
     Measure all configurations (cases on toolchains) in turn until every verdict is
-    clear or the time is up. Exit 1 when one is slower, 3 when a verdict is unclear and
-    none is slower.
+    clear or the time is up; the first one is the baseline. Exit 1 when one is slower,
+    3 when a verdict is unclear and none is slower.
 
     - `triage bench recipes/row-sum.yaml -t 3.10.0 -t 3.11.0`
 
@@ -162,25 +119,16 @@ def bench(
     from triage.execution.benchmark import Benchmark, Configuration
     from triage.execution.in_turn import Pace
 
-    selection = select_one_family(chosen.load(), toolchain or ["installed"], "bench")
-    with open_engine_for(app, selection.cases, 1) as engine:
-        family = engine.compilers[selection.cases[0].compiler]
-        if family.measures is None:
-            advice = (
-                "`triage run` reports its sizes, and `triage bisect --metric` finds "
-                "where one of them changed"
-            )
-            raise BadInput(
-                f"what {family.title or family.name} compiles cannot be run here, so "
-                f"it has no run time; {advice}"
-            )
+    selection = select_one_family(chosen.load(), toolchain or ["installed"])
+    dispatch = "" if dispatch == "all" else dispatch
+    with open_engine_for(chosen.app, selection.cases, 1) as engine:
+        if engine.compilers[selection.family].measures is None:
+            raise BadInput(f"programs of {selection.family} cannot be run here")
         refs = selection.refs(engine)
         rows = [Configuration(case, ref) for case in selection.cases for ref in refs]
-        result = Benchmark(rows, _baseline_row(rows, baseline))
+        result = Benchmark(rows, rows[0])
         try:
-            result.measure(
-                engine, time or SECONDS, "" if dispatch == "all" else dispatch
-            )
+            result.measure(engine, time or SECONDS, dispatch)
         except (KeyboardInterrupt, Interrupted):
             result.stopped = True
             write_report(output, result, benchmark_document)
@@ -195,71 +143,41 @@ def bench(
     return Exit.OK
 
 
-def _baseline_row(rows: Sequence[Configuration], baseline: str | None) -> Configuration:
-    """Return the only row that --baseline names (default: the first)."""
-    if baseline is None:
-        return rows[0]
-    fitting = [
-        row
-        for row in rows
-        if baseline in (row.name, row.case.name, row.ref.revision.name)
-    ]
-    if len(fitting) != 1:
-        names = ", ".join(repr(row.name) for row in fitting or rows)
-        raise BadInput(
-            f"--baseline {baseline!r} names {len(fitting) or 'no'} rows; choose from "
-            f"{names}"
-        )
-    return fitting[0]
-
-
 @command
 def history(
     chosen: SeveralCases,
-    compiling: Compiling,
+    suite_config: SuiteOption = None,
     since: Annotated[
-        str | None, rev_option("Begin with this release (default: the first).")
+        str | None, option("REV", "Begin with this release (default: the first).")
     ] = None,
     until: Annotated[
-        str | None, rev_option("End with this release (default: the last).")
+        str | None, option("REV", "End with this release (default: the last).")
     ] = None,
-    every: Annotated[
-        bool, flag("Compile on every release, so that no change is missed.", "--every")
-    ] = False,
-    fresh: FreshOption = False,
+    jobs: JobsOption = None,
     output: FormatOption = "text",
 ) -> Exit:
     """Find every change of each case's status across releases.
 
-    Without --every, most releases between two with the same status are not compiled, so
-    a short window of failures can be missed. Releases where other cases change and
-    those that a recipe's `expect` names are compiled first.
+    Most releases between two with the same status are not compiled, so a short window
+    of failures can be missed. Releases where other cases change and those that a
+    recipe's `expect` names are compiled first.
     """
-    from triage.bisect.history import Histories  # slow to import, and `run` needs none
+    from triage.bisect.history import Histories, History, histories  # slow to import
     from triage.report.bisection import history_document
 
-    cases = chosen.load()
+    cases = chosen.load(suite_config)
     families = list(dict.fromkeys(case.compiler for case in cases))
     bounds = [rev for rev in (since, until) if rev]
-    found: list[History] = []
-    with compiling.open(*cases, fresh=fresh) as engine:
-        if bounds:
-            families = [select_one_family(cases, bounds, "history").family]
+    if bounds:
+        families = [select_one_family(cases, bounds).family]
+    rows: list[History] = []
+    with open_engine_for(chosen.app, cases, jobs) as engine:
         for family in families:
             refs = engine.registry.between(family, since, until)
-            family_cases = [case for case in cases if case.compiler == family]
-            found += _family_histories(engine, family_cases, refs, every)
-    write_report(output, Histories(found), history_document)
-    code = exit_for_results(one for history in found for one in history.results)
+            members = [case for case in cases if case.compiler == family]
+            rows += histories(engine, members, refs)
+    write_report(output, Histories(rows), history_document)
+    code = exit_for_results(result for row in rows for result in row.results)
     if code in (Exit.FOUND, Exit.INCONCLUSIVE):
         return Exit.OK
     return code
-
-
-def _family_histories(
-    engine: Engine, cases: Sequence[Case], refs: Sequence[ToolchainRef], every: bool
-) -> list[History]:
-    """Find the history of each case of one family."""
-    from triage.bisect.history import histories
-
-    return [*histories(engine, cases, refs, every=every)]

@@ -1,11 +1,8 @@
-"""Progress and messages on stderr: live bars on a terminal, occasional lines in a
-log.
-"""
+"""Progress and messages on stderr: bars on a terminal, occasional lines in a log."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import threading
 import time
@@ -17,7 +14,7 @@ from triage.model.progress import Progress, ProgressTask
 from triage.report.printable import printable
 
 _FIRST_LINE = 1.0  # seconds until a task that still runs is named in a log
-_LOG_INTERVAL = 10.0  # seconds between two lines of one kind of task in a log
+_LOG_INTERVAL = 10.0  # seconds between two lines in a log
 
 
 def print_stderr(text: str) -> None:
@@ -26,14 +23,13 @@ def print_stderr(text: str) -> None:
     sys.stderr.flush()
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class AppContext:
     """The options that hold for every command."""
 
     quiet: bool
     verbose: bool
-    is_dry: bool = False
-    """Install, download and compile nothing; the command sets it."""
+    run_code: bool = False
 
     @contextmanager
     def progress(self) -> Iterator[Progress]:
@@ -54,33 +50,18 @@ class LiveBars(Progress):
     """Bars on a terminal, removed when nothing is running."""
 
     def __init__(self) -> None:
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            SpinnerColumn,
-            TextColumn,
-            TimeElapsedColumn,
-        )
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
         from triage.report.terminal import console_for
 
         text = TextColumn("{task.description}", markup=False)
-        columns = (
-            SpinnerColumn(),
-            text,
-            BarColumn(24),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-        )
+        columns = (text, BarColumn(24), TimeElapsedColumn())
         self.bars = Progress(*columns, console=console_for(sys.stderr), transient=True)
-        self.lock = threading.Lock()
 
     def task(self, text: str, total: float | None = None) -> ProgressTask:
-        with self.lock:
-            task = _BarTask(self, text, total)
-            self.bars.start()
-            return task
+        task = _BarTask(self, text, total)
+        self.bars.start()
+        return task
 
     def note(self, text: str) -> None:
         self.bars.console.print(text)
@@ -90,20 +71,20 @@ class LiveBars(Progress):
 
 class _BarTask(ProgressTask):
     def __init__(self, owner: LiveBars, text: str, total: float | None) -> None:
-        self._owner, self._number = owner, owner.bars.add_task(_fit(text), total=total)
+        self._bars = owner.bars
+        self._number = self._bars.add_task(text, total=total)
 
     def advance(self, amount: float = 1.0) -> None:
-        self._owner.bars.advance(self._number, amount)
+        self._bars.advance(self._number, amount)
 
     def describe(self, text: str) -> None:
-        self._owner.bars.update(self._number, description=_fit(text))
+        self._bars.update(self._number, description=text)
 
     def finish(self) -> None:
-        with self._owner.lock:
-            if self._number in self._owner.bars.task_ids:
-                self._owner.bars.remove_task(self._number)
-            if not self._owner.bars.task_ids:
-                self._owner.bars.stop()
+        if self._number in self._bars.task_ids:
+            self._bars.remove_task(self._number)
+        if not self._bars.task_ids:
+            self._bars.stop()
 
 
 class LogLines(Progress):
@@ -111,21 +92,13 @@ class LogLines(Progress):
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
-        self._next: dict[str, float] = {}
+        self.next = 0.0
+        """When the next line may be printed."""
 
     def task(self, text: str, total: float | None = None) -> ProgressTask:
         if self._quiet:
             return ProgressTask()
         return _LogTask(self, text, total)
-
-    def show(self, text: str) -> None:
-        """Print a line of a task, unless one of its kind was printed a moment ago: a
-        search compiles many programs one after another.
-        """
-        kind = text.partition("  ")[0]
-        if time.monotonic() >= self._next.get(kind, 0.0):
-            self._next[kind] = time.monotonic() + _LOG_INTERVAL
-            print_stderr(text)
 
     def note(self, text: str) -> None:
         if not self._quiet:
@@ -139,7 +112,6 @@ class _LogTask(ProgressTask):
     def __init__(self, owner: LogLines, text: str, total: float | None) -> None:
         self._owner, self._text, self._total, self._done = owner, text, total, 0.0
         self._begin = time.monotonic() + _FIRST_LINE
-        self._lock = threading.Lock()
         self._first = threading.Timer(_FIRST_LINE, self.advance, (0.0,))
         self._first.daemon = True
         self._first.start()
@@ -148,22 +120,14 @@ class _LogTask(ProgressTask):
         self._first.cancel()
 
     def advance(self, amount: float = 1.0) -> None:
-        with self._lock:
-            self._done += amount
-            if time.monotonic() >= self._begin:
-                text = self._text
-                if self._total not in (None, 0.0, 1.0):
-                    text += f"  {self._done:g}/{self._total:g}"
-                self._owner.show(text)
+        self._done += amount
+        now, text = time.monotonic(), self._text
+        if self._total not in (None, 0.0, 1.0):
+            text += f"  {self._done:g}/{self._total:g}"
+        if now >= max(self._begin, self._owner.next):
+            self._owner.next = now + _LOG_INTERVAL
+            print_stderr(text)
 
     def describe(self, text: str) -> None:
-        with self._lock:
-            self._text = text
+        self._text = text
         self.advance(0.0)
-
-
-def _fit(text: str) -> str:
-    room = max(30, shutil.get_terminal_size((100, 24)).columns - 50)
-    if len(text) <= room:
-        return text
-    return text[: room - 1] + "…"

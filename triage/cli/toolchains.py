@@ -4,7 +4,6 @@ it has.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
@@ -19,32 +18,25 @@ from triage.model.checks import parse_size
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.json_form import as_json
 from triage.model.revision import Toolchain, split_revision
-from triage.report.document import Block, Facts, Paragraph, Span, Style, Table
-from triage.report.elements import plural
+from triage.report.document import Facts, Paragraph, Table
 from triage.report.formats import write_answer
 from triage.toolchains.home import open_home
-from triage.toolchains.pruning import bytes_below, prune_home, stored_toolchains
+from triage.toolchains.pruning import prune_home
 from triage.toolchains.registry import ToolchainRef
 
 app = typer.Typer(
     no_args_is_help=True, help="List, install, describe and prune compilers."
 )
-_GIB, _MIB = 1 << 30, 1 << 20
 _INSTALLS = 4  # at once
-_STYLES: dict[Grade, Style] = {
-    Grade.GOOD: "good",
-    Grade.WEAK: "warning",
-    Grade.BROKEN: "bad",
-}
 
 
 @app.command("list")
 @command
 def list_toolchains(
-    context: AppContext,
+    app: AppContext,
     families: Annotated[
         list[str] | None,
-        argument("[FAMILY...]", "Families, or command:PACKAGE (default: all known)."),
+        argument("FAMILY", "Families, or command:PACKAGE (default: all known)."),
     ] = None,
     output: FormatOption = "text",
 ) -> Exit:
@@ -52,7 +44,7 @@ def list_toolchains(
     installed.
     """
     releases: list[dict[str, Any]] = []
-    with open_engine_for(context) as engine:
+    with open_engine_for(app) as engine:
         registry = engine.registry
         for family in families or Families():
             try:
@@ -68,30 +60,25 @@ def list_toolchains(
                     "uploaded": ref.release and ref.release.date,
                 }
                 releases.append({**as_json(ref.revision), **more})
-        toolchains = stored_toolchains(registry.home)
     if not releases:
         return Exit.ENVIRONMENT
-    size = sum(toolchain.bytes for toolchain in toolchains)
     rows = [
-        (one["family"], one["name"], Span("yes", "good") if one["installed"] else "")
-        for one in releases
+        (release["family"], release["name"], "yes" if release["installed"] else "")
+        for release in releases
     ]
-    count = Paragraph(f"{len(toolchains)} installed, {_gib([size])}")
-    answer = {"releases": releases, "bytes": size}
-    write_answer(
-        output, answer, [Table(["family", "release", "installed"], rows), count]
-    )
+    table = Table(["family", "release", "installed"], rows)
+    write_answer(output, {"releases": releases}, [table])
     return Exit.OK
 
 
 @app.command("install")
 @command
 def install_toolchains(
-    context: AppContext,
+    app: AppContext,
     revs: Annotated[
         list[str],
         argument(
-            "REV...",
+            "REV",
             "Releases such as `3.4.0`, `latest`, `FAMILY:3.2.0`; `all` or "
             "`FAMILY:all` for all of them.",
         ),
@@ -101,7 +88,7 @@ def install_toolchains(
     """Install releases, several at once. Intact installs are skipped."""
     toolchains: list[dict[str, Any]] = []
     failures: dict[str, str] = {}
-    with open_engine_for(context) as engine:
+    with open_engine_for(app) as engine:
         registry, refs = engine.registry, list[ToolchainRef]()
         for text in revs:
             family, rev = split_revision(text, Families(), DEFAULT_FAMILY)
@@ -113,31 +100,23 @@ def install_toolchains(
             waiting = [(ref, pool.submit(registry.obtain, ref)) for ref in refs]
             for ref, install in waiting:
                 try:
-                    summary = _summary(install.result())
-                    size = bytes_below(summary["root"])
-                    toolchains.append({**summary, "bytes": size})
+                    toolchains.append(_summary(install.result()))
                 except EnvironmentFailure as error:
                     failures[f"{ref.family}:{ref.revision.name}"] = str(error)
-    rows = [
-        (one["name"], f"{one['bytes'] / _MIB:.0f} MiB", str(one["root"]))
-        for one in toolchains
-    ]
-    count = plural(len(toolchains), "toolchain")
-    size_text = _gib(one["bytes"] for one in toolchains)
-    write_answer(
-        output,
-        {"toolchains": toolchains, "failures": failures},
-        [Table(["", "size", "folder"], rows), Paragraph(f"{count}, {size_text}")],
-    )
+    rows = [(summary["name"], str(summary["root"])) for summary in toolchains]
+    answer = {"toolchains": toolchains, "failures": failures}
+    write_answer(output, answer, [Table(["toolchain", "folder"], rows)])
     for message in failures.values():
         print_stderr(f"triage: {message}")
-    return Exit.ENVIRONMENT if failures else Exit.OK
+    if failures:
+        return Exit.ENVIRONMENT
+    return Exit.OK
 
 
 @app.command()
 @command
 def info(
-    context: AppContext,
+    app: AppContext,
     rev: Annotated[
         str, argument("REV", "Revision, such as `3.4.0` or `FAMILY:3.2.0`.")
     ] = "installed",
@@ -145,23 +124,21 @@ def info(
 ) -> Exit:
     """Describe a toolchain: version, commit, backends, phases, flags."""
     family, text = split_revision(rev, Families(), DEFAULT_FAMILY)
-    with open_engine_for(context) as engine:
+    with open_engine_for(app) as engine:
         toolchain = engine.registry.obtain(engine.registry.resolve(text, family))
     known = toolchain.capabilities
-    summary = _summary(toolchain)
-    names = ("name", "version", "identity", "root", "program")
-    rows = [(name, str(summary[name])) for name in names]
-    rows += [
-        ("commit", toolchain.revision.commit or "unknown"),
-        ("date", toolchain.revision.date or "unknown"),
-    ]
-    lists = {
+    answer = {
+        **_summary(toolchain),
         "backends": sorted(known.backends),
         "phases": list(known.phases),
     }
-    rows += [(name, ", ".join(values)) for name, values in lists.items() if values]
-    rows.append(("flags", str(len(known.flags))))
-    answer = {**summary, **lists, "flags": sorted(known.flags)}
+    rows = [("commit", str(toolchain.revision.commit))]
+    for name, value in answer.items():
+        if isinstance(value, list):
+            rows.append((name, ", ".join(value)))
+        elif name != "revision":
+            rows.append((name, str(value)))
+    answer["flags"] = sorted(known.flags)
     write_answer(output, answer, [Facts(rows)], toolchain.revision.name)
     return Exit.OK
 
@@ -170,8 +147,7 @@ def info(
 @command
 def prune_toolchains(
     keep: Annotated[
-        str,
-        option("Keep this much; 0 removes everything not in use."),
+        str, option("SIZE", "Keep this much; 0 removes everything not in use.")
     ] = "8GiB",
     output: FormatOption = "text",
 ) -> Exit:
@@ -188,11 +164,10 @@ def prune_toolchains(
     home = open_home()
     removed, left = prune_home(home, limit)
     names = [str(entry.folder.relative_to(home.path)) for entry in removed]
-    size = _gib(entry.bytes for entry in removed)
     answer = {"removed": names, "bytes_left": left}
-    lines: list[Block] = [Paragraph(f"removed {name}") for name in names]
-    lines.append(Paragraph(f"removed {size}; {_gib([left])} are left"))
-    write_answer(output, answer, lines)
+    lines = [Paragraph(f"removed {name}") for name in names]
+    total = Paragraph(f"{left / (1 << 30):.1f} GiB are left")
+    write_answer(output, answer, [*lines, total])
     return Exit.OK
 
 
@@ -202,29 +177,18 @@ def doctor(output: FormatOption = "text") -> Exit:
     cannot work.
     """
     checks = checkup(Families())
-    broken = any(check.grade is Grade.BROKEN for check in checks)
-    rows = []
-    for check in checks:
-        advice = f"  ({check.advice})" if check.advice else ""
-        grade = Span(check.grade.value, _STYLES[check.grade])
-        rows.append((grade, check.check, check.found + advice))
-    verdict = Paragraph(Span("not ready", "bad") if broken else "ready")
-    write_answer(
-        output,
-        {"checks": checks, "ok": not broken},
-        [Table(["", "", ""], rows), verdict],
-        "This machine",
-    )
-    return Exit.ENVIRONMENT if broken else Exit.OK
-
-
-def _gib(sizes: Iterable[int]) -> str:
-    return f"{sum(sizes) / _GIB:.1f} GiB"
+    is_broken = any(check.grade is Grade.BROKEN for check in checks)
+    rows = [
+        (check.grade.value, check.check, check.found, check.advice) for check in checks
+    ]
+    answer = {"checks": checks, "ok": not is_broken}
+    write_answer(output, answer, [Table(["", "", "", ""], rows)], "This machine")
+    if is_broken:
+        return Exit.ENVIRONMENT
+    return Exit.OK
 
 
 def _summary(toolchain: Toolchain) -> dict[str, Any]:
     names = ("version", "identity", "root", "program", "revision")
-    return {
-        "name": toolchain.revision.name,
-        **{name: getattr(toolchain, name) for name in names},
-    }
+    values = {name: getattr(toolchain, name) for name in names}
+    return {"name": toolchain.revision.name, **values}

@@ -49,7 +49,6 @@ class OriginFinder:
     repo: Path | None = None
     """A clone whose commits are searched between two releases, or instead of releases.
     """
-    project_file: Path | None = None
 
     def bisect(self, case: Case, changed: Failure | None = None) -> CaseOrigin:
         """Bisect a regression of a case along releases, or along the commits of the
@@ -169,7 +168,7 @@ class OriginFinder:
         return whole_search(self._request(case), candidates)
 
     def _request(self, case: Case) -> BisectRequest:
-        return BisectRequest(self.engine, case, self.repo, self.project_file)
+        return BisectRequest(self.engine, case, self.repo)
 
 
 def is_of_releases(pair: ToolchainPair) -> bool:

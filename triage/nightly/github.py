@@ -17,6 +17,7 @@ from triage.model.errors import EnvironmentFailure
 from triage.nightly.issues import ActionKind, IssueChange, TrackedIssue, marker_in
 
 PUBLIC_API = "https://api.github.com"
+_LABEL = "triage"
 _RETRIES = 3
 _PATIENCE = 60  # seconds to wait for the end of a rate limit
 _BODY = 65_000  # characters; GitHub takes 65,536
@@ -35,7 +36,6 @@ class GitHubIssues:
     def __init__(
         self,
         repository: str,
-        label: str,
         token: str | None,
         api: str = PUBLIC_API,
         pause: float = 1.0,
@@ -51,7 +51,6 @@ class GitHubIssues:
             allowed_methods={"GET", "PATCH"},
         )
         self._where = f"{repository} on {urlsplit(api).hostname or api}"
-        self._label = label
         self._github = Github(
             base_url=api,
             auth=Auth.Token(token) if token else None,
@@ -70,7 +69,7 @@ class GitHubIssues:
         without a token those of all authors.
         """
         with self._errors("read the issues"):
-            for issue in self._repository.get_issues(state="all", labels=[self._label]):
+            for issue in self._repository.get_issues(state="all", labels=[_LABEL]):
                 is_ours = self._login in (None, issue.user.login)
                 if is_ours and marker_in(issue.body or ""):
                     self._issues[issue.number] = issue
@@ -84,7 +83,7 @@ class GitHubIssues:
             with self._errors("open an issue"):
                 body = f"{change.marker.text()}\n{text}"[:_BODY]
                 create = self._repository.create_issue
-                issue = create(change.title, body, labels=[self._label])
+                issue = create(change.title, body, labels=[_LABEL])
                 if not issue.labels:  # it would be opened again each night
                     issue.edit(state="closed", state_reason="not_planned")
                     raise EnvironmentFailure("the token may not set labels")

@@ -150,13 +150,12 @@ def command_line(words: Sequence[str], *values: str) -> str | None:
     return shlex.join(words)
 
 
-def owner_rules(family: str, project: Path | None = None) -> Sequence[OwnerRule]:
-    """Return the rules for a compiler family. BadFiles if the file has mistakes.
-
-    project: named by the user (default: `triage.yaml` in the current folder, if any).
+def owner_rules(family: str) -> Sequence[OwnerRule]:
+    """Return the rules for a compiler family in the `triage.yaml` of the current
+    folder, if any. BadFiles if the file has mistakes.
     """
-    path = project or Path(FILE)
-    if project is None and not path.is_file():
+    path = Path(FILE)
+    if not path.is_file():
         return ()
     rules = load_project(path)
     is_for_family = rules.compiler in (family, FamilyRef.parse(family).kind)

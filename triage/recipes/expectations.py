@@ -113,10 +113,6 @@ class ObservedCase:
     version: str | None
     """PEP 440, if it is known."""
     failure: Failure | None
-    since: str | None = None
-    """The oldest version from which on all known versions fail in this way (default:
-    `version`).
-    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +189,7 @@ def _updated_list(
     observed: ObservedCase, changes: list[ExpectationChange]
 ) -> list[Expectation]:
     """Return the known failures of a case. If one is gone, its entry ends at the
-    observed version. A new failure gets an entry that begins with the oldest version
-    that is known to have it.
+    observed version. A new failure gets an entry that begins with it.
     """
     case, version, failure = observed.case, observed.version, observed.failure
     entries: list[Expectation] = []
@@ -210,7 +205,6 @@ def _updated_list(
         changes.append(ExpectationChange(case.name, name, after))
     if failure and expectation_for(case, version, failure) is None:
         stage = None if failure.stage is Stage.COMPILE else failure.stage
-        since = version and (observed.since or version)
-        entries.append(Expectation(failure.failure_class, since, stage=stage))
+        entries.append(Expectation(failure.failure_class, version, stage=stage))
         changes.append(ExpectationChange(case.name, None, failure.failure_class))
     return entries
