@@ -29,8 +29,7 @@ from triage.report.document import Paragraph
 from triage.report.elements import plural
 from triage.report.formats import write_answer, write_report
 from triage.report.issue import issue_body
-from triage.report.night import write_night
-from triage.report.night_text import night_table
+from triage.report.night import night_table, write_night
 from triage.report.printable import visible
 from triage.report.tables import issues_document
 from triage.toolchains.home import Home, open_home
@@ -178,18 +177,12 @@ def site(
     """
     from triage.report.site import Site  # templates and arrays are slow to import
 
-    with closing(ResultCache(open_home().results_database, print_stderr)) as results:
-        written = Site(open_nights(), out, results, tracks).write()
+    written = Site(open_nights(), out, tracks).write()
     counts = ", ".join(
         plural(written[f"{noun}s"], noun) for noun in ("night", "case", "failure")
     )
-    size = f"{plural(written['files'], 'file')}, {written['bytes'] / 1e6:.1f} MB"
-    write_answer(
-        output,
-        written,
-        [Paragraph(f"{counts}; {size}"), Paragraph(written["index"])],
-        "Site",
-    )
+    blocks = [Paragraph(counts), Paragraph(written["index"])]
+    write_answer(output, written, blocks, "Site")
     return Exit.OK
 
 
