@@ -205,7 +205,7 @@ def test_a_case_that_always_failed_says_where_its_failure_changed(
     assert found.changed
     assert pair(found.changed) == pair(found)
     said = rendered("text", found, partial(bisect_document, compiler="iree"))
-    assert f"fails as today since 1.{last + 1}.0 (it failed)" in said or not exact
+    assert f"fails as today since 1.{last + 1}.0: it failed" in said or not exact
     assert "it failed otherwise before" in said
 
 

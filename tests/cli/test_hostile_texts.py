@@ -174,7 +174,7 @@ def assert_is_xml(shown: str) -> None:
     assert ElementTree.fromstring(shown.encode()).iter("testcase")
 
 
-_OWN_HTML = re.compile(r"(<details>\n?<summary>[\w ()]+</summary>|</details>)\n")
+_OWN_HTML = re.compile(r"(<details>\n?<summary>[^<>]+</summary>|</details>)\n")
 
 
 def assert_is_safe_markdown(shown: str) -> None:

@@ -28,7 +28,7 @@ from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.report.bisection import bisect_document, history_document
 from triage.report.formats import rendered
-from triage.report.night import night_screen
+from triage.report.night import night_document
 from triage.report.runs import run_document
 
 FOLDER = Path(__file__).parent
@@ -55,7 +55,7 @@ def nightly_screen() -> str:
         "fine": "PPPPPPPP",
     }
     return rendered(
-        "text", replace(night_of(histories, old=1, new=4), seconds=2.0), night_screen
+        "text", replace(night_of(histories, old=1, new=4), seconds=2.0), night_document
     )
 
 

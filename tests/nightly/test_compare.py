@@ -27,7 +27,7 @@ from triage.nightly.run import NightRun, case_result, with_investigation
 from triage.nightly.shards import shard
 from triage.nightly.store import night_bytes, parse_night, read_night
 from triage.report.formats import rendered
-from triage.report.night import night_screen
+from triage.report.night import night_document
 
 KNOWN = Expectation("class-F", since="1.1.0")
 HISTORIES = {
@@ -123,7 +123,7 @@ def night() -> Night:
 
 
 def written(night: Night) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(rendered("json", night, night_screen))
+    document: dict[str, Any] = json.loads(rendered("json", night, night_document))
     return document
 
 

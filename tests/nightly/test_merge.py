@@ -24,8 +24,7 @@ from triage.nightly.result import Night
 from triage.nightly.shards import shard
 from triage.nightly.store import read_night
 from triage.report.formats import rendered
-from triage.report.night import night_screen
-from triage.report.night_text import partial_text
+from triage.report.night import night_document, partial_text
 
 HISTORIES = {
     "a": "PF",
@@ -152,7 +151,7 @@ def folders(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> list
         ]
         reports = {"json": f"{folder}/nightly.json"}
         text = rendered(
-            "json", replace(night, clusters=clusters, reports=reports), night_screen
+            "json", replace(night, clusters=clusters, reports=reports), night_document
         )
         (folder / "nightly.json").write_text(text)
         (folder / "nightly.md").touch()
@@ -193,7 +192,7 @@ def test_the_command_refuses_a_missing_shard_and_a_folder_of_a_shard(
         app, ["nightly", "merge", *map(str, folders[1:]), "--allow-missing"]
     )
     assert partial.exit_code == 1
-    assert "Shard 1/3 missing" in partial.stdout
+    assert "shard 1/3 missing" in partial.stdout
     assert (
         runner.invoke(
             app, ["nightly", "merge", *map(str, folders), "--out", str(folders[0])]
@@ -207,7 +206,7 @@ def test_a_night_without_some_of_its_cases_is_not_green() -> None:
     passing = replace(night_of({"e": "PP"}, old=0, new=1), shard="1/2")
     merged = merge([passing], allow_missing=True)
     assert (exit_of(passing), exit_of(merged)) == (Exit.OK, Exit.INCONCLUSIVE)
-    assert partial_text(merged) == "Shard 2/2 missing."
+    assert partial_text(merged) == "shard 2/2 missing"
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])

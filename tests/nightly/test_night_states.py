@@ -5,7 +5,6 @@ sizes.
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
@@ -23,14 +22,13 @@ from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.nightly.issues import plan_issues
 from triage.nightly.result import Night
-from triage.nightly.run import NightRun, clusters_of
+from triage.nightly.run import NightRun
 from triage.nightly.verdict import Action
 from triage.report.formats import rendered
 from triage.report.github_actions import night_summary
 from triage.report.issue import LONGEST as LONGEST_ISSUE
 from triage.report.issue import issue_markdown
-from triage.report.night import _CHANGED, night_junit, night_screen
-from triage.report.night_text import backend_sentence
+from triage.report.night import backend_sentence, night_document, night_junit
 from triage.report.runs import run_junit
 
 HISTORIES = {
@@ -104,41 +102,6 @@ def test_flaky_cases_begin_nothing() -> None:
     }
 
 
-@pytest.mark.parametrize("width", [80, 120])
-@pytest.mark.parametrize("changed", [1, 30])
-@pytest.mark.parametrize("alike", [True, False])
-def test_no_night_is_longer_than_40_lines(
-    monkeypatch: pytest.MonkeyPatch, width: int, changed: int, alike: bool
-) -> None:
-    """Also with all kinds of changes, long names, many backends and a long tail. No
-    heading stands alone.
-    """
-    monkeypatch.setenv("COLUMNS", str(width))
-    histories = {"worse": "PF", "other": "FG", "fixed": "FP", "new": "UF", "same": "FF"}
-    record = night(**histories, untested="UU", unsteady="PF")
-    many = []
-    for case in record.cases:
-        for number in range(changed):
-            failure = case.failure
-            if failure and not alike:
-                signature = f"class-{number}:{'long ' * 30}"
-                failure = replace(failure, signature=signature)
-            name = f"{case.case}-with-a-long-name[number={number}]"
-            target = Target(f"backend-{number % 12}")
-            many.append(replace(case, case=name, failure=failure, target=target))
-    clusters = clusters_of(many)
-    record = replace(record, cases=many, clusters=clusters, stopped="interrupted")
-    reports = {"json": "out/nightly.json", "markdown": "out/nightly.md"}
-    text = rendered("text", replace(record, reports=reports), night_screen)
-    lines = text.splitlines()
-    assert len(lines) <= 40, text
-    headings = [f"{title} (" for title, _ in _CHANGED.values()]
-    for line, following in pairwise(lines):
-        if line.startswith(tuple(headings)):
-            assert following.strip(), text
-    assert "Regressed" in text
-
-
 @pytest.mark.parametrize(
     ("histories", "strict", "code"),
     [
@@ -198,9 +161,8 @@ def test_each_backend_begins_with_what_broke_and_what_to_do() -> None:
         Action.LOOK: 1,
     }
     assert (second.backend, second.cases, second.broken) == ("cpu", 1, 0)
-    reports = [rendered(name, record, night_screen) for name in ("text", "markdown")]
-    reports.append(night_junit(record))
-    for report in reports:
+    for name in ("text", "markdown"):
+        report = rendered(name, record, night_document)
         assert all(backend_sentence(one, record) in report for one in record.verdict)
 
 
@@ -222,27 +184,13 @@ def test_an_investigated_failure_is_to_be_filed_and_a_known_issue_waited_for() -
     assert [(to_do.action, to_do.since) for to_do in fixed.to_do] == [
         (Action.UPGRADE, "1.2.0")
     ]
-    assert "upgrade: it is fixed in 1.2.0" in rendered("text", fixed, night_screen)
+    assert "upgrade: it is fixed in 1.2.0" in rendered("text", fixed, night_document)
     assert plan_issues(fixed, [], 10).changes == ()
     stopped = replace(record, clusters=[replace(cluster, steps=[left])])
     assert [to_do.reason for to_do in stopped.to_do] == ["the budget is spent"]
     known = replace(record.cases[0], change=CaseChangeKind.KNOWN, issue="o/r#1")
     waiting = replace(record, cases=[known, known], clusters=[])
     assert waiting.verdict[0].actions == {Action.WAIT: 1}
-
-
-def test_an_issue_says_which_cases_fail_since_the_same_change() -> None:
-    record = night(worse="PF", later="PF", other="PF")
-    cluster = replace(record.clusters[0], confirmed=["later"], different=["other"])
-    rows = {
-        name: line
-        for line in issue_markdown(cluster, record).splitlines()
-        for name in ("worse", "later", "other")
-        if f"`{name}`" in line and line.startswith("|")
-    }
-    assert "since the same change" in rows["later"]
-    assert "since another change" in rows["other"]
-    assert "since" not in rows["worse"]
 
 
 def test_a_known_failure_of_a_run_is_not_a_failed_test() -> None:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import psutil
 import pytest
@@ -103,21 +102,6 @@ def report(tmp_path: Path) -> dict[str, Any]:
     return answer
 
 
-def partial_property(tmp_path: Path) -> str | None:
-    suite = (
-        ElementTree.parse(tmp_path / "out" / "nightly.xml").getroot().find("testsuite")
-    )
-    assert suite is not None
-    return next(
-        (
-            each.get("value")
-            for each in suite.iter("property")
-            if each.get("name") == "partial"
-        ),
-        None,
-    )
-
-
 @pytest.mark.parametrize(
     "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
 )
@@ -140,7 +124,6 @@ def test_a_stopped_comparison_is_reported_as_partial(
         CASES
     )
     assert 1 <= len(answer["not_compared"]) <= 3
-    assert partial_property(tmp_path) == answer["stopped"]
     assert "Partial report" in (tmp_path / "out" / "nightly.md").read_text()
     done = continued(tmp_path, releases, message)
     assert done.returncode == 1, done.stderr
@@ -150,7 +133,6 @@ def test_a_stopped_comparison_is_reported_as_partial(
         None,
         [],
     )
-    assert partial_property(tmp_path) is None
     # one compile was in flight
     assert len(releases.events("start")) <= 2 * len(CASES) + 1
 

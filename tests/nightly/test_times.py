@@ -17,7 +17,7 @@ from triage.model.outcome import Cause, Measured, NoAnswer, Probe
 from triage.nightly.result import SCHEMA, Night, TimeChange, night_bytes, parse_night
 from triage.nightly.run import case_result
 from triage.report.formats import rendered
-from triage.report.night import night_junit, night_screen
+from triage.report.night import night_document, night_junit
 
 CASE = case_named("case")
 OLD, MIDDLE, NEW = release_refs(3)
@@ -73,7 +73,7 @@ def test_a_stored_night_has_the_keys_of_the_printed_one_and_reads_back(
     ratio = json.loads(stored)["times"][0]["ratio"]
     assert ratio == {"ratio": 2.0, "low": 1.9, "high": 2.1}
     assert parse_night(stored, "stored").times == night.times
-    printed = rendered("json", night, night_screen)
+    printed = rendered("json", night, night_document)
     assert parse_night(printed, "printed").times == night.times
 
 
@@ -81,7 +81,7 @@ def test_a_bisect_without_an_answer_is_stored_with_its_reason(night: Night) -> N
     why = NoAnswer(Cause.NOISE, "its times vary too much")
     row = replace(night.times[0], bisection=Bisection.inconclusive(CASE, why))
     slow = replace(night, times=[row])
-    printed = rendered("json", slow, night_screen)
+    printed = rendered("json", slow, night_document)
     bisection = json.loads(printed)["times"][0]["bisection"]
     assert (bisection["cause"], bisection["reason"]) == ("noise", why.reason)
     for document in (night_bytes(slow), printed):
@@ -93,7 +93,7 @@ def test_a_bisect_without_an_answer_is_stored_with_its_reason(night: Night) -> N
 def test_json_has_ratio_and_interval_and_no_zero_for_what_was_not_measured(
     night: Night,
 ) -> None:
-    answer = json.loads(rendered("json", night, night_screen))
+    answer = json.loads(rendered("json", night, night_document))
     run, missing = answer["times"]
     assert run["ratio"] == {"ratio": 2.0, "low": 1.9, "high": 2.1}
     assert run["verdict"] == "slower"
@@ -111,18 +111,10 @@ def test_json_has_ratio_and_interval_and_no_zero_for_what_was_not_measured(
     assert answer["slower"] == [run]
 
 
-@pytest.mark.parametrize(("asked", "failures"), [(False, "0"), (True, "1")])
-def test_junit_fails_a_slower_run_only_where_asked(
-    night: Night, asked: bool, failures: str
+@pytest.mark.parametrize(("asked", "tests"), [(False, 1), (True, 2)])
+def test_junit_fails_what_is_slower_only_where_asked(
+    night: Night, asked: bool, tests: int
 ) -> None:
-    suite = ElementTree.fromstring(night_junit(replace(night, strict=asked))).find(
-        "testsuite"
-    )
-    assert suite is not None
-    assert {name: suite.get(name) for name in ("tests", "failures", "skipped")} == {
-        "tests": "3",
-        "failures": failures,
-        "skipped": "1",
-    }
-    assert "introduced between 1.0.0" in ElementTree.tostring(suite, encoding="unicode")
-    assert "1.90" in ElementTree.tostring(suite, encoding="unicode")
+    suite = ElementTree.fromstring(night_junit(replace(night, strict=asked)))
+    assert len(list(suite.iter("testcase"))) == tests
+    assert len(list(suite.iter("failure"))) == tests - 1

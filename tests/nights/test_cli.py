@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Triage
-from tests.nights.documents import FAILURES, case_result, night, nights
+from tests.nights.documents import nights
 from tests.nights.test_store import HISTORIES
 from tests.programs import write_program
 from triage.cli.nights import open_nights
@@ -108,21 +107,6 @@ def test_no_line_for_this_program_is_shown_as_a_failure(
     assert state["failure"]["signature"].startswith(failure)
 
 
-def test_a_known_failure_is_xfail_as_its_night_says_and_a_long_target_is_shortened(
-    home: Path, triage: Triage
-) -> None:
-    target = f'#hal.executable.target<"rocm", {{{"wgp = 1, " * 200}}}>'
-    known = replace(
-        FAILURES["F"], headline=f"failed to serialize executable for {target}"
-    )
-    open_nights().add(night(1, {}, cases=[case_result("known", "X", failure=known)]))
-    [run] = json.loads(triage("show", "known", "--format", "json").stdout)["runs"]
-    assert run["status"] == "xfail"
-    text = triage("show", "known").stdout
-    assert "failed to serialize executable for #hal.executable.target<…" in text
-    assert "wgp" not in text
-
-
 def test_a_nightly_stores_its_night_and_the_page_shows_its_log(
     shared_home: Path, triage: Triage, tmp_path: Path
 ) -> None:
@@ -167,5 +151,5 @@ def test_a_nightly_stores_its_night_and_the_page_shows_its_log(
     )
     assert triage("site", "--out", tmp_path / "public").returncode == 0
     assert "broken badly" in "".join(
-        path.read_text() for path in (tmp_path / "public" / "cases").glob("*.html")
+        path.read_text() for path in (tmp_path / "public" / "failures").glob("*.html")
     )

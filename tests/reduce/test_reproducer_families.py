@@ -102,4 +102,4 @@ def test_a_kernels_script_has_the_calls_of_its_release(
     assert ("make_hsaco" in script) is (backend == "hip" and version < "3.5")
     assert "iree-compile" not in "".join(map(str, files.values()))
     assert "MLIR" not in str(files["README.md"])
-    assert "```python\nimport triton\n" in str(files["README.md"])
+    assert "```py\nimport triton\n" in str(files["README.md"])

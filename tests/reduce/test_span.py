@@ -6,42 +6,7 @@ import pytest
 
 from tests.reduce.made import probes
 from triage.model.case import Expectation
-from triage.reduce.reproducer import expectations, in_order, span_around
-from triage.report.reproducer import span_text
-
-
-@pytest.mark.parametrize(
-    ("letters", "bad", "text"),
-    [
-        (
-            "PPFFPP",
-            2,
-            "last good 3.1.0, first bad 3.2.0, last bad 3.3.0, fixed in 3.4.0",
-        ),
-        ("PFP", 1, "last good 3.0.0, first bad 3.1.0, fixed in 3.2.0"),
-        ("FFF", 1, "first bad 3.0.0, still failing in 3.2.0"),
-        (
-            "PUUF",
-            3,
-            "last good 3.0.0, first bad 3.3.0",
-        ),
-        (
-            "PFUFP",
-            3,
-            "last good 3.0.0, first bad 3.1.0, last bad 3.3.0, fixed in 3.4.0",
-        ),
-        (
-            "PGFFGP",
-            2,
-            "3.1.0 fails in another way, first bad 3.2.0, last bad 3.3.0, 3.4.0 fails in another way",
-        ),
-        ("UFU", 1, "first bad 3.1.0"),
-        ("PFPFP", 3, "last good 3.2.0, first bad 3.3.0, fixed in 3.4.0"),
-    ],
-)
-def test_the_span_around_the_bad_version(letters: str, bad: int, text: str) -> None:
-    tried = probes(letters)
-    assert span_text(span_around(tried, tried[bad])) == text
+from triage.reduce.reproducer import expectations, in_order
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_a_remedy_that_breaks_another_release_ranks_last() -> None:
         ["3.2.0", "3.13.0"],
     ]
     rows = [row.split() for row in text(answer, remedy_document(answer)).splitlines()]
-    cost = ["1.0", "s", "5", "(4", "on", "3.2.0", "without)"]
+    cost = ["1.0", "s", "5"]
     assert [TILE, *cost, "3.3.0,", "3.2.0,", "3.13.0"] in rows
     assert [IGEMM, *cost, "3.3.0", "3.2.0,", "3.13.0"] in rows
 
@@ -231,11 +231,7 @@ def test_the_smallest_is_found_from_any_guess(truth: int, guess: int) -> None:
     [
         ({IGEMM}, "m on 3.3.0: 1 remedy"),
         ({IGEMM, TILE}, "m on 3.3.0: 2 remedies, 1 of them weak"),
-        (
-            {TILE},
-            "m on 3.3.0: only 1 weak remedy among {tried} candidates: its flag is for "
-            "the compiler's own tests",
-        ),
+        ({TILE}, "m on 3.3.0: 1 remedy, 1 of them weak"),
     ],
 )
 def test_a_search_that_only_found_a_makeshift_says_so(
@@ -245,4 +241,4 @@ def test_a_search_that_only_found_a_makeshift_says_so(
         FlagEngine(lambda flags, name: Passed() if flags & working else failed())
     )
     shown = text(answer, remedy_document(answer)).splitlines()
-    assert shown[0] == first.format(tried=answer.tried)
+    assert shown[0] == first

@@ -1,4 +1,4 @@
-"""Annotations, job summary and outputs for GitHub Actions."""
+"""Errors, job summary and outputs for GitHub Actions."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.nightly.test_compare import night_of
-from triage.investigate.result import FailureCluster
 from triage.nightly.result import Night
 from triage.report.github_actions import (
     SUMMARY_BYTES,
-    annotation_lines,
     outputs,
     show_on_github,
     workflow_command,
@@ -53,39 +51,6 @@ def parsed(line: str) -> tuple[str, dict[str, str], str]:
     )
 
 
-def test_each_new_failure_is_an_error_at_its_recipe(
-    night: Night, tmp_path: Path
-) -> None:
-    cases = [
-        replace(case, source=str(tmp_path / "recipes" / f"{case.case}.yaml"))
-        for case in night.cases
-    ]
-    lines = [
-        parsed(line) for line in annotation_lines(replace(night, cases=cases), tmp_path)
-    ]
-    assert [
-        (name, properties["file"], properties["title"]) for name, properties, _ in lines
-    ] == [
-        ("error", "recipes/a.yaml", "class-F"),
-        ("error", "recipes/c.yaml", "class-G"),
-    ]
-    assert lines[0][2].splitlines()[1] == "a, b"
-
-
-def test_ten_errors_are_shown_and_the_last_one_counts_the_rest(
-    night: Night, tmp_path: Path
-) -> None:
-    name = night.cases[0].case
-    many = [
-        FailureCluster(signature=f"s{number}", cases=[name, f"case-{number}"])
-        for number in range(40)
-    ]
-    lines = annotation_lines(replace(night, clusters=many), tmp_path)
-    assert len(lines) == 10
-    assert parsed(lines[-1])[2].startswith("31 more new failures in 62 cases")
-    assert len(annotation_lines(replace(night, clusters=many[:10]), tmp_path)) == 10
-
-
 def test_hostile_text_is_one_command() -> None:
     line = workflow_command("error", EVIL, file=EVIL, title=EVIL)
     assert line.isprintable()
@@ -108,7 +73,7 @@ def assigned(path: Path) -> dict[str, str]:
     return values
 
 
-def test_summary_and_outputs_are_appended(
+def test_errors_name_recipes_and_summary_and_outputs_are_appended(
     night: Night, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = StringIO()
@@ -118,10 +83,16 @@ def test_summary_and_outputs_are_appended(
     }
     for name in environment:
         (tmp_path / name).write_text("before<<x\ny\nx\n")
-    hostile = replace(night, reports={"markdown": EVIL, "json": "out/nightly.json"})
+    reports = {"markdown": EVIL, "json": "out/nightly.json"}
+    cases = [replace(case, source=f"recipes/{case.case}.yaml") for case in night.cases]
+    hostile = replace(night, reports=reports, cases=cases)
     show_on_github(hostile, environment)
-    assert len(stream.getvalue().splitlines()) == 2
-    assert stream.getvalue().startswith("::error ")
+    lines = [parsed(line) for line in stream.getvalue().splitlines()]
+    assert [(name, properties["file"]) for name, properties, _ in lines] == [
+        ("error", "recipes/a.yaml"),
+        ("error", "recipes/c.yaml"),
+    ]
+    assert lines[0][2].splitlines()[1] == "a, b"
     summary = (tmp_path / "GITHUB_STEP_SUMMARY").read_text()
     assert summary.startswith("before<<x\ny\nx\n# IREE 1.1.0 against 1.0.0")
     values = assigned(tmp_path / "GITHUB_OUTPUT")

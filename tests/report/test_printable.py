@@ -13,11 +13,11 @@ import pytest
 from markdown_it import MarkdownIt
 from rich.text import Text
 
-from triage.report.document import Span, Table
+from triage.report.document import Document, Paragraph, Span, Table
 from triage.report.formats import SuiteCase, junit_text
 from triage.report.markdown import code, document_markdown, escaped, fenced
 from triage.report.printable import PrintedStream, printable, visible
-from triage.report.terminal import console_for, write_blocks
+from triage.report.terminal import console_for, write
 
 CONTROLS = "".join(
     map(
@@ -150,9 +150,8 @@ def test_colours_that_are_asked_for_reach_a_pipe(
     monkeypatch.setenv("TERM", "xterm")
     raw = io.StringIO()
     stream = PrintedStream(raw)
-    write_blocks(
-        [Text("x\x1b[0m", "bold"), Text("::error::y", "bold"), Text("::z")], stream
-    )  # type: ignore[arg-type]
+    texts = [Span("x\x1b[0m", "strong"), Span("::error::y", "strong"), Span("::z")]
+    write(Document("", [Paragraph(text) for text in texts]), stream)  # type: ignore[arg-type]
     lines = ["\x1b[1mx\\u001b[0m\x1b[0m", "\x1b[1m\\u003a:error::y\x1b[0m", "\\u003a:z"]
     assert raw.getvalue().splitlines() == lines
 

@@ -1,4 +1,4 @@
-"""Times, shares and messages as reports word them."""
+"""Times and shares as reports word them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.model.outcome import Failure
 from triage.recipes.values import duration_text, rounded_text, share_text, time_text
-from triage.report.elements import headline_text
 
 
 @pytest.mark.parametrize(
@@ -50,23 +48,3 @@ def test_a_share_is_all_or_none_only_if_it_is(
     assert float(share_text(rest / whole, digits).removesuffix("%")) > 0
     assert float(share_text(1.0, digits).removesuffix("%")) == 100
     assert float(share_text(0.0, digits).removesuffix("%")) == 0
-
-
-LONG = "a = <b = 1>, " * 20
-
-
-@pytest.mark.parametrize(
-    ("headline", "shown"),
-    [
-        (f"#hal.target<{LONG}> is not known here", "#hal.target<…> is not known here"),
-        (f'#hal.target<"{LONG}->">: no', "#hal.target<…>: no"),
-        (f"#a<{LONG}> and #b<{LONG}> differ", "#a<…> and #b<…> differ"),
-        ("#hal.target<short> is not known", "#hal.target<short> is not known"),
-        ("a #hal.target<(i32) -> i32> here", "a #hal.target<(i32) -> i32> here"),
-        ("#hal.target<never closed", "#hal.target<never closed"),
-        (f"no #hal.target<{LONG}", "no #hal.target<…"),
-    ],
-)
-def test_the_message_after_a_long_attribute_stays(headline: str, shown: str) -> None:
-    failure = Failure("c", "c", "c:x", headline)
-    assert headline_text(failure) == shown

@@ -34,8 +34,7 @@ from triage.report.document import Paragraph
 from triage.report.elements import plural
 from triage.report.formats import write_answer, write_report
 from triage.report.issue import issue_body
-from triage.report.night import write_night
-from triage.report.night_text import night_table
+from triage.report.night import night_table, write_night
 from triage.report.printable import visible
 from triage.report.tables import issues_document
 from triage.toolchains.home import Home, open_home
@@ -159,8 +158,7 @@ def site(
     """
     from triage.report.site import Site  # templates and arrays are slow to import
 
-    with closing(ResultCache(open_home().results_database, print_stderr)) as results:
-        written = Site(open_nights(), out, results, tracks).write()
+    written = Site(open_nights(), out, tracks).write()
     text = f"{plural(written['nights'], 'night')}: {written['index']}"
     write_answer(output, written, [Paragraph(text)], "Site")
     return Exit.OK

@@ -26,7 +26,7 @@ from triage.cli.screen import print_stderr
 from triage.lint.check import LintResult, cases_to_lint, lint_case
 from triage.model.errors import BadInput
 from triage.report.formats import write_report
-from triage.report.lint import lint_document
+from triage.report.tables import lint_document
 
 
 @command

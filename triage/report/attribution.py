@@ -4,18 +4,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby, islice
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.attribute.excerpt import diff
 from triage.attribute.result import Attribution, ComparisonResult, DivergingPass
-from triage.bisect.result import Answer, Bisection
-from triage.classify import ClassifiedLogs
-from triage.model.execution import Stage
-from triage.remedy.result import Remedy
-from triage.report.bisection import certainty_text, verdict_text
 from triage.report.document import (
     Block,
     Code,
@@ -23,23 +18,21 @@ from triage.report.document import (
     Fact,
     Facts,
     Heading,
-    Inline,
     Paragraph,
     Span,
     Style,
     styled,
 )
 from triage.report.elements import (
-    compiler_title,
     failure_facts,
     listed_facts,
     names_text,
-    range_text,
     revision_text,
     unseen_text,
 )
+from triage.report.facts import since_facts
 from triage.report.formats import rendered
-from triage.report.tables import classify_document
+from triage.report.tables import log_blocks
 from triage.toolchains.home import save_file
 
 if TYPE_CHECKING:
@@ -59,12 +52,10 @@ def attribution_document(found: Attribution) -> Document:
     ]
     excerpt = found.persistent.excerpt if found.persistent else None
     if excerpt:
-        lines = list(islice(diff(excerpt.good, excerpt.bad), _MAX_LINES + 1))
+        lines = islice(diff(excerpt.good, excerpt.bad), _MAX_LINES)
         good, bad = found.good.name, found.bad.name
         title = f"IR after {found.passes[0]}: - {good}, + {bad}"
-        blocks += [Heading(title), Code("\n".join(lines[:_MAX_LINES]), "diff")]
-        if len(lines) > _MAX_LINES:
-            blocks.append(styled("the rest is left out", "dim"))
+        blocks += [Heading(title), Code("\n".join(lines), "diff")]
     return Document(f"{found.case}: {answer}", blocks)
 
 
@@ -80,22 +71,13 @@ def attribution_sentence(found: Attribution) -> str:
     """Return the answer in one sentence, without the case's name."""
     both = f"{found.good.name} and {found.bad.name}"
     same = f"{both} produce the same IR"
+    passes = found.passes
     match found.status:
-        case ComparisonResult.DIVERGES if found.other and len(found.passes) > 1:
-            first, second = found.passes[:2]
-            return f"not sure: {both} diverge after {first} or after {second}"
-        case ComparisonResult.DIVERGES if found.is_sure:
-            return f"{both} diverge after {found.passes[0]}"
         case ComparisonResult.DIVERGES:
-            text = f"{both} first diverge after {found.passes[0]}"
-            return f"not sure: nothing fails, and {text}"
+            sure = "" if found.is_sure else "not sure: "
+            return f"{sure}{both} diverge after {' or after '.join(passes[:2])}"
         case ComparisonResult.FAILING:
-            if found.failure and found.failure.stage is not Stage.COMPILE:
-                where = "after the last pass, in a large constant, or in the runtime"
-                return f"{same} after every pass; the change is {where}"
-            failing = "the failing step, which is not a pass"
-            if found.passes:
-                failing = found.passes[0]
+            failing = passes[0] if passes else "the failing step, which is not a pass"
             return f"{same} up to {failing}; the change is in there"
         case ComparisonResult.SAME:
             return f"{same} after every pass"
@@ -107,11 +89,6 @@ def _facts(found: Attribution) -> Iterator[Fact]:
     yield "good", revision_text(found.good)
     yield "bad", revision_text(found.bad)
     yield from failure_facts(found.failure)
-    if found.failure:
-        failing = found.failing.name if found.failing else found.failure.failing_pass
-        where = ", ".join(filter(None, (found.failure.phase, failing)))
-        if where:
-            yield "fails in", where
     function = found.function.get("bad")
     if function:
         yield "function", function
@@ -123,8 +100,7 @@ def _facts(found: Attribution) -> Iterator[Fact]:
             if found.function:  # else only names of passes are known
                 yield from listed_facts("right after it", differing_lines(diverging))
     yield from listed_facts("source", found.files)
-    for note in found.notes:
-        yield "note", note
+    yield from listed_facts("note", found.notes)
 
 
 def differing_lines(diverging: DivergingPass) -> Iterator[str]:
@@ -145,8 +121,6 @@ def _pass_text(diverging: DivergingPass, found: Attribution) -> str:
     text = diverging.name
     if diverging.argument:
         text += f" ({diverging.argument})"
-    if diverging.function and diverging.function != found.function.get("bad"):
-        text += f" on {diverging.function}"
     for side, revision in ((diverging.good, found.good), (diverging.bad, found.bad)):
         if side is None:
             text += f"; on {revision.name} it does not run here or changes nothing"
@@ -155,35 +129,31 @@ def _pass_text(diverging: DivergingPass, found: Attribution) -> str:
 
 _REMEDIES_SHOWN = 3
 _STYLES: dict[str, Style] = {"fails": "bad", "fixed": "good", "passes": "good"}
+_OUTCOMES = {
+    "passed": "passes on",
+    "failed": "fails on",
+    "untestable": "cannot be tested on",
+}
 
 
 def why_document(found: Explanation) -> Document:
     """Show on one screen what fails, since when, where, what works around it, and what
     to do next.
     """
+    blocks: list[Block]
     if found.log is not None:
-        reason = Span(f"not run: {found.reason}", "warning")
-        log = classify_document(ClassifiedLogs([found.log]))
-        blocks: list[Block] = [Paragraph(reason), *log.blocks]
+        reason = styled(f"not run: {found.reason}", "warning")
+        blocks = [reason, *log_blocks(found.log)]
     else:
-        name, target = Span(found.case, "strong"), _target(found)
+        target = f" for {found.target}" if found.target else ""
+        if not set(target.split()).isdisjoint(found.assumed):
+            target += " (assumed; --backend and --chip choose another)"
         status = Span(headline(found), _STYLES.get(found.status, "warning"))
-        blocks = [
-            Paragraph([name, target, ": ", status]),
-            Facts(list(why_facts(found))),
-        ]
+        title = Paragraph([Span(found.case, "strong"), target, ": ", status])
+        blocks = [title, Facts(list(why_facts(found)))]
     if found.next:
         blocks += [styled("Next", "strong"), Code("\n".join(found.next))]
     return Document(f"Why {found.case} fails", blocks)
-
-
-def _target(found: Explanation) -> str:
-    """Say what a case is compiled for, and whether somebody named that."""
-    if not found.target:
-        return ""
-    if set(found.target.split()).isdisjoint(found.assumed):
-        return f" for {found.target}"
-    return f" for {found.target} (assumed; --backend and --chip choose another)"
 
 
 def headline(found: Explanation) -> str:
@@ -193,10 +163,12 @@ def headline(found: Explanation) -> str:
         return "the program is wrong: no release can read it"
     if found.flaky:
         return f"fails only sometimes on {name}"
-    if found.unseen and found.failure is None and not found.reads:
-        tried = [
-            range_text(one) for one in found.releases if one.outcome != "not tried"
-        ]
+    if found.reads:
+        verb = "passes" if found.failure is None else "fails"
+        known = f"{found.reads.name} is the newest release known to read it"
+        return f"{name} cannot read this program; {known}, and it {verb} there"
+    if found.unseen and found.failure is None:
+        tried = [_range(one) for one in found.releases if one.outcome != "not tried"]
         return unseen_text(found.unseen, tried or [name])
     if found.failure and found.toolchain == found.fails_on:
         return f"fails on {name}"
@@ -205,37 +177,42 @@ def headline(found: Explanation) -> str:
         return f"passes on {name}{older}"
     if found.fails_otherwise:
         return f"fails otherwise on {name}{older}"
-    if found.reads:
-        verb = "passes" if found.failure is None else "fails"
-        known = f"{found.reads.name} is the newest release known to read it"
-        return f"{name} cannot read this program; {known}, and it {verb} there"
     return f"cannot be tested on {name}{older}"
 
 
 def why_facts(found: Explanation) -> Iterator[Fact]:
     """Yield what each step found."""
     if found.reason:
-        yield "releases" if found.passes else "reason", found.reason
-    values = [one for one in found.assumed if ": " in one]
+        yield "reason", found.reason
+    values = [text for text in found.assumed if ": " in text]
     if values:
         yield "assumed", ", ".join(values)
-    is_unfinished = any(step.step == "bisect" for step in found.left)
-    if found.passes or found.failure is None or found.reads or is_unfinished:
-        known = [_known_text(found, one) for one in reversed(found.releases)]
-        if known:
-            yield "releases", "; ".join(known)
+    outcomes = dict(_OUTCOMES)
+    if found.unseen and found.failure is None:
+        outcomes["failed"] = "fails otherwise on"
+    known = [
+        f"{outcomes.get(one.outcome, 'not tried on')} {_range(one)}"
+        for one in reversed(found.releases)
+    ]
+    if known and not (found.bisection and found.bisection.after):
+        yield "releases", "; ".join(known)
     if found.unseen and found.failure:
         yield "reported", f"{found.unseen}, which is another failure"
     yield from failure_facts(found.failure)
     if found.bisection:
-        yield from _since(found, found.bisection)
+        yield from since_facts(found.bisection, found.compiler)
+    if found.fixed:
+        yield "upgrade", f"it passes on {found.fixed.name}"
     attribution = found.attribution
     if attribution:
         phase = f" (phase {attribution.phase})" if attribution.phase else ""
         yield "pass", attribution_sentence(attribution) + phase
         if attribution.persistent:
             yield "", next(differing_lines(attribution.persistent))
-    yield from _remedies(found.remedies)
+    for remedy in found.remedies[:_REMEDIES_SHOWN]:
+        names = ", ".join(revision.name for revision in remedy.verified_on)
+        text = f": works on {names}. {remedy.explanation}"
+        yield "remedy", [Span(remedy.text, "strong"), text]
     for step in found.left:
         if step.status == "left":
             yield "not done", f"{step.step}: {step.reason}"
@@ -243,50 +220,6 @@ def why_facts(found: Explanation) -> Iterator[Fact]:
             yield step.step, step.reason or ""
 
 
-def _known_text(found: Explanation, known: KnownReleases) -> str:
-    """Say how a case ended on neighbouring releases."""
-    name = range_text(known)
-    match known.outcome:
-        case "passed":
-            return f"passes on {name}"
-        case "failed":
-            other = found.unseen and found.failure is None
-            return f"fails {'otherwise ' if other else ''}on {name}"
-        case "untestable":
-            return f"cannot be tested on {name}"
-    return f"not tried on {name}"
-
-
-def _since(found: Explanation, bisection: Bisection) -> Iterator[Fact]:
-    """Yield which releases brought and fixed the failure."""
-    if bisection.status is Answer.INCONCLUSIVE:
-        # options of `triage bisect`
-        reason = (bisection.reason or "not known").partition("; pass --")[0]
-        if "at both ends" in reason:
-            reason = reason.partition(": ")[0]
-        yield "releases", reason
-    else:
-        verdict = verdict_text(bisection, compiler_title(found.compiler))
-        name = "since" if bisection.brought_failure else "fixed"
-        if bisection.confirmed:
-            verdict += f"; {certainty_text(bisection)}"
-        yield name, verdict
-    if bisection.brought_failure and found.broke:
-        yield "last good", revision_text(found.broke[0])
-    if found.fixed:
-        yield "upgrade", f"it passes on {found.fixed.name}"
-
-
-def _remedies(remedies: Sequence[Remedy]) -> Iterator[Fact]:
-    """Yield remedies, those that hold on the same revisions for the same reason in one
-    row.
-    """
-    shown = remedies[:_REMEDIES_SHOWN]
-    rows: list[Inline] = []
-    for (revisions, explanation), group in groupby(
-        shown, key=lambda remedy: (remedy.verified_on, remedy.explanation)
-    ):
-        changes = ", or ".join(remedy.text for remedy in group)
-        holds = ", ".join(revision.name for revision in revisions)
-        rows.append([Span(changes, "strong"), f": works on {holds}. {explanation}"])
-    yield from listed_facts("remedy", rows)
+def _range(known: KnownReleases) -> str:
+    """Return the names of neighbouring releases: `3.1.0`, or `3.1.0 to 3.6.0`."""
+    return " to ".join(dict.fromkeys((known.first.name, known.last.name)))

@@ -80,8 +80,8 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """Blocks that a page folds under a summary, and that a terminal shows with
-    --verbose.
+    """Blocks that a page folds under a summary. A terminal shows only the summary,
+    and the blocks with --verbose.
     """
 
     summary: str
@@ -110,15 +110,6 @@ def spans(text: Inline) -> tuple[Span, ...]:
 def styled(text: str, style: Style) -> Paragraph:
     """Return a paragraph in one style."""
     return Paragraph(Span(text, style))
-
-
-def with_code(text: str) -> Phrase:
-    """Return a text of this program with the words between backticks as code."""
-    return [
-        Span(piece, "code") if number % 2 else piece
-        for number, piece in enumerate(text.split("`"))
-        if piece
-    ]
 
 
 def plain_text(text: Inline) -> str:

@@ -12,6 +12,8 @@ from pkgutil import resolve_name
 from typing import TypeVar
 
 from triage.model.json_form import as_json
+from triage.model.outcome import Status
+from triage.model.probe_result import ProbeResult
 from triage.report.document import Block, Document
 from triage.report.printable import visible
 
@@ -72,13 +74,6 @@ def write_answer(
     write_report(name, value, lambda _: Document(title, blocks))
 
 
-UNEXPECTED_PASS = (
-    "it passes although its recipe expects a failure",
-    "unexpected-pass",
-    "`triage expect update` removes the known failure",
-)
-
-
 @dataclass(frozen=True, slots=True)
 class SuiteCase:
     """One case of a JUnit report."""
@@ -90,20 +85,42 @@ class SuiteCase:
     """Message, class and text of a failure."""
     skipped: str | None = None
     """Why it is skipped."""
-    output: str | None = None
-    """Text of a case that did not fail."""
 
 
-def junit_text(
-    title: str, cases: Iterable[SuiteCase], properties: Mapping[str, str] | None = None
-) -> str:
+def suite_case(
+    result: ProbeResult,
+    name: str,
+    *,
+    is_failure: bool,
+    strict: bool,
+    text: str = "",
+    kind: str = "expected failure",
+) -> SuiteCase:
+    """Return a result as a case of a JUnit report.
+
+    is_failure: nobody expects the failure; strict: an unexpected pass is a failure;
+    text: what is known of the failure; kind: of a failure that is expected.
+    """
+    failure, failed, skipped = result.failure, None, None
+    if failure and is_failure:
+        signature = f"signature: {failure.signature}\n{text}".rstrip()
+        failed = (failure.headline, failure.failure_class, signature)
+    elif result.status is Status.XPASS and strict:
+        text = "it passes although its recipe expects a failure"
+        failed = (text, "unexpected-pass", text)
+    elif result.reason is not None:
+        skipped = result.reason
+    elif failure:
+        skipped = f"{kind}: {failure.headline}"
+    return SuiteCase(name, result.recipe, result.seconds, failed, skipped)
+
+
+def junit_text(title: str, cases: Iterable[SuiteCase]) -> str:
     """Return one JUnit suite, without the characters that XML cannot hold."""
     # slow to import
     from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
 
     suite = TestSuite(visible(title))
-    for name, value in (properties or {}).items():
-        suite.add_property(visible(name), visible(value))
     tests = []
     for case in cases:
         test = TestCase(
@@ -116,8 +133,6 @@ def junit_text(
             test.result = [failure]
         elif case.skipped is not None:
             test.result = [Skipped(visible(case.skipped))]
-        if case.output is not None:
-            test.system_out = visible(case.output)
         tests.append(test)
     suite.add_testcases(tests)  # counts all of them once
     document = JUnitXml("triage")

@@ -1,5 +1,5 @@
-"""Show a night in GitHub Actions: annotations, the summary of the job, and
-outputs for later steps.
+"""Show a night in GitHub Actions: an error for each new failure, the summary of the
+job, and outputs for later steps.
 """
 
 from __future__ import annotations
@@ -9,42 +9,45 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from triage.investigate.result import CaseChangeKind, FailureCluster
+from triage.investigate.result import FailureCluster
 from triage.nightly.result import Night
-from triage.report.document import Heading, plain_text
-from triage.report.elements import names_text, plural
+from triage.report.document import Heading
+from triage.report.elements import failure_text, names_text
 from triage.report.markdown import document_markdown
 from triage.report.night import night_document
-from triage.report.night_text import night_facts, partial_text
 from triage.report.printable import PrintedStream, visible
 from triage.toolchains.home import disk_errors
 
-ANNOTATIONS = 10  # of each kind that GitHub shows of one step
+ERRORS = 10  # that GitHub shows of one step
 SUMMARY_BYTES = 1 << 20  # of one step; GitHub shows nothing of a longer summary
-_NAMES = 5  # cases that an annotation names
+_NAMES = 5  # cases that an error names
 _LEAST = 1000  # bytes of a summary that is worth writing
 
 
 def show_on_github(night: Night, environment: Mapping[str, str]) -> None:
-    """Print annotations, and write the summary and the outputs to the files that GitHub
+    """Print errors, and write the summary and the outputs to the files that GitHub
     Actions names.
     """
     # commands are escaped here
     stream = sys.stderr.raw if isinstance(sys.stderr, PrintedStream) else sys.stderr
-    workspace = Path(environment.get("GITHUB_WORKSPACE") or Path.cwd())
-    stream.writelines(f"{line}\n" for line in annotation_lines(night, workspace))
+    errors = [_error(night, cluster) for cluster in night.clusters[:ERRORS]]
+    stream.writelines(f"{line}\n" for line in errors)
     stream.flush()
-    summary_path = environment.get("GITHUB_STEP_SUMMARY")
-    output_path = environment.get("GITHUB_OUTPUT")
+    texts = []
+    for name, value in outputs(night).items():
+        # no value can end its block or assign anything else
+        mark = f"end-{secrets.token_hex(16)}"
+        texts.append(f"{name}<<{mark}\n{visible(value)}\n{mark}\n")
     with disk_errors("write for GitHub Actions"):
-        if summary_path:
-            with Path(summary_path).open("a", encoding="utf-8") as file:
+        if "GITHUB_OUTPUT" in environment:
+            with Path(environment["GITHUB_OUTPUT"]).open("a", encoding="utf-8") as file:
+                file.writelines(texts)
+        if "GITHUB_STEP_SUMMARY" in environment:
+            path = Path(environment["GITHUB_STEP_SUMMARY"])
+            with path.open("a", encoding="utf-8") as file:
                 room = SUMMARY_BYTES - file.tell()
                 if room > _LEAST:
                     file.write(visible(night_summary(night, room)))
-        if output_path:
-            with Path(output_path).open("a", encoding="utf-8") as file:
-                file.writelines(map(_assignment, outputs(night).items()))
 
 
 def night_summary(night: Night, longest: int) -> str:
@@ -57,60 +60,24 @@ def outputs(night: Night) -> dict[str, str]:
     """Return the outputs of the step: numbers of cases, and the paths of the reports
     that were written.
     """
-    failing = [case for case in night.cases if case.is_new_failure]
-    failing += night.cases_with(CaseChangeKind.FAILING)
+    counts = {kind: str(count) for kind, count in night.changes.items()}
+    kinds = ("regressed", "changed", "new-untested", "failing")
+    failing = sum(night.changes[kind] for kind in kinds)
     return {
-        "regressed": str(len(night.regressed)),
-        "changed": str(len(night.changed)),
-        "fixed": str(len(night.fixed)),
-        "failing": str(len(failing)),
+        **counts,
+        "failing": str(failing),
         "report": night.reports.get("markdown", ""),
         "json": night.reports.get("json", ""),
     }
 
 
-def annotation_lines(night: Night, workspace: Path) -> list[str]:
-    """Return an error for each new failure, and a warning for a partial night and for
-    slower code; at most 10 of each kind.
-    """
-    new = {case.case for case in night.cases if case.is_new_failure}
-    clusters = [each for each in night.clusters if not new.isdisjoint(each.cases)]
-    shown = clusters
-    if len(clusters) > ANNOTATIONS:
-        shown = clusters[: ANNOTATIONS - 1]
-    lines = [_error(night, cluster, workspace) for cluster in shown]
-    rest = clusters[len(shown) :]
-    if rest:
-        cases = plural(sum(len(cluster.cases) for cluster in rest), "case")
-        text = f"{plural(len(rest), 'more new failure')} in {cases}"
-        text += "; see the summary of the job"
-        lines.append(workflow_command("error", text, title="More failures"))
-    if night.stopped:
-        text = partial_text(night)
-        lines.append(workflow_command("warning", text, title="Partial night"))
-    if night.slower:
-        text = plural(len(night.slower), "compile or run", "compiles or runs")
-        text += f" slower: {names_text([row.case for row in night.slower], _NAMES)}"
-        lines.append(workflow_command("warning", text, title="Slower"))
-    return lines
-
-
-def _error(night: Night, cluster: FailureCluster, workspace: Path) -> str:
-    headline, title = cluster.signature, "new failure"
-    if cluster.failure:
-        headline, title = cluster.failure.headline, cluster.failure.failure_class
-    lines = [headline, names_text(cluster.cases, _NAMES)]
-    for name, text in night_facts(cluster, night, [cluster.culprit]):
-        lines.append(f"{name} {plain_text(text)}")
+def _error(night: Night, cluster: FailureCluster) -> str:
+    """Return a new failure as an error at the file of its recipe."""
     name = cluster.representative or cluster.cases[0]
-    sources = [case.source for case in night.cases if case.case == name]
-    source = Path(sources[0]).absolute() if sources and sources[0] else None
-    # GitHub shows files by their paths in the checkout
-    if source and source.is_relative_to(workspace):
-        file = str(source.relative_to(workspace))
-    else:
-        file = sources[0] if sources else ""
-    return workflow_command("error", "\n".join(lines), file=file, title=title)
+    source = next((case.source for case in night.cases if case.case == name), "")
+    cases = names_text(cluster.cases, _NAMES)
+    message = f"{failure_text(cluster.failure)}\n{cases}"
+    return workflow_command("error", message, file=source, title="new failure")
 
 
 def workflow_command(name: str, message: str, **properties: str) -> str:
@@ -125,18 +92,8 @@ def _escaped(text: str, more: str = "") -> str:
     """Escape what a workflow command would read as its own: percent signs and line
     ends, in properties also `more`.
     """
-    escaped = "\n".join(
-        visible(line) for line in text.replace("\r\n", "\n").split("\n")
-    )
+    lines = text.replace("\r\n", "\n").split("\n")
+    escaped = "\n".join(map(visible, lines))
     for character in "%\r\n" + more:
         escaped = escaped.replace(character, f"%{ord(character):02X}")
     return escaped
-
-
-def _assignment(output: tuple[str, str]) -> str:
-    """Return a line of GITHUB_OUTPUT. No value can end the block or assign anything
-    else.
-    """
-    name, value = output
-    mark = f"end-{secrets.token_hex(16)}"
-    return f"{name}<<{mark}\n{visible(value)}\n{mark}\n"

@@ -13,13 +13,12 @@ from pathlib import Path
 from triage.compilers.registry import family_of
 from triage.compilers.repro_script import (
     StandaloneCall,
-    StandaloneCompile,
     limits_keys,
 )
 from triage.execution.judge import rules_of
 from triage.model.case import Case, Expectation
 from triage.model.errors import BadInput
-from triage.model.execution import Ending, Stage
+from triage.model.execution import Ending
 from triage.model.json_form import Json, as_json
 from triage.model.outcome import Passed, Probe
 from triage.model.probe_result import ProbeResult
@@ -27,7 +26,6 @@ from triage.recipes.values import recipe_lines
 from triage.reduce.replay import RECIPE, RECORD
 from triage.reduce.reproducer import (
     Reproducer,
-    VersionSpan,
     expectations,
     slug,
     span_around,
@@ -37,6 +35,7 @@ from triage.report.document import Block, Code, Document, Fact, Facts, Paragraph
 from triage.report.elements import (
     failure_facts,
     headline_text,
+    listed_facts,
     outcome_text,
     revision_text,
 )
@@ -46,7 +45,6 @@ from triage.toolchains.home import disk_errors
 
 _SCRIPT = "repro.sh"
 _PROGRAM_LINES = 40  # on a terminal; the folder has all of them
-_MOST_TRIED = 12  # versions that are shown when nothing was reduced
 
 
 def folder_for(out: Path, case: Case) -> Path:
@@ -76,9 +74,9 @@ def write_reproducer(reproducer: Reproducer, out: Path) -> Path:
             shutil.rmtree(left, ignore_errors=True)
         new.mkdir(parents=True)
         for name, content in reproducer_files(reproducer).items():
-            data = content.encode("utf-8") if isinstance(content, str) else content
+            data = content.encode() if isinstance(content, str) else content
             (new / name).write_bytes(data)
-            (new / name).chmod(0o755 if name == _SCRIPT else 0o644)
+        (new / _SCRIPT).chmod(0o755)
         if folder.is_dir():
             folder.rename(old)
         new.rename(folder)
@@ -91,13 +89,12 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
     time.
     """
     source, family = reproducer.compile.source, family_of(reproducer.case)
-    call = family.script.call(reproducer.compile)
     files: dict[str, str | bytes] = {**reproducer.files}
     if reproducer.reduction.program is not None:
         files[source] = reproducer.reduction.program
     files |= family.script.files(reproducer.compile)
     files[RECIPE] = _recipe(reproducer)
-    files[_SCRIPT] = _script(reproducer, call)
+    files[_SCRIPT] = _script(reproducer, family.script.call(reproducer.compile))
     files["README.md"] = rendered("markdown", reproducer, reproducer_issue)
     record = as_json(reproducer.reduction)
     # the other files hold the program, and only a failed reduction has a reason
@@ -105,20 +102,20 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
         del record[key]
     record["evidence"] = [_recorded(one) for one in reproducer.reduction.versions]
     span = span_around(reproducer.reduction.probes, reproducer.bad)
-    versions: dict[str, str | None] = {
-        "last_good": None,
+    record["versions"] = {
+        "last_good": _passing(span.before),
         "first_bad": span.first_bad.revision.name,
         "last_bad": span.last_bad.revision.name,
-        "first_good": None,
+        "first_good": _passing(span.after),
     }
-    if span.before and _passes(span.before):
-        versions["last_good"] = span.before.revision.name
-    if span.after and _passes(span.after):
-        versions["first_good"] = span.after.revision.name
-    record["versions"] = versions
-    record["command"] = list(call.words)
     files[RECORD] = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
     return files
+
+
+def _passing(probe: Probe | None) -> str | None:
+    if probe and isinstance(probe.outcome, Passed):
+        return probe.revision.name
+    return None
 
 
 def _recorded(result: ProbeResult) -> Json:
@@ -132,31 +129,6 @@ def _recorded(result: ProbeResult) -> Json:
         "headline": failure and failure.headline,
         "reason": result.reason,
     }
-
-
-def _passes(probe: Probe) -> bool:
-    return isinstance(probe.outcome, Passed)
-
-
-def span_text(span: VersionSpan) -> str:
-    """Return the first and last failing versions and their neighbours, as far as
-    versions were tried.
-    """
-    first, last = span.first_bad.revision.name, span.last_bad.revision.name
-    parts = [f"first bad {first}"]
-    if span.before and _passes(span.before):
-        parts.insert(0, f"last good {span.before.revision.name}")
-    elif span.before:
-        parts.insert(0, f"{span.before.revision.name} fails in another way")
-    if last != first and span.after:
-        parts.append(f"last bad {last}")
-    elif last != first:
-        parts.append(f"still failing in {last}")
-    if span.after and _passes(span.after):
-        parts.append(f"fixed in {span.after.revision.name}")
-    elif span.after:
-        parts.append(f"{span.after.revision.name} fails in another way")
-    return ", ".join(parts)
 
 
 def _recipe(reproducer: Reproducer) -> str:
@@ -191,67 +163,40 @@ def _recipe(reproducer: Reproducer) -> str:
 
 def _script(reproducer: Reproducer, call: StandaloneCall) -> str:
     """Return a shell script that compiles the program as triage did."""
-    case, failure = reproducer.case, reproducer.failure
-    lines = ["#!/bin/sh", f"# {' '.join(headline_text(failure, 400).split())}"]
-    ending = "."
-    if call.install:
-        ending = f":\n#   pip install {call.install}"
-    lines += [
-        f"# {_versions_text(reproducer)}{ending}",
-        f"# Exit status: {_exit_meaning(reproducer.compile)}",
+    case, bad = reproducer.case, reproducer.bad.revision
+    headline = " ".join(headline_text(reproducer.failure).split())
+    commit = f", commit {bad.commit}" if bad.commit else ""
+    good = "computes the expected results" if reproducer.compile.run else "compiles"
+    lines = [
+        "#!/bin/sh",
+        f"# {headline}",
+        f"# Fails with {reproducer.compile.program} {bad.name}{commit}",
+        f"# Exit status: 0 the program {good}, 127 the compiler is missing, any other: "
+        f"it does not.{call.remark}",
     ]
-    if failure.is_number:
-        lines.append("# `triage replay` compares the number with the recorded ones.")
-    lines[-1] += call.remark
+    if call.install:
+        lines.insert(3, f"#   pip install {call.install}")
     lines.append('cd "$(dirname "$0")" || exit 127')
     for name, value in case.env:
         if value is not None:
             lines.append(shlex.join(["export", f"{name}={value}"]))
     lines += call.setup
-    rule = rules_of(case).by_name.get(failure.failure_class)
+    rule = rules_of(case).by_name.get(reproducer.failure.failure_class)
     endings = rule.endings if rule else ()
     run = call.script
     if Ending.TIMED_OUT in endings:
         run = f"timeout {round(case.limits.timeout)} {run}"
-        lines.append("# The compiler does not end by itself.")
     elif Ending.OVER_MEMORY in endings:
-        lines.append("# The compiler uses all memory that it gets.")
         lines.append(f"ulimit -v {case.limits.memory >> 10}")
     elif Ending.OVER_OUTPUT in endings:
-        lines.append("# The compiler writes without end.")
         lines.append(f"ulimit -f {case.limits.output >> 9}")
-    if Ending.NO_OUTPUT in endings and call.output:
-        lines.append(f"# The compiler writes no file.\nrm -rf {call.output}")
-        run = (
-            f"{run} &&\ntest -f {call.output} -a ! -L {call.output} -a -s {call.output}"
-        )
+    output = call.output
+    if Ending.NO_OUTPUT in endings and output:
+        lines.append(f"rm -rf {output}")
+        run += f" &&\ntest -f {output} -a ! -L {output} -a -s {output}"
     elif call.may_exec:
         run = f"exec {run}"
     return "\n".join([*lines, run]) + "\n"
-
-
-def _versions_text(reproducer: Reproducer) -> str:
-    """Return what the program does with which compiler."""
-    failure, bad = reproducer.failure, reproducer.bad.revision
-    verb = "Fails"
-    if failure.is_number:
-        verb = "Worse"
-    elif failure.stage in (Stage.RUN, Stage.COMPARE):
-        verb = "Wrong"
-    commit = f", commit {bad.commit}" if bad.commit else ""
-    return f"{verb} with {reproducer.compile.program} {bad.name}{commit}"
-
-
-def _exit_meaning(task: StandaloneCompile) -> str:
-    if task.run:
-        return (
-            "0 the program computes the expected results, 127 a tool is missing, any "
-            "other: it does not."
-        )
-    return (
-        "0 the program compiles, 127 the compiler is missing, any other: it fails to "
-        "compile."
-    )
 
 
 def reduction_document(result: Reduction, reproducer: Reproducer | None) -> Document:
@@ -260,21 +205,18 @@ def reduction_document(result: Reduction, reproducer: Reproducer | None) -> Docu
     """
     case = Span(result.case_name, "strong")
     if reproducer is None:
-        not_reduced = Span("not reduced", "warning")
-        facts = [("reason", result.reason or "")]
-        facts += [
-            ("tried", f"{one.toolchain.name}: {outcome_text(one)}")
-            for one in result.versions[:_MOST_TRIED]
+        title = Paragraph([case, ": ", Span("not reduced", "warning")])
+        texts = [
+            f"{one.toolchain.name}: {outcome_text(one)}" for one in result.versions
         ]
-        blocks: list[Block] = [Paragraph([case, ": ", not_reduced]), Facts(facts)]
-        return Document("Reduction", blocks)
-    blocks = [Paragraph([case, " is now ", Span(result.size, "strong")])]
-    if result.program is not None:
-        lines = result.program.rstrip().splitlines()
-        if len(lines) > _PROGRAM_LINES:
-            more = f"... {len(lines) - _PROGRAM_LINES} more lines"
-            lines = [*lines[:_PROGRAM_LINES], more]
-        blocks.append(Code("\n".join(lines)))
+        facts = [("reason", result.reason or ""), *listed_facts("tried", texts)]
+        return Document("Reduction", [title, Facts(facts)])
+    blocks: list[Block] = [Paragraph([case, " is now ", Span(result.size, "strong")])]
+    lines = (result.program or "").rstrip().splitlines()
+    if lines:
+        blocks.append(Code("\n".join(lines[:_PROGRAM_LINES])))
+    if len(lines) > _PROGRAM_LINES:
+        blocks.append(Paragraph(f"... {len(lines) - _PROGRAM_LINES} more lines"))
     blocks.append(Facts(list(_reduction_facts(result, reproducer))))
     return Document("Reduction", blocks)
 
@@ -282,11 +224,10 @@ def reduction_document(result: Reduction, reproducer: Reproducer | None) -> Docu
 def _reduction_facts(result: Reduction, reproducer: Reproducer) -> Iterator[Fact]:
     yield from failure_facts(reproducer.failure)
     yield "bad", revision_text(result.bad)
-    yield "versions", span_text(span_around(result.probes, reproducer.bad))
+    states = [f"{one.toolchain.name} {one.status}" for one in result.versions]
+    yield "versions", ", ".join(states)
     sizes = {f"{result.unit}s": result.sizes, "bytes": result.bytes}
-    if result.program is not None:
-        sizes = {f"{result.unit}s": result.sizes, "lines": result.lines, **sizes}
-    texts = (f"{size.before} -> {size.after} {name}" for name, size in sizes.items())
+    texts = [f"{size.before} -> {size.after} {name}" for name, size in sizes.items()]
     yield "size", ", ".join(texts)
     yield "cost", f"{result.oracle_calls} compiles, {result.seconds:.1f} s"
     yield "written", result.reproducer or ""

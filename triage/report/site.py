@@ -1,14 +1,15 @@
-"""Write the static site of all stored nights: an overview, a page for each failure, for
-each of the last nights and for each case that did not only pass, trends and a search.
+"""Write the static site of all stored nights: an overview, a page for each failure and
+for each of the last nights, trends and a search.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,63 +17,49 @@ from typing import Any
 from jinja2 import Environment
 from markupsafe import Markup
 
-from triage.execution.cache import ResultCache
-from triage.investigate.result import text_id
 from triage.model.errors import BadInput
 from triage.model.outcome import Status
-from triage.nightly.failure_life import FailingRun, FailureLife, failure_lives
-from triage.nightly.history import CaseHistory, NightsHistory, history_of
-from triage.nightly.known_case import case_state, log_of, states_of
+from triage.nightly.failure_life import FailureLife, failure_lives
+from triage.nightly.history import NightsHistory, history_of
+from triage.nightly.known_case import log_of
+from triage.nightly.result import Night
 from triage.nightly.store import NightStore
-from triage.nightly.trends import (
-    METRICS,
-    CaseSteps,
-    ChartedMetric,
-    MetricStep,
-    metric_steps,
-)
-from triage.nightly.verdict import command_line
-from triage.recipes.values import time_text
+from triage.nightly.stored_night import StoredNight, Track
+from triage.nightly.trends import metric_steps
 from triage.report.document import (
-    Block,
     Code,
     Details,
-    Fact,
     Facts,
-    Span,
+    Heading,
     Table,
     TableRows,
 )
-from triage.report.elements import failure_text, plural
-from triage.report.failure import range_spans, report_blocks
-from triage.report.html import fragment, html_templates, inline_markup
-from triage.report.night import night_document
-from triage.report.night_text import night_table, state_sentence, times_text
-from triage.report.printable import visible
-from triage.report.site_overview import (
-    GRID_NIGHTS,
-    button_of,
-    date_text,
-    last_nights,
-    overview,
-    track_labels,
+from triage.report.elements import plural
+from triage.report.facts import (
+    came_span,
+    issue_span,
+    known_facts,
+    life_facts,
+    range_span,
 )
+from triage.report.html import fragment, html_templates, inline_markup
+from triage.report.issue import issue_markdown, night_issue
+from triage.report.night import (
+    backend_sentence,
+    night_document,
+    night_table,
+    night_title,
+    time_name,
+    times_text,
+)
+from triage.report.printable import visible
 from triage.toolchains.home import disk_errors, write_whole
 
+_GRID_NIGHTS = 14
 _MARK = "made-by-triage-site"  # a folder with this file may be written again
 _MOST_CASES = 500  # of a failure on its page
-_MOST_STEPS = 1000
-_PADDING = 3  # of a line of values, in pixels
-_OPEN_ROWS = 60  # of a table; a browser takes long to lay out hundreds
-_HASH = re.compile(r"\b[0-9a-f]{32,}\b")
-
-
-_KINDS = {
-    Status.FAILED: "bad",
-    Status.XFAIL: "known",
-    Status.XPASS: "known",
-    Status.PASSED: "good",
-}
+_MOST_LOGS = 5  # of a failure on its page
+_MOST_STEPS = 10  # the steepest
 
 
 @dataclass
@@ -81,407 +68,236 @@ class Site:
 
     store: NightStore
     out: Path
-    cache: ResultCache | None = None
-    """The results to take logs and older states from."""
     tracks: str = "*"
     """A shell pattern of the names of the tracks to show."""
-    sizes: list[int] = field(default_factory=list)
 
     def write(self) -> dict[str, Any]:
-        """Write all pages. Return the path of the index, and how many nights, cases,
-        failures, steps, files and bytes the site has.
+        """Write all pages. Return the path of the index, and how many nights, cases and
+        failures the site has.
 
         Raises BadInput when no night has a result, or the folder has other files.
         """
         stored = self.store.stored()
-        history = history_of(stored, self.tracks)
+        self.history = history_of(stored, self.tracks)
+        history = self.history
         if not history.cases:
             raise BadInput("no night with a result is stored; run `triage nightly`")
-        lives = failure_lives(history, self.store.issues())
-        steps = metric_steps(history)
+        self.lives = failure_lives(history, self.store.issues())
+        self.environment = _environment(history)
+        numbers = history.numbers[-_GRID_NIGHTS:]
+        urls = {number: f"nights/{number}.html" for number in numbers}
+        shown = [night for night in stored if night.number in history.numbers]
         with disk_errors(f"write {self.out}"):
             _clear(self.out)
-            self._write_file(_MARK, "`triage site` may write this folder again.\n")
+            write_whole(
+                self.out / _MARK, "`triage site` may write this folder again.\n"
+            )
             assets = files("triage.report").joinpath("assets")
             for name in ("site.css", "site.js"):
-                self._write_file(f"assets/{name}", assets.joinpath(name).read_bytes())
-            pages = _Pages(history, lives, steps)
-            shown = [night for night in stored if night.number in history.numbers]
-            table = _folded(night_table(shown[::-1], pages.night_urls()), "older night")
-            values = overview(history, lives)
-            self._write_page(pages, "index", slower=pages.slower(), **values)
-            self._write_page(pages, "nights", content=fragment(table))
-            self._write_page(pages, "trends", rows=pages.trends())
-            self._write_page(pages, "search")
-            for life in lives:
-                path = f"failures/{life.page}"
-                self._write_page(pages, path, "failure", **pages.failure(life))
-            for case in pages.cases:
-                path = f"cases/{_page_of(case)}"
-                values = pages.case(case, self._states_and_log)
-                self._write_page(pages, path, "case", **values)
-            for number in pages.night_numbers:
-                self._write_night(pages, number)
-            index = json.dumps(pages.search_rows(), separators=(",", ":"))
-            self._write_file("data/search.js", f"triageSearch({index});\n")
+                asset = assets.joinpath(name).read_bytes()
+                write_whole(self.out / "assets" / name, asset)
+            self._write_page("index", **_overview(history, self.lives, stored))
+            table = night_table(shown[::-1], urls)
+            self._write_page("nights", "report", title="Nights", blocks=[table])
+            self._write_page("trends", rows=list(_steps(history)))
+            self._write_page("search")
+            for life in self.lives:
+                self._write_failure(life)
+            for number in numbers:
+                self._write_night(number)
+            rows = list(_searched(self.lives))
+            index = json.dumps(rows, separators=(",", ":"))
+            script = f"triageSearch({index});\n"
+            write_whole(self.out / "data" / "search.js", script)
         return {
             "index": str(self.out / "index.html"),
             "nights": len(history.nights),
             "cases": len(history.cases),
-            "failures": len(lives),
-            "steps": sum(len(each) for of in steps.values() for each in of.values()),
-            "files": len(self.sizes),
-            "bytes": sum(self.sizes),
+            "failures": len(self.lives),
         }
 
-    def _write_file(self, name: str, content: str | bytes) -> None:
-        data = content.encode() if isinstance(content, str) else content
-        write_whole(self.out / name, data)
-        self.sizes.append(len(data))
-
     def _write_page(
-        self, pages: _Pages, path: str, template: str | None = None, **values: object
+        self, path: str, template: str | None = None, **values: object
     ) -> None:
-        name = template or path
-        page = pages.environment.get_template(f"site/{name}.html.j2")
+        page = self.environment.get_template(f"site/{template or path}.html.j2")
         root = "../" * path.count("/")
-        text = page.render({**pages.common(), "root": root, "here": name, **values})
-        self._write_file(f"{path}.html", text)
+        text = page.render(root=root, here=path, **values)
+        write_whole(self.out / f"{path}.html", text)
 
-    def _write_night(self, pages: _Pages, number: int) -> None:
+    def _write_failure(self, life: FailureLife) -> None:
+        """Write when and where a failure was seen, then the text of its issue."""
+        rows: TableRows = [
+            [
+                failing.case.case,
+                life.seen_at(failing.first).day,
+                life.seen_at(failing.run.last.night).day,
+            ]
+            for failing in life.runs[:_MOST_CASES]
+        ]
+        found_in = life.found_in or self.history.nights[life.current.first]
+        blocks = [
+            Facts(list(life_facts(life))),
+            Heading("Where it was seen"),
+            Table(("case", "since", "last seen"), rows),
+            *night_issue(life.cluster, found_in).blocks,
+        ]
+        for case in life.cases[:_MOST_LOGS]:
+            log = log_of((), self.store, self.history, [case])
+            if log:
+                output = [Code("\n".join(log.lines))]
+                blocks.append(Details(f"Output of {case.case}", output))
+        title = life.failure.headline[:400]
+        path = f"failures/{life.page}"
+        self._write_page(path, "report", title=title, life=life, blocks=blocks)
+
+    def _write_night(self, number: int) -> None:
         """Write the report of a night with the output of its failures."""
         night = self.store.night(number)
         if night is None:
             return
         document = night_document(night)
-        logs: list[Block] = []
+        blocks = [*document.blocks]
         for case in night.cases:
             text = self.store.log(number, case.log or "")
             if text:
-                logs.append(Details(f"Output of {case.case}", [Code(text)]))
-        values = {"title": document.title, "day": date_text(night)}
-        content = fragment([*document.blocks, *logs])
-        self._write_page(pages, f"nights/{number}", "night", content=content, **values)
-
-    def _states_and_log(
-        self, history: NightsHistory, case: CaseHistory
-    ) -> tuple[list[Block], list[Block]]:
-        """Return the state of a case on each toolchain, and its last output."""
-        records = self.cache.newest_of(case.case) if self.cache else ()
-        log = log_of(records, self.store, history, [case])
-        rows = [
-            [state.toolchain.name, state.status.value, failure_text(state.failure)]
-            for state in states_of(records)
-        ]
-        states: list[Block] = []
-        if rows:
-            states.append(Table(("toolchain", "state", "failure"), rows))
-        output: list[Block] = []
-        if log:
-            output.append(Facts([("toolchain", log.toolchain)]))
-            output.append(Code("\n".join(log.lines)))
-        return states, output
+                blocks.append(Details(f"Output of {case.case}", [Code(text)]))
+        title = f"{date_text(night)}: {document.title}"
+        self._write_page(f"nights/{number}", "report", title=title, blocks=blocks)
 
 
-@dataclass
-class _Pages:
-    """The values of the templates."""
-
-    history: NightsHistory
-    lives: Sequence[FailureLife]
-    steps: CaseSteps
-
-    def __post_init__(self) -> None:
-        self.environment = _environment()
-        failing = {case for life in self.lives for case in life.cases}
-        self.cases = [
-            case
-            for case in self.history.cases
-            if case in failing or case in self.steps or len(case.runs) > 1
-        ]
-        """Those that have a page."""
-        self._paged = set(self.cases)
-        self._labels = track_labels(self.history.tracks)
-        nights = {*range(len(self.history.nights))[-GRID_NIGHTS:]}
-        nights |= {self.history.last_night(track) for track in self.history.tracks}
-        self.night_numbers = [self.history.numbers[night] for night in sorted(nights)]
-        """The nights that have a page, by their numbers."""
-
-    def common(self) -> Mapping[str, object]:
-        return {
-            "history": self.history,
-            "last": date_text(self.history.nights[-1]),
-            "labels": self._labels,
-            "case_url": self._case_url,
-            "night_numbers": self.night_numbers,
-            "changes": self.history.flaky_changes,
-            "button_of": button_of,
-        }
-
-    def night_urls(self) -> dict[int, str]:
-        return {number: f"nights/{number}.html" for number in self.night_numbers}
-
-    def _case_url(self, case: CaseHistory | None) -> str | None:
-        if case is None or case not in self._paged:
-            return None
-        return f"cases/{_page_of(case)}.html"
-
-    def slower(self) -> list[tuple[CaseHistory | None, str, str]]:
-        """Return what became slower in the last nights: the case, its times, a line."""
-        cases = {case.case: case for case in self.history.cases}
-        by_name = {metric.name: metric for metric in METRICS}
-        rows = []
-        for night in last_nights(self.history):
-            for row in night.slower:
-                case = cases.get(row.case)
-                metric = by_name["run_seconds"]
-                line = ""
-                if case and metric.name in case.metrics:
-                    line = self._line(case, metric, 120, 24)
-                rows.append((case, times_text(row), line))
-        return rows
-
-    def failure(self, life: FailureLife) -> dict[str, object]:
-        nights = self.history.tracks[life.track]
-        rows: TableRows = [
-            [
-                Span(failing.case.case, url=f"../{self._case_url(failing.case)}"),
-                life.seen_at(failing.first).day,
-                life.seen_at(failing.run.last.night).day,
-                _now(life, failing),
-            ]
-            for failing in life.runs[:_MOST_CASES]
-        ]
-        columns = ("case", "since", "last seen", "now")
-        table = _folded(Table(columns, rows), "further case")
-        return {
-            "life": life,
-            "button": button_of(life),
-            "answer": fragment(report_blocks(life)),
-            "table": fragment(table),
-            "details": fragment([Facts(list(self._details(life)))]),
-            "strip": [
-                (kind, f"{date_text(life.nights[night])}: {text}")
-                for night, state in zip(nights, life.states(nights), strict=True)
-                for kind, text in [_shown_state(*state)]
-            ],
-        }
-
-    def _details(self, life: FailureLife) -> Iterator[Fact]:
-        failure = life.failure
-        place = (failure.location or "").rpartition("/")[2]
-        texts = {
-            "track": life.track.name,
-            "signature": failure.signature,
-            "stage": failure.stage.value,
-            "phase": failure.phase,
-            "where": _HASH.sub("input", place),
-        }
-        for name, text in texts.items():
-            if text:
-                yield name, text
-
-    def case(
-        self,
-        case: CaseHistory,
-        states_and_log: Callable[
-            [NightsHistory, CaseHistory], tuple[list[Block], list[Block]]
-        ],
-    ) -> dict[str, object]:
-        states, output = states_and_log(self.history, case)
-        rows = []
-        for run in reversed(case.runs):
-            ends = [self.history.nights[seen.night] for seen in (run.first, run.last)]
-            days = " to ".join(dict.fromkeys(night.started[:10] for night in ends))
-            names = " to ".join(dict.fromkeys(night.toolchain.name for night in ends))
-            text = failure_text(run.last.failure)
-            rows.append([days, names, run.status.value, text])
-        newest = self.history.nights[case.nights[-1]].toolchain.name
-        return {
-            "case": case,
-            "lives": [life for life in self.lives if case in life.cases],
-            "said": state_sentence(case_state(self.history, case)),
-            "newest": newest,
-            "nights": fragment(
-                [Table(("nights", "toolchain", "state", "failure"), rows)]
-            ),
-            "states": fragment(states),
-            "output": fragment(output),
-            "metrics": [
-                (
-                    metric,
-                    self._line(case, metric, 600, 60),
-                    self._step_texts(case, metric),
-                )
-                for metric in METRICS
-                if metric.name in case.metrics
-            ],
-        }
-
-    def _line(
-        self, case: CaseHistory, metric: ChartedMetric, width: int, height: int
-    ) -> str:
-        steps = self.steps.get(case, {}).get(metric, ())
-        return trend_line(case.metrics[metric.name], metric.unit, steps, width, height)
-
-    def _step_texts(
-        self, case: CaseHistory, metric: ChartedMetric
-    ) -> list[tuple[str, str | None]]:
-        """Return each step in words, and the command line that bisects it."""
-        texts = []
-        for step in self.steps.get(case, {}).get(metric, ()):
-            old, new = (
-                measured_text(value, metric.unit) for value in (step.old, step.new)
-            )
-            night, before = (self.history.nights[n] for n in (step.at, step.before))
-            ends = before.toolchain.name, night.toolchain.name
-            words = ["triage", "bisect", case.source, "--case", case.case]
-            words += ["--metric", metric.name, "--good", ends[0], "--bad", ends[1]]
-            command = None
-            if case.source:
-                command = command_line(words, case.source, case.case, *ends)
-            texts.append((f"{old} to {new} since {night.started[:10]}", command))
-        return texts
-
-    def trends(self) -> list[dict[str, object]]:
-        """Return the steps of all metrics, the latest and largest first."""
-        found = [
-            (step, metric, case)
-            for case, of_case in self.steps.items()
-            for metric, steps in of_case.items()
-            for step in steps
-        ]
-        found.sort(key=lambda row: (-row[0].at, -max(row[0].ratio, 1 / row[0].ratio)))
-        nights = self.history.nights
-        return [
-            {
-                "case": case,
-                "metric": metric,
-                "step": step,
-                "change": f"{100 * (step.ratio - 1):+.1f} %",
-                "old": measured_text(step.old, metric.unit),
-                "new": measured_text(step.new, metric.unit),
-                "line": self._line(case, metric, 120, 24),
-                "day": nights[step.at].started[:10],
-                "commits": range_spans(
-                    case.track.compiler,
-                    nights[step.before].toolchain,
-                    nights[step.at].toolchain,
-                ),
-            }
-            for step, metric, case in found[:_MOST_STEPS]
-        ]
-
-    def search_rows(self) -> list[list[str]]:
-        """Return what the search finds: kind, text, and address where it has a page."""
-        rows = [
-            ("case", f"{case.name}, {case.now.status}", self._case_url(case) or "")
-            for case in self.history.cases
-        ]
-        for life in self.lives:
-            cluster, page = life.cluster, f"failures/{life.page}.html"
-            text = f"{life.failure.failure_class}: {life.failure.headline}"
-            rows.append(("failure", f"{text} ({life.track.name}, {life.state})", page))
-            flags = [flag for remedy in cluster.remedies for flag in remedy.flags]
-            if cluster.draft:
-                words = cluster.draft.command.split()
-                flags += [word for word in words if word.startswith("--")]
-            rows += [("flag", flag, page) for flag in flags]
-            for suspect in cluster.culprit.suspects if cluster.culprit else ():
-                sha, subject = suspect.commit or suspect.name, suspect.subject or ""
-                rows.append(("commit", f"{sha[:12]} {subject}".strip(), page))
-        urls = self.night_urls()
-        numbers = self.history.numbers
-        for number, night in zip(numbers, self.history.nights, strict=True):
-            name = f"{(night.toolchain.commit or '')[:12]} {night.toolchain.name}"
-            text = f"{name.strip()}, {night.started[:10]}"
-            rows.append(("commit", text, urls.get(number, "nights.html")))
-        return [[visible(text) for text in row] for row in dict.fromkeys(rows)]
-
-
-def _page_of(case: CaseHistory) -> str:
-    """Return the name of a case's page: a hash, since names have any characters."""
-    return text_id(case.name)
-
-
-def _now(life: FailureLife, failing: FailingRun) -> str:
-    if failing.after:
-        return f"gone since {life.seen_at(failing.after.first.night).day}"
-    if failing.run.status is Status.XFAIL:
-        return "fails as expected"
-    return "fails"
-
-
-def _shown_state(status: Status | None, otherwise: bool) -> tuple[str, str]:
-    """Return the style and the text of a failure in a night. otherwise: its cases fail
-    in another way.
-    """
-    if status is None:
-        return "none", "not run"
-    if otherwise:
-        return "none", "fails in another way"
-    return _KINDS.get(status, "none"), status.value
-
-
-def measured_text(value: float, unit: str) -> str:
-    """Return a measured value with its unit.
-
-    >>> [measured_text(0.25, "s"), measured_text(1234567, "bytes")]
-    ['250 ms', '1,234,567 bytes']
-    """
-    if unit == "s":
-        return time_text(value)
-    digits = 2
-    if value == int(value):
-        digits = 0
-    return f"{value:,.{digits}f} {unit}".rstrip()
-
-
-def trend_line(
-    values: Mapping[int, float],
-    unit: str,
-    steps: Sequence[MetricStep] = (),
-    width: int = 120,
-    height: int = 24,
-) -> Markup:
-    """Return a line over the nights, which marks the first night after each step."""
-    nights = list(values)
-    low, high = min(values.values()), max(values.values())
-    span, room = max(nights[-1] - nights[0], 1), height - 2 * _PADDING
-    points = {}
-    for night, value in values.items():
-        x = _PADDING + (night - nights[0]) / span * (width - 2 * _PADDING)
-        y = height - _PADDING - (value - low) / ((high - low) or 1) * room
-        points[night] = f"{x:.1f} {y:.1f}"
-    marks = [points[step.at] for step in steps if step.at in points]
-    first, last = (measured_text(values[nights[at]], unit) for at in (0, -1))
-    circles = [
-        Markup('<circle cx="{}" cy="{}" r="2.5"/>').format(*point.split())
-        for point in marks
+def _steps(history: NightsHistory) -> Iterator[dict[str, object]]:
+    """Yield the steepest steps of all metrics, each with its line."""
+    steps = [
+        (step, metric, case)
+        for case, metrics in metric_steps(history).items()
+        for metric, of_metric in metrics.items()
+        for step in of_metric
     ]
-    return Markup(
-        '<svg class="trend" width="{}" height="{}" viewBox="0 0 {} {}" role="img" '
-        'aria-label="{} to {}"><path d="M{}"/>{}</svg>'
-    ).format(
-        width,
-        height,
-        width,
-        height,
-        first,
-        last,
-        " L".join(points.values()),
-        Markup("").join(circles),
+    steps.sort(key=lambda row: -max(row[0].ratio, 1 / row[0].ratio))
+    for step, metric, case in steps[:_MOST_STEPS]:
+        old, new = (history.nights[night] for night in (step.before, step.at))
+        compiler = case.track.compiler
+        yield {
+            "case": case,
+            "metric": metric,
+            "step": step,
+            "line": trend_line(case.metrics[metric.name], step.at),
+            "day": new.started[:10],
+            "commits": range_span(compiler, old.toolchain, new.toolchain),
+        }
+
+
+def trend_line(values: Mapping[int, float], step: int) -> Markup:
+    """Return a line of values over the nights, with a mark at the night of a step."""
+    first, low = min(values), min(values.values())
+    span = (max(values.values()) - low) or 1
+    points = " ".join(
+        f"{night - first},{100 - 100 * (value - low) / span:.0f}"
+        for night, value in values.items()
     )
+    return Markup(
+        '<svg class="trend" viewBox="0 -5 {} 110" preserveAspectRatio="none" '
+        'aria-hidden="true"><path d="M{} -5V105"/><polyline points="{}"/></svg>'
+    ).format(max(values) - first, step - first, points)
 
 
-def _folded(table: Table, what: str) -> list[Block]:
-    """Return a table of the first rows, and one of the others, folded."""
-    first, others = table.rows[:_OPEN_ROWS], table.rows[_OPEN_ROWS:]
-    blocks: list[Block] = [Table(table.columns, first)]
-    if others:
-        title = plural(len(others), what)
-        blocks.append(Details(title, [Table(table.columns, others)]))
-    return blocks
+def _searched(lives: Sequence[FailureLife]) -> Iterator[tuple[str, str]]:
+    """Yield text and address of what the search finds."""
+    for life in lives:
+        cluster = life.cluster
+        suspects = cluster.culprit.suspects if cluster.culprit else ()
+        words = [
+            f"{life.failure.failure_class}: {life.failure.headline}",
+            *(case.name for case in life.cases),
+            *(remedy.text for remedy in cluster.remedies),
+            *(f"{one.commit or one.name} {one.subject}" for one in suspects),
+        ]
+        yield visible(", ".join(words)), f"failures/{life.page}.html"
+
+
+def _overview(
+    history: NightsHistory, lives: Sequence[FailureLife], stored: Iterable[StoredNight]
+) -> dict[str, Any]:
+    """Return the values of the template."""
+    by_number = {night.number: night for night in stored}
+    last = sorted({history.last_night(track) for track in history.tracks})
+    backends = {track.backend for track in history.tracks}
+    verdicts, slower, names = [], [], []
+    for number in last:
+        night = history.nights[number]
+        names.append(night_title(night).partition(" against ")[0])
+        slower += [(time_name(row), times_text(row)) for row in night.slower]
+        for verdict in by_number[history.numbers[number]].verdicts:
+            if verdict.backend in backends:
+                sentence = f"{date_text(night)}: {backend_sentence(verdict, night)}"
+                verdicts.append((sentence, "bad" if verdict.broken else "good"))
+    states: dict[str, list[FailureLife]] = {"open": [], "known": [], "gone": []}
+    for life in lives:
+        states[life.state].append(life)
+    new = {
+        life
+        for life in states["open"]
+        if any(history.is_new_in_last_night(run.case) for run in life.open_runs)
+    }
+    flaky = {case: history.flaky_changes(case) for case in history.cases}
+    nights = range(len(history.nights))[-_GRID_NIGHTS:]
+    return {
+        "new": new,
+        "toolchains": dict.fromkeys(names),
+        "verdicts": sorted(verdicts, key=lambda verdict: verdict[1] != "bad"),
+        "open": sorted(states["open"], key=lambda life: life not in new),
+        "known": states["known"],
+        "gone": states["gone"],
+        "slower": slower,
+        "passing": [case for case in history.cases if case.now.status is Status.XPASS],
+        "flaky": [(case, count) for case, count in flaky.items() if count],
+        "grid": [
+            (track, [(night, _new_in(lives, track, night)) for night in nights])
+            for track in history.tracks
+        ],
+    }
+
+
+def date_text(night: Night) -> str:
+    """Return the day of a night: `Fri 27 Nov`."""
+    return f"{datetime.fromisoformat(night.started):%a %d %b}".replace(" 0", " ")
+
+
+def track_labels(tracks: Iterable[Track]) -> dict[Track, str]:
+    """Return a short name for each track: its chip or backend, or where several have
+    it, the whole name.
+    """
+    labels = {track: (track.target or track.compiler).split()[-1] for track in tracks}
+    counts = Counter(labels.values())
+    return {
+        track: label if counts[label] == 1 else track.name
+        for track, label in labels.items()
+    }
+
+
+def issue_text(life: FailureLife) -> str:
+    """Return the draft of the issue about an investigated failure."""
+    assert life.found_in
+    return issue_markdown(life.cluster, life.found_in, with_title=True)
+
+
+def _new_in(lives: Sequence[FailureLife], track: Track, night: int) -> int | None:
+    """Return how many failures came to a track in a night; None if nothing fails."""
+    failing = [
+        (life, run)
+        for life in lives
+        if life.track == track
+        for run in life.runs
+        if run.has(night)
+    ]
+    new = {
+        life
+        for life, run in failing
+        if run.first == night
+        and run.run.first.status is Status.FAILED
+        and (run.run.first.is_new or (run.before and not run.is_edited))
+    }
+    return len(new) if failing else None
 
 
 def _clear(out: Path) -> None:
@@ -492,12 +308,23 @@ def _clear(out: Path) -> None:
                 f"{out} has files that are not of a site; name another folder with "
                 "--out"
             )
-        for name in ("assets", "cases", "data", "failures", "nights"):
+        for name in ("assets", "data", "failures", "nights"):
             shutil.rmtree(out / name, ignore_errors=True)
 
 
-def _environment() -> Environment:
+def _environment(history: NightsHistory) -> Environment:
     environment = html_templates()
-    environment.filters.update(inline=inline_markup)
-    environment.globals.update(plural=plural)
+    environment.filters.update(inline=inline_markup, fragment=fragment)
+    environment.globals.update(
+        plural=plural,
+        history=history,
+        last=date_text(history.nights[-1]),
+        labels=track_labels(history.tracks),
+        issue_text=issue_text,
+        issue_span=issue_span,
+        date_text=date_text,
+        known_facts=known_facts,
+        came_span=came_span,
+        life=None,
+    )
     return environment

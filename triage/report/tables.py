@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
-from collections.abc import Mapping
-from itertools import groupby
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from triage.report.document import (
@@ -26,44 +26,43 @@ from triage.report.elements import (
     STYLES,
     failure_blocks,
     failure_text,
-    joined,
     outcome_spans,
     outcome_text,
     plural,
 )
+from triage.toolchains.home import below_here
 
 if TYPE_CHECKING:  # each command needs the classes of one of them
     from triage.classify import ClassifiedLog, ClassifiedLogs
     from triage.execution.results import Forecast
+    from triage.lint.check import LintedCase, LintResult
     from triage.nightly.issues import IssueChanges
-    from triage.nightly.known_case import KnownCase, LogExcerpt
+    from triage.nightly.known_case import KnownCase
     from triage.recipes.expectations import ExpectationUpdate
     from triage.reduce.replay import Replays
-    from triage.remedy.result import Remedies, Remedy
+    from triage.remedy.result import Remedies
     from triage.remedy.variants import Variants
 
-_REPLAY_STATES = ("reproduces", "fixed", "changed", "untestable")
+_MAX_FINDINGS = 20  # of a case on a terminal; JSON has all
 _LOG_LINES = 6  # on each side of the root cause
 _LOG_STATUSES = {
     "unrecognised": "not recognised: something failed that no rule knows",
     "no failures": "no failures",
 }
-_LOG_WIDTH = 200  # characters
 
 
 def classify_document(result: ClassifiedLogs) -> Document:
     """Show each failure of each log with its line and how often it occurs."""
-    blocks: list[Block] = []
-    for log in result.logs:
-        blocks += _log_blocks(log)
+    blocks = [block for log in result.logs for block in log_blocks(log)]
     return Document("Failures", blocks)
 
 
-def _log_blocks(log: ClassifiedLog) -> list[Block]:
-    found = _LOG_STATUSES.get(log.status, plural(len(log.failures), "failure"))
-    blocks: list[Block] = [Heading(f"{log.log}: {found}")]
+def log_blocks(log: ClassifiedLog) -> list[Block]:
+    """Return the failures in a log; without one, the lines that sound like one."""
+    status = _LOG_STATUSES.get(log.status, plural(len(log.failures), "failure"))
+    blocks: list[Block] = [Heading(f"{log.log}: {status}")]
     if log.likeliest:
-        lines = [(f"line {one.line}", one.text) for one in log.likeliest]
+        lines: list[Fact] = [(f"line {one.line}", one.text) for one in log.likeliest]
         blocks.append(Facts(lines))
     for failure in log.failures:
         times = f", {failure.count} times" if failure.count > 1 else ""
@@ -76,9 +75,10 @@ def update_document(result: ExpectationUpdate) -> Document:
     then the cases that were left, and a count.
     """
     blocks: list[Block] = []
-    none = "no entry"
+    none, count = "no entry", 0
     for file in result.files:
         if file.changes:
+            count += len(file.changes)
             changes = [
                 f"{each.case}: {each.before or none} -> {each.after or none}"
                 for each in file.changes
@@ -90,28 +90,16 @@ def update_document(result: ExpectationUpdate) -> Document:
         styled(f"left as it is: {one.case}: {one.reason}", "warning")
         for one in result.left
     ]
-    changed = plural(sum(len(file.changes) for file in result.files), "known failure")
-    blocks.append(Paragraph(f"{changed} changed by {result.toolchain.name}"))
-    return Document("Known failures", blocks)
+    total = f"{plural(count, 'known failure')} changed by {result.toolchain.name}"
+    return Document("Known failures", [*blocks, Paragraph(total)])
 
 
 def forecast_document(forecast: Forecast) -> Document:
-    """Show what a dry run knows: for each case which toolchains have a result."""
-    blocks: list[Block] = []
-    for case, group in groupby(forecast.probes, key=lambda probe: probe.case):
-        toolchains: dict[str, list[str]] = {}
-        for probe in group:
-            missing = "to compile" if probe.installed else "to install and compile"
-            toolchains.setdefault(probe.cached_status or missing, []).append(
-                probe.toolchain
-            )
-        facts = [(state, ", ".join(names)) for state, names in toolchains.items()]
-        blocks += [styled(case, "strong"), Facts(facts)]
+    """Show how many results a dry run knows."""
     cached = sum(probe.cached_status is not None for probe in forecast.probes)
     count = plural(len(forecast.probes), "probe")
     text = forecast.remark or f"{count}, {cached} cached"
-    blocks.append(Paragraph(f"{text}; nothing was compiled"))
-    return Document("What would be compiled", blocks)
+    return Document("Dry run", [Paragraph(f"{text}; nothing was compiled")])
 
 
 def issues_document(result: IssueChanges) -> Document:
@@ -144,12 +132,9 @@ def replay_document(result: Replays) -> Document:
     rows: TableRows = []
     reasons: list[Block] = []
     for replay in result.reproducers:
-        versions = joined(
-            Span(f"{name} {state.value}", STYLES[state])
-            for name, state in replay.states.items()
-        )
+        versions = [f"{name} {state}" for name, state in replay.states.items()]
         status = Span(replay.status.value.upper(), STYLES[replay.status])
-        rows.append([status, replay.reproducer, versions])
+        rows.append([status, replay.reproducer, ", ".join(versions)])
         if replay.holds is False:
             text = f"{replay.reproducer} no longer fails as recorded on {replay.bad}"
             reasons.append(styled(text, "bad"))
@@ -159,9 +144,8 @@ def replay_document(result: Replays) -> Document:
                 why = outcome_text(version)
                 reasons.append(Paragraph(f"{replay.reproducer} on {name}: {why}"))
     counts = Counter(replay.status.value for replay in result.reproducers)
-    total = ", ".join(
-        f"{counts[state]} {state}" for state in _REPLAY_STATES if counts[state]
-    )
+    order = ("reproduces", "fixed", "changed", "untestable")
+    total = ", ".join(f"{counts[state]} {state}" for state in order if counts[state])
     table = Table(("result", "reproducer", "versions"), rows)
     return Document("Reproducers", [table, *reasons, Paragraph(total)])
 
@@ -185,48 +169,34 @@ def known_case_document(result: KnownCase) -> Document:
     """Show what is known of a case: the nights, the toolchains, each failure, and the
     output around the root cause.
     """
-    from triage.report.failure import report_blocks  # slow to import
-    from triage.report.night_text import state_sentence
+    from triage.report.facts import known_facts, life_facts  # slow to import
+    from triage.report.night import state_sentence
 
     facts: list[Fact] = [
         (state.track, Span(state_sentence(state), STYLES[state.status]))
         for state in result.now
     ]
-    blocks: list[Block] = [styled(result.case, "strong")]
-    if facts:
-        blocks.append(Facts(facts))
+    blocks: list[Block] = [styled(result.case, "strong"), Facts(facts)]
     nights: TableRows = []
     for run in result.runs:
         days = dict.fromkeys((run.first[:10], run.last[:10]))
         ends = dict.fromkeys((run.toolchain.name, run.last_toolchain.name))
         nights.append([" to ".join(days), " to ".join(ends), outcome_spans(run)])
+    states = [[one.toolchain.name, outcome_spans(one)] for one in result.states]
+    columns = ("nights", "toolchain", "result")
     if nights:
-        blocks += [Heading("Nights"), Table(("", "", ""), nights)]
-    if result.states:
-        states = [[one.toolchain.name, outcome_spans(one)] for one in result.states]
-        blocks += [Heading("Toolchains"), Table(("", ""), states)]
-    for report in result.failures:
-        page = Facts([("page", f"failures/{report.page}.html")])
-        title = f"{report.cluster.signature}, {report.state}"
-        blocks += [Heading(title), page, *report_blocks(report)]
+        blocks += [Heading("Nights"), Table(columns, nights)]
+    if states:
+        blocks += [Heading("Toolchains"), Table(columns[1:], states)]
+    for life in result.failures:
+        blocks.append(Heading(f"{life.cluster.signature}, {life.state}"))
+        blocks.append(Facts([*life_facts(life), *known_facts(life.cluster)]))
     log = result.log
     if log:
         blocks.append(Heading(f"Output on {log.toolchain}"))
-        blocks.append(Code(_text_around_root(log)))
+        first = max(0, (log.root or 0) - _LOG_LINES)
+        blocks.append(Code("\n".join(log.lines[first : first + 2 * _LOG_LINES + 1])))
     return Document(result.case, blocks)
-
-
-def _text_around_root(log: LogExcerpt) -> str:
-    """Return the lines around the root cause, which is marked; without one the first
-    lines.
-    """
-    first, last = 0, 2 * _LOG_LINES
-    if log.root is not None:
-        first, last = max(0, log.root - _LOG_LINES), log.root + _LOG_LINES
-    return "\n".join(
-        f"{'>' if number == log.root else ' '} {line[:_LOG_WIDTH]}"
-        for number, line in enumerate(log.lines[first : last + 1], first)
-    )
 
 
 def remedy_document(result: Remedies) -> Document:
@@ -236,60 +206,86 @@ def remedy_document(result: Remedies) -> Document:
     name = Span(result.case, "strong")
     if result.failure is None:
         nothing = Span("nothing to remedy", "warning")
-        return Document(
-            "Remedies", [Paragraph([name, ": ", nothing, f", {result.reason}"])]
-        )
+        text = Paragraph([name, ": ", nothing, f", {result.reason}"])
+        return Document("Remedies", [text])
     labels = [label for label, _ in COST_METRICS.values()]
-    rows = [_remedy_row(remedy, COST_METRICS) for remedy in result.remedies]
-    weak = [remedy.weakness for remedy in result.remedies if remedy.weakness]
-    tried = plural(result.tried, "candidate")
-    if len(weak) < len(rows):
-        summary = plural(len(rows), "remedy", "remedies")
-        summary += f", {len(weak)} of them weak" if weak else ""
-    elif weak:
-        noun = plural(len(weak), "weak remedy", "weak remedies")
-        summary = f"only {noun} among {tried}: {', '.join(dict.fromkeys(weak))}"
-    elif result.upgrade:
-        summary = "only an upgrade helps"
-    else:
-        summary = "no remedy"
+    rows: TableRows = []
     if result.upgrade:
         upgrade = Span(f"upgrade to {result.upgrade.name}", "strong")
-        rows.insert(0, [upgrade, *[""] * (len(labels) + 1), result.upgrade.name, ""])
-    verdict = Span(summary, "good" if len(weak) < len(rows) else "warning")
+        rows.append([upgrade, *[""] * (len(labels) + 1), result.upgrade.name, ""])
+    explained: list[Inline] = []
+    for remedy in result.remedies:
+        change, cost = Span(remedy.text, "strong"), remedy.cost
+        costs = [
+            f"{cost[metric]:.0f}{unit}" if metric in cost else ""
+            for metric, (_, unit) in COST_METRICS.items()
+        ]
+        seconds = f"{cost.get('cpu_seconds', 0):.1f} s"
+        ends = (
+            ", ".join(revision.name for revision in revisions)
+            for revisions in (remedy.verified_on, remedy.breaks)
+        )
+        rows.append([change, seconds, *costs, *ends])
+        if remedy.explanation:
+            explained.append([change, f": {remedy.explanation}"])
+    count = len(result.remedies)
+    weak = sum(bool(remedy.weakness) for remedy in result.remedies)
+    summary = plural(count, "remedy", "remedies")
+    if weak:
+        summary += f", {weak} of them weak"
+    elif result.upgrade and not count:
+        summary = "only an upgrade helps"
+    style = STYLES["passed" if weak < count else "warning"]
+    columns = ("change", "compile time", *labels, "holds on", "breaks")
     blocks: list[Block] = [
-        Paragraph([name, f" on {result.toolchain.name}: ", verdict]),
-        Facts([("failure", failure_text(result.failure, 400))]),
+        Paragraph([name, f" on {result.toolchain.name}: ", Span(summary, style)]),
+        Facts([("failure", failure_text(result.failure))]),
     ]
     if rows:
-        columns = ("change", "compile time", *labels, "holds on", "breaks")
         blocks.append(Table(columns, rows))
-    if result.remedies:
-        explained: list[Inline] = [
-            [Span(remedy.text, "strong"), f": {remedy.explanation}"]
-            for remedy in result.remedies
-            if remedy.explanation
-        ]
+    if explained:
         blocks.append(Bullets(explained))
-    else:
-        blocks.append(Paragraph(result.reason or ""))
-    blocks.append(styled(f"{tried} tried", "dim"))
+    if result.reason:
+        blocks.append(Paragraph(result.reason))
+    blocks.append(styled(f"{plural(result.tried, 'candidate')} tried", "dim"))
     return Document("Remedies", blocks)
 
 
-def _remedy_row(remedy: Remedy, metrics: Mapping[str, tuple[str, str]]) -> list[Inline]:
-    """Return the remedy, its costs next to those of the program without it, and the
-    revisions that it was tried on.
-    """
-    cost = remedy.cost
-    without = next((one.without for one in remedy.checks if one.without.passed), None)
-    seconds = f"{cost.get('cpu_seconds', 0):.1f} s"
-    cells: list[Inline] = [Span(remedy.text, "strong"), seconds]
-    for name, (_, unit) in metrics.items():
-        cell = f"{cost[name]:.0f}{unit}" if name in cost else ""
-        before = without.metrics.get(name) if without else None
-        if cell and without and before is not None and before != cost[name]:
-            cell += f" ({before:.0f} on {without.toolchain.name} without)"
-        cells.append(cell)
-    cells.append(", ".join(revision.name for revision in remedy.verified_on))
-    return [*cells, Span(", ".join(revision.name for revision in remedy.breaks), "bad")]
+def lint_document(result: LintResult) -> Document:
+    """Show each case with its findings and suggested flags, then the counts."""
+    from triage.compilers.linter import Severity
+
+    blocks: list[Block] = []
+    for linted in result.cases:
+        if linted.findings or linted.notes:
+            source = linted.source
+            if linted.recipe:
+                recipe = below_here(linted.recipe)
+                source = f"{recipe} (positions in the generated program)"
+            title = Paragraph([Span(linted.case, "strong"), "  ", source])
+            blocks += [title, Facts(list(_lint_rows(linted)))]
+    severities = (one.severity for linted in result.cases for one in linted.findings)
+    counts, several = Counter(severities), {"advice": "advice"}
+    texts = [
+        plural(counts[kind], kind.value, several.get(kind.value)) for kind in Severity
+    ]
+    total = f"{', '.join(texts)} in {plural(len(result.cases), 'case')}"
+    return Document("Lint", [*blocks, Paragraph(total)])
+
+
+def _lint_rows(linted: LintedCase) -> Iterator[Fact]:
+    """Yield the first findings, then flags and notes."""
+    for finding in linted.findings[:_MAX_FINDINGS]:
+        where = finding.location or ""
+        if linted.recipe:
+            where = where.removeprefix(f"{linted.source}:")
+        label = Span(f"[{finding.rule}] ", "dim")
+        text = Span(finding.message, STYLES[finding.severity])
+        yield finding.severity.value, [f"{where}: " if where else "", label, text]
+    more = len(linted.findings) - _MAX_FINDINGS
+    if more > 0:
+        yield "", f"... and {more} more; --format json lists all"
+    if linted.flags:
+        yield "flags", shlex.join(linted.flags)
+    for note in linted.notes:
+        yield "note", note

@@ -68,21 +68,11 @@ def console_for(stream: IO[str]) -> Console:
 
 
 def write(document: doc.Document, stream: IO[str], *, details: bool = False) -> None:
-    """Write a document without its title: the command that was typed says it. details:
-    show what pages fold.
-    """
-    write_blocks(
-        _renderables(document.blocks, console_for(stream).width, details=details),
-        stream,
-    )
-
-
-def write_blocks(blocks: Iterable[RenderableType], stream: IO[str]) -> None:
-    """Write blocks to a stream, without trailing blanks where the stream is not a
-    terminal.
+    """Write a document without its title: the command that was typed says it. No line
+    ends with blanks where the stream is not a terminal. details: show what pages fold.
     """
     console = console_for(stream)
-    for block in blocks:
+    for block in _renderables(document.blocks, console.width, details=details):
         if console.is_terminal:
             console.print(block)
         else:
@@ -129,7 +119,7 @@ def _renderables(
             case doc.Facts(rows):
                 yield _facts(rows)
             case doc.Table() as table:
-                yield from _table(table, width)
+                yield _table(table, width)
             case doc.Code(shown):
                 # no line is cut in a pipe
                 yield Text(
@@ -138,28 +128,25 @@ def _renderables(
             case doc.Details(summary, inner) if details:
                 yield Text(summary, style="dim")
                 yield from _renderables(inner, width, details=True)
+            case doc.Details(summary):
+                yield Text(f"+ {summary} (-v)", style="dim")
 
 
-def _table(table: doc.Table, available: int) -> Iterable[RenderableType]:
-    """Yield a table whose widest columns are wrapped, or a line for each row if not
-    even the longest words fit.
+def _table(table: doc.Table, available: int) -> RenderableType:
+    """Return a table whose widest columns are wrapped. A word is broken only where not
+    even the longest words fit: names and flags are copied.
     """
     shown = doc.shown_columns(table)
     longest_words, widths = {}, {}
     for number in shown:
         cells = (doc.plain_text(row[number]) for row in table.rows)
-        texts = [table.columns[number], *cells]
-        longest_words[number] = _longest(
-            word for text in texts for word in text.split()
-        )
-        widths[number] = _longest(line for text in texts for line in text.splitlines())
+        text = "\n".join((table.columns[number], *cells))
+        longest_words[number] = max(map(len, text.split()), default=0)
+        widths[number] = max(map(len, text.splitlines()), default=0)
     room = available - 2 * (len(shown) - 1)
-    if sum(longest_words.values()) > room:
-        yield from _rows_as_lines(table, shown)
-        return
-    while sum(widths.values()) > room:  # no word is broken: names and flags are copied
+    while sum(widths.values()) > room:
         wrapped = [each for each in shown if widths[each] > longest_words[each]]
-        widths[max(wrapped, key=widths.__getitem__)] -= 1
+        widths[max(wrapped or shown, key=widths.__getitem__)] -= 1
     grid = Grid(
         box=None,
         pad_edge=False,
@@ -171,24 +158,7 @@ def _table(table: doc.Table, available: int) -> Iterable[RenderableType]:
         grid.add_column(table.columns[number], overflow="fold", width=width)
     for row in table.rows:
         grid.add_row(*(inline_text(row[number], addresses=False) for number in shown))
-    yield grid
-
-
-def _longest(texts: Iterable[str]) -> int:
-    return max(map(len, texts), default=0)
-
-
-def _rows_as_lines(table: doc.Table, shown: Sequence[int]) -> Iterable[RenderableType]:
-    """Yield the first cell of each row, and below it the others with their titles."""
-    for row in table.rows:
-        yield inline_text(row[shown[0]])
-        rest: doc.Phrase = []
-        for number in shown[1:]:
-            if doc.plain_text(row[number]).strip():
-                title = doc.Span(table.columns[number], "dim")
-                gap = "   " if rest else ""
-                rest += [gap, title, " ", *doc.spans(row[number])]
-        yield _facts([("", rest)])
+    return grid
 
 
 def _facts(rows: Sequence[doc.Fact]) -> RenderableType:

@@ -27,18 +27,14 @@ function triageSearch(rows) {
   const words = asked.toLowerCase().split(/\s+/).filter(Boolean);
   document.querySelector("input[type=search]").value = asked;
   if (!words.length) return;
-  const found = rows.filter(([, text]) => words.every((word) => text.toLowerCase().includes(word)));
+  const found = rows.filter(([text]) => words.every((word) => text.toLowerCase().includes(word)));
   const more = found.length > most ? `, the first ${most} are shown` : "";
   document.getElementById("found").textContent = `${found.length} found${more}.`;
-  for (const [kind, text, url] of found.slice(0, most)) {
+  for (const [text, url] of found.slice(0, most)) {
     const item = document.createElement("li");
-    const name = document.createElement(url ? "a" : "span");
-    name.textContent = text;
-    if (url) name.href = url;
-    const chip = document.createElement("span");
-    chip.className = "chip";
-    chip.textContent = kind;
-    item.append(chip, " ", name);
+    const link = item.appendChild(document.createElement("a"));
+    link.textContent = text;
+    link.href = url;
     document.getElementById("results").append(item);
   }
 }

@@ -1,0 +1,191 @@
+"""What is known of a failure, in words: what fails, since when, what brought it, what
+works around it, what to do. Screens, reports, issues and pages word it here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from triage.bisect.result import Answer, Bisection, Transition
+from triage.model.revision import Revision
+from triage.recipes.values import share_text
+from triage.report.document import Fact, Inline, Phrase, Span
+from triage.report.elements import (
+    compare_url,
+    compiler_title,
+    failure_details,
+    failure_text,
+    headline_text,
+    plural,
+    revision_text,
+)
+
+if TYPE_CHECKING:  # they are slow to import
+    from triage.investigate.result import CaseResult, FailureCluster
+    from triage.nightly.failure_life import FailureLife
+    from triage.nightly.verdict import ToDo
+
+_NAMES_SHOWN = 12  # suspects
+_SYNC = "triage issues sync --repo OWNER/NAME --apply"
+_ISSUE = re.compile(r"([\w.-]+/[\w.-]+)#(\d+)")
+
+
+def verdict_text(bisection: Bisection, title: str) -> str:
+    """Return which revision brought the failure and which fixed it. title: the name of
+    the compiler.
+    """
+    if bisection.status is Answer.INCONCLUSIVE:
+        return "inconclusive"
+    is_regression, broke = bisection.brought_failure, bisection.broke
+    changed, fixed = bisection.changed, bisection.fixed
+    if changed is None:
+        verb = "introduced" if is_regression else "fixed"
+        text = f"{verb} by {_change_text(bisection, title)}"
+    else:
+        verb = "fails as today since" if is_regression else "this failure went with"
+        text = f"{verb} {_change_text(changed)}: {headline_text(changed.failure, 70)}"
+    if changed and broke:
+        verb = "broke with" if is_regression else "first passes with"
+        other = headline_text(broke.failure, 70)
+        text = f"{verb} {_change_text(broke)}: {other}; {text}"
+    elif changed:
+        text += "; it failed otherwise before"
+    if fixed and is_regression:
+        text += f"; fixed by {_change_text(fixed)}"
+    return text
+
+
+def _change_text(change: Bisection | Transition, title: str = "") -> str:
+    """Return the culprit or the suspects, or the range if these are many. title: the
+    name of the compiler.
+    """
+    if change.status is Answer.CULPRIT:
+        return f"{title} {revision_text(change.after)}".lstrip()
+    names = [suspect.name for suspect in change.suspects]
+    if len(names) == 1:
+        return f"{title} {names[0]} (not confirmed)".lstrip()
+    text = f"one of {plural(len(names), f'{title} revision'.lstrip())}"
+    if len(names) <= _NAMES_SHOWN or not change.before or not change.after:
+        return f"{text}: {', '.join(names)}"
+    return f"{text} between {change.before.name} and {change.after.name}"
+
+
+def certainty_text(bisection: Bisection) -> str:
+    """Return whether the answer is confirmed."""
+    return "confirmed by probing both again" if bisection.confirmed else "not confirmed"
+
+
+def since_facts(bisection: Bisection, compiler: str | None) -> Iterator[Fact]:
+    """Yield which revision brought or fixed a failure, the one before it, and the
+    commits between them.
+    """
+    name = "since" if bisection.brought_failure else "fixed"
+    if bisection.status is Answer.INCONCLUSIVE:
+        # options of `triage bisect`
+        reason = (bisection.reason or "").partition("; pass --")[0]
+        yield name, f"not known: {reason}"
+        return
+    verdict = verdict_text(bisection, compiler_title(compiler))
+    yield name, f"{verdict}; {certainty_text(bisection)}"
+    pair = bisection.broke or bisection
+    if bisection.brought_failure and pair.before and pair.after:
+        is_good = bisection.broke or not bisection.changed
+        yield "last good" if is_good else "last other", revision_text(pair.before)
+        url = compare_url(compiler, pair.before, pair.after)
+        if url:
+            yield "commits", Span(url, url=url)
+
+
+def known_facts(cluster: FailureCluster) -> Iterator[Fact]:
+    """Yield all that was found out about a failure, and which steps found nothing."""
+    if cluster.failure:
+        yield from failure_details(cluster.failure)
+    for bisection in (cluster.culprit, cluster.release_culprit, cluster.fix):
+        if bisection and bisection.after:
+            yield from since_facts(bisection, cluster.compiler)
+    suspects = cluster.culprit.suspects if cluster.culprit else ()
+    for suspect in suspects[:3]:
+        if suspect.url:
+            link = Span(suspect.subject or suspect.name, url=suspect.url)
+            yield "suspect", [link, f" {share_text(suspect.probability, 0)}"]
+    found = cluster.attribution
+    if found and found.suspects:
+        phase = f" (phase {found.phase})" if found.phase else ""
+        first = f"the IR first differs after {found.suspects[0].name}{phase}"
+        yield "pass", ", ".join((first, *found.files[:3]))
+    if cluster.remedies:
+        texts = [remedy.text for remedy in cluster.remedies[:3]]
+        yield "workaround", ", or ".join(texts)
+    for step in cluster.steps:
+        if step.status in ("failed", "left"):
+            yield step.step, f"{step.status}: {step.reason}"
+    if cluster.owner:
+        yield "owner", cluster.owner
+
+
+def baseline_text(case: CaseResult) -> str:
+    """Return what the baseline says of a new failure, unless it passes there."""
+    baseline = case.baseline
+    if baseline.untestable:
+        return f"{baseline.toolchain.name} could not test it: {baseline.reason}"
+    if baseline.failed:
+        text = failure_text(baseline.failure)
+        return f"{baseline.toolchain.name} fails in another way: {text}"
+    return ""
+
+
+def life_facts(life: FailureLife) -> Iterator[Fact]:
+    """Yield when a failure came and was last seen, and what to do."""
+    last, name = life.gone or life.last, "gone" if life.gone else "last seen"
+    yield "came", [came_span(life), f", {life.came.day}"]
+    yield name, f"{last.day} with {revision_text(last.toolchain)}"
+    how: Inline = "nothing: it is gone"
+    if life.to_do:
+        how = to_do_spans(life.to_do)
+    elif life.state == "known":
+        how = "nothing: its recipe expects it"
+    yield "to do", how
+
+
+def came_span(life: FailureLife) -> Span:
+    """Return the range in which a failure came, with a link to its commits."""
+    if life.came.is_edited:
+        return Span(f"the input changed, {life.came.toolchain.name}")
+    return range_span(life.compiler, life.before, life.came.toolchain)
+
+
+def range_span(compiler: str, old: Revision | None, new: Revision) -> Span:
+    """Return the range between two toolchains with a link to its commits."""
+    if old is None:
+        return Span(f"{new.name} or before")
+    return Span(f"{old.name} .. {new.name}", url=compare_url(compiler, old, new))
+
+
+def to_do_spans(to_do: ToDo) -> Phrase:
+    """Return what to do about one failure or case, the action first."""
+    from triage.nightly.verdict import Action
+
+    how: Phrase
+    match to_do.action:
+        case Action.FILE:
+            how = [": copy the draft of the issue, or run ", Span(_SYNC, "code")]
+        case Action.UPGRADE:
+            how = [f": it is fixed in {to_do.since}"]
+        case Action.WAIT:
+            how = [" for ", issue_span(to_do.issue or "")]
+        case _:
+            why = to_do.reason or "not investigated yet"
+            how = [f": repeat the nightly with --investigate ({why})"]
+    return [Span(to_do.action.value, "strong"), *how]
+
+
+def issue_span(issue: str) -> Span:
+    """Return a link to an issue that is named `owner/repository#number` or by its
+    address.
+    """
+    match = _ISSUE.fullmatch(issue)
+    if match:
+        return Span(issue, url=f"https://github.com/{match[1]}/issues/{match[2]}")
+    return Span(issue, url=issue if "://" in issue else None)
