@@ -93,9 +93,9 @@ def measure_baseline(engine: Engine, request: ReductionRequest) -> Baseline:
         # the signature has the index of the result, which may change
         same = same_wrong_result(failure)
     repeats = 1
-    for outcome in (probe.outcome for probe in (probes[0], *tried)):
-        is_same = isinstance(outcome, Failed) and same(outcome.failure)
-        if outcome.flaky or not is_same:
+    for probe in (probes[0], *tried):
+        failed = probe.outcome.failure
+        if probe.outcome.flaky or failed is None or not same(failed):
             repeats = _REPEATS
     if repeats > 1 and failure.stage is not Stage.COMPILE:
         why = f"runs on {request.bad.revision.name} end differently"

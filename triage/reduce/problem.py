@@ -68,8 +68,9 @@ class ReductionProblem:
         """Return whether a candidate is valid and is not the current program. This
         compiles nothing.
         """
-        is_valid = candidate.program.canonical is not None
-        return is_valid and _key(candidate) != _key(self.current)
+        if candidate.program.canonical is None:
+            return False
+        return _key(candidate) != _key(self.current)
 
     def run(self, step: Pass) -> None:
         """Run one pass; again with the complete test if its result is not confirmed."""
@@ -101,12 +102,13 @@ class ReductionProblem:
             before, number = len(left), 0
             chunks = [left[start : start + size] for start in range(0, before, size)]
             while number < len(chunks):
-                smaller = [set(left).difference(chunk) for chunk in chunks[number:]]
-                taken = self.take_first(map(keeping, smaller))
+                rest = set(left)
+                kept = (rest.difference(chunk) for chunk in chunks[number:])
+                taken = self.take_first(map(keeping, kept))
                 if taken is None:
                     break
-                left = sorted(smaller[taken])
                 number += taken + 1
+                left = sorted(rest.difference(chunks[number - 1]))
             if size == 1 and len(left) == before:
                 break
             size = max(1, min(size // 2, len(left)))

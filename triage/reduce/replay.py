@@ -103,7 +103,7 @@ def open_reproducers(
             except BadFiles as error:
                 problems += error.problems
     if problems:
-        raise BadFiles(list(dict.fromkeys(problems)))
+        raise BadFiles(problems)
     return tuple(reproducers.values())
 
 

@@ -95,10 +95,11 @@ def _passes(problem: ReductionProblem, form: Form) -> Iterator[Pass]:
     smaller, then the final ones.
     """
     yield from form.first_passes
-    before = None
-    while before != _size(problem.current):
+    for _ in range(8):  # more have not been seen to help
         before = _size(problem.current)
         yield from form.passes
+        if _size(problem.current) == before:
+            break
     yield from form.final_passes
 
 
@@ -152,7 +153,7 @@ def references_for(
     programs = engine.compilers[case.compiler].run
     if first is None or programs is None:
         return []
-    return [first, Reference(first.toolchain, tuple(programs.unoptimised))]
+    return [first, Reference(first.toolchain, programs.unoptimised)]
 
 
 def forms_for(
@@ -231,8 +232,7 @@ def _in_less_time(baseline: Baseline) -> Case:
 
 
 def _shortened(limits: Limits, longest: float) -> Limits:
-    timeout = min(limits.timeout, longest)
-    return replace(limits, timeout=timeout)
+    return replace(limits, timeout=min(limits.timeout, longest))
 
 
 def _probe_result(
