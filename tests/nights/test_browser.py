@@ -99,8 +99,9 @@ def page(chromium: Any, site: Path, request: pytest.FixtureRequest) -> Iterator[
 
 def test_from_the_overview_to_a_reproducer_and_back(page: Any) -> None:
     page.get_by_role("link", name="failed to legalize").first.click()
-    assert page.get_by_text("module @reduced {}").first.is_visible()
-    assert "breaks" in page.get_by_role("region", name="Report").inner_text()
+    report = page.get_by_role("region", name="Report")
+    assert report.get_by_text("module @reduced {}").is_visible()
+    assert "breaks" in report.inner_text()
     page.go_back()
     page.get_by_role("heading", name="1 new failure").wait_for()
 
