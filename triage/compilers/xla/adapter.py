@@ -57,7 +57,7 @@ def _keys() -> type[XlaRecipe]:
     return XlaRecipe
 
 
-def is_script(case: Case) -> bool:
+def runs_as_it_is(case: Case) -> bool:
     """Return whether a case is a Python program that runs as it is."""
     source = case.input
     return source.kind is InputKind.OTHER and source.path.suffix == ".py"
@@ -164,7 +164,7 @@ class Xla(Compiler):
         )
 
     def compared_with(self, case: Case, release: str) -> Case:
-        if not is_script(case) or case.run:
+        if not runs_as_it_is(case) or case.run:
             return case
         return replace(case, run=RunSpec(reference=Reference(release)))
 
@@ -180,7 +180,7 @@ class Xla(Compiler):
                 ),
             )
         work, launcher = "compile", [str(toolchain.program), *_ISOLATED_WORKER]
-        if is_script(case):
+        if runs_as_it_is(case):
             work = "script"
             launcher.insert(2, str(SCRIPT_RUNNER))
         return Invocation(

@@ -121,7 +121,7 @@ def compile_program(source: Path, output: Path, flags: list[str]) -> int:
     return 0
 
 
-def run_script(script: Path, output: Path) -> int:
+def run_whole(script: Path, output: Path) -> int:
     """Run a Python program twice, and write the numbers that it prints. One that
     differs between the runs, such as a time, is written as 0.
     """
@@ -547,7 +547,7 @@ def main() -> int:
 
     def compile_it() -> int:
         if work == "script":
-            return run_script(options.module, options.target)
+            return run_whole(options.module, options.target)
         return compile_program(options.module, options.target, rest)
 
     if options.name_pass or options.print_after:
