@@ -73,7 +73,7 @@ def test_an_environment_that_builds_nothing_ends_the_search_at_once(
     home: Path,
 ) -> None:
     """It has no compiler, with the same error for every commit."""
-    script = command.parent / "toolchain.sh"
+    script = command.parents[1] / "toolchain.sh"
     ends = f"{small.shas[0]}|{small.shas[-1]}"
     script.write_text(
         script.read_text().replace(

@@ -116,8 +116,8 @@ def test_all_mistakes_are_printed_and_nothing_is_run(
         ),
         (["reduce", "{good}"], 2, "--toolchain"),
         (["nightly", "{good}", "--reduce"], 2, "--out"),
-        (["replay", "nothing"], 2, "nothing: is not a folder"),
-        (["replay", "{folder}"], 2, "reproducer.json: is missing"),
+        (["replay", "nothing"], 2, "nothing: contains no reproducer"),
+        (["replay", "{folder}"], 2, "contains no reproducer"),
     ],
 )
 def test_bad_arguments_end_with_the_right_code(

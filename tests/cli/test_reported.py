@@ -238,7 +238,6 @@ def test_a_reported_failure_that_was_not_seen_is_said(
     shown = " ".join(triage("why", path).stdout.split())
     where = "1.0.0, 1.2.0 to 1.4.0 and 1.7.0"
     assert f"the reported {unseen} was not seen on {where}" in shown
-    assert "it was only compiled, not run" in shown
     assert "not tried on 1.5.0 to 1.6.0" in shown
     # what was asked for is all that is tried
     one = explained(triage, path, "-t", "1.7.0", code=3)
@@ -260,7 +259,6 @@ def test_another_failure_is_never_taken_for_the_reported_one(
     shown = triage("why", path).stdout
     assert "the reported shared-memory-overflow was not seen" in shown
     assert "fails otherwise on 1.7.0" in shown
-    assert found["next"][0] == f"triage why {path} -t 1.7.0"
     # where both are seen, the reported one is explained
     both = explained(
         triage, issue(tmp_path, words, "breaks-4 fixed-5 differs-6", "both.md"), code=1
