@@ -177,7 +177,8 @@ class Night:
     @in_json
     def verdict(self) -> list[BackendVerdict]:
         """The verdict on each backend, the most broken first."""
-        return verdicts_of(self.cases, self.clusters)
+        slower = {row.case for row in self.slower}
+        return verdicts_of(self.cases, self.clusters, slower)
 
     @in_json
     def to_do(self) -> list[ToDo]:

@@ -70,13 +70,19 @@ class BackendVerdict:
     failures: int = 0
     with_culprit: int = 0
     """New failures whose culprit a bisect found."""
+    slower: int = 0
+    """Cases that became slower."""
     actions: Mapping[Action, int] = field(default_factory=dict)
 
 
 def verdicts_of(
-    cases: Sequence[CaseResult], clusters: Sequence[FailureCluster]
+    cases: Sequence[CaseResult],
+    clusters: Sequence[FailureCluster],
+    slower: Collection[str],
 ) -> list[BackendVerdict]:
-    """Return the verdicts, those with the most broken cases first."""
+    """Return the verdicts, those with the most broken cases first. slower: names of
+    cases.
+    """
     by_backend: dict[str, list[CaseResult]] = {}
     for case in cases:
         by_backend.setdefault(case.backend, []).append(case)
@@ -94,6 +100,7 @@ def verdicts_of(
             untestable=changes[CaseChangeKind.UNTESTABLE],
             failures=len(failures),
             with_culprit=sum(map(_has_culprit, failures)),
+            slower=len(names.intersection(slower)),
             actions={action: actions[action] for action in Action if actions[action]},
         )
         verdicts.append(verdict)
@@ -136,7 +143,8 @@ def failure_to_do(
         return ToDo(Action.UPGRADE, cluster.id, since=cluster.fixed_in.name)
     if cluster.is_investigated:
         return ToDo(Action.FILE, cluster.id)
-    reasons = [step.reason for step in cluster.steps if step.status != "done"]
+    unfinished = ("failed", "left")
+    reasons = [step.reason for step in cluster.steps if step.status in unfinished]
     reason = next(filter(None, reasons), None)
     return ToDo(Action.INVESTIGATE, cluster.id, reason=reason)
 

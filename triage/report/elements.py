@@ -103,7 +103,7 @@ def failure_details(failure: Failure, place: str = "") -> Iterator[Fact]:
     yield from _captured_facts(failure)
     phase = f"phase {failure.phase}" if failure.phase else None
     location = (failure.location or "").rpartition("/")[2]
-    location = _GENERATED.sub("input", location)
+    location = _GENERATED.sub("input", location).removesuffix(":0:0")
     where = (place, phase, failure.failing_pass, location)
     if any(where):
         yield "where", ", ".join(filter(None, where))

@@ -88,6 +88,7 @@ def since_facts(bisection: Bisection, compiler: str | None) -> Iterator[Fact]:
         yield name, f"not known: {reason}"
         return
     verdict = verdict_text(bisection, compiler_title(compiler))
+    verdict = verdict.removeprefix(f"{name} ")
     yield name, f"{verdict}; {certainty_text(bisection)}"
     pair = bisection.broke or bisection
     if bisection.brought_failure and pair.before and pair.after:

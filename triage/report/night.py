@@ -80,13 +80,21 @@ _VERBS = {
     ),
     Action.LOOK: ("look at", "flaky case", "flaky cases"),
 }
-_SEALED = "compiles were sealed: they could read and write only what they needed"
 _UNSEALED = "compiles were not sealed: they could read and write all that you can"
 
 
 def write_night(output: str, night: Night) -> None:
-    """Write a night to stdout."""
-    write_report(output, night, night_document, junit=night_junit)
+    """Write a night to stdout, with paths that begin in the current folder."""
+    write_report(output, night, _screen, junit=night_junit)
+
+
+def _screen(night: Night) -> Document:
+    if not night.reports:
+        return night_document(night)
+    files = list(night.reports.values())
+    document = night_document(night, f"{Path(files[0]).parent}/")
+    written = Paragraph(f"written: {', '.join(files)}")
+    return replace(document, blocks=[*document.blocks, written])
 
 
 def write_reports(night: Night, folder: Path) -> Night:
@@ -110,12 +118,15 @@ def write_reports(night: Night, folder: Path) -> Night:
     return night
 
 
-def night_document(night: Night) -> Document:
+def night_document(night: Night, folder: str = "") -> Document:
     """Return the report of a night: what each backend says, the new failures with what
-    is known of them, what became slower; folded the other cases.
+    is known of them, what became slower; folded the other cases. folder: what paths of
+    its files begin with.
     """
-    ends = (revision_text(night.toolchain), revision_text(night.baseline))
-    blocks: list[Block] = [Paragraph(f"{ends[0]} against {ends[1]}")]
+    new = f"{compiler_title(night.compiler)} {revision_text(night.toolchain)}".strip()
+    ends = f"{new} against {revision_text(night.baseline)}"
+    cases = plural(len(night.cases), "case")
+    blocks: list[Block] = [Paragraph(f"{ends}: {cases}")]
     for verdict in night.verdict:
         style: Style = "bad" if verdict.broken else "good"
         blocks.append(styled(backend_sentence(verdict, night), style))
@@ -123,28 +134,29 @@ def night_document(night: Night) -> Document:
         blocks.append(styled(f"Partial report: {partial_text(night)}", "bad"))
     if night.scope:
         blocks.append(styled(night.scope, "dim"))
-    blocks += _new_failures(night)
+    blocks += _new_failures(night, folder)
     if night.slower:
         times: TableRows = [[time_name(row), times_text(row)] for row in night.slower]
         heading = Span(f"Slower ({len(times)})", "warning")
         blocks += [Heading(heading), Table(("case", "time"), times)]
     blocks.append(Paragraph(""))
     for change, title in _LISTED.items():
-        cases = night.cases_with(change)
+        members = night.cases_with(change)
         rows: TableRows = [
             [case.case, reason_text(case) or failure_text(case.either_failure)]
-            for case in cases
+            for case in members
         ]
-        if cases:
-            names = names_text([case.case for case in cases], 5)
+        if members:
+            names = names_text([case.case for case in members], 5)
             table = Table(("case", "failure"), rows)
-            blocks.append(Details(f"{title} ({len(cases)}): {names}", [table]))
-    blocks.append(styled(_SEALED if night.sealed else _UNSEALED, "dim"))
+            blocks.append(Details(f"{title} ({len(members)}): {names}", [table]))
+    if not night.sealed:
+        blocks.append(styled(_UNSEALED, "dim"))
     blocks.append(styled(night_verdict(night), "strong"))
     return Document(night_title(night), blocks)
 
 
-def _new_failures(night: Night) -> list[Block]:
+def _new_failures(night: Night, folder: str) -> list[Block]:
     """Return each new failure with what is known of it; those after the first few
     folded.
     """
@@ -152,7 +164,7 @@ def _new_failures(night: Night) -> list[Block]:
     for cluster in night.clusters:
         names = Span(names_text(cluster.cases, _NAMES), "strong")
         headline = f"  {failure_text(cluster.failure)}"
-        facts = Facts(_facts(night, cluster))
+        facts = Facts(_facts(night, cluster, folder))
         failures.append([Paragraph([names, headline]), facts])
     if not failures:
         return []
@@ -165,7 +177,7 @@ def _new_failures(night: Night) -> list[Block]:
     return [Heading(title), *shown]
 
 
-def _facts(night: Night, cluster: FailureCluster) -> list[Fact]:
+def _facts(night: Night, cluster: FailureCluster, folder: str = "") -> list[Fact]:
     """Return what is known of a failure, the files that were written for it, and what
     to do.
     """
@@ -175,10 +187,11 @@ def _facts(night: Night, cluster: FailureCluster) -> list[Fact]:
     ]
     facts += known_facts(cluster)
     if cluster.reproducer:
-        path = f"{cluster.reproducer}/README.md"
+        path = f"{folder}{cluster.reproducer}/README.md"
         facts.append(("reduced", [f"{cluster.size}: ", Span(path, url=path)]))
     if cluster.issue:
-        facts.append(("issue draft", Span(cluster.issue, url=cluster.issue)))
+        path = f"{folder}{cluster.issue}"
+        facts.append(("issue draft", Span(path, url=path)))
     to_dos = [to_do for to_do in night.to_do if to_do.cluster == cluster.id]
     return [*facts, *(("to do", to_do_spans(to_do)) for to_do in to_dos)]
 
@@ -273,6 +286,8 @@ def backend_sentence(verdict: BackendVerdict, night: Night) -> str:
     text += _what_broke(verdict, night)
     if verdict.fixed:
         text += f"; {plural(verdict.fixed, 'is', 'are')} fixed"
+    if verdict.slower:
+        text += f"; {plural(verdict.slower, 'is', 'are')} slower"
     actions = ", ".join(
         f"{_VERBS[action][0]} {plural(count, *_VERBS[action][1:])}"
         for action, count in verdict.actions.items()
