@@ -4,6 +4,7 @@ string of letters.
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -47,12 +48,13 @@ def range_of(
     timeline: Timeline, last: int, *sources: EverySource, paths: str = "[]"
 ) -> BisectRange:
     clone = timeline.repository.path
-    project = clone.parent / f"{clone.name}-project.yaml"
+    project = clone.parent / "triage.yaml"
     project.write_text(f"name: letters\ncompiler: iree\npaths: {paths}\n")
     engine = compilers_of(timeline, "")
-    request = BisectRequest(engine, case_named("case"), clone, project)  # type: ignore[arg-type]
+    request = BisectRequest(engine, case_named("case"), clone)  # type: ignore[arg-type]
     ends = (RangeEnd(timeline.commits[index].sha) for index in (0, last))
-    return commit_range(request, sources, *ends)
+    with contextlib.chdir(project.parent):
+        return commit_range(request, sources, *ends)
 
 
 def bisect(timeline: Timeline, letters: str) -> tuple[Bisection, Compilers]:
