@@ -83,6 +83,14 @@ def test_the_culprit_is_confirmed_and_described(timeline: Timeline) -> None:
     assert len(set(engine.asked)) <= 9  # both ends, and log2(39) + 1 others
 
 
+def test_commits_shortly_before_a_failure_was_noticed_are_likelier(
+    timeline: Timeline,
+) -> None:
+    _, engine = bisect(timeline, "P" * 17 + "F" * 23)
+    places = {commit.sha[:10]: index for index, commit in enumerate(timeline.commits)}
+    assert places[engine.asked[2]] > 22  # the first after both ends; the middle is 20
+
+
 def test_commits_that_cannot_change_the_compiler_are_no_candidates(
     timeline: Timeline,
 ) -> None:
