@@ -127,12 +127,10 @@ def bisect(
     """Search the commits between two revisions, the old one first. source: of
     compilers, else one that has each commit's.
     """
-    project = compilers.home / "triage.yaml"
-    project.write_text(PROJECT)
-    request = BisectRequest(
-        compilers, case_named("case"), compilers.repo, project, kind
-    )  # type: ignore[arg-type]
+    (compilers.home / "triage.yaml").write_text(PROJECT)
+    request = BisectRequest(compilers, case_named("case"), compilers.repo, kind)  # type: ignore[arg-type]
     with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(compilers.home)
         patched.setattr(plan, "sources_of", lambda *_: (source or EverySource(),))
         return find_changes(plan.plan_commits(request, old, new))
 

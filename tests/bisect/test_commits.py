@@ -4,6 +4,7 @@ string of letters.
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -47,12 +48,13 @@ def range_of(
     timeline: Timeline, last: int, *sources: EverySource, paths: str = "[]"
 ) -> BisectRange:
     clone = timeline.repository.path
-    project = clone.parent / f"{clone.name}-project.yaml"
+    project = clone.parent / "triage.yaml"
     project.write_text(f"name: letters\ncompiler: iree\npaths: {paths}\n")
     engine = compilers_of(timeline, "")
-    request = BisectRequest(engine, case_named("case"), clone, project)  # type: ignore[arg-type]
+    request = BisectRequest(engine, case_named("case"), clone)  # type: ignore[arg-type]
     ends = (RangeEnd(timeline.commits[index].sha) for index in (0, last))
-    return commit_range(request, sources, *ends)
+    with contextlib.chdir(project.parent):
+        return commit_range(request, sources, *ends)
 
 
 def bisect(timeline: Timeline, letters: str) -> tuple[Bisection, Compilers]:
@@ -79,6 +81,14 @@ def test_the_culprit_is_confirmed_and_described(timeline: Timeline) -> None:
     )
     assert note.files == ("compiler/part2.cpp",)
     assert len(set(engine.asked)) <= 9  # both ends, and log2(39) + 1 others
+
+
+def test_commits_shortly_before_a_failure_was_noticed_are_likelier(
+    timeline: Timeline,
+) -> None:
+    _, engine = bisect(timeline, "P" * 17 + "F" * 23)
+    places = {commit.sha[:10]: index for index, commit in enumerate(timeline.commits)}
+    assert places[engine.asked[2]] > 22  # the first after both ends; the middle is 20
 
 
 def test_commits_that_cannot_change_the_compiler_are_no_candidates(

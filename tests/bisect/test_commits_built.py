@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.bisect.driving import BUILD, CULPRIT, answered, counted, is_culprit, words
 from tests.bisect.small_compiler import Fate, SmallCompiler
 from tests.conftest import Triage
@@ -51,6 +53,29 @@ def test_commits_built_from_source(
         misleading.sha,
         misleading.shas[-1],
     }
+
+
+@pytest.mark.parametrize("jobs", [1, 4])
+def test_a_script_that_builds(
+    misleading: SmallCompiler,
+    recipe: Path,
+    command: Path,
+    triage: Triage,
+    home: Path,
+    jobs: int,
+) -> None:
+    found = answered(triage(*words(misleading, recipe, command, "--jobs", str(jobs))))
+    assert is_culprit(found, misleading)
+    if (
+        jobs == 1
+        # the ends, ceil(log2 239) + 1 between, the pair three times again, the failing
+        # end six times, and what said nothing
+    ):
+        assert found["probes"] <= 2 + 9 + 6 + 6 + len(found["untestable"]) + len(
+            found["other_failures"]
+        )
+    else:
+        assert found["rounds"] <= 11
 
 
 def test_an_end_whose_compiler_cannot_be_obtained_is_the_environments_fault(

@@ -47,6 +47,15 @@ def pair(found: Bisection | Transition) -> tuple[int, int]:
     return int(found.before.name.split(".")[1]), int(found.after.name.split(".")[1])
 
 
+def test_another_failure_is_never_taken_for_this_one() -> None:
+    found, _ = bisect("PPPPPGGGFFFF", before=0, after=11)
+    assert (found.status, pair(found)) == (Answer.CULPRIT, (7, 8))
+    assert found.broke
+    assert pair(found.broke) == (4, 5)
+    assert found.broke.failure.failure_class == "class-G"
+    assert {one.failure.failure_class for one in found.other_failures} == {"class-G"}
+
+
 def test_a_family_is_followed_through_its_change_of_class() -> None:
     found, _ = bisect("PPPPPGGGFFFF", match=same_family)
     assert (found.status, pair(found)) == (Answer.CULPRIT, (4, 5))
@@ -106,6 +115,24 @@ def test_a_short_window_is_found_among_known_and_installed_releases(
     assert pair(fix) == (history.rindex("F"), history.rindex("F") + 1)
     if kind is BisectKind.REGRESSION:
         assert pair(found) == (history.index("F") - 1, history.index("F"))
+
+
+def test_a_failure_that_replaced_another_long_one_is_found_with_few_probes() -> None:
+    engine = HistoryEngine({"case": "P" * 20 + "G" * 100 + "F" * 20})
+    engine.registry.installed = set()
+    found = run(engine)
+    assert (found.status, pair(found)) == (Answer.CULPRIT, (119, 120))
+    assert found.broke
+    assert pair(found.broke) == (19, 20)
+    assert len({index for _, index, _ in engine.asked}) <= 30
+
+
+@pytest.mark.parametrize(
+    "history", ["PPUUUUUUUUUFFF", "GGGGGGPFFFFFFF", "UUUUUUUUPPPFFF"]
+)
+def test_a_release_that_compiles_is_found_between_two_that_differ(history: str) -> None:
+    found, _ = bisect(history)
+    assert pair(found) == (history.rindex("P"), history.index("F"))
 
 
 @settings(max_examples=300, deadline=None)
@@ -173,18 +200,16 @@ def found_changes(found: object) -> list[tuple[int, str, str]]:
 @settings(max_examples=200)
 @given(
     st.lists(st.text("PFU", min_size=9, max_size=9), min_size=1, max_size=4),
-    st.booleans(),
     st.sets(st.integers(0, 8)),
 )
 def test_every_reported_change_is_true_and_known_results_are_used(
-    rows: list[str], every: bool, known: set[int]
+    rows: list[str], known: set[int]
 ) -> None:
     patterns = {f"case-{number}": row for number, row in enumerate(rows)}
     bench = HistoryEngine(patterns)
     bench.known = {("case-0", index) for index in known}
-    for one in histories(
-        bench, [case_named(name) for name in patterns], release_refs(9), every=every
-    ):
+    cases = [case_named(name) for name in patterns]
+    for one in histories(bench, cases, release_refs(9)):
         assert set(found_changes(one)) <= set(changes(patterns[one.case]))
     assert len(bench.asked) == len(set(bench.asked))
     assert bench.known <= {(name, index) for name, index, _ in bench.asked}

@@ -189,3 +189,22 @@ def test_both_changes_are_true(
     assert (found.status is Answer.CULPRIT) == (high == low + 1 and final == first + 1)
     assert first <= low
     assert (found.changed is None) == ((first, final) == (low, high))
+
+
+@pytest.mark.parametrize("kind", BisectKind)
+@pytest.mark.parametrize("width", [1, 2])
+def test_another_failure_for_a_while_hides_no_culprit(
+    kind: BisectKind, width: int
+) -> None:
+    for hidden in range(6, 20):
+        line = "P" * 5 + "F" * (hidden - 5) + "G" * width + "F" * 15
+        if kind is BisectKind.FIX:
+            line = line[::-1]
+        search = search_along(LetterEngine(line, 1), plain_range(len(line)), kind)
+        found = find_changes(search)
+        first = 4 if kind is BisectKind.REGRESSION else len(line) - 6
+        assert (found.status, found.confirmed) == (Answer.CULPRIT, True)
+        assert found.before
+        assert found.after
+        named = (found.before.name, found.after.name)
+        assert named == (f"c{first}", f"c{first + 1}")

@@ -73,8 +73,6 @@ class Night:
     cached: int = 0
     shard: str | None = None
     """`1/4` for the first of four shards."""
-    scope: str | None = None
-    """The compilers that bisects can search between both toolchains."""
     cases: list[CaseResult] = field(default_factory=list)
     clusters: list[FailureCluster] = field(default_factory=list)
     investigation: InvestigationSummary | None = None

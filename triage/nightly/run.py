@@ -66,8 +66,6 @@ class NightRun:
     """Reads the stored nights."""
     phase: str = "comparison"
     """The current phase, which a partial report names."""
-    scope: str | None = None
-    """The compilers that bisects can search between both toolchains, for reports."""
     _probes: dict[tuple[str, str], Probe] = field(default_factory=dict)
     """By case and revision."""
     _results: dict[str, CaseResult] = field(default_factory=dict)
@@ -108,7 +106,6 @@ class NightRun:
             compiles=self.engine.compiles,
             cached=sum(probe.cached for probe in self._probes.values()),
             shard=self.shard,
-            scope=self.scope,
             cases=results,
             clusters=clusters_of(results),
             times=list(self._times),

@@ -132,8 +132,6 @@ def night_document(night: Night, folder: str = "") -> Document:
         blocks.append(styled(backend_sentence(verdict, night), style))
     if night.stopped:
         blocks.append(styled(f"Partial report: {partial_text(night)}", "bad"))
-    if night.scope:
-        blocks.append(styled(night.scope, "dim"))
     blocks += _new_failures(night, folder)
     if night.slower:
         times: TableRows = [[time_name(row), times_text(row)] for row in night.slower]
