@@ -138,7 +138,9 @@ def issue_document(
     if draft and draft.compiler_command:
         verdict = f" {name} fails with the {draft.input_noun} below ({draft.ending})."
         if failure and failure.is_number:
-            verdict = f" {name} compiles the {draft.input_noun} below to a worse number."
+            verdict = (
+                f" {name} compiles the {draft.input_noun} below to a worse number."
+            )
         happened = [Span(draft.compiler_command, "code"), verdict]
     if baseline:
         happened.append(f" {baseline}.")
