@@ -262,6 +262,8 @@ LLVM = "define i32 @f(i32 %a) {\n  ret i32 %a ; ok }\n}\n"
             ["--canonicalize"],
         ),
         (WHOLE, "// RUN: circt-opt %s --cse", ["--cse"]),
+        (WHOLE, "run `mlir-opt a.mlir --cse`", ["--cse"]),
+        (WHOLE, "`mlir-opt a.mlir --cse`", ["--cse"]),
     ],
 )
 def test_a_tool_of_llvm_becomes_a_recipe_with_a_command(
