@@ -55,7 +55,8 @@ def test_a_long_text_becomes_a_recipe(
     ("host", "code"),
     [
         ("copy[(1,)](a, 128)\n" * 2_000, 0),
-        (f"a = {'b + ' * 900}c\n", 2),
+        (f"a = {'b + ' * 900}c\n", 0),
+        (f"a = {'b + ' * 5_000}c\n", 2),
         (f"a = {'-' * MANY}1\n", 2),
     ],
 )

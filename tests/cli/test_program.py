@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.conftest import ROOT, Triage
 from tests.fake_releases import install
@@ -245,3 +246,45 @@ def test_a_kernel_in_a_python_block_becomes_a_recipe(
     assert "compiler: triton" in text
     assert "BLOCK: 64" in text
     assert "def add" in (tmp_path / "mine.py").read_text()
+
+
+LLVM = "define i32 @f(i32 %a) {\n  ret i32 %a ; ok }\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "line", "flags"),
+    [
+        (LLVM, "llc -O2 -mtriple=x86_64 a.ll -o -", ["-O2", "-mtriple=x86_64"]),
+        (LLVM, "`opt-19 -passes=instcombine -S < a.ll`", ["-passes=instcombine", "-S"]),
+        (
+            WHOLE,
+            "$ mlir-opt --canonicalize a.mlir | FileCheck a.mlir",
+            ["--canonicalize"],
+        ),
+        (WHOLE, "// RUN: circt-opt %s --cse", ["--cse"]),
+        (WHOLE, "run `mlir-opt a.mlir --cse`", ["--cse"]),
+        (WHOLE, "`mlir-opt a.mlir --cse`", ["--cse"]),
+    ],
+)
+def test_a_tool_of_llvm_becomes_a_recipe_with_a_command(
+    home: Path,
+    triage: Triage,
+    tmp_path: Path,
+    program: str,
+    line: str,
+    flags: list[str],
+) -> None:
+    recipe = tmp_path / "mine.yaml"
+    done = triage(
+        "recipe",
+        "new",
+        recipe,
+        "--from-text",
+        "-",
+        input=f"```\n{program}```\n{line}\n",
+    )
+    assert done.returncode == 0, done.stderr
+    values = yaml.safe_load(recipe.read_text())
+    assert values["flags"] == flags
+    assert (tmp_path / values["input"]).read_text() == program
+    assert triage("recipe", "validate", recipe).returncode == 0

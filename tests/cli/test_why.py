@@ -163,6 +163,11 @@ PROGRAM = "func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {\n  return %a : ten
             "no complete program",
             "triage why PROGRAM --backend BACKEND",
         ),
+        (
+            f"```mlir\n{PROGRAM}```\n\n`mlir-opt a.mlir --canonicalize`\n",
+            "no package to install this compiler from is known",
+            "triage why {path} -t path:DIR",
+        ),
     ],
 )
 def test_why_a_text_cannot_be_run_is_said_first_with_what_helps(

@@ -9,6 +9,7 @@ import pytest
 
 from tests.execution.damage import do, each_damage
 from triage.execution import inputs as prepared_inputs
+from triage.execution.cache import ResultCache
 from triage.execution.files import Prepared
 from triage.execution.inputs import Inputs
 from triage.execution.reads import mentioned_by
@@ -29,7 +30,8 @@ def inputs_in(folder: Path) -> Inputs:
         home=workspace.home, workspace=workspace, contents=contents_in(folder)
     )
     families: Any = {"iree": SimpleNamespace(generator=())}
-    return Inputs(registry, families, threading.Event())
+    cache = ResultCache(folder / "imports.db")
+    return Inputs(registry, families, cache, threading.Event())
 
 
 def prepared(script: Path) -> Prepared:

@@ -123,7 +123,10 @@ def bench(
     dispatch = "" if dispatch == "all" else dispatch
     with open_engine_for(chosen.app, selection.cases, 1) as engine:
         if engine.compilers[selection.family].measures is None:
-            raise BadInput(f"programs of {selection.family} cannot be run here")
+            raise BadInput(
+                f"programs of {selection.family} cannot be run here; `triage bisect "
+                "--metric` finds where another number changed"
+            )
         refs = selection.refs(engine)
         rows = [Configuration(case, ref) for case in selection.cases for ref in refs]
         result = Benchmark(rows, rows[0])

@@ -95,7 +95,7 @@ def calls_in(text: str, tools: re.Pattern[str]) -> Iterator[ShellCommand]:
             continue
         for match in islice(tools.finditer(line), _MOST_CALLS):
             before, after = line[: match.start()], line[match.end() :]
-            if before.count("`") % 2:  # code in a sentence
+            if line[: match.end()].count("`") % 2:  # code in a sentence
                 after = after.partition("`")[0]
             words = _words(after.removeprefix('"').removeprefix("'"))
             # Python's `Invoked with:` prints the name and the path

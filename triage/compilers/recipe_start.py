@@ -113,6 +113,9 @@ class NewRecipe(RecipeRequest):
         else:
             start = self.from_file(self.source or self.path)
         if program:
+            # LLVM's tools read MLIR and LLVM IR
+            if start.family != DEFAULT_FAMILY and "define " in program:
+                start = replace(start, input=self.path.with_suffix(".ll"))
             start = replace(start, copied=start.copied or program)
         start = replace(start, env={**variables_in(text), **start.env})
         versions = reported_revisions(text, family)

@@ -19,6 +19,7 @@ from triage.classify.log import decoded, text_encoding
 from triage.compilers.base import SCRIPT_RUNNER, Compiler, Needs
 from triage.compilers.interpreters import prefixes_of
 from triage.compilers.registry import onnx_family
+from triage.execution.cache import Record, ResultCache
 from triage.execution.files import KeptFiles, Prepared
 from triage.execution.judge import judge_import, rules_of
 from triage.execution.machine_problem import machine_problem
@@ -32,6 +33,7 @@ from triage.model.address import Address
 from triage.model.case import Artifact, Case, InputKind
 from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure, TriageError
+from triage.model.execution import Execution
 from triage.model.foreign_file import regular_size
 from triage.model.outcome import Cause, Failed, NoAnswer
 from triage.model.revision import Toolchain
@@ -72,8 +74,10 @@ class _Maker:
 
     identity: str
     """A digest of all that makes it, besides the source files."""
-    make: Callable[[Sequence[Path], Path], Path | Missing]
-    """Gets the source files and an empty folder."""
+    make: Callable[[Sequence[Path], Path], Path | Missing | Execution]
+    """Gets the source files and an empty folder. Returns the execution of an import
+    that failed.
+    """
 
 
 class Inputs:
@@ -85,15 +89,20 @@ class Inputs:
         self,
         registry: ToolchainRegistry,
         compilers: Mapping[str, Compiler],
+        cache: ResultCache,
         stop: threading.Event,
         *,
         fresh: bool = False,
     ) -> None:
-        """Prepare nothing yet. If `fresh`, every input is prepared again, once."""
-        self._registry, self._compilers = registry, compilers
+        """Prepare nothing yet. If `fresh`, every input is prepared again, once.
+        `cache` keeps failed imports.
+        """
+        self._registry, self._compilers, self._cache = registry, compilers, cache
         self._stop, self._fresh = stop, fresh
         self._kept = KeptFiles()
         self._prepared: dict[str, Prepared | Missing] = {}
+        self.failed_now: set[str] = set()
+        """Names of the cases whose import failed here, not from the cache."""
 
     def prepare(self, case: Case, toolchain: Toolchain | None) -> Prepared | Missing:
         """Return the file that the compiler reads for a case, or why there is none.
@@ -113,7 +122,7 @@ class Inputs:
             identity = maker.identity if maker else None
             memo = repr((case.input, case.env, case.rules, identity, state))
             if memo not in self._prepared:
-                prepared = self._make(case, sources, maker)
+                prepared = self._make(case, sources, maker, toolchain)
                 if state != file_state(sources):
                     problem = f"{case.input.path.name} changed while it was read"
                     return NoAnswer(Cause.ENVIRONMENT, problem)
@@ -139,7 +148,11 @@ class Inputs:
         return None
 
     def _make(
-        self, case: Case, sources: Sequence[Path], maker: _Maker | None
+        self,
+        case: Case,
+        sources: Sequence[Path],
+        maker: _Maker | None,
+        toolchain: Toolchain | None,
     ) -> Prepared | Missing:
         source = case.input.path
         if maker is None:
@@ -155,8 +168,18 @@ class Inputs:
         ]
         key = sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
         target = self._registry.home.kept(KeptKind.INPUTS) / f"{key}.mlir"
-        make = partial(maker.make, sources)
-        return self._kept.get(target, make, fresh=self._fresh)
+        record = self._cache.find(key)
+        if record is None:
+            make = partial(maker.make, sources)
+            made: Prepared | Missing | Execution
+            made = self._kept.get(target, make, fresh=self._fresh)
+            if not isinstance(made, Execution):
+                return made
+            name = toolchain.revision.name if toolchain else ""
+            record = Record(key, case.name, name, made)
+            self._cache.add(record)
+            self.failed_now.add(case.name)
+        return judge_import(record.execution, rules_of(case))
 
     # Generators
 
@@ -247,7 +270,7 @@ class Inputs:
         roots: Sequence[Path | None],
         sources: Sequence[Path],
         scratch: Path,
-    ) -> Path | Missing:
+    ) -> Path | NoAnswer | Execution:
         """Import a model with the modules in the first of several folders that has
         them; None stands for those next to this program.
         """
@@ -268,9 +291,7 @@ class Inputs:
             if execution.ok and regular_size(target):
                 return target
             if not _IS_MISSING.search(execution.stderr.text):
-                return machine_problem(execution) or judge_import(
-                    execution, rules_of(case)
-                )
+                return machine_problem(execution) or execution
         why = execution.stderr.last_line[:300]
         advice = "`pip install 'iree-triage[onnx]'` adds what it needs"
         return recipe_mistake(f"no importer for ONNX runs here: {why}; {advice}")

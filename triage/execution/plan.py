@@ -46,6 +46,7 @@ class Planner:
         self.inputs = Inputs(
             engine.registry,
             engine.compilers,
+            engine.cache,
             engine.stop,
             fresh=is_fresh,
         )
@@ -56,7 +57,9 @@ class Planner:
         """
         prepared = self.inputs.prepare(case, toolchain)
         if not isinstance(prepared, Prepared):
-            return probe_not_made(case, toolchain, prepared)
+            probe = probe_not_made(case, toolchain, prepared)
+            is_new = case.name in self.inputs.failed_now
+            return replace(probe, cached=isinstance(prepared, Failed) and not is_new)
         compiler = self._engine.compilers[case.compiler]
         invocation: Invocation | NoAnswer
         run: RunTask | NoAnswer | Failed | None = None

@@ -137,6 +137,10 @@ def issue_document(
     happened: Phrase = [f"Fails with {compiler_title(cluster.compiler)} {name}."]
     if draft and draft.compiler_command:
         verdict = f" {name} fails with the {draft.input_noun} below ({draft.ending})."
+        if failure and failure.is_number:
+            verdict = (
+                f" {name} compiles the {draft.input_noun} below to a worse number."
+            )
         happened = [Span(draft.compiler_command, "code"), verdict]
     if baseline:
         happened.append(f" {baseline}.")

@@ -9,6 +9,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,7 @@ from triage.recipes.expectations import applied_flags
 from triage.recipes.family import RecipeFamily
 
 if TYPE_CHECKING:
-    from triage.compilers.command.recipe import CommandRecipe
+    from triage.compilers.command.recipe import CommandRecipe, LlvmToolRecipes
 
 
 VersionRule = tuple[tuple[str, ...], str]
@@ -159,6 +160,12 @@ class Command(Compiler):
         self.distribution = packages[0] if packages else ""
         self.packaging: Packaging = Environment(packages[1:])
         self._version_rule = version
+
+    @cached_property
+    def recipe_starter(self) -> LlvmToolRecipes:
+        from triage.compilers.command.recipe import LlvmToolRecipes
+
+        return LlvmToolRecipes()
 
     def named(self, ref: FamilyRef, spec: CaseSpec | None = None) -> Compiler | None:
         if isinstance(spec, CommandSpec):

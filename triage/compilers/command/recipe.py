@@ -1,10 +1,13 @@
-"""The recipe keys of a compiler that a command line calls."""
+"""The recipe keys of a compiler that a command line calls, and recipes from calls of
+LLVM's and MLIR's tools, such as `llc -O2 a.ll`.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
@@ -13,9 +16,14 @@ from pydantic import AfterValidator, Field
 
 from triage.compilers.base import VERSION
 from triage.compilers.command.adapter import CommandSpec
+from triage.compilers.pasted_flags import names_in
+from triage.compilers.pasted_text import blocks_in, calls_in, mlir_in
+from triage.compilers.recipe_input import RecipeStarter, ShellCommand
 from triage.model.case import Case, InputKind, Target
 from triage.model.checks import REQUIRED, Text, file_key
+from triage.model.errors import BadInput
 from triage.model.revision import FamilyRef
+from triage.recipes.family import RecipeStart
 from triage.recipes.mapping import OneOrMore
 from triage.recipes.recipe import File, Recipe, locate
 from triage.recipes.values import unknown_word
@@ -138,3 +146,73 @@ class CommandRecipe(Recipe):
                 self.command, packages, rule, not self.input.endswith(_MLIR)
             ),
         )
+
+
+# The short names are English words, too, so they are tools only where a command begins.
+_TOOLS = re.compile(
+    r"(?:^\s*|[`|;&]\s*|[$%]\s+|(?<!\S)RUN:|RUN:\s+)(?:[^\s`\"'|;&]*/)?"
+    r"(?P<tool>mlir-opt|circt-opt|triton-opt|opt|llc)(?:-\d+)?(?=\s+\S)"
+)
+_LLVM_IR = re.compile(r"^(?:define\b[^\n]*@|target triple = |; ModuleID = )", re.M)
+_PROGRAM = re.compile(r"\.(?:ll|bc|mlir|mlirbc|mir)$")
+_STDIN = ("-", "%s", "/dev/stdin")
+
+
+class LlvmToolRecipes(RecipeStarter):
+    """Makes recipes from calls of LLVM's tools. Their toolchain is a folder with the
+    tool.
+    """
+
+    tools = _TOOLS
+
+    def from_call(
+        self, call: ShellCommand, backend: str | None, source: Path | None
+    ) -> RecipeStart:
+        flags: list[str] = []
+        programs: list[str] = []
+        words = iter(call.words)
+        for word in words:
+            if word == "-o":
+                next(words, None)
+            elif word in _STDIN or word.startswith("-o="):
+                continue
+            elif _PROGRAM.search(word) and not word.startswith("-"):
+                programs.append(word)
+            elif word.startswith("-") or not flags:
+                flags.append(word)
+            else:
+                flags[-1] += f"={word}"  # the value of the flag before it
+        named = source or call.stdin or next(iter(programs), None)
+        if named is None:
+            raise BadInput(
+                f"the command line of {call.tool} names no program; name it with "
+                "--input"
+            )
+        program = f"{{toolchain}}/bin/{call.tool}"
+        keys = {
+            "command": [program, "{flags}", "{input}", "-o", "{output}"],
+            "version": {
+                "run": [program, "--version"],
+                "pattern": r"version (\d+\.\d+\.\d+)",
+            },
+        }
+        return RecipeStart(
+            "command",
+            Path(named),
+            None,
+            flags,
+            keys=keys,
+            notes=(f"The toolchain is a folder that holds bin/{call.tool}.",),
+            toolchain="path:FOLDER",
+        )
+
+    @property
+    def flags_allowed_in_texts(self) -> frozenset[str]:
+        return names_in(files(__package__) / "pasted_flags.yaml")
+
+    def programs_in(self, text: str) -> Sequence[str]:
+        """A text without a call of such a tool has none."""
+        if next(calls_in(text, _TOOLS), None) is None:
+            return ()
+        blocks = [block for block in blocks_in(text) if _LLVM_IR.search(block)]
+        return blocks or mlir_in(text)
