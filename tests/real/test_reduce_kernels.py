@@ -67,7 +67,7 @@ def test_a_reduced_kernel_is_readable(
 ) -> None:
     (tmp_path / "rule.py").write_text(LOOP)
     (tmp_path / "rule.yaml").write_text(
-        "name: rule\ncompiler: triton\ninput: rule.py\nconstexprs: {K: 64}\noptions: {num_warps: 8, num_stages: 3}\n"
+        "name: rule\ncompiler: triton\ninput: rule.py\nkernel: rule\nconstexprs: {K: 64}\noptions: {num_warps: 8, num_stages: 3}\n"
         'signature: {k_ptr: "*bf16:16", v_ptr: "*bf16:16", out_ptr: "*fp32:16", steps: i32}\n'
         "target: {backend: cuda, chip: sm_90}\n"
     )
@@ -85,8 +85,8 @@ def test_a_reduced_kernel_is_readable(
     assert report["signature"].startswith(
         "assertion:getTotalOutDimSize() == std::accumulate("
     )
-    assert report["operations"]["after"] <= 10
-    assert report["program"].count("def ") == 2
+    assert report["operations"]["after"] <= 9
+    assert report["program"].count("def ") == 1
     assert "for " not in report["program"]
     assert "mask" not in report["program"]
     folder = Path(report["reproducer"])
