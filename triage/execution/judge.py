@@ -4,7 +4,7 @@ outcome a verdict on one failure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -234,6 +234,27 @@ def _with_numbers(failure: Failure, metrics: Mapping[str, float]) -> Failure:
     if kind in NOT_NUMBERS:
         return replace(wrong, signature=f"{wrong.signature} {kind}")
     return wrong
+
+
+def with_operator(outcome: Outcome, operator: Callable[[int], str]) -> Outcome:
+    """Add to a wrong result the operation that computes it, which is the same on each
+    release that has the defect.
+    """
+    if not isinstance(outcome, Failed):
+        return outcome
+    wrong = outcome.failure
+    if wrong.failure_class != "wrong-result":
+        return outcome
+    output = int(wrong.details.get("output", 0))
+    name = operator(output)
+    if not name:
+        return outcome
+    shown = f"result {output} ({name})"
+    headline = wrong.headline.replace(f"result {output}", shown, 1)
+    details: dict[str, Detail] = {**wrong.details, "op": name}
+    signature = f"{wrong.signature} {name}"
+    wrong = replace(wrong, signature=signature, headline=headline, details=details)
+    return replace(outcome, failure=wrong)
 
 
 _WRONG_COUNTS = ("output", "element", "mismatches", "elements", "nan", "inf")

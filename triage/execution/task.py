@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -24,11 +25,13 @@ from triage.execution.judge import (
     judge_run,
     judge_thresholds,
     rules_of,
+    with_operator,
 )
 from triage.execution.machine_problem import reason_script_skips
 from triage.execution.metric import DISPATCHES
 from triage.execution.reads import limits_key, surroundings
 from triage.execution.run_task import RunTask
+from triage.mlir.result_operator import operator_in
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Execution, Stage
@@ -240,7 +243,10 @@ class Task:
             above = judge_thresholds(self.case, ran.metrics, Stage.BENCHMARK)
             return above or Passed()
         rules = rules_of(self.case)
-        return judge_run(execution, rules, run.runner, ran.metrics, flaky=is_flaky)
+        outcome = judge_run(execution, rules, run.runner, ran.metrics, flaky=is_flaky)
+        program, digest = self.prepared.path, self.prepared.digest
+        operator = partial(operator_in, program, digest, run.spec.function)
+        return with_operator(outcome, operator)
 
 
 def why_unusable(outcome: Outcome | None) -> NoAnswer:
