@@ -105,7 +105,32 @@ def issue(folder: Path, words: str, program: str, name: str = "issue.md") -> Pat
     return path
 
 
-@settings(max_examples=6)
+def test_neighbours_among_the_installed_are_not_joined(
+    triage: Triage, tmp_path: Path, installed: Any
+) -> None:
+    home = installed("1.0.0", "1.7.0")
+    path = recipe(tmp_path, "window", "breaks-1 fixed-6")
+    answer = explained(triage, path, code=0)
+    assert outcomes(answer) == {
+        **dict.fromkeys(VERSIONS, "not tried"),
+        "1.0.0": "passed",
+        "1.7.0": "passed",
+    }
+    assert home.compiled == {"1.0.0", "1.7.0"}
+    shown = triage("why", path).stdout
+    assert "passes on 1.7.0; not tried on 1.1.0 to 1.6.0; passes on 1.0.0" in shown
+
+
+def test_without_the_index_no_range_is_named(
+    triage: Triage, tmp_path: Path, installed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed("1.0.0", "1.7.0")
+    monkeypatch.setenv("TRIAGE_INDEX_URL", "http://127.0.0.1:9/simple/")
+    path = recipe(tmp_path, "window", "breaks-1 fixed-6")
+    assert "passes on 1.7.0; passes on 1.0.0" in triage("why", path).stdout
+
+
+@settings(max_examples=12)
 @given(
     st.sets(st.sampled_from(VERSIONS), min_size=1),
     st.integers(0, COUNT),
@@ -159,7 +184,7 @@ def test_only_what_was_compiled_is_named_and_it_is_true(
             assert first < broken + length <= last
 
 
-@pytest.mark.parametrize("budget", ["0.2s"])
+@pytest.mark.parametrize("budget", ["0.05s", "0.2s", "0.5s"])
 def test_the_same_command_continues_after_a_spent_budget(
     triage: Triage, tmp_path: Path, installed: Any, budget: str
 ) -> None:
@@ -267,6 +292,40 @@ def test_another_failure_is_never_taken_for_the_reported_one(
     asked = triage("why", path, "-t", "1.7.0")
     assert asked.returncode == 1
     assert "shared-memory-overflow, which is another failure" in asked.stdout
+
+
+def test_a_program_that_cannot_be_read_as_reported_is_no_unseen_failure(
+    triage: Triage, tmp_path: Path, installed: Any
+) -> None:
+    installed("1.0.0", "1.7.0")
+    expect = 'expect: [{failure: parse-error, since: "1.6.0"}]'
+    path = recipe(tmp_path, "old", "unreadable-6", expect)
+    found = explained(triage, path, code=3)
+    assert (found["unseen"], found["reads"]["name"]) == (None, "1.5.0")
+    assert "1.7.0 cannot read this program; 1.5.0 is the newest" in (
+        " ".join(triage("why", path).stdout.split())
+    )
+    text = issue(
+        tmp_path,
+        "IREE 1.7.0:\n```\nx.mlir:1:1: error: custom op 'a.b' is unknown (tried 'func.a.b' as well)\n```\n",
+        "unreadable-6",
+    )
+    assert explained(triage, text, code=3)["unseen"] is None
+
+
+def test_a_failure_without_a_version_is_looked_for_everywhere(
+    triage: Triage, tmp_path: Path, installed: Any
+) -> None:
+    installed()
+    words = f"It stops:\n```\n{OVERFLOW}\n```\n"
+    found = explained(triage, issue(tmp_path, words, "breaks-3 fixed-6"), code=1)
+    assert found["bisection"]["after"]["name"] == "1.3.0"
+    other = explained(triage, issue(tmp_path, words, "differs-2", "other.md"), code=3)
+    assert (other["failure"], other["bisection"], other["unseen"]) == (
+        None,
+        None,
+        "shared-memory-overflow",
+    )
 
 
 def test_a_version_that_does_not_exist_is_replaced_by_those_around_its_day(

@@ -15,6 +15,7 @@ from triage.attribute.result import Attribution
 from triage.bisect.plan import bisect_between
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import Bisection
+from triage.bisect.walk import bounds_of
 from triage.classify import ClassifiedLog
 from triage.execution.engine import Engine
 from triage.execution.own_program import ends_as_expected, fails_each_time, first_that
@@ -189,7 +190,8 @@ class Explainer:
 
     def _toolchains(self) -> list[ToolchainRef]:
         """Return what to try: the toolchain that was asked for. Else those that a text
-        names, and the installed ones, the newest first.
+        names, the newest installed one, those at which a recipe expects a change, and
+        the other installed ones.
         """
         registry = self.engine.registry
         family = self.case.compiler
@@ -199,7 +201,12 @@ class Explainer:
         self.named = registry.reported(family, self.reported or ())
         if not stored and not self.named:
             stored = [registry.resolve("latest", family)]
-        refs = (*self.named, *stored)
+        expected: Sequence[ToolchainRef] = ()
+        if any(one.since or one.until for one in self.case.expect):
+            releases = registry.releases(family)
+            around = sorted(bounds_of(self.case, releases), reverse=True)
+            expected = [releases[index] for index in around]
+        refs = (*self.named, *stored[:1], *expected, *stored[1:])
         return list({ref.revision.name: ref for ref in refs}.values())
 
     # Which toolchain fails
