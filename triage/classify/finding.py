@@ -33,9 +33,6 @@ _WRAPPED_NAME = re.compile(
     rf'{_WRAPPER} "(?P<short>[\w.]+)"|(?:"{_WRAPPER}"\(.*?'
     rf'|\A<?\{{)name = "(?P<name>[\w.]+)"'
 )
-_DISPATCH_KIND = re.compile(
-    r"dispatch_\d+_(?P<kind>[a-z][a-z_]*?)(?:_(?:\d|D+x|D_|[a-z]+\d)|_?\Z)"
-)
 _INTRINSIC = re.compile(r"[%@]llvm\.\w+(?:\.\w+)*")
 
 
@@ -64,17 +61,6 @@ def normalise(message: str) -> str:
     for name in _INTRINSIC.findall(message):
         text = text.replace("\x01", name, 1)
     return text.strip(" .:;,")[:_SIGNATURE_LENGTH].rstrip()
-
-
-def dispatch_kind(function: str) -> str:
-    """Return what a dispatch computes, by its function's name; empty for other
-    functions.
-
-    >>> dispatch_kind("main$async_dispatch_3_matmul_like_4x8x16_f32")
-    'matmul_like'
-    """
-    match = _DISPATCH_KIND.search(function)
-    return match["kind"] if match else ""
 
 
 @dataclass(slots=True)

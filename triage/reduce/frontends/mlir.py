@@ -75,8 +75,8 @@ def mlir_form(readers: Sequence[Reader], source: Path, failure: Failure) -> Form
     return Form(
         partial(_open, readers, source),
         (
-            drop_operations,
             bypass_operations,
+            drop_operations,
             thin_bodies,
             shorten_constants,
         ),
