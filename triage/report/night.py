@@ -80,6 +80,7 @@ _VERBS = {
     ),
     Action.LOOK: ("look at", "flaky case", "flaky cases"),
 }
+_SEALED = "compiles were sealed: they could read and write only what they needed"
 _UNSEALED = "compiles were not sealed: they could read and write all that you can"
 
 
@@ -148,8 +149,7 @@ def night_document(night: Night, folder: str = "") -> Document:
             names = names_text([case.case for case in members], 5)
             table = Table(("case", "failure"), rows)
             blocks.append(Details(f"{title} ({len(members)}): {names}", [table]))
-    if not night.sealed:
-        blocks.append(styled(_UNSEALED, "dim"))
+    blocks.append(styled(_SEALED if night.sealed else _UNSEALED, "dim"))
     blocks.append(styled(night_verdict(night), "strong"))
     return Document(night_title(night), blocks)
 
