@@ -1,5 +1,5 @@
-"""The form of MLIR modules, and passes that rewrite a module: shapes, attributes,
-constants.
+"""The form of MLIR modules, and passes that rewrite a module: folding, shapes,
+attributes, constants.
 
 The key insight about dimensions: equal numbers are most often the same dimension, so
 one number is replaced by a smaller one wherever it is the size of a dimension. A wrong
@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from triage.execution.mlir_tools import Reader
 from triage.mlir import Module, UnparsableError, parse_module
 from triage.mlir.rewrite import (
+    CANONICALIZE,
     DYNAMIC,
     dimensions,
     reshaped,
@@ -32,6 +34,7 @@ from triage.reduce.frontends.mlir_program import (
     Copies,
     MlirProgram,
     changed,
+    mlir_program_of,
     module_of,
     name_arguments,
     update_function_type,
@@ -75,9 +78,10 @@ def mlir_form(readers: Sequence[Reader], source: Path, failure: Failure) -> Form
     return Form(
         partial(_open, readers, source),
         (
-            bypass_operations,
             drop_operations,
+            bypass_operations,
             thin_bodies,
+            fold,
             shorten_constants,
         ),
         (shrink_dimensions, drop_attributes, drop_settings),
@@ -108,6 +112,19 @@ def _open(readers: Sequence[Reader], source: Path) -> Iterator[MlirProgram]:
         if _ELIDED not in text:
             accepting = [each for each in others if each.generic_if_valid(text)]
             yield MlirProgram(module, (reader, *accepting))
+
+
+def fold(problem: ReductionProblem) -> None:
+    """Let the compiler canonicalize the program, where that makes it smaller."""
+    program = mlir_program_of(problem.current)
+    options = (*CANONICALIZE, "--mlir-print-op-generic")
+    text = program.readers[0].text_after_passes(program.text, options)
+    with suppress(UnparsableError):
+        module = parse_module(text or "")
+        name_arguments(module, program.module)
+        folded = MlirProgram(module, program.readers)
+        if folded.size < program.size:
+            problem.take_first([problem.current.with_program(folded)])
 
 
 def drop_attributes(problem: ReductionProblem) -> None:

@@ -92,13 +92,19 @@ class MlirProgram(Reducible):
         return None
 
 
-def name_arguments(module: Module) -> None:
+def name_arguments(module: Module, before: Module | None = None) -> None:
     """Number the arguments of each function, so that their copies can be found in
-    smaller programs.
+    smaller programs. Take over the numbers from `before`, the module as it was.
     """
+    origins = {
+        (function.symbol, number): value.origin
+        for function in (before.functions() if before else [])
+        for number, value in enumerate(arguments_of(function))
+    }
     for function in module.functions():
         for number, value in enumerate(arguments_of(function)):
-            value.origin = function.symbol, number
+            name = (function.symbol, number)
+            value.origin = origins.get(name) if before else name
 
 
 def mlir_program_of(candidate: ReducedCase) -> MlirProgram:
