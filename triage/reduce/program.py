@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +12,15 @@ from triage.model.case import Case, InputKind
 
 class UnreadableError(Exception):
     """Why a program cannot be read in a form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The function that is run."""
+
+    function: str | None
+    arguments: tuple[tuple[Hashable, str], ...]
+    """The origin of each, by which smaller programs know it, and its type in MLIR."""
 
 
 class Reducible(ABC):
@@ -41,6 +51,12 @@ class Reducible(ABC):
         program is not valid.
         """
         return self.content or None
+
+    def entry(self, name: str | None) -> Entry | None:  # noqa: ARG002 - forms that run need it
+        """Return the function that is run: the one with this name, else the first
+        public one. None if no value can be given to its arguments.
+        """
+        return None
 
     @property
     def readable_content(self) -> bytes:

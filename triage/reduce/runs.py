@@ -18,7 +18,6 @@ from triage.execution.compare import differences
 from triage.execution.persistent_workers import PersistentWorkers, WorkerAnswer
 from triage.execution.references import UNWRITTEN, reference_results, reference_task
 from triage.execution.task import Task
-from triage.mlir.tree import Operation, arguments_of
 from triage.model.case import Case, Reference, RunSpec
 from triage.model.outcome import Failed, NoAnswer, Outcome, Probe
 from triage.recipes.run_values import (
@@ -30,7 +29,6 @@ from triage.recipes.run_values import (
     value_text,
     value_type,
 )
-from triage.reduce.frontends.mlir_program import MlirProgram
 from triage.reduce.interestingness import CompileTest
 from triage.reduce.program import ReducedCase
 from triage.toolchains.home import disk_errors, write_whole
@@ -62,33 +60,33 @@ class ArgumentValues:
         value cannot be read or the program takes another number of arguments.
         """
         run = run_of(candidate)
-        function = _entry(candidate)
-        if function is None or len(arguments_of(function)) != len(run.inputs):
+        entry = candidate.program.entry(run.function)
+        if entry is None or len(entry.arguments) != len(run.inputs):
             return None
-        for argument, text in zip(arguments_of(function), run.inputs, strict=True):
+        for (origin, _), text in zip(entry.arguments, run.inputs, strict=True):
             array = read_value(text)
             if array is None:
                 return None
-            self._arrays[argument.origin] = array
+            self._arrays[origin] = array
         return candidate.with_case(run=replace(run, inputs=()))
 
     def with_values(self, candidate: ReducedCase) -> ReducedCase | None:
         """Return the candidate with values for its arguments; None if one cannot have
         any.
         """
-        function = _entry(candidate)
-        if function is None:
+        entry = candidate.program.entry(run_of(candidate).function)
+        if entry is None:
             return None
         inputs = []
-        for argument in arguments_of(function):
-            wanted = value_type(argument.type)
+        for origin, type_ in entry.arguments:
+            wanted = value_type(type_)
             if wanted is None:
                 return None
-            array = fit_array(self._arrays.get(argument.origin), wanted)
+            array = fit_array(self._arrays.get(origin), wanted)
             if array is None:
                 return None
             inputs.append(self.value_of(array, scalar=wanted.scalar))
-        run = replace(run_of(candidate), function=function.symbol, inputs=tuple(inputs))
+        run = replace(run_of(candidate), function=entry.function, inputs=tuple(inputs))
         return candidate.with_case(run=run)
 
     def value_of(self, array: Array, *, scalar: bool = False) -> str:
@@ -105,13 +103,6 @@ class ArgumentValues:
             with disk_errors("keep the values of a program"):
                 write_whole(path, content)
         return file_value(path)
-
-
-def _entry(candidate: ReducedCase) -> Operation | None:
-    """Return the function that is run. Only MLIR has one."""
-    if isinstance(candidate.program, MlirProgram):
-        return candidate.program.entry(run_of(candidate).function)
-    return None
 
 
 def fit_array(array: Array | None, wanted: ValueType) -> Array | None:

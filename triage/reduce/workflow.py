@@ -22,6 +22,7 @@ from triage.execution.mlir_tools import Reader
 from triage.execution.persistent_workers import PersistentWorkers
 from triage.execution.task import ProbeJob
 from triage.model.case import Case, InputKind, Reference
+from triage.model.errors import BadInput
 from triage.model.execution import Limits, Stage
 from triage.model.outcome import Cause, Failed, NoAnswer, Passed
 from triage.model.revision import Toolchain
@@ -166,7 +167,14 @@ def forms_for(
     case, suffix = baseline.case, source.suffix.lstrip(".")
     if suffix == "py":
         yield python_form(case, source)
-    elif suffix != InputKind.ONNX:
+    elif suffix == InputKind.ONNX:
+        try:
+            from triage.reduce.frontends.onnx import onnx_form
+        except ImportError as error:
+            advice = "pip install 'iree-triage[onnx]'"
+            raise BadInput(f"an ONNX model needs an extra: {advice}") from error
+        yield onnx_form(source)
+    else:
         readers = list(_readers_of(engine, baseline.bad, stack))
         if readers:
             yield mlir_form(readers, source, baseline.failure)

@@ -23,7 +23,7 @@ from triage.mlir.tree import (
     symbols,
 )
 from triage.model.case import InputKind
-from triage.reduce.program import ReducedCase, Reducible
+from triage.reduce.program import Entry, ReducedCase, Reducible
 
 Copies = dict[Any, Any]
 # Types that the arguments and results of an exported function can have in every
@@ -76,8 +76,7 @@ class MlirProgram(Reducible):
             return f"{pretty.rstrip()}\n".encode()
         return f"{self.text.rstrip()}\n".encode()
 
-    def entry(self, name: str | None) -> Operation | None:
-        """Return the function of this name, else the only public one, or None."""
+    def entry(self, name: str | None) -> Entry | None:
         functions = self.module.functions()
         fitting = [function for function in functions if function.symbol == name]
         if not fitting:
@@ -87,9 +86,11 @@ class MlirProgram(Reducible):
                 for function in functions
                 if function.attribute("sym_visibility") != private
             ]
-        if len(fitting) == 1:
-            return fitting[0]
-        return None
+        if len(fitting) != 1:
+            return None
+        values = arguments_of(fitting[0])
+        arguments = [(value.origin, value.type) for value in values]
+        return Entry(fitting[0].symbol, tuple(arguments))
 
 
 def name_arguments(module: Module, before: Module | None = None) -> None:
