@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 
 FILES = {"markdown": "nightly.md", "junit": "nightly.xml", "json": NIGHT_FILE}
 _FAILURES = 6  # that are not folded
+_SLOWEST = 10  # cases
 _NAMES = 20  # cases that a line names
 _LISTED = {
     CaseChangeKind.FIXED: "Fixed",
@@ -149,6 +150,11 @@ def night_document(night: Night, folder: str = "") -> Document:
             names = names_text([case.case for case in members], 5)
             table = Table(("case", "failure"), rows)
             blocks.append(Details(f"{title} ({len(members)}): {names}", [table]))
+    slowest = sorted(night.cases, key=lambda case: -case.seconds)[:_SLOWEST]
+    seconds: TableRows = [[case.case, time_text(case.seconds)] for case in slowest]
+    if seconds:
+        names = names_text([case.case for case in slowest], 3)
+        blocks.append(Details(f"Slowest: {names}", [Table(("case", "time"), seconds)]))
     blocks.append(styled(_SEALED if night.sealed else _UNSEALED, "dim"))
     blocks.append(styled(night_verdict(night), "strong"))
     return Document(night_title(night), blocks)
