@@ -136,3 +136,13 @@ def test_a_program_mentions_a_module_beside_it(
     (tmp_path / "helper.py").write_text("N = 1\n")
     (tmp_path / "p.py").write_text(text)
     assert bool(mentioned_by(tmp_path / "p.py")) is is_read
+
+
+def test_a_path_through_a_folder_does_not_mention_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "key").write_text("secret")
+    program = tmp_path / "p.mlir"
+    program.write_text(f"read {tmp_path}/private/key")
+    assert mentioned_by(program) == []
+    program.write_text("read 'private/'")
+    assert mentioned_by(program) == [tmp_path / "private" / "key"]

@@ -26,8 +26,9 @@ _PATH = re.compile(r"/[^,;:='\"\s]+")
 _LARGEST = 64 << 20
 _MOST_FILES = 1000  # and folders below a folder that an input mentions
 _MODULE = "__init__.py"
-# a path in a text, part by part; a name ends where no letter or digit follows
-_WORD = re.compile(rb"[\w.-]+/?")
+# a path in a text, part by part; a name ends where no letter or digit follows, so that
+# a path to a file mentions no folder
+_WORD = re.compile(rb"[\w.-]+(?:/(?!\w))?")
 _END = re.compile(rb"\W")
 _OF_THIS_MACHINE = re.compile(r"\b(?:host|native)\b")
 _REFUSAL = re.compile(
