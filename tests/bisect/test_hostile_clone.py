@@ -164,6 +164,21 @@ def test_ranking_and_bisecting_its_commits_starts_nothing_of_it(
 
 
 @pytest.mark.usefixtures("home")
+def test_nothing_of_it_starts_where_it_is_the_current_folder(
+    hostile: HostileClone, words: list[object], triage: Triage, tmp_path: Path
+) -> None:
+    clone = hostile.history.path
+    (clone / "triage.yaml").write_text(PROJECT)
+    for command in ("suspects", "bisect"):
+        triage(command, tmp_path / "p.yaml", *words, cwd=clone)
+        assert hostile.started() == ""
+    asked = ["bisect", tmp_path / "p.yaml", *words, "--build", "--format", "json"]
+    done = triage(*asked, cwd=clone)
+    assert answered(done)["after"]["subject"] == "change 3"
+    assert hostile.started() == ""
+
+
+@pytest.mark.usefixtures("home")
 def test_a_model_that_it_holds_is_read_without_its_programs(
     hostile: HostileClone, words: list[object], triage: Triage
 ) -> None:
