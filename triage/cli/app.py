@@ -110,7 +110,12 @@ def load(name: str) -> Any:
         parent.add_typer(target, name=name)
     else:
         parent.command(name)(target)
-    return typer.main.get_group(parent).commands[name]
+    loaded: Any = typer.main.get_group(parent).commands[name]
+    for leaf in getattr(loaded, "commands", {name: loaded}).values():
+        for parameter in leaf.params:
+            if parameter.param_type_name == "argument":  # a type such as <list[Path]>
+                parameter.display_type_rich = lambda *_, **__: None
+    return loaded
 
 
 class LazyGroup(TyperGroup):

@@ -17,7 +17,6 @@ from triage.investigate.result import (
     CaseResult,
     FailureCluster,
     InvestigationSummary,
-    StepResult,
 )
 from triage.model.errors import BadInput
 from triage.model.execution import Stage
@@ -184,16 +183,6 @@ class Night:
         case.
         """
         return to_dos_of(self.cases, self.clusters)
-
-    @property
-    def left_steps(self) -> list[tuple[FailureCluster, StepResult]]:
-        """The steps that an investigation left over, with their clusters."""
-        return [
-            (cluster, step)
-            for cluster in self.clusters
-            for step in cluster.steps
-            if step.status == "left"
-        ]
 
 
 @cache
