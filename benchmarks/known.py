@@ -27,7 +27,7 @@ READ_NIGHTS = "import json, pathlib, sys, zlib\nfor path in pathlib.Path(sys.arg
 SEED = """
 import sys
 from pathlib import Path
-from triage.execution import make, run_task
+from triage.execution import engine, run_task
 from triage.model.execution import Captured, Ending, Execution
 
 def run(argv, *_, **__):
@@ -39,7 +39,7 @@ def run(argv, *_, **__):
     error = "model.mlir:1:1: error: failed to legalize operation 'torch.op'" if failed else ""
     return Execution(tuple(words), Ending.EXITED, int(failed), None, 0.2, 0.2, 90.0, Captured(), Captured(error))
 
-make.run = run_task.run = run
+engine.run = run_task.run = run
 from triage.cli import main
 main()
 """

@@ -64,7 +64,7 @@ def test_a_tree_of_links_and_closed_folders_is_removed(tmp_path: Path) -> None:
 
 def test_folders_of_killed_processes_are_removed(home: Path) -> None:
     (home / "scratch" / "dead").mkdir(parents=True)
-    with open_engine([]) as engine, engine.maker.folder() as alive, open_engine([]):
+    with open_engine([]) as engine, engine.folder() as alive, open_engine([]):
         assert list((home / "scratch").iterdir()) == [alive]
 
 

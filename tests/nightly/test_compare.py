@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from tests.bisect.letters import HistoryEngine, case_named, outcome, release_refs
 from tests.fake_releases import environment, fake_releases, write_case
 from triage.cli.app import app
-from triage.execution import make
+from triage.execution import engine as making
 from triage.investigate.investigation import Investigation
 from triage.investigate.origin import OriginFinder
 from triage.investigate.result import CaseChangeKind
@@ -222,7 +222,7 @@ def test_a_path_that_leads_out_of_the_folder_is_bad_input(
 def test_an_error_while_a_case_is_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rules_of = make.rules_of
+    rules_of = making.rules_of
 
     def raising(*values: Any) -> object:
         if any(
@@ -232,7 +232,7 @@ def test_an_error_while_a_case_is_judged(
             raise ZeroDivisionError
         return rules_of(*values)
 
-    monkeypatch.setattr(make, "rules_of", raising)
+    monkeypatch.setattr(making, "rules_of", raising)
     for name in ("steady", "broken"):
         write_case(tmp_path / "cases", name)
     with fake_releases(tmp_path / "releases", count=2) as releases:

@@ -27,7 +27,6 @@ from triage.model.case import Case, Input, InputKind
 from triage.model.errors import EnvironmentFailure, Interrupted, TriageError
 from triage.model.outcome import OF_MACHINE, Cause, NoAnswer, Probe
 from triage.processes.process import StopSignal
-from triage.toolchains.home import write_whole
 from triage.toolchains.registry import ToolchainRegistry
 
 _ATTEMPTS = 3  # of one task, each on another worker
@@ -55,12 +54,8 @@ class Order:
     """How the worker names the toolchain."""
     variant: str
     naming: Naming | None
-    keys: tuple[str, str | None]
-    """Of the compile and the run. The task that the worker makes must have the same."""
-
-
-class NotMade(Exception):
-    """A worker cannot make a task. The arguments are the worker and the reason."""
+    keys: tuple[str, ...]
+    """The content keys, which the task that the worker makes must have as well."""
 
 
 class DaskCluster:
@@ -139,8 +134,8 @@ class DaskCluster:
         path = task.prepared.path.absolute()
         case = replace(task.case, input=Input(path, InputKind.MLIR), artifacts=())
         rev = ref.release.version if ref.release else f"path:{ref.path}"
-        keys = (task.key, task.run_key)
-        order = Order(case, path.read_bytes(), rev, task.variant, task.naming, keys)
+        content = path.read_bytes()
+        order = Order(case, content, rev, task.variant, task.naming, task.keys)
         device = None
         if run and task.compiler.run:
             device = task.compiler.run.device(case, run)
@@ -170,10 +165,10 @@ class DaskCluster:
             future = self.client.submit(
                 _make_here, order, pure=False, resources=resources, workers=others
             )
-            try:
-                return list(map(parse_record, _awaited(future, stop)))
-            except NotMade as problem:
-                problems[problem.args[0]] = problem.args[1]
+            worker, records, problem = _awaited(future, stop)
+            if not problem:
+                return list(map(parse_record, records))
+            problems[worker] = problem
             others = [name for name in self.client.nthreads() if name not in problems]
         reasons = "; ".join(map(": ".join, problems.items()))
         return NoAnswer(Cause.ENVIRONMENT, f"no worker could do this: {reasons}")
@@ -205,36 +200,34 @@ def _awaited(future: Any, stop: StopSignal) -> Any:
                 raise Interrupted("stopped") from None
 
 
-def _make_here(order: Order) -> list[str]:
-    """Make a task on a worker; return its records as JSON. Raises NotMade for a problem
-    of its machine.
+def _make_here(order: Order) -> tuple[str, list[str], str]:
+    """Make a task on a worker. Return the worker, the records as JSON, and the problem
+    of its machine if there is one.
     """
+    worker = str(get_worker().address)
     try:
-        return _records(order)
+        return worker, _records(order), ""
     except Exception as error:
-        reason = repr(error)
-        if isinstance(error, TriageError | OSError):
-            reason = str(error)
-        raise NotMade(str(get_worker().address), reason[:300] or "stopped") from None
+        return worker, [], f"{error}"[:300] or repr(error)
 
 
 def _records(order: Order) -> list[str]:
     there = order.case.input.path
-    with open_engine([order.case]) as engine, engine.maker.folder() as folder:
+    with open_engine([order.case]) as engine, engine.folder() as folder:
         here = folder / there.name
-        write_whole(here, order.content)
+        here.write_bytes(order.content)
         case = replace(order.case, input=Input(here, InputKind.MLIR))
         ref = engine.registry.resolve(order.rev, case.compiler)
         task = engine.planner.plan(case, engine.registry.obtain(ref))
         if isinstance(task, Probe):
             raise EnvironmentFailure(str(task.outcome.reason))
         task = replace(task, variant=order.variant, naming=order.naming)
-        if (task.key, task.run_key) != order.keys:
+        if task.keys != order.keys:
             raise EnvironmentFailure(
                 f"its {order.rev} has other bytes, or the files that the case names, "
                 "its environment or its seal differ"
             )
-        records = engine.maker.make(task, _Released(get_worker()))
+        records = engine.make(task, _Released(get_worker()))
         probe = task.probe(*records, cached=False)
         if probe and probe.outcome.cause in OF_MACHINE:
             raise EnvironmentFailure(probe.outcome.reason or "")

@@ -1,4 +1,5 @@
-"""The engine: look a task up, make it here or on a cluster, keep its facts, judge them.
+"""The engine: look a task up, or make it here or on a cluster, keep its facts and judge
+them. Together with `plan`, this is how a case becomes a result.
 
 The key insight: a task is data. Its key is a digest of all that can change what the
 compiler does: its own identity, the input's content, options, variables and limits.
@@ -19,42 +20,49 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import (
-    AbstractContextManager,
-    ExitStack,
-    contextmanager,
-    nullcontext,
-    suppress,
-)
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from triage.compilers.base import Compiler
-from triage.compilers.invocation import Invocation
+from triage.compilers.invocation import Invocation, reported_facts
 from triage.compilers.registry import Families
 from triage.execution.cache import Record, ResultCache
 from triage.execution.files import KeptFiles
-from triage.execution.make import Maker, OnOutput
+from triage.execution.judge import (
+    agreement_of,
+    judge,
+    needs_pass,
+    rules_of,
+    signature_of,
+)
 from triage.execution.metric import DISPATCHES
 from triage.execution.plan import Planner
-from triage.execution.task import (
-    AnyOf,
-    ProbeJob,
-    Task,
-    not_probed,
-    probe_not_made,
-    why_unusable,
-    without_toolchain,
-)
+from triage.execution.reads import what_was_refused
+from triage.execution.run_task import RunTask, agreeing_runs
+from triage.execution.task import AnyOf, Naming, ProbeJob, Task, why_unusable
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, TriageError
-from triage.model.execution import Execution
+from triage.model.execution import Ending, Execution
+from triage.model.foreign_file import is_regular, regular_size
 from triage.model.outcome import OF_MACHINE, Cause, NoAnswer, Passed, Probe
+from triage.model.pass_name import NO_PASS, PassName
 from triage.model.progress import Progress
 from triage.model.revision import Toolchain
-from triage.toolchains.home import Home, lock_file, open_home, remove_tree
+from triage.processes.crash_stack import with_named_stack
+from triage.processes.process import StopSignal, run
+from triage.processes.sealing import Seal
+from triage.toolchains.home import (
+    Home,
+    disk_errors,
+    lock_file,
+    open_home,
+    remove_tree,
+    temporary_folder,
+)
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 
 if TYPE_CHECKING:
@@ -64,12 +72,15 @@ if TYPE_CHECKING:
 _DOWNLOADS = 4  # of toolchains at once; more would share the same bandwidth
 _QUEUED = 256  # jobs that wait for a cluster at once, in a thread each
 _FRAMES = 30  # of a traceback: the last ones, since endless recursion has a thousand
+# Endings that one execution does not prove.
+_REPEATED = (Ending.SIGNALLED, Ending.TIMED_OUT, Ending.OVER_MEMORY, Ending.OVER_OUTPUT)
+
+OnOutput = Callable[[Path], object]
+"""Receives the path of what a compile wrote, before it is removed."""
 
 
 class Prober(Protocol):
-    """What a search needs in order to probe: an engine, or a double of one in a
-    test.
-    """
+    """What a search needs in order to probe: an engine, or its double in a test."""
 
     @property
     def progress(self) -> Progress: ...
@@ -120,9 +131,9 @@ class Engine:
         self.compiles = 0
         """Made so far, cached answers not counted."""
         self.kept = KeptFiles()
-        self.maker = Maker(registry, stop, self.local_jobs)
         self.planner = Planner(self, is_fresh=fresh)
         self.judge: NumberJudge | None = None
+        self._slots = threading.Semaphore(self.local_jobs)
         self._installed: set[ToolchainRef] = set()
 
     @property
@@ -141,6 +152,14 @@ class Engine:
         if judge.metric.is_time:
             engine.local_jobs = 1
         return engine
+
+    def threads(self, count: int) -> AbstractContextManager[ThreadPoolExecutor]:
+        """Open a pool of at most `jobs` threads that wait for compilers. An error or
+        Ctrl-C ends the compilers first.
+        """
+        return self.registry.workspace.threads(min(count, self.local_jobs))
+
+    # Probes
 
     def probe_all(
         self, jobs: Sequence[ProbeJob], what: str = "compile"
@@ -181,14 +200,25 @@ class Engine:
         """Make one probe. A defect of this program that a case brings out makes that
         case untestable, not the others.
         """
-        with suppress(EnvironmentFailure):  # `probe` says so
-            fetched.result()
+        fetched.exception()  # `probe` reports it
         try:
             return self.probe(job)
         except (TriageError, OSError):
             raise
         except Exception as error:
-            return not_probed(job, self.internal_error(job.name, error))
+            why = self.internal_error(job.name, error)
+            return Probe(job.case, job.ref.revision, None, why)
+
+    def internal_error(self, name: str, error: Exception) -> NoAnswer:
+        """Print the traceback of a defect that a case brings out; return why the case
+        is untestable.
+        """
+        trace = "".join(traceback.format_exception(error, limit=-_FRAMES))
+        self.progress.error(
+            f"internal error on {name}; this is a bug in triage:\n{trace}"
+        )
+        why = f"internal error of triage: {type(error).__name__}: {str(error)[:200]}"
+        return NoAnswer(Cause.INTERNAL, why)
 
     def probe(self, job: ProbeJob) -> Probe:
         """Return one probe: from the cache unless it must be fresh, else make it.
@@ -203,7 +233,8 @@ class Engine:
         probe = None
         if not job.fresh:
             probe = self._find(task)
-        probe = probe or self._make(task, job)
+        if probe is None:
+            probe = self._make(task, job)
         probe = replace(probe, case=job.case)
         if self.judge:
             return self.judge.judge(probe, job.ref)
@@ -233,7 +264,7 @@ class Engine:
         try:
             toolchain = self.registry.obtain(job.ref)
         except EnvironmentFailure as error:
-            return not_probed(job, without_toolchain(error))
+            return job.without_toolchain(error)
         case = job.case
         if self.judge and self.judge.metric.is_time:
             case = replace(case, run=None)
@@ -246,51 +277,9 @@ class Engine:
             return replace(task, variant=variant, naming=job.once)
         return task
 
-    def observe(
-        self,
-        case: Case,
-        toolchain: Toolchain,
-        alter: Callable[[Invocation], Invocation],
-        *,
-        on_stderr: Callable[[bytes], None] | None = None,
-        on_output: OnOutput | None = None,
-        writes: tuple[Path, ...] = (),
-    ) -> Execution | NoAnswer:
-        """Run the case's invocation as `alter` changes it; nothing is looked up or
-        recorded.
-
-        `on_stderr` receives standard error as it arrives. `writes` are further folders
-        that it may write to.
-        """
-        task = self.planner.plan(case, toolchain)
-        if isinstance(task, Probe):
-            return why_unusable(task.outcome)
-        altered = replace(task, invocation=alter(task.invocation))
-        return self.maker.compile(
-            altered, self.stop, on_stderr=on_stderr, on_output=on_output, writes=writes
-        )
-
-    def threads(self, count: int) -> AbstractContextManager[ThreadPoolExecutor]:
-        """Open a pool of at most `jobs` threads that wait for compilers. An error or
-        Ctrl-C ends the compilers first.
-        """
-        return self.registry.workspace.threads(min(count, self.local_jobs))
-
-    def internal_error(self, name: str, error: Exception) -> NoAnswer:
-        """Print the traceback of a defect that a case brings out; return why the case
-        is untestable.
-        """
-        trace = "".join(traceback.format_exception(error, limit=-_FRAMES))
-        self.progress.error(
-            f"internal error on {name}; this is a bug in triage:\n{trace}"
-        )
-        why = f"internal error of triage: {type(error).__name__}: {str(error)[:200]}"
-        return NoAnswer(Cause.INTERNAL, why)
-
     def _find(self, task: Task) -> Probe | None:
         """Return the probe of a task if the cache has all its records, else None."""
-        keys = filter(None, (task.key, task.run_key))
-        return task.probe(*self.cache.find_all(*keys), cached=True)
+        return task.probe(*self.cache.find_all(*task.keys), cached=True)
 
     def _make(self, task: Task, job: ProbeJob) -> Probe:
         stop = AnyOf(self.stop, job.stop)
@@ -298,10 +287,24 @@ class Engine:
         if self.cluster and not job.here:
             records = self.cluster.make(task, stop)
         if records is None:
-            records = self.maker.make(task, stop)
+            records = self.make(task, stop)
         if isinstance(records, NoAnswer):
-            return probe_not_made(task.case, task.toolchain, records)
-        return self.keep(task, records)
+            return task.unprobed(records)
+        return self._keep(task, records)
+
+    def _keep(self, task: Task, records: Sequence[Record]) -> Probe:
+        """Keep the records of a task for which the machine is not to blame; return its
+        probe.
+        """
+        if task.has_changed():
+            problem = "a file changed while it was read"
+            return task.unprobed(NoAnswer(Cause.ENVIRONMENT, problem))
+        probe = task.probe(*records, cached=False)
+        assert probe  # every stage has a record
+        if probe.outcome.cause in OF_MACHINE:
+            records = records[:-1]
+        self.cache.add(*records)
+        return probe
 
     def probe_unless_known(
         self, task: Task, make: Callable[[], Sequence[Record]]
@@ -309,24 +312,10 @@ class Engine:
         """Return the probe of a task whose files are needed: that from the cache if it
         does not pass, else that of the records that `make` makes.
         """
-        known = self._find(task)
-        if known and not isinstance(known.outcome, Passed):
-            return known
-        return self.keep(task, make())
-
-    def keep(self, task: Task, records: Sequence[Record]) -> Probe:
-        """Keep the records of a task for which the machine is not to blame; return its
-        probe.
-        """
-        if task.has_changed():
-            changed = NoAnswer(Cause.ENVIRONMENT, "a file changed while it was read")
-            return probe_not_made(task.case, task.toolchain, changed)
-        probe = task.probe(*records, cached=False)
-        assert probe  # every stage has a record
-        if probe.outcome.cause in OF_MACHINE:
-            records = records[:-1]
-        self.cache.add(*records)
-        return probe
+        probe = self._find(task)
+        if probe and not isinstance(probe.outcome, Passed):
+            return probe
+        return self._keep(task, make())
 
     def last_execution(
         self, case: Case, toolchain: Toolchain
@@ -337,13 +326,187 @@ class Engine:
         task = self.planner.plan(case, toolchain)
         if isinstance(task, Probe):
             return None
-        keys = filter(None, (task.key, task.run_key))
-        record, *ran = self.cache.find_all(*keys)
+        record, *ran = self.cache.find_all(*task.keys)
         if record is None:
             return None
         if record.execution.ok and ran and ran[0]:
             record = ran[0]
         return task, record.execution
+
+    # What makes a task here
+
+    @contextmanager
+    def folder(self) -> Iterator[Path]:
+        """Make a folder in which a process works, and remove it afterwards."""
+        root = self.registry.home.scratch
+        with disk_errors("make room for a compile"):
+            root.mkdir(parents=True, exist_ok=True)
+            with temporary_folder(root) as folder:
+                yield folder
+
+    def make(
+        self, task: Task, stop: StopSignal, on_output: OnOutput | None = None
+    ) -> list[Record]:
+        """Compile, run the program if there is one, and return a record of each."""
+        self.registry.workspace.refuse_if_dry("compile")
+        rules_of(task.case)  # reports mistakes in them before anything is compiled
+        ran: list[Record] = []
+
+        def use(module: Path) -> None:
+            """Run the program while its file exists; the last compile counts."""
+            if isinstance(task.run, RunTask):
+                ran[:] = [self._run_program(task, task.run, module, stop)]
+            if on_output:
+                on_output(module)
+
+        with self._slots:
+            compiled = self._compile_until_sure(task, stop, use)
+            again = partial(self.compile, task, stop, reads_all=True)
+            execution = _with_refusal(task, compiled.execution, task.seal, again)
+        return [replace(compiled, execution=execution), *ran]
+
+    def _run_program(
+        self, task: Task, program: RunTask, module: Path, stop: StopSignal
+    ) -> Record:
+        """Run a compiled program. No process that uses this home measures while it is
+        measured.
+        """
+        with ExitStack() as held:
+            if program.spec.measured:
+                lock = self.registry.home.measuring_lock
+                with suppress(OSError):  # a file system without locks
+                    held.enter_context(lock_file(lock, fcntl.LOCK_EX, self.stop))
+            agreement = partial(agreement_of, task.case)
+            execution, disagreements = program.make(module, stop, agreement)
+        again = partial(program.start, module, stop, reads_all=True)
+        execution = _with_refusal(task, execution, program.seal(module), again)
+        return task.record(task.keys[1], execution, disagreements=disagreements)
+
+    def _compile_until_sure(
+        self, task: Task, stop: StopSignal, use: OnOutput
+    ) -> Record:
+        """Compile a trial once, everything else up to three times until the ending is
+        sure. If the failure needs the name of its pass, compile once more, printing it.
+        """
+        reporting = task.altered(lambda passes: passes.naming_failed_pass)
+        can_report = reporting != task
+        if task.naming is Naming.AT_ONCE and can_report:
+            return task.record(task.key, *self._compile_naming(reporting, stop, use))
+        start = partial(self.compile, task, stop, on_output=use)
+        if task.naming:
+            return task.record(task.key, start())
+        same, disagreements = agreeing_runs(
+            start,
+            lambda execution: execution.ending not in _REPEATED,
+            partial(agreement_of, task.case),
+        )
+        execution, failing_pass, rules = same[0], None, rules_of(task.case)
+        if execution.ending is Ending.SIGNALLED:
+            # threads that crash at different places print different stacks
+            single = task.altered(lambda passes: passes.on_one_thread)
+            stacks = {signature_of(judge(crash, rules)) for crash in same}
+            if single != task and len(stacks) > 1:
+                again = self.compile(single, stop)
+                if again.signal == execution.signal:
+                    execution = again
+        elif can_report and needs_pass(execution, rules):
+            _, failing_pass = self._compile_naming(reporting, stop)
+        return task.record(task.key, execution, failing_pass, disagreements)
+
+    def _compile_naming(
+        self, task: Task, stop: StopSignal, use: OnOutput | None = None
+    ) -> tuple[Execution, PassName]:
+        """Compile with options that print the failing pass. Return the execution and
+        that pass, `NO_PASS` if none was printed.
+        """
+        from triage.classify import PassScanner  # slow to import
+
+        scanner = PassScanner()
+        execution = self.compile(task, stop, on_stderr=scanner.feed, on_output=use)
+        return execution, scanner.finish() or NO_PASS
+
+    def compile(
+        self,
+        task: Task,
+        stop: StopSignal,
+        *,
+        on_stderr: Callable[[bytes], None] | None = None,
+        on_output: OnOutput | None = None,
+        writes: tuple[Path, ...] = (),
+        reads_all: bool = False,
+    ) -> Execution:
+        """Compile once in a folder of its own; nothing is looked up or recorded.
+
+        `on_stderr` receives standard error as it arrives. `writes` are further folders
+        that it may write to. With `reads_all`, it may read everything.
+        """
+        seal = replace(task.seal, writes=writes)
+        if reads_all:
+            seal = seal.reading_all()
+        with self.folder() as folder:
+            output, counted = folder / "out", folder / "statistics.json"
+            argv = task.argv(output)
+            kernels = task.compiler.kernels
+            if kernels and task.counts_dispatches:
+                argv += kernels.count_options(counted)
+            execution = run(
+                argv,
+                task.case.limits,
+                folder,
+                seal=seal,
+                env=task.env,
+                stop=stop,
+                on_stderr=on_stderr,
+            )
+            execution = with_named_stack(execution)
+            size = regular_size(output) if execution.ok else None
+            # the exit status alone is what a user's script says
+            must_write = task.invocation.has_output and task.case.script is None
+            if execution.ok and must_write and not size:
+                execution = replace(execution, ending=Ending.NO_OUTPUT)
+            facts = reported_facts(execution)
+            metrics = dict(facts.metrics)
+            if kernels and is_regular(counted):
+                count = kernels.kernel_count(counted.read_text("utf-8", "replace"))
+                if count is not None:
+                    metrics[DISPATCHES] = float(count)
+            if on_output and size:
+                on_output(output)
+        return replace(execution, output_bytes=size, phase=facts.phase, metrics=metrics)
+
+    def observe(
+        self,
+        case: Case,
+        toolchain: Toolchain,
+        alter: Callable[[Invocation], Invocation],
+        **options: Any,
+    ) -> Execution | NoAnswer:
+        """Compile the case with the invocation that `alter` returns. See `compile` for
+        the options.
+        """
+        task = self.planner.plan(case, toolchain)
+        if isinstance(task, Probe):
+            return why_unusable(task.outcome)
+        altered = replace(task, invocation=alter(task.invocation))
+        return self.compile(altered, self.stop, **options)
+
+
+def _with_refusal(
+    task: Task, execution: Execution, seal: Seal, start: Callable[[], Execution]
+) -> Execution:
+    """Return an execution that failed with what its seal refused, if that is why.
+
+    If the output names no path, the program is started once more and may read
+    everything. If it fails all the same, the seal is not why.
+    """
+    refused = what_was_refused(execution, seal)
+    if refused is None or not task.sealed:
+        return execution
+    if refused.startswith("/"):
+        return replace(execution, refused=refused)
+    if agreement_of(task.case, execution) == agreement_of(task.case, start()):
+        return execution
+    return replace(execution, refused=refused)
 
 
 @contextmanager
@@ -407,17 +570,12 @@ def open_engine(
         cache = ResultCache(home.results_database, warn, fresh=fresh)
         opened.callback(cache.close)
         registry = ToolchainRegistry(home, families, progress, stop, is_dry=is_dry)
-        with cluster(registry) if cluster else nullcontext() as machines:
-            try:
-                yield Engine(
-                    registry,
-                    families,
-                    cache,
-                    stop,
-                    jobs=jobs,
-                    fresh=fresh,
-                    cluster=machines,
-                )
-            except BaseException:
-                stop.set()
-                raise
+        machines = opened.enter_context(cluster(registry)) if cluster else None
+        engine = Engine(
+            registry, families, cache, stop, jobs=jobs, fresh=fresh, cluster=machines
+        )
+        try:
+            yield engine
+        except BaseException:
+            stop.set()
+            raise

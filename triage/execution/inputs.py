@@ -101,8 +101,6 @@ class Inputs:
         self._stop, self._fresh = stop, fresh
         self._kept = KeptFiles()
         self._prepared: dict[str, Prepared | Missing] = {}
-        self.failed_now: set[str] = set()
-        """Names of the cases whose import failed here, not from the cache."""
 
     def prepare(self, case: Case, toolchain: Toolchain | None) -> Prepared | Missing:
         """Return the file that the compiler reads for a case, or why there is none.
@@ -178,7 +176,6 @@ class Inputs:
             name = toolchain.revision.name if toolchain else ""
             record = Record(key, case.name, name, made)
             self._cache.add(record)
-            self.failed_now.add(case.name)
         return judge_import(record.execution, rules_of(case))
 
     # Generators

@@ -4,7 +4,7 @@ outcome a verdict on one failure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -62,13 +62,6 @@ def _rules(path: Path | None, _modified: int, parse_errors_fail: bool) -> RuleSe
         for rule in rules
     )
     return replace(rules, rules=changed)
-
-
-def is_silent_pass(execution: Execution) -> bool:
-    """Return whether `judge` calls a run passed, without warnings, by whatever
-    rules.
-    """
-    return execution.ok and not execution.stderr.text
 
 
 def judge(
@@ -236,25 +229,17 @@ def _with_numbers(failure: Failure, metrics: Mapping[str, float]) -> Failure:
     return wrong
 
 
-def with_operator(outcome: Outcome, operator: Callable[[int], str]) -> Outcome:
+def with_operator(wrong: Failure, output: int, operator: str) -> Failure:
     """Add to a wrong result the operation that computes it, which is the same on each
-    release that has the defect.
+    release that has the defect. `operator` is empty if it is not known.
     """
-    if not isinstance(outcome, Failed):
-        return outcome
-    wrong = outcome.failure
-    if wrong.failure_class != "wrong-result":
-        return outcome
-    output = int(wrong.details.get("output", 0))
-    name = operator(output)
-    if not name:
-        return outcome
-    shown = f"result {output} ({name})"
+    if not operator:
+        return wrong
+    shown = f"result {output} ({operator})"
     headline = wrong.headline.replace(f"result {output}", shown, 1)
-    details: dict[str, Detail] = {**wrong.details, "op": name}
-    signature = f"{wrong.signature} {name}"
-    wrong = replace(wrong, signature=signature, headline=headline, details=details)
-    return replace(outcome, failure=wrong)
+    details: dict[str, Detail] = {**wrong.details, "op": operator}
+    signature = f"{wrong.signature} {operator}"
+    return replace(wrong, signature=signature, headline=headline, details=details)
 
 
 _WRONG_COUNTS = ("output", "element", "mismatches", "elements", "nan", "inf")

@@ -20,7 +20,7 @@ from triage.execution.inputs import Inputs, recipe_mistake
 from triage.execution.reads import files_in
 from triage.execution.references import library_file, reference_results
 from triage.execution.run_task import RunTask, plan_run
-from triage.execution.task import Task, probe_not_made, why_unusable, without_toolchain
+from triage.execution.task import Task, missing_toolchain, why_unusable
 from triage.model.case import Case, RunSpec
 from triage.model.content import file_sha256, settled_sha256
 from triage.model.errors import EnvironmentFailure
@@ -55,27 +55,31 @@ class Planner:
         """Return the task of a case, or the probe that says why there is nothing to
         compile.
         """
+        revision, version = toolchain.revision, toolchain.version
+        planned = self._plan(case, toolchain)
+        if isinstance(planned, Task):
+            return planned
+        return Probe(case, revision, version, planned)
+
+    def _plan(self, case: Case, toolchain: Toolchain) -> Task | NoAnswer | Failed:
         prepared = self.inputs.prepare(case, toolchain)
         if not isinstance(prepared, Prepared):
-            probe = probe_not_made(case, toolchain, prepared)
-            is_new = case.name in self.inputs.failed_now
-            return replace(probe, cached=isinstance(prepared, Failed) and not is_new)
+            return prepared
         compiler = self._engine.compilers[case.compiler]
-        invocation: Invocation | NoAnswer
-        run: RunTask | NoAnswer | Failed | None = None
-        if case.script is None:
-            invocation = compiler.invocation(case, toolchain)
-        else:
+        if case.script:
             invocation = _script_invocation(case, case.script, toolchain)
-        if isinstance(invocation, NoAnswer):
-            return probe_not_made(case, toolchain, invocation)
+        else:
+            planned = compiler.invocation(case, toolchain)
+            if isinstance(planned, NoAnswer):
+                return planned
+            invocation = planned
         try:
             reads = _reads(case, invocation, toolchain, prepared)
             state = file_state(reads)
             content = " ".join(map(self._registry.contents.digest, reads))
         except OSError as error:
-            problem = f"{error.filename}: {error.strerror}"
-            return probe_not_made(case, toolchain, recipe_mistake(problem))
+            return recipe_mistake(f"{error.filename}: {error.strerror}")
+        run = None
         if case.run and not case.script:
             run = self._plan_run(case, case.run, toolchain)
         return Task(
@@ -153,7 +157,7 @@ class Planner:
         try:
             return plan_run(case, toolchain, compiler, self._registry, libraries)
         except EnvironmentFailure as error:
-            return without_toolchain(error)
+            return missing_toolchain(error)
 
 
 def _reads(

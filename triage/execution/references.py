@@ -53,7 +53,7 @@ def library_file(
         target = scratch / "module"
 
         make = partial(
-            engine.maker.make, task, engine.stop, lambda file: file.replace(target)
+            engine.make, task, engine.stop, lambda file: file.replace(target)
         )
         outcome = engine.probe_unless_known(task, make).outcome
         if isinstance(outcome, Passed):
@@ -97,13 +97,13 @@ def reference_results(
 
         def execute(module: Path) -> None:
             execution, files = run_task.results(module, results, stop)
-            ran[:] = [task.record(task.run_key or "", execution)]
+            ran[:] = [task.record(task.keys[1], execution)]
             if folder and not _ignores_unwritten_memory(run_task, module, files, stop):
                 for file in files:
                     file.unlink()
 
         def make() -> Sequence[Record]:
-            compiled = engine.maker.make(replace(task, run=None), stop, execute)
+            compiled = engine.make(replace(task, run=None), stop, execute)
             return [*compiled, *ran]
 
         probe = engine.probe_unless_known(task, make)
@@ -114,8 +114,8 @@ def reference_results(
         why = why_unusable(probe.outcome).reason
         return recipe_mistake(f"the reference on {task.toolchain.revision.name}: {why}")
 
-    key = f"{task.run_key}{'-defined' if folder else ''}"
-    target = (folder or engine.registry.home.kept(KeptKind.RESULTS)) / key
+    place = folder or engine.registry.home.kept(KeptKind.RESULTS)
+    target = place / task.keys[1]
     kept: Prepared | NoAnswer = engine.kept.get(target, compute)
     if isinstance(kept, NoAnswer):
         return kept

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -20,7 +19,6 @@ from triage.compilers.parts import PassTrace
 from triage.execution.cache import Record
 from triage.execution.files import Prepared
 from triage.execution.judge import (
-    is_silent_pass,
     judge,
     judge_run,
     judge_thresholds,
@@ -101,6 +99,13 @@ class ProbeJob:
     def name(self) -> str:
         return f"{self.case.name} on {self.ref.revision.name}"
 
+    def without_toolchain(self, error: EnvironmentFailure) -> Probe:
+        """Return the probe of a job whose toolchain cannot be obtained, now or at
+        all.
+        """
+        version = self.ref.release.version if self.ref.release else None
+        return Probe(self.case, self.ref.revision, version, missing_toolchain(error))
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
@@ -133,25 +138,25 @@ class Task:
         limits.
         """
         options, case = self.invocation.options, self.case
-        uses_processor = self.compiler.uses_processor
-        parts = [
-            *(self.toolchain.identity, self.prepared.digest, self.content),
-            *options,
-            *surroundings(options, uses_processor=uses_processor),
-            *([] if self.sealed else ["unsealed"]),
-            *([self.variant] if self.variant else []),
-            *(f"env {setting}" for setting in settings(dict(case.env))),
-            *([DISPATCHES] if self.counts_dispatches else []),
-            *limits_key(case.limits),
-        ]
+        parts = [self.toolchain.identity, self.prepared.digest, self.content, *options]
+        parts += surroundings(options, uses_processor=self.compiler.uses_processor)
+        if not self.sealed:
+            parts.append("unsealed")
+        if self.variant:
+            parts.append(self.variant)
+        parts += [f"env {setting}" for setting in settings(dict(case.env))]
+        if self.counts_dispatches:
+            parts.append(DISPATCHES)
+        parts += limits_key(case.limits)
         return sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
     @property
-    def run_key(self) -> str | None:
-        """The content key of the run that follows, None without one."""
+    def keys(self) -> tuple[str, ...]:
+        """The content keys of the compile and, if there is one, of the run."""
+        key = self.key
         if not isinstance(self.run, RunTask):
-            return None
-        return sha256(f"run\0{self.key}\0{self.run.identity}".encode()).hexdigest()
+            return (key,)
+        return key, sha256(f"run\0{key}\0{self.run.identity}".encode()).hexdigest()
 
     @property
     def seal(self) -> Seal:
@@ -202,6 +207,10 @@ class Task:
         case, toolchain = self.case.name, self.toolchain.revision.name
         return Record(key, case, toolchain, execution, failing_pass, disagreements)
 
+    def unprobed(self, why: NoAnswer) -> Probe:
+        """Return the probe of a task that could not be made."""
+        return Probe(self.case, self.toolchain.revision, self.toolchain.version, why)
+
     def probe(
         self, compiled: Record | None, ran: Record | None = None, *, cached: bool
     ) -> Probe | None:
@@ -211,13 +220,14 @@ class Task:
         if compiled is None:
             return None
         metrics, outcome = compiled.metrics, self._judge_compile(compiled)
-        if isinstance(outcome, Passed) and isinstance(self.run, RunTask):
-            if ran is None:
+        if isinstance(outcome, Passed) and self.run:
+            if not isinstance(self.run, RunTask):
+                outcome = self.run
+            elif ran is None:
                 return None
-            outcome = self._judge_run(self.run, ran)
-            metrics = {**metrics, **ran.metrics}
-        elif isinstance(outcome, Passed) and isinstance(self.run, NoAnswer | Failed):
-            outcome = self.run
+            else:
+                outcome = self._judge_run(self.run, ran)
+                metrics = {**metrics, **ran.metrics}
         used = compiled.execution
         measured = Measured(used.seconds, used.cpu_seconds, used.peak_rss_mb, metrics)
         revision, version = self.toolchain.revision, self.toolchain.version
@@ -226,27 +236,39 @@ class Task:
     def _judge_compile(self, compiled: Record) -> Outcome:
         execution, is_flaky = compiled.execution, compiled.disagreements > 0
         outcome: Outcome = Passed()
-        if not is_silent_pass(execution):  # rules take long to read
+        # rules take long to read, and have nothing to say of a silent pass
+        if not execution.ok or execution.stderr.text:
             rules, failing_pass = rules_of(self.case), compiled.failing_pass
             outcome = judge(execution, rules, failing_pass, flaky=is_flaky)
         if self.case.script is not None:
             outcome = reason_script_skips(execution) or outcome
-        if isinstance(outcome, Passed):
+        if isinstance(outcome, Passed) and self.case.thresholds:
             above = judge_thresholds(self.case, compiled.metrics, Stage.COMPILE)
             return above or outcome
         return outcome
 
     def _judge_run(self, run: RunTask, ran: Record) -> Outcome:
         """Judge a run by its thresholds if it succeeded, else by its failure."""
-        execution, is_flaky = ran.execution, ran.disagreements > 0
+        execution = ran.execution
         if execution.ok:
             above = judge_thresholds(self.case, ran.metrics, Stage.BENCHMARK)
             return above or Passed()
-        rules = rules_of(self.case)
-        outcome = judge_run(execution, rules, run.runner, ran.metrics, flaky=is_flaky)
+        outcome = judge_run(
+            execution,
+            rules_of(self.case),
+            run.runner,
+            ran.metrics,
+            flaky=ran.disagreements > 0,
+        )
+        if not isinstance(outcome, Failed):
+            return outcome
+        failure = outcome.failure
+        if failure.failure_class != "wrong-result":
+            return outcome
+        output = int(failure.details.get("output", 0))
         program, digest = self.prepared.path, self.prepared.digest
-        operator = partial(operator_in, program, digest, run.spec.function)
-        return with_operator(outcome, operator)
+        operator = operator_in(program, digest, run.spec.function, output)
+        return replace(outcome, failure=with_operator(failure, output, operator))
 
 
 def why_unusable(outcome: Outcome | None) -> NoAnswer:
@@ -260,23 +282,9 @@ def why_unusable(outcome: Outcome | None) -> NoAnswer:
     return NoAnswer(Cause.RECIPE, problem, failure)
 
 
-def without_toolchain(error: EnvironmentFailure) -> NoAnswer:
+def missing_toolchain(error: EnvironmentFailure) -> NoAnswer:
     """Return the answer where a toolchain cannot be obtained, now or at all."""
     cause = Cause.ENVIRONMENT
     if isinstance(error, Unobtainable):
         cause = Cause.TOOLCHAIN
     return NoAnswer(cause, str(error))
-
-
-def probe_not_made(
-    case: Case, toolchain: Toolchain, outcome: NoAnswer | Failed
-) -> Probe:
-    """Return the probe of a case that is not compiled, with the reason as outcome."""
-    revision, version = toolchain.revision, toolchain.version
-    return Probe(case, revision, version, outcome, Measured(), cached=False)
-
-
-def not_probed(job: ProbeJob, why: NoAnswer) -> Probe:
-    """Return the probe of a job without a toolchain."""
-    version = job.ref.release.version if job.ref.release else None
-    return Probe(job.case, job.ref.revision, version, why, Measured(), cached=False)

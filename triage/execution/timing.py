@@ -14,7 +14,7 @@ from triage.execution.in_turn import Sampler
 from triage.execution.judge import judge, rules_of
 from triage.execution.metric import DISPATCHES, Metric, value_of
 from triage.execution.run_task import RunTask
-from triage.execution.task import Naming, ProbeJob, why_unusable, without_toolchain
+from triage.execution.task import Naming, ProbeJob, missing_toolchain, why_unusable
 from triage.model.case import Case, Input, InputKind, RunSpec
 from triage.model.errors import EnvironmentFailure
 from triage.model.foreign_file import is_regular
@@ -159,7 +159,7 @@ def _compiled(
     try:
         toolchain = engine.registry.obtain(ref)
     except EnvironmentFailure as error:
-        return without_toolchain(error)
+        return missing_toolchain(error)
     counted = ((DISPATCHES, math.inf),)
     case = replace(case, phase=None, run=None, thresholds=counted)
     runs = []

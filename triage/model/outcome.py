@@ -194,5 +194,5 @@ class Probe:
     revision: Revision
     version: str | None  # PEP 440, if it is known
     outcome: Outcome
-    measured: Measured
-    cached: bool  # from the result cache
+    measured: Measured = field(default_factory=Measured)
+    cached: bool = False  # from the result cache

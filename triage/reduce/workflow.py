@@ -115,7 +115,7 @@ def _test_of(
     """Return the test of smaller programs. Raises NotReducibleError if nothing computes
     what they must return.
     """
-    candidates = stack.enter_context(engine.maker.folder())
+    candidates = stack.enter_context(engine.folder())
     failure = baseline.failure
     plain = replace(baseline.case, run=None)
     if failure.stage is Stage.COMPILE or failure.is_number:
