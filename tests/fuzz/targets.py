@@ -28,7 +28,7 @@ from triage.classify.rules_file import check_rules
 from triage.cli.interactive_bisect import read_journal
 from triage.compilers.recipe_start import NewRecipe
 from triage.compilers.registry import recipe_families
-from triage.execution.cache import Record, ResultCache, parse_record
+from triage.execution.cache import Record, ResultCache, record_reader
 from triage.mlir.generic_form import UnparsableError, parse_module, print_module
 from triage.mlir.ir_reader import DumpReader
 from triage.model.address import Address
@@ -111,7 +111,7 @@ def evidence(data: bytes, folder: Path) -> None:
     with closing(ResultCache(folder / "evidence.db")) as store:
         for line in data.decode("utf-8", "replace").splitlines():
             with suppress(ValueError):
-                read = parse_record(line)
+                read = record_reader().validate_json(line, strict=True)
                 store.add(read)
                 assert store.find(read.key)
 

@@ -20,7 +20,7 @@ from triage.execution.in_turn import (
     measure_in_turn,
     ratio_of,
 )
-from triage.execution.timing import Program, dispatch_programs, function_programs
+from triage.execution.timing import Program, function_programs
 from triage.model.case import Case
 from triage.model.json_form import UNPRINTED, in_json, in_json_as, inline, key
 from triage.model.outcome import NoAnswer
@@ -142,10 +142,7 @@ class Benchmark:
         """Add a series for each function of a configuration."""
         case, ref = configuration.case, configuration.ref
         with engine.progress.task(f"compile  {configuration.name}"):
-            if dispatch is None:
-                programs = function_programs(engine, case, ref, folder)
-            else:
-                programs = dispatch_programs(engine, case, ref, folder, dispatch)
+            programs = function_programs(engine, case, ref, folder, dispatch)
         if isinstance(programs, NoAnswer):
             self.series.append(Series(configuration, problem=programs))
             return

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
@@ -29,8 +29,6 @@ from triage.toolchains.home import disk_errors
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
-
-T = TypeVar("T")
 
 _VERSION = 3  # of the tables
 _SECONDS_TO_WRITE = 60.0  # that another process may take
@@ -47,6 +45,7 @@ CREATE TABLE IF NOT EXISTS probes (
 CREATE INDEX IF NOT EXISTS probes_key ON probes (key, id);
 CREATE INDEX IF NOT EXISTS probes_case ON probes (case_name, id);
 """
+_LAST_ID = "SELECT coalesce(max(id), 0) FROM probes"
 _INSERT = (
     "INSERT INTO probes (key, case_name, toolchain, at, facts) VALUES (?, ?, ?, ?, ?)"
 )
@@ -100,15 +99,11 @@ def record_json(record: Record) -> str:
     return utf8(json.dumps(asdict(record), ensure_ascii=False, allow_nan=False))
 
 
-def parse_record(text: str | bytes) -> Record:
-    """Read a record from JSON. Missing fields have their defaults, unknown ones are
-    ignored. Raises ValueError for another text.
-    """
-    return _reader().validate_json(text, strict=True)
-
-
 @cache
-def _reader() -> TypeAdapter[Record]:
+def record_reader() -> TypeAdapter[Record]:
+    """Return what reads a record from JSON. Missing fields have their defaults, unknown
+    ones are ignored.
+    """
     from pydantic import TypeAdapter
 
     return TypeAdapter(Record)
@@ -133,7 +128,7 @@ class ResultCache:
         self._path, self._warn = path.resolve(), warn
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
-        [(newest,)] = self._rows("SELECT coalesce(max(id), 0) FROM probes")
+        [(newest,)] = self._run(_LAST_ID)
         # the number of the last record to ignore; unlike a date it always grows
         self._after = 0
         if fresh:
@@ -169,31 +164,35 @@ class ResultCache:
                 continue
             rows.append((record.key, case, toolchain, record.at, facts))
 
-        def insert(db: sqlite3.Connection) -> None:
-            with db:
-                db.execute("BEGIN IMMEDIATE")
-                db.executemany(_INSERT, rows)
-
-        self._run(insert)
+        if rows:
+            self._run(_INSERT, rows=rows)
 
     def _records(self, condition: str, *values: object) -> list[Record]:
         """Return the intact records that meet a condition, the newest first."""
         query = f"SELECT facts FROM probes WHERE {condition} ORDER BY id DESC"  # noqa: S608 - no user text
         records = []
-        for (facts,) in self._rows(query, *values):
+        for (facts,) in self._run(query, *values):
             # a damaged row, of which zlib has a checksum, is a miss
             with suppress(ValueError, TypeError, zlib.error):
                 data = zlib.decompressobj().decompress(facts, _LARGEST_RECORD)
-                records.append(parse_record(data))
+                records.append(record_reader().validate_json(data, strict=True))
         return records
 
-    def _rows(self, query: str, *values: object) -> Sequence[Any]:
-        return self._run(lambda db: db.execute(query, values).fetchall())
-
-    def _run(self, action: Callable[[sqlite3.Connection], T]) -> T:
-        """Return the result of an action. A corrupt file is deleted, and the action
-        runs on a new one.
+    def _run(
+        self, statement: str, *values: object, rows: Sequence[Any] = ()
+    ) -> Sequence[Any]:
+        """Return what a statement finds, or run it in one transaction for each of
+        several rows. A corrupt file is deleted, and the statement runs on a new one.
         """
+
+        def action(db: sqlite3.Connection) -> Sequence[Any]:
+            if not rows:
+                return db.execute(statement, values).fetchall()
+            with db:
+                db.execute("BEGIN IMMEDIATE")
+                db.executemany(statement, rows)
+            return ()
+
         with self._lock, disk_errors(f"open the result cache {self._path}"):
             try:
                 try:

@@ -20,7 +20,7 @@ from typing import Any, Self
 from dask import config
 from distributed import Client, KilledWorker, Scheduler, SpecCluster, Worker, get_worker
 
-from triage.execution.cache import Record, parse_record, record_json
+from triage.execution.cache import Record, record_json, record_reader
 from triage.execution.engine import open_engine
 from triage.execution.task import Naming, Task
 from triage.model.case import Case, Input, InputKind
@@ -167,7 +167,8 @@ class DaskCluster:
             )
             worker, records, problem = _awaited(future, stop)
             if not problem:
-                return list(map(parse_record, records))
+                read = record_reader().validate_json
+                return [read(record, strict=True) for record in records]
             problems[worker] = problem
             others = [name for name in self.client.nthreads() if name not in problems]
         reasons = "; ".join(map(": ".join, problems.items()))

@@ -43,8 +43,8 @@ _FROM_NOTHING = 2.0  # the limit for a number that was zero
 _CLEAR_FACTOR = 2.0
 
 Ends = tuple[ToolchainRef, ToolchainRef]  # the good one first
-Measure = Callable[[Case, ToolchainRef], Sampler | NoAnswer]
-"""Returns what measures a case once, or why it cannot be measured."""
+Measure = Callable[[Case, ToolchainRef], Sampler]
+"""Returns what measures a case once."""
 
 
 @dataclass(frozen=True)
@@ -107,9 +107,6 @@ class NumberJudge:
             "threshold": f"{self.limit:.3f}",
         }
         headline = f"{headline}, more than {self.limit:.2f}"
-        if self.metric.exact:
-            headline = f"{self.metric} is {details['value']}, and "
-            headline += f"{details['good']} on {where}"
         stage = Stage.BENCHMARK if self.metric.is_of_run else Stage.COMPILE
         failed = metric_failure(self.metric.name, headline, details, stage)
         return replace(probe, outcome=failed)
@@ -121,16 +118,13 @@ class NumberJudge:
         toolchain, and both numbers. They are measured in turn until the ratio is on one
         side of the limit.
         """
-        good, new = pair = [Contender(), Contender()]
-        places = ((self.original or case, self.good), (case, ref))
-        for contender, place in zip(pair, places, strict=True):
-            sampler = self.measure(*place)
-            if isinstance(sampler, NoAnswer):
-                return sampler
-            contender.sampler = sampler
+        good = Contender(sampler=self.measure(self.original or case, self.good))
+        new = Contender(sampler=self.measure(case, ref))
         ratio, metric = None, self.metric
         end = time.monotonic() + self.budget
-        for taken in measure_in_turn([*pair], end, math.inf, warm_up=metric.is_of_run):
+        for taken in measure_in_turn(
+            [good, new], end, math.inf, warm_up=metric.is_of_run
+        ):
             problem = good.problem or new.problem
             if problem:
                 return problem
@@ -212,21 +206,22 @@ def _run_samplers(engine: Engine, function: str, folder: Path) -> Measure:
     """Return what measures the run time of a function once, of programs that are
     compiled into a folder, each once.
     """
-    samplers: dict[object, Sampler | NoAnswer] = {}
+    samplers: dict[object, Sampler] = {}
 
-    def compiled(case: Case, ref: ToolchainRef) -> Sampler | NoAnswer:
+    def compiled(case: Case, ref: ToolchainRef) -> Sampler:
         target = folder / f"{len(samplers):04}"
         programs = function_programs(engine, case, ref, target)
         if isinstance(programs, NoAnswer):
-            return programs
-        names = [program.label for program in programs]
+            problem = programs
+            return lambda: problem
         fitting = [one for one in programs if function in ("", one.label)]
         if len(fitting) == 1:
             return fitting[0].sample
-        advice = "choose the function with --metric run_seconds:FUNCTION"
-        return NoAnswer(Cause.RECIPE, f"{advice}: {', '.join(names)}")
+        names = ", ".join(program.label for program in programs)
+        advice = f"choose the function with --metric run_seconds:FUNCTION: {names}"
+        return lambda: NoAnswer(Cause.RECIPE, advice)
 
-    def measure(case: Case, ref: ToolchainRef) -> Sampler | NoAnswer:
+    def measure(case: Case, ref: ToolchainRef) -> Sampler:
         key = (case.input, case.flags, ref.revision.name)
         if key not in samplers:
             samplers[key] = compiled(case, ref)

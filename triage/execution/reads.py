@@ -16,7 +16,7 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 
-from triage.model.execution import Execution, Limits
+from triage.model.execution import Execution
 from triage.model.outcome import Cause, NoAnswer
 from triage.processes.sealing import Seal
 
@@ -59,7 +59,9 @@ def mentioned_by(source: Path) -> list[Path]:
     found: dict[Path, None] = {}
     pending = [source]
     while pending:
-        text = _text(pending.pop())
+        file, text = pending.pop(), b""
+        if file.stat().st_size <= _LARGEST:
+            text = file.read_bytes()
         for name in _names_in(text, siblings):
             path = siblings.pop(name)
             if path in found or path == source:
@@ -113,12 +115,6 @@ def _files(path: Path) -> Iterator[Path]:
             yield file
 
 
-def _text(path: Path) -> bytes:
-    if path.stat().st_size > _LARGEST:
-        return b""
-    return path.read_bytes()
-
-
 def surroundings(options: Sequence[str], *, uses_processor: bool) -> list[str]:
     """Return what a program may read of the machine, for a key: the C library stands
     for the system's own files.
@@ -127,14 +123,6 @@ def surroundings(options: Sequence[str], *, uses_processor: bool) -> list[str]:
     if uses_processor or any(map(_OF_THIS_MACHINE.search, options)):
         parts.append(processor())
     return parts
-
-
-def limits_key(limits: Limits) -> list[str]:
-    """Return the limits that are part of a content key."""
-    parts = []
-    if limits.output != Limits().output:
-        parts.append(f"output {limits.output}")
-    return [*parts, f"{limits.timeout:g}", f"{limits.memory:g}"]
 
 
 def what_was_refused(execution: Execution, seal: Seal) -> str | None:

@@ -16,7 +16,7 @@ from triage.compilers.parts import RunValues
 from triage.execution.files import KeptFiles
 from triage.execution.inputs import recipe_mistake
 from triage.execution.metric import RUN_MS
-from triage.execution.reads import files_in, limits_key, surroundings
+from triage.execution.reads import files_in, surroundings
 from triage.model.case import Case, RunSpec
 from triage.model.content import settled_sha256
 from triage.model.execution import Captured, Ending, Execution
@@ -55,10 +55,11 @@ def agreeing_runs(
     `agreement` returns what is equal for executions that agree.
     """
     runs = [start()]
-    if not is_sure(runs[0]):
+    if is_sure(runs[0]):
+        return runs, 0
+    runs.append(start())
+    if agreement(runs[0]) != agreement(runs[1]):
         runs.append(start())
-        if agreement(runs[0]) != agreement(runs[1]):
-            runs.append(start())
     agreements = [agreement(execution) for execution in runs]
     most_common = max(agreements, key=agreements.count)
     pairs = zip(runs, agreements, strict=True)
@@ -265,7 +266,7 @@ def _identity(
         *task.runner.options(task.case, replace(spec, parameters=())),
         *(path.name for path in task.libraries),
         f"{spec.closeness} {spec.tolerances}",
-        *limits_key(spec.limits),
+        str(spec.limits),
         *map(identity_of, task.inputs),
         "compared with",
         *map(identity_of, task.expected),

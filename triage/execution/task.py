@@ -27,7 +27,7 @@ from triage.execution.judge import (
 )
 from triage.execution.machine_problem import reason_script_skips
 from triage.execution.metric import DISPATCHES
-from triage.execution.reads import limits_key, surroundings
+from triage.execution.reads import surroundings
 from triage.execution.run_task import RunTask
 from triage.mlir.result_operator import operator_in
 from triage.model.case import Case
@@ -147,7 +147,7 @@ class Task:
         parts += [f"env {setting}" for setting in settings(dict(case.env))]
         if self.counts_dispatches:
             parts.append(DISPATCHES)
-        parts += limits_key(case.limits)
+        parts.append(str(case.limits))
         return sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
     @property

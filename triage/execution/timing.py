@@ -8,15 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from triage.compilers.invocation import Invocation
 from triage.execution.engine import Engine
 from triage.execution.in_turn import Sampler
 from triage.execution.judge import judge, rules_of
 from triage.execution.metric import DISPATCHES, Metric, value_of
 from triage.execution.run_task import RunTask
-from triage.execution.task import Naming, ProbeJob, missing_toolchain, why_unusable
+from triage.execution.task import Naming, ProbeJob, why_unusable
 from triage.model.case import Case, Input, InputKind, RunSpec
-from triage.model.errors import EnvironmentFailure
 from triage.model.foreign_file import is_regular
 from triage.model.outcome import Cause, NoAnswer, Passed, Probe
 from triage.model.revision import Revision
@@ -94,33 +92,43 @@ def compile_sampler(
 
 
 def function_programs(
-    engine: Engine, case: Case, ref: ToolchainRef, folder: Path
+    engine: Engine,
+    case: Case,
+    ref: ToolchainRef,
+    folder: Path,
+    dispatch: str | None = None,
 ) -> list[Program] | NoAnswer:
-    """Compile a case; return the functions that its recipe measures, or else runs."""
+    """Compile a case; return the functions that its recipe measures, or else runs.
+
+    With `dispatch`, return its kernels with this text in their names instead, each with
+    the size and the number of dispatches of the whole.
+    """
     specs = case.benchmarks
     if not specs and case.run:
         specs = (case.run,)
+    if dispatch is not None:
+        return _dispatch_programs(engine, case, ref, folder, specs, dispatch)
     if not specs:
         advice = "name the functions with their inputs under `bench` in the recipe"
         return NoAnswer(Cause.RECIPE, advice)
     return _compiled(engine, case, ref, folder, specs)
 
 
-def dispatch_programs(
-    engine: Engine, case: Case, ref: ToolchainRef, folder: Path, text: str
+def _dispatch_programs(
+    engine: Engine,
+    case: Case,
+    ref: ToolchainRef,
+    folder: Path,
+    specs: Sequence[RunSpec],
+    text: str,
 ) -> list[Program] | NoAnswer:
-    """Compile a case and, as programs of their own, its kernels with a text in their
-    names.
-
-    Each program has the size and the number of dispatches of the whole.
-    """
     kernels = engine.compilers[case.compiler].kernels
     if kernels is None:
         why = f"{case.compiler} has no kernels that are measured alone"
         return NoAnswer(Cause.TARGET, why)
     sources = folder / "dispatches"
     sources.mkdir(parents=True)
-    usual = next(iter(case.benchmarks), case.run) or RunSpec()
+    usual = next(iter(specs), RunSpec())
     options = kernels.extract_options(sources)
     whole = _compiled(engine, case, ref, folder, [usual], options, (sources,))
     if isinstance(whole, NoAnswer):
@@ -128,20 +136,21 @@ def dispatch_programs(
     programs = []
     for source in filter(is_regular, sorted(sources.glob("*.mlir"))):
         alone = replace(case, input=Input(source, InputKind.MLIR))
-        specs = [
+        named = [
             RunSpec(usual.device, flags=(*usual.flags, option), name=name)
             for name, option in kernels.kernels_in(source.read_text("utf-8", "replace"))
             if text in name
         ]
-        compiled = _compiled(engine, alone, ref, folder / source.stem, specs)
-        if isinstance(compiled, NoAnswer):
-            return compiled
-        size, dispatches = whole[0].bytes, whole[0].dispatches
-        programs += [
-            replace(program, bytes=size, dispatches=dispatches) for program in compiled
-        ]
+        if named:
+            compiled = _compiled(engine, alone, ref, folder / source.stem, named)
+            if isinstance(compiled, NoAnswer):
+                return compiled
+            programs += compiled
+    size, dispatches = whole[0].bytes, whole[0].dispatches
     why = f"{ref.revision.name} extracts no dispatch with {text!r} in its name"
-    return programs or NoAnswer(Cause.NOT_FOUND, why)
+    return [
+        replace(program, bytes=size, dispatches=dispatches) for program in programs
+    ] or NoAnswer(Cause.NOT_FOUND, why)
 
 
 def _compiled(
@@ -156,36 +165,29 @@ def _compiled(
     """Compile a case into a folder, with options that make the compiler write more into
     other folders; return its functions.
     """
-    try:
-        toolchain = engine.registry.obtain(ref)
-    except EnvironmentFailure as error:
-        return missing_toolchain(error)
-    counted = ((DISPATCHES, math.inf),)
-    case = replace(case, phase=None, run=None, thresholds=counted)
-    runs = []
+    case = replace(case, phase=None, thresholds=((DISPATCHES, math.inf),))
+    tasks, runs = [], []
     for spec in specs:
         spec = replace(spec, measured=True, expected=(), reference=None)
-        task = engine.planner.plan(replace(case, run=spec), toolchain)
-        run = task.outcome if isinstance(task, Probe) else task.run
+        task = engine.plan(ProbeJob(replace(case, run=spec), ref))
+        if isinstance(task, Probe):
+            return why_unusable(task.outcome)
+        run = task.run
         if not isinstance(run, RunTask):
             return why_unusable(run)
         assert run.measures
+        tasks.append(task)
         runs.append(replace(run, options=(*run.options, run.measures.quick_option)))
-
-    def with_options(invocation: Invocation) -> Invocation:
-        return replace(invocation, printing=(*invocation.printing, *options))
-
+    toolchain, invocation = tasks[0].toolchain, tasks[0].invocation
+    invocation = replace(invocation, printing=(*invocation.printing, *options))
     folder.mkdir(parents=True, exist_ok=True)
     module = folder / "program"
-    compiled = engine.observe(
-        case,
-        toolchain,
-        with_options,
+    compiled = engine.compile(
+        replace(tasks[0], invocation=invocation),
+        engine.stop,
         on_output=lambda output: shutil.move(output, module),
         writes=writes,
     )
-    if isinstance(compiled, NoAnswer):
-        return compiled
     if not is_regular(module):
         return why_unusable(judge(compiled, rules_of(case)))
     size, dispatches = module.stat().st_size, compiled.metrics.get(DISPATCHES)

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import PurePath
 from typing import Any, Final, Generic, TypeVar
@@ -48,12 +48,12 @@ def inline(kind: type) -> Mapping[str, object]:
     return {"inline": kind}
 
 
+@dataclass(frozen=True, eq=False)
 class JsonProperty(Generic[T]):
     """A property that is printed with the fields of its class."""
 
-    def __init__(self, get: Callable[[Any], T], key: str | None = None) -> None:
-        self.get = get
-        self.key = key or get.__name__
+    get: Callable[[Any], T]
+    key: str | None = None
 
     def __get__(self, instance: object, owner: type) -> T:
         return self.get(instance)
@@ -81,7 +81,7 @@ def printed_keys(kind: type) -> Mapping[str, str | type]:
     for base in reversed(kind.__mro__):
         for name, value in vars(base).items():
             if isinstance(value, JsonProperty):
-                keys[name] = value.key
+                keys[name] = value.key or name
     return keys
 
 

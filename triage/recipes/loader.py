@@ -71,7 +71,7 @@ def load_recipes(
         )
     cases: list[Case] = []
     problems: list[Problem] = []
-    named_at: dict[str, str] = {}
+    named_at: dict[str, Problem] = {}
     for path in _recipe_files(paths, problems):
         try:
             document = read_document(path, _START)
@@ -80,11 +80,12 @@ def load_recipes(
             problems += error.problems
             continue
         for case in cases_of_file[:1]:
-            here = str(document.problem(("name",), "")).removesuffix(": ")
+            here = document.problem(("name",), "")
             first = named_at.setdefault(case.recipe, here)
-            if first != here:
+            if first is not here:
+                place = str(first).removesuffix(": ")
                 message = (
-                    f'the name "{case.recipe}" is already used at {first}; give each '
+                    f'the name "{case.recipe}" is already used at {place}; give each '
                     "recipe its own name."
                 )
                 document.report(("name",), message)
