@@ -376,3 +376,18 @@ def test_a_card_chooses_the_target_of_each_family(
         assert (f"{wanted}, chip: {chip}}}" if chip else f"{wanted}}}") in (
             made.read_text()
         )
+
+
+def test_an_error_for_which_nothing_can_be_tested_may_be_the_reported_one(
+    triage: Triage, tmp_path: Path, installed: Any
+) -> None:
+    """The text calls it an error of the verifier; while it is read, it is a mistake."""
+    installed(*VERSIONS)
+    text = issue(tmp_path, "With IREE 1.5.0:", "unreadable-4")
+    answer = explained(triage, text, code=3)
+    reason = answer["reason"]
+    text.write_text(f"```\nm.mlir:1:1: error: {reason}\n```\n{text.read_text()}")
+    answer = explained(triage, text, code=3)
+    assert (answer["toolchain"]["name"], answer["unseen"]) == ("1.5.0", None)
+    shown = triage("why", text).stdout
+    assert "1.5.0 cannot read this program; 1.3.0" in shown

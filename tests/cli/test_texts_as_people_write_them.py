@@ -18,6 +18,10 @@ from triage.compilers.recipe_start import reported_revisions
 PROGRAM = "func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {\n  return %a : tensor<4xf32>\n}\n"
 SENTENCES = {
     "IREE compiler version 3.3.0 @ abc": ["3.3.0"],
+    "broken somewhere between 3.1.0 and 3.3.0": ["3.1.0", "3.3.0"],
+    "IREE 3.1.0 -> 3.2.0": ["3.1.0", "3.2.0"],
+    "IREE 3.1.0, 3.2.0 and Python 3.11.2": ["3.1.0", "3.2.0"],
+    "| iree-compile | 3.1.0 | 2.6.0 |": ["3.1.0"],
     "iree-base-compiler==3.4.0rc20250312, but iree-base-compiler 3.2.0 is fine": [
         "nightly:2025-03-12",
         "3.2.0",
@@ -64,6 +68,68 @@ def test_versions_are_those_of_the_family(
     family: str, text: str, versions: list[str]
 ) -> None:
     assert sorted(reported_revisions(text, family)) == sorted(versions)
+
+
+KERNEL = """import triton
+import triton.language as tl
+
+@triton.jit
+def copy(x, n: tl.constexpr):
+    tl.store(x, n)
+"""
+MODEL = """import onnx
+import onnxruntime
+from onnx import helper
+
+value = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2])
+result = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [2])
+node = helper.make_node("Relu", ["x"], ["y"])
+model = helper.make_model(helper.make_graph([node], "relu", [value], [result]))
+print(onnxruntime.InferenceSession(model))
+"""
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("mark", [": ", "  ", "\t", "| "])
+@pytest.mark.parametrize("program", [PROGRAM, KERNEL])
+def test_a_numbered_listing_is_a_program(
+    triage: Triage, tmp_path: Path, mark: str, program: str
+) -> None:
+    numbered = "".join(
+        f"{number:3}{mark}{line}"
+        for number, line in enumerate(program.splitlines(keepends=True), 7)
+    )
+    (tmp_path / "issue.md").write_text(f"It fails:\n\n```\n{numbered}```\n")
+    done = triage("recipe", "new", "r.yaml", "--from-text", "issue.md", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    [path] = [path for path in tmp_path.iterdir() if path.suffix in (".mlir", ".py")]
+    assert path.read_text().split() == program.split()
+
+
+@pytest.mark.real
+@pytest.mark.core
+def test_python_that_makes_a_model_is_imported_and_compiled(
+    shared_home: Path, triage: Triage, tmp_path: Path
+) -> None:
+    (tmp_path / "issue.md").write_text(f"IREE 3.3.0\n\n```python\n{MODEL}```\n")
+    done = triage("run", "issue.md", "-t", "3.3.0", "--format", "json", cwd=tmp_path)
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    [result] = json.loads(done.stdout)["results"]
+    assert result["status"] == "passed"
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    "passes", ["--no-such-pass", '--pass-pipeline="builtin.module(no-such-pass)"']
+)
+def test_a_call_without_its_passes_is_not_made(
+    triage: Triage, tmp_path: Path, passes: str
+) -> None:
+    text = f"```mlir\n{PROGRAM}```\n```\nmlir-opt --cse {passes} a.mlir\n```\n"
+    (tmp_path / "issue.md").write_text(text)
+    done = triage("why", "issue.md", "--format", "json", cwd=tmp_path)
+    assert done.returncode == 3, done.stderr
+    assert "no-such-pass" in json.loads(done.stdout)["reason"]
 
 
 ENCODINGS: dict[str, Callable[[str], bytes]] = {

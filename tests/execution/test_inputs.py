@@ -15,7 +15,7 @@ from triage.execution.inputs import Inputs
 from triage.execution.reads import mentioned_by
 from triage.model.address import Address
 from triage.model.case import Artifact, Case, Input, InputKind, Target
-from triage.model.execution import Limits
+from triage.model.execution import Captured, Limits
 from triage.toolchains.contents import Contents
 from triage.toolchains.home import Home, Workspace
 
@@ -146,3 +146,28 @@ def test_a_path_through_a_folder_does_not_mention_the_folder(tmp_path: Path) -> 
     assert mentioned_by(program) == []
     program.write_text("read 'private/'")
     assert mentioned_by(program) == [tmp_path / "private" / "key"]
+
+
+EXCEPTION = """Traceback (most recent call last):
+  File "a.py", line 3, in <module>
+    f(x)
+jax.errors.TracerBoolConversionError: Attempted boolean conversion.
+The error occurred while tracing the function f.
+
+See https://docs.example.com/errors.html
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (EXCEPTION, "jax.errors.TracerBoolConversionError: Attempted boolean"),
+        (f"{EXCEPTION}\nDuring handling:\n\n{EXCEPTION}", "jax.errors.TracerBool"),
+        ("error: first\n\n  the last one  \n\n", "the last one"),
+        ("Traceback (most recent call last):\n", ""),
+        ("", ""),
+    ],
+)
+def test_the_reason_of_an_exception_is_its_message(text: str, reason: str) -> None:
+    assert Captured(text).last_line.startswith(reason)
+    assert "https" not in Captured(text).last_line

@@ -41,6 +41,8 @@ class StartedRecipe:
     start: RecipeStart
     reported: Sequence[str] = ()
     """The revisions that a text reports about."""
+    text: str = ""
+    """The text that was pasted."""
 
     @property
     def is_pasted(self) -> bool:
@@ -137,7 +139,7 @@ def start_recipe(
     is_chosen = wanted.chip or start.copied is None  # not by a text
     if start.target and is_chosen:
         recipe_families()[start.family].check_chip(start.target)
-    return StartedRecipe(wanted.path, start, reported)
+    return StartedRecipe(wanted.path, start, reported, content)
 
 
 def split_kernel(word: str) -> tuple[str, str | None]:

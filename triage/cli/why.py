@@ -90,6 +90,7 @@ def why(
             begin,
             started.assumed if started else (),
             started.reported if started and started.is_pasted else None,
+            started.text if started else "",
         )
         try:
             *_, found = explainer.explain()

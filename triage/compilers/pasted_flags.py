@@ -80,6 +80,12 @@ def keep_harmless(start: RecipeStart, names: frozenset[str]) -> RecipeStart:
     return replace(start, flags=flags, env=env, refused=refused)
 
 
+def names_passes(flag: str) -> bool:
+    """Return whether a flag of an `opt` tool may be a pass, or names passes."""
+    name, mark, _ = flag.lstrip("-").partition("=")
+    return not mark or name in _PIPELINES
+
+
 def _is_harmless(flag: str, names: frozenset[str]) -> bool:
     name, _, value = flag.lstrip("-").partition("=")
     if name not in names:

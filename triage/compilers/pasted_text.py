@@ -8,7 +8,7 @@ import ast
 import re
 import shlex
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -17,6 +17,9 @@ from triage.model.pass_name import IR_DUMP_LINE
 
 _QUOTE = re.compile(r"^>(?: |$)", re.MULTILINE)
 # a backslash at the end of a line, or an option at the beginning of the next one
+# a line of a listing: its number, and what marks it as one
+_NUMBERED = re.compile(r"[ \t]*(\d{1,5})(?:[:|.)]|(?=\s|$))[ \t]?")
+_SHORTEST_LISTING = 3  # lines
 _CONTINUED = re.compile(r"\\[ \t]*\n[ \t]*|\n[ \t]*(?=--?[a-z][\w-]*[= \n])")
 _SETTING = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _ENDS_OF_CALL = frozenset({"|", "||", "&&", ";", "&", "|&", ";;", "#"})
@@ -58,32 +61,50 @@ _CHIPS_OF_CARDS = {
 
 @dataclass(frozen=True, slots=True)
 class FoundText:
-    """A program, or a call of a compiler, in a text."""
+    """The programs of one family in a text, and the calls of its compiler."""
 
     family: str
-    program: str = ""
-    call: ShellCommand | None = None
+    programs: Sequence[str] = ()
+    calls: Sequence[ShellCommand] = ()
 
 
-def found_in(text: str, starters: Mapping[str, RecipeStarter]) -> list[FoundText]:
-    """Return the programs and the calls of the family that a text is about: the last
-    family if the text calls its compiler, else the first one that finds any.
+def found_in(text: str, starters: Mapping[str, RecipeStarter]) -> FoundText:
+    """Return what a text is about: the last family if the text calls its compiler, else
+    the first one of which it has anything.
     """
-    text = _QUOTE.sub("", text.replace("\r\n", "\n"))
-    chosen: list[FoundText] = []
+    text = _without_line_numbers(_QUOTE.sub("", text.replace("\r\n", "\n")))
+    chosen: FoundText | None = None
     *_, last = starters
     for family, starter in starters.items():
-        found = [FoundText(family, text) for text in starter.programs_in(text)]
-        calls = calls_in(text, starter.tools)
         # a name without an option is only mentioned
-        found += [
-            FoundText(family, call=call)
-            for call in calls
+        calls = [
+            call
+            for call in calls_in(text, starter.tools)
             if any(word.startswith(("-", "@")) for word in call.words)
         ]
-        if not chosen or (family == last and any(entry.call for entry in found)):
-            chosen = found
-    return chosen
+        programs = starter.programs_in(text)
+        is_first = chosen is None and (calls or programs)
+        if is_first or (calls and family == last):
+            chosen = FoundText(family, programs, calls)
+    return chosen or FoundText(last)
+
+
+def _without_line_numbers(text: str) -> str:
+    """Remove the numbers before the lines of listings, which count up by one."""
+    lines = text.splitlines(keepends=True)
+    listing: list[int] = []  # the indexes of its lines
+    number = 0
+    for index, line in enumerate((*lines, "")):
+        match = _NUMBERED.match(line)
+        if not match or int(match[1]) != number + 1:
+            if len(listing) >= _SHORTEST_LISTING:
+                for place in listing:
+                    lines[place] = _NUMBERED.sub("", lines[place], count=1)
+            listing = []
+        if match:
+            listing.append(index)
+            number = int(match[1])
+    return "".join(lines)
 
 
 def calls_in(text: str, tools: re.Pattern[str]) -> Iterator[ShellCommand]:

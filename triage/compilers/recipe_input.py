@@ -60,6 +60,10 @@ class RecipeStarter:
         """Return this family's programs in a pasted text."""
         return ()
 
+    def suffix_of(self, program: str) -> str:
+        """Return the suffix of a file for one of these programs."""
+        return ".mlir"
+
     def from_call(
         self, call: ShellCommand, backend: str | None, source: Path | None
     ) -> RecipeStart:

@@ -15,11 +15,10 @@ from pathlib import Path
 from triage.classify import classify_log, packaged_rules
 from triage.classify.log import decoded
 from triage.compilers.base import Compiler
-from triage.compilers.pasted_flags import keep_harmless, variables_in
+from triage.compilers.pasted_flags import keep_harmless, names_passes, variables_in
 from triage.compilers.pasted_text import calls_in, found_in
 from triage.compilers.recipe_input import RecipeRequest, ShellCommand
 from triage.compilers.registry import (
-    DEFAULT_FAMILY,
     family_named,
     recipe_families,
     recipe_starters,
@@ -27,7 +26,13 @@ from triage.compilers.registry import (
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart
 
-_VERSION = r"v?(\d+\.\d+(?:\.\d+)?(?:rc\d+)?)(?![\w.]*\d)"
+_NUMBER = r"\d+\.\d+(?:\.\d+)?(?:rc\d+)?"
+_VERSION = rf"v?({_NUMBER})(?![\w.]*\d)"
+# further versions: `0.9.2 and 0.10.0`, `3.1.0 -> 3.2.0`
+_MORE = re.compile(
+    r"(?:[ `()]{0,3}(?:[,/&→–-]|->|\b(?:and|or|to|vs|through|until)\b)){1,2}[ `(]{0,3}"
+    rf"{_VERSION}"
+)
 _NIGHTLY = re.compile(r".*rc(\d{4})(\d\d)(\d\d)")
 # The only words that may stand between the name of a compiler and its version. After
 # others, the version is that of a model or of another program.
@@ -37,7 +42,7 @@ _BEFORE_VERSION = (
 )
 _RELEASE = re.compile(
     r"(?im)(?:^[^\w\n]*version|\b(?:the|this|my) (?:compiler|version|release)(?: is)?"
-    r"|\b(?:on|since|with|in|from|to)(?: the)?(?: version| release)?)[ :]+"
+    r"|\b(?:on|since|with|in|from|to|between)(?: the)?(?: version| release)?)[ :]+"
     r"v?(\d+\.\d+\.\d+(?:rc\d{8})?)(?!\w|\.\d)"
 )
 _DATED = re.compile(r"(?i)\bnightly\b[^\n\d]{0,20}\b(20\d\d)-?(\d\d)-?(\d\d)\b")
@@ -53,7 +58,7 @@ _FIRST_BYTES = 1 << 16
 
 
 class NoProgramError(BadInput):
-    """A text contains no complete program."""
+    """A text contains nothing that can be run as it says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,24 +103,19 @@ class NewRecipe(RecipeRequest):
         Raises NoProgramError if the text has no complete program.
         """
         found = found_in(text, recipe_starters())
-        family = next((entry.family for entry in found), DEFAULT_FAMILY)
-        programs = [entry.program for entry in found if entry.program]
-        calls = [entry.call for entry in found if entry.call]
+        family, programs, calls = found.family, found.programs, found.calls
         if not programs and self.source is None:
             raise NoProgramError(f"{name} contains no complete program")
         program = ""
         if self.source is None:
             program = programs[0]
         if calls:
-            start = self._from_calls(family, calls)
+            start = self._from_calls(family, calls, program)
         elif program:
             start = self._from_program(family, program, text)
         else:
             start = self.from_file(self.source or self.path)
         if program:
-            # LLVM's tools read MLIR and LLVM IR
-            if start.family != DEFAULT_FAMILY and "define " in program:
-                start = replace(start, input=self.path.with_suffix(".ll"))
             start = replace(start, copied=start.copied or program)
         start = replace(start, env={**variables_in(text), **start.env})
         versions = reported_revisions(text, family)
@@ -136,11 +136,14 @@ class NewRecipe(RecipeRequest):
             start = replace(start, expect=(failure,))
         return replace(start, notes=tuple(notes)), versions
 
-    def _from_calls(self, family: str, calls: Sequence[ShellCommand]) -> RecipeStart:
+    def _from_calls(
+        self, family: str, calls: Sequence[ShellCommand], program: str
+    ) -> RecipeStart:
         """Start from the first call that can be read."""
         starters = recipe_starters()
         allowed = [starter.flags_allowed_in_texts for starter in starters.values()]
-        source = self.source or self.path.with_suffix(".mlir")
+        suffix = starters[family].suffix_of(program)
+        source = self.source or self.path.with_suffix(suffix)
         problem: BadInput | None = None
         for call in calls:
             files = [word for word in call.words if word.startswith("@")]
@@ -153,6 +156,12 @@ class NewRecipe(RecipeRequest):
                 problem = problem or error
                 continue
             start = keep_harmless(start, frozenset().union(*allowed))
+            lost = [flag for flag in start.refused if names_passes(flag)]
+            if lost and start.target is None:
+                raise NoProgramError(
+                    f"{call.tool} would run without {' '.join(lost)}, which a text may "
+                    "not ask for; check it, and pass the command line after --"
+                )
             return replace(start, refused=(*files, *start.refused))
         assert problem
         raise problem
@@ -202,10 +211,13 @@ def _versions_in(text: str, family: Compiler) -> Iterator[str]:
         yield from re.findall(rf"(?m)^[ \t]*{_VERSION}[ \t]*$", section[1])
     names = (family.distribution, *family.recipe.nicknames, family.name)
     compiler = "|".join(re.escape(name) for name in names if name)
-    yield from re.findall(
-        rf"(?i)\b(?:{compiler})\b{_BEFORE_VERSION}(?<![\d.]){_VERSION}", text
-    )
-    yield from _RELEASE.findall(text)
+    named = re.compile(rf"(?i)\b(?:{compiler})\b{_BEFORE_VERSION}(?<![\d.]){_VERSION}")
+    for pattern in (named, _RELEASE):
+        for first in pattern.finditer(text):
+            match: re.Match[str] | None = first
+            while match:
+                yield match[1]
+                match = _MORE.match(text, match.end())
     for date in _DATED.finditer(text):
         yield f"nightly:{date[1]}-{date[2]}-{date[3]}"
 

@@ -137,10 +137,13 @@ class Inputs:
         itself.
         """
         source, kind = case.input.path, case.input.kind
+        if kind is InputKind.GENERATOR:
+            generator = self._generator(case)
+            if case.input.imported and isinstance(generator, _Maker):
+                return _both(generator, self._importer(case, toolchain))
+            return generator
         if case.input.imported:
             return self._importer(case, toolchain)
-        if kind is InputKind.GENERATOR:
-            return self._generator(case)
         if kind is InputKind.MLIR and _is_marked(source):
             return _Maker("decoded", _write_decoded)
         return None
@@ -271,7 +274,7 @@ class Inputs:
         """Import a model with the modules in the first of several folders that has
         them; None stands for those next to this program.
         """
-        target, source = scratch / "made.mlir", case.input.path
+        target, source = scratch / "made.mlir", sources[0]
         argv = [sys.executable, "-m", module, str(source), "-o", str(target)]
         for root in roots:
             folders, env = [], dict(case.env)
@@ -315,6 +318,19 @@ class Inputs:
         else:
             artifact.source.write(target)
         return target
+
+
+def _both(generator: _Maker, importer: _Maker) -> _Maker:
+    """Return what imports the model that a generator prints."""
+
+    def make(sources: Sequence[Path], scratch: Path) -> Path | Missing | Execution:
+        printed = generator.make(sources, scratch)
+        if not isinstance(printed, Path):
+            return printed
+        model = printed.rename(printed.with_suffix(".onnx"))
+        return importer.make([model], scratch)
+
+    return _Maker(f"{generator.identity} {importer.identity}", make)
 
 
 def download(workspace: Workspace, url: Address, target: Path) -> None:

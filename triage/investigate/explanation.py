@@ -82,6 +82,8 @@ class Explanation(MayLackAnswer):
     """Command lines that go on from here."""
     unanswered: NoAnswer | None = field(default=None, metadata=UNPRINTED)
     """Why the toolchain cannot test the case, or why there is nothing to explain."""
+    is_reported_error: bool = field(default=False, metadata=UNPRINTED)
+    """Whether a text reports this reason: then the toolchain ends as the text says."""
     reads: Revision | None = None
     """The newest release known to read a program that the newest one of all cannot."""
     log: ClassifiedLog | None = None
@@ -154,6 +156,8 @@ class Explainer:
     """See `Explanation.assumed`."""
     reported: Sequence[str] | None = None
     """Revisions that a text names; None for what is not a text."""
+    text: str = ""
+    """The text, which may report the error for which a program cannot be tested."""
     named: Sequence[ToolchainRef] = ()
     """The toolchains that it names, and their neighbours."""
 
@@ -217,7 +221,10 @@ class Explainer:
         outcome = probe.outcome
         self._add(toolchain=probe.revision, passes=isinstance(outcome, Passed))
         if isinstance(outcome, NoAnswer):
-            self._add(unanswered=outcome)
+            is_reported = _one_line(outcome.reason) in _one_line(self.text)
+            if self.case.expect:
+                is_reported |= ends_as_expected(self.case, outcome)
+            self._add(unanswered=outcome, is_reported_error=is_reported)
         if not isinstance(outcome, Failed):
             return
         is_other = not self._is_wanted(outcome)
@@ -245,7 +252,8 @@ class Explainer:
         """Find the first of several toolchains that has the failure, or reads the
         program, for a case without it on the first one of all.
         """
-        is_unreadable = self.known.cause is Cause.INPUT and self.reported is None
+        is_own = self.reported is None or self.known.is_reported_error
+        is_unreadable = self.known.cause is Cause.INPUT and is_own
         wanted = _reads if is_unreadable else self._is_wanted
         look = partial(first_that, wanted, self.engine, self.case, refs[1:], "why")
         seconds = _NEARLY_ALL * self._seconds_left()
@@ -259,8 +267,7 @@ class Explainer:
         if self.rev is None:
             self._add(releases=self._tried())
         unseen = self._unseen()
-        why = self.known.unanswered
-        if self.known.failure or (why and ends_as_expected(self.case, why)):
+        if self.known.failure or self.known.is_reported_error:
             unseen = None
         self._add(unseen=unseen)
 
@@ -383,6 +390,10 @@ class Explainer:
     def _command(self, name: str, *more: str) -> str:
         """Return a command line about this case."""
         return shlex.join(["triage", name, *self.words, *more])
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _reads(outcome: Outcome) -> bool:

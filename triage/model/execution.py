@@ -106,8 +106,16 @@ class Captured:
 
     @property
     def last_line(self) -> str:
-        """The last line that is not blank, stripped; an empty text if all are."""
-        return self.text.strip().rpartition("\n")[2].strip()
+        """The last line that is not blank, stripped; of a Python exception with a long
+        message the first one. An empty text if all are blank.
+        """
+        text = self.text.strip()
+        _, header, traceback = text.rpartition("Traceback (most recent call last):\n")
+        lines = traceback.splitlines()
+        if header:
+            lines = [line for line in lines if line and not line[0].isspace()]
+            return (lines or [""])[0]
+        return (lines or [""])[-1].strip()
 
     @property
     def empty(self) -> bool:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:  # pydantic models are slow to import
 
 SECTIONS = ("input", "args", "flags", "target", "env")
 """Where ${key} is replaced for every family; in flags only the text, not the bounds."""
+MODEL_SUFFIX = ".onnx.py"
+"""Of the name of a generator that prints an ONNX model."""
 _ARCHITECTURE = re.compile(r"gfx[0-9a-f]+|sm_\d+", re.IGNORECASE)
 
 
@@ -64,7 +66,8 @@ class RecipeFamily:
     def input_at(self, path: Path, args: tuple[tuple[str, str], ...] = ()) -> Input:
         """Return the input in a file. Its suffix decides its kind."""
         kind = self.kind_of(path.suffix) or InputKind.OTHER
-        return Input(path, kind, args, imported=kind in self.imported)
+        is_model = kind in self.imported or path.name.endswith(MODEL_SUFFIX)
+        return Input(path, kind, args, imported=is_model)
 
     def check_chip(self, target: Target) -> None:
         """Raise BadInput if no release compiles for the architecture of a target."""

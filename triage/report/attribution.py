@@ -177,6 +177,8 @@ def headline(found: Explanation) -> str:
         return f"passes on {name}{older}"
     if found.fails_otherwise:
         return f"fails otherwise on {name}{older}"
+    if found.is_reported_error:
+        return f"ends on {name} as reported"
     return f"cannot be tested on {name}{older}"
 
 

@@ -206,6 +206,9 @@ class LlvmToolRecipes(RecipeStarter):
             toolchain="path:FOLDER",
         )
 
+    def suffix_of(self, program: str) -> str:
+        return ".ll" if _LLVM_IR.search(program) else ".mlir"
+
     @property
     def flags_allowed_in_texts(self) -> frozenset[str]:
         return names_in(files(__package__) / "pasted_flags.yaml")

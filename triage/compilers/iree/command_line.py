@@ -4,6 +4,7 @@ recipe.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,11 +23,11 @@ from triage.compilers.iree.devices import (
     named_targets,
 )
 from triage.compilers.pasted_flags import names_in
-from triage.compilers.pasted_text import chip_in, mlir_in
+from triage.compilers.pasted_text import chip_in, mlir_in, python_in
 from triage.compilers.recipe_input import RecipeRequest, RecipeStarter, ShellCommand
 from triage.model.case import Target
 from triage.model.errors import BadInput
-from triage.recipes.family import RecipeStart
+from triage.recipes.family import MODEL_SUFFIX, RecipeStart
 
 _INPUT = re.compile(r"\.(mlir|mlirbc|onnx)$")
 _STDIN = ("-", "/dev/stdin", "%s")
@@ -51,6 +52,12 @@ _IREE_OPT = [
     "-o",
     "{output}",
 ]
+_MAKES_MODEL = re.compile(r"\bmake_model\(")
+_PLAIN_IMPORT = re.compile(r"(?:import|from) (?:onnx|numpy|math|random|ml_dtypes)\b")
+_PRINT_MODEL = """\
+models = [each for each in globals().values() if type(each).__name__ == "ModelProto"]
+sys.stdout.buffer.write(models[-1].SerializeToString())
+"""
 _DEFAULT_BACKEND = "llvm-cpu"
 _DEFAULT_ROCM_CHIP = "gfx942"  # no release compiles for rocm without a chip
 # how issues name devices
@@ -77,7 +84,12 @@ class IreeRecipes(RecipeStarter):
         return names_in(files(__package__) / "pasted_flags.yaml")
 
     def programs_in(self, text: str) -> Sequence[str]:
-        return [program for program in mlir_in(text) if "tt.func" not in program]
+        """Return MLIR programs; if there are none, Python that makes ONNX models."""
+        programs = [text for text in mlir_in(text) if "tt.func" not in text]
+        return programs or [*map(_printing_model, python_in(text, _MAKES_MODEL))]
+
+    def suffix_of(self, program: str) -> str:
+        return MODEL_SUFFIX if _MAKES_MODEL.search(program) else ".mlir"
 
     def from_call(
         self, call: ShellCommand, backend: str | None, source: Path | None
@@ -104,7 +116,7 @@ class IreeRecipes(RecipeStarter):
     ) -> RecipeStart | None:
         if request.kernel:
             return None
-        path = source or request.path.with_suffix(".mlir")
+        path = source or request.path.with_suffix(self.suffix_of(text))
         target = self.target_named(request.backend or _DEFAULT_BACKEND, request.chip)
         assumed = [] if request.backend else [_DEFAULT_BACKEND]
         return RecipeStart(IREE.name, path, target, assumed=assumed)
@@ -125,6 +137,25 @@ class IreeRecipes(RecipeStarter):
                     backend, _DEFAULT_ROCM_CHIP if backend == "rocm" else None
                 )
         return Target(_DEFAULT_BACKEND)
+
+
+def _printing_model(code: str) -> str:
+    """Return Python that prints the last model which the code makes: its statements up
+    to that one, without imports of packages that it may not find.
+    """
+    statements = ast.parse(code).body
+    makes_model = [
+        _MAKES_MODEL.search(ast.unparse(statement)) is not None
+        for statement in statements
+    ]
+    end = len(statements) - makes_model[::-1].index(True)
+    kept = [
+        ast.unparse(statement)
+        for statement in statements[:end]
+        if not isinstance(statement, ast.Import | ast.ImportFrom)
+        or _PLAIN_IMPORT.match(ast.unparse(statement))
+    ]
+    return "\n".join(["import sys", *kept, _PRINT_MODEL])
 
 
 def _join_values(words: Sequence[str]) -> list[str]:
