@@ -24,8 +24,8 @@ import yaml
 import triage.report
 from triage.classify import packaged_rules
 from triage.cli.app import every_command
-from triage.cli.exit_codes import MEANINGS
 from triage.compilers.registry import Families, recipe_families
+from triage.model.exit_codes import MEANINGS
 from triage.model.json_form import printed_keys
 from triage.recipes.recipe import recipe_schema
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from triage.cli.app import COMMANDS, every_command, load
-from triage.cli.exit_codes import Exit
+from triage.model.exit_codes import Exit
 
 ROOT = Path(__file__).parents[2]
 PAGES = [

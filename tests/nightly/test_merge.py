@@ -14,9 +14,8 @@ from typer.testing import CliRunner
 from tests.bisect.letters import case_named
 from tests.nightly.test_compare import night_of
 from triage.cli.app import app
-from triage.cli.exit_codes import Exit
-from triage.cli.nightly import exit_of
 from triage.model.errors import BadInput
+from triage.model.exit_codes import Exit
 from triage.model.revision import Revision
 from triage.nightly import shards as shards_module
 from triage.nightly.history import history_of
@@ -205,7 +204,7 @@ def test_the_command_refuses_a_missing_shard_and_a_folder_of_a_shard(
 def test_a_night_without_some_of_its_cases_is_not_green() -> None:
     passing = replace(night_of({"e": "PP"}, old=0, new=1), shard="1/2")
     merged = merge([passing], allow_missing=True)
-    assert (exit_of(passing), exit_of(merged)) == (Exit.OK, Exit.INCONCLUSIVE)
+    assert (passing.exit, merged.exit) == (Exit.OK, Exit.INCONCLUSIVE)
     assert partial_text(merged) == "shard 2/2 missing"
 
 

@@ -12,11 +12,10 @@ import pytest
 
 from tests.bisect.letters import HistoryEngine, case_named, release_refs
 from triage.bisect.result import Answer, Bisection, BisectKind
-from triage.cli.exit_codes import Exit
-from triage.cli.nightly import exit_of
 from triage.execution.results import RunResults
 from triage.investigate.result import CaseChangeKind, StepResult
 from triage.model.case import Expectation, Target
+from triage.model.exit_codes import Exit
 from triage.model.outcome import Failure, Status
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
@@ -115,7 +114,7 @@ def test_the_exit_code_of_a_night(
     histories: dict[str, str], strict: bool, code: Exit
 ) -> None:
     record = replace(night(**histories), strict=strict)
-    assert exit_of(record) is code
+    assert record.exit is code
 
 
 def test_the_summary_stays_within_its_limit_and_says_what_it_leaves_out() -> None:

@@ -14,11 +14,10 @@ import pytest
 from tests.conftest import ROOT, Triage
 from tests.execution.damage import do, each_damage
 from tests.reduce.made import outcome, reproducer
-from triage.cli.reduce import exit_of_replays
 from triage.model.errors import BadFiles
 from triage.model.outcome import Measured, Probe
 from triage.model.revision import Revision
-from triage.reduce.replay import Replay, open_reproducers, replay
+from triage.reduce.replay import Replay, Replays, open_reproducers, replay
 from triage.report.reproducer import write_reproducer
 from triage.toolchains.registry import ToolchainRef
 
@@ -75,7 +74,7 @@ def test_the_recorded_version_and_the_newest_are_compiled(
     tmp_path: Path, letters: str, status: str, holds: bool | None, code: int
 ) -> None:
     found = replayed(tmp_path, letters)
-    assert (found.status, found.holds, exit_of_replays([found])) == (
+    assert (found.status, found.holds, Replays([found]).exit) == (
         status,
         holds,
         code,

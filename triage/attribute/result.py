@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from triage.classify import phase_of
+from triage.model.exit_codes import Exit, exit_without_answer
 from triage.model.json_form import UNPRINTED, in_json, in_json_as, key
 from triage.model.outcome import Failure, MayLackAnswer, NoAnswer
 from triage.model.pass_name import PassName
@@ -114,6 +115,12 @@ class Attribution(MayLackAnswer):
     files: tuple[str, ...] = field(default=(), metadata=key("suspect_files"))
     """Source files that a commit search should suspect."""
     notes: tuple[str, ...] = ()
+
+    @property
+    def exit(self) -> Exit:
+        if self.status is ComparisonResult.INCONCLUSIVE:
+            return exit_without_answer(self.cause)
+        return Exit.OK
 
     @in_json
     def is_sure(self) -> bool:

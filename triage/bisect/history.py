@@ -11,6 +11,7 @@ from triage.execution.engine import Prober
 from triage.execution.judge import result_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
+from triage.model.exit_codes import Exit, exit_for_results
 from triage.model.json_form import UNPRINTED, in_json, key
 from triage.model.outcome import Probe, Status
 from triage.model.probe_result import ProbeResult
@@ -80,6 +81,14 @@ class Histories:
     """The result of `triage history`."""
 
     cases: Sequence[History]
+
+    @property
+    def exit(self) -> Exit:
+        """OK also where cases fail: a history says how each ended."""
+        code = exit_for_results(result for row in self.cases for result in row.results)
+        if code in (Exit.FOUND, Exit.INCONCLUSIVE):
+            return Exit.OK
+        return code
 
 
 def histories(

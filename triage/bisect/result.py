@@ -8,6 +8,7 @@ from typing import Any
 
 from triage.git_history.repository import PinMove
 from triage.model.case import Case
+from triage.model.exit_codes import Exit, exit_without_answer
 from triage.model.outcome import Failure, MayLackAnswer, NoAnswer, Verdict
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
@@ -183,6 +184,12 @@ class Bisection(MayLackAnswer):
     ) -> Bisection:
         """Return that nothing was found, and why."""
         return cls(case.name, kind, Answer.INCONCLUSIVE, unanswered=why)
+
+    @property
+    def exit(self) -> Exit:
+        if self.status is Answer.CULPRIT:
+            return Exit.OK
+        return exit_without_answer(self.cause)
 
     @property
     def brought_failure(self) -> bool:

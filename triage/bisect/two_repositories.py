@@ -21,6 +21,7 @@ from triage.git_history.git_program import GitRefused
 from triage.git_history.repository import Repository
 from triage.model.case import Case
 from triage.model.errors import BadInput
+from triage.model.exit_codes import Exit
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Commit, Revision
 from triage.toolchains.home import disk_errors
@@ -106,6 +107,10 @@ class TwoRepositories:
     changed: str | None
     """`compiler` or `model`; None if neither change alone is what decides."""
     bisection: Bisection
+
+    @property
+    def exit(self) -> Exit:
+        return self.bisection.exit
 
 
 def bisect_two(

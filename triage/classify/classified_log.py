@@ -14,6 +14,7 @@ from triage.classify.reader import read_log
 from triage.classify.rules import RuleSet
 from triage.classify.second_look import SuspiciousLine, look_again
 from triage.model.errors import BadInput
+from triage.model.exit_codes import Exit
 from triage.model.json_form import in_json
 from triage.model.outcome import Failure
 
@@ -50,6 +51,15 @@ class ClassifiedLogs:
     """The result of `triage classify`."""
 
     logs: Sequence[ClassifiedLog]
+
+    @property
+    def exit(self) -> Exit:
+        statuses = {log.status for log in self.logs}
+        if LogStatus.FAILED in statuses:
+            return Exit.FOUND
+        if LogStatus.UNRECOGNISED in statuses:
+            return Exit.INCONCLUSIVE
+        return Exit.OK
 
 
 def classify_log(log: Path | BinaryIO, rules: RuleSet) -> ClassifiedLog:

@@ -14,14 +14,14 @@ import time
 from collections.abc import Iterator, Mapping
 from pkgutil import resolve_name
 from types import FrameType
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from triage.cli.exit_codes import MEANINGS
 from triage.cli.options import flag
 from triage.cli.screen import AppContext
+from triage.model.exit_codes import MEANINGS
 from triage.processes.sealing import switch
 from triage.report.printable import printed_streams
 
@@ -183,37 +183,24 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def options(
     context: typer.Context,
-    _version: Annotated[
-        bool,
-        typer.Option(
-            "--version",
-            help="Print the version and exit.",
-            callback=_print_version,
-            is_eager=True,
-        ),
-    ] = False,
-    quiet: Annotated[
-        bool, flag("--quiet/-q", "Print no progress, only errors.")
-    ] = False,
-    verbose: Annotated[
-        bool, flag("--verbose/-v", "Show all details of each failure.")
-    ] = False,
-    unsealed: Annotated[
-        bool,
-        flag(
-            "--unsealed",
-            "Let compiles read and write all that you can (default: only what they "
-            "need).",
-        ),
-    ] = False,
-    run_code: Annotated[
-        bool,
-        flag(
-            "--run-code",
-            "Run the Python of a pasted text where it cannot be sealed (default: ask "
-            "on a terminal).",
-        ),
-    ] = False,
+    _version: bool = typer.Option(
+        False,  # noqa: FBT003 - its default
+        "--version",
+        help="Print the version and exit.",
+        callback=_print_version,
+        is_eager=True,
+    ),
+    quiet: bool = flag("--quiet/-q", "Print no progress, only errors."),
+    verbose: bool = flag("--verbose/-v", "Show all details of each failure."),
+    unsealed: bool = flag(
+        "--unsealed",
+        "Let compiles read and write all that you can (default: only what they need).",
+    ),
+    run_code: bool = flag(
+        "--run-code",
+        "Run the Python of a pasted text where it cannot be sealed (default: ask "
+        "on a terminal).",
+    ),
 ) -> None:
     """Find out why a compiler fails on your model, since which release, and whether the
     failure is known.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
 from triage.bisect.plan import (
     bisect_between,
@@ -17,28 +19,30 @@ from triage.bisect.plan import (
     releases_between,
 )
 from triage.bisect.request import BisectRequest
-from triage.bisect.result import Answer, Bisection, BisectKind
+from triage.bisect.result import BisectKind
 from triage.bisect.two_repositories import ModelHistory, bisect_two, path_inside
 from triage.classify import classify_log, packaged_rules
 from triage.cli.context import named_family, one_case, open_engine_for
-from triage.cli.exit_codes import Exit, command, exit_without_answer
+from triage.cli.exit_codes import command, report
 from triage.cli.interactive_bisect import prompt
 from triage.cli.options import (
+    CASE,
+    DRY_RUN,
+    FORMAT,
     RECIPES,
+    REPO,
+    REQUIRED,
     SECONDS,
+    SUITE,
     Compiling,
-    DryRunOption,
-    FailureMatch,
-    FormatOption,
-    OneCaseOption,
     ProgramTarget,
-    RepoOption,
-    SuiteOption,
     argument,
     flag,
     option,
 )
-from triage.compilers.registry import Families, recipe_families
+from triage.cli.program import program_suffixes
+from triage.compilers.registry import DEFAULT_FAMILY, Families
+from triage.execution import match as matches
 from triage.execution.engine import Engine
 from triage.execution.number_judge import MetricChoice, engine_with_judge
 from triage.execution.results import Forecast, forecast
@@ -46,6 +50,7 @@ from triage.execution.task import ProbeJob
 from triage.git_history.repository import Repository
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import BadInput
+from triage.model.exit_codes import Exit
 from triage.model.outcome import Failed, Failure, NoAnswer
 from triage.model.revision import FamilyRef
 from triage.report.bisection import (
@@ -56,35 +61,45 @@ from triage.report.bisection import (
 from triage.report.formats import write_report
 from triage.report.tables import forecast_document
 from triage.toolchains.home import temporary_folder
-from triage.toolchains.registry import ToolchainRef
 from triage.toolchains.sources.project import FILE, load_project
 
 T = TypeVar("T")
+
+
+class FailureMatch(StrEnum):
+    """What failures that are the same have in common."""
+
+    SIGNATURE = "signature"
+    CLASS = "class"
+    FAMILY = "family"
+    ANY = "any"
+
+    def rule(self, failure: Failure) -> matches.Match:
+        """Return the test whether another failure is the same as this one."""
+        if self is FailureMatch.ANY:
+            return matches.any_failure
+        same: Callable[[Failure], matches.Match] = getattr(matches, f"same_{self}")
+        return same(failure)
 
 
 @dataclass(kw_only=True)
 class BisectedCase(ProgramTarget):
     """One case of a recipe, which a script of the user's own may test."""
 
-    recipe: Annotated[
-        Path | None,
-        argument(
-            "RECIPE",
-            "A recipe file, a program, FILE.py:KERNEL, a pasted issue, or a "
-            "command line after --; not needed with --script.",
-        ),
-    ] = None
-    case: OneCaseOption = None
-    suite_config: SuiteOption = None
-    script: Annotated[
-        Path | None,
-        option(
-            "FILE",
-            "Test each compiler with this program instead: exit code 0 is good, 125 "
-            "skips, any other fails. It gets the input, and the compiler in PATH and "
-            "TRIAGE_TOOLCHAIN.",
-        ),
-    ] = None
+    recipe: Path | None = argument(
+        "RECIPE",
+        "A recipe file, a program, FILE.py:KERNEL, a pasted issue, or a "
+        "command line after --; not needed with --script.",
+        None,
+    )
+    case: str | None = CASE
+    suite_config: list[Path] | None = SUITE
+    script: Path | None = option(
+        "FILE",
+        "Test each compiler with this program instead: exit code 0 is good, 125 "
+        "skips, any other fails. It gets the input, and the compiler in PATH and "
+        "TRIAGE_TOOLCHAIN.",
+    )
 
     def load_from(self, recipe: Path) -> Case:
         """Load the case that --case selects in a recipe."""
@@ -94,12 +109,12 @@ class BisectedCase(ProgramTarget):
         """Load the case, to be tested by the script if there is one. revs: name the
         compiler of a script without a recipe.
         """
+        if self.recipe is None and self.script is None:
+            raise BadInput("name a recipe or a program, or a test with --script")
         case = self.load_from(self.recipe) if self.recipe else None
-        if self.script is None:
-            if case is None:
-                raise BadInput("name a recipe or a program, or a test with --script")
+        if case and self.script is None:
             return case
-        script = self.script.absolute()
+        script = (self.script or Path()).absolute()
         if not os.access(script, os.X_OK) or not script.is_file():
             raise BadInput(f"{self.script} is not a program: chmod +x {self.script}")
         if case is None:
@@ -116,84 +131,58 @@ def _in_order(kind: BisectKind, good: T, bad: T) -> tuple[T, T]:
 def bisect(
     chosen: BisectedCase,
     compiling: Compiling,
-    find: Annotated[
-        BisectKind,
-        option(
-            "regression|fix",
-            "Find the change that brought the failure, or the one that fixed it.",
-        ),
-    ] = BisectKind.REGRESSION,
-    good: Annotated[
-        str | None,
-        option("REV", "Known-good revision (default: found automatically)."),
-    ] = None,
-    bad: Annotated[
-        str | None,
-        option(
-            "REV",
-            "Known-bad revision, which fails (default: the newest; with --find fix, "
-            "found automatically).",
-        ),
-    ] = None,
-    match: Annotated[
-        FailureMatch,
-        option(
-            "signature|class|family|any",
-            "Follow failures that have this in common; skip others.",
-        ),
-    ] = FailureMatch.SIGNATURE,
-    metric: Annotated[
-        str | None,
-        option(
-            "NAME[:FUNCTION]",
-            "Bisect this number instead of a failure: cpu_seconds, peak_rss_mb, "
-            "artifact_bytes, run_seconds, or any that `triage run` reports for the "
-            "recipe; --good and --bad say which values are good. FUNCTION names the "
-            "function to run.",
-        ),
-    ] = None,
-    above: Annotated[
-        float | None,
-        option(
-            "N",
-            "Call a revision bad beyond this value (default: halfway between "
-            "--good and --bad); not for run_seconds, which is a ratio to --good.",
-            min=0.0,
-        ),
-    ] = None,
-    repo: RepoOption = None,
-    model: Annotated[
-        str | None,
-        option(
-            "DIR@GOOD..BAD",
-            "Find out whether the compiler or the model changed, with the clone "
-            "that holds RECIPE and two of its commits.",
-        ),
-    ] = None,
-    build: Annotated[
-        bool,
-        flag(
-            "--build",
-            "Build commits from source if no other source has them (takes hours).",
-        ),
-    ] = False,
-    interactive: Annotated[
-        bool,
-        flag(
-            "--interactive/-i",
-            "Show the suspects, propose each revision to test, and let you decide.",
-        ),
-    ] = False,
-    resume: Annotated[
-        bool,
-        flag(
-            "--resume",
-            "Continue an interrupted interactive bisect; cached results are used "
-            "in any case.",
-        ),
-    ] = False,
-    dry_run: DryRunOption = False,
-    output: FormatOption = "text",
+    find: BisectKind = option(
+        "regression|fix",
+        "Find the change that brought the failure, or the one that fixed it.",
+        default=BisectKind.REGRESSION,
+    ),
+    good: str | None = option(
+        "REV", "Known-good revision (default: found automatically)."
+    ),
+    bad: str | None = option(
+        "REV",
+        "Known-bad revision, which fails (default: the newest; with --find fix, "
+        "found automatically).",
+    ),
+    match: FailureMatch = option(
+        "signature|class|family|any",
+        "Follow failures that have this in common; skip others.",
+        default=FailureMatch.SIGNATURE,
+    ),
+    metric: str | None = option(
+        "NAME[:FUNCTION]",
+        "Bisect this number instead of a failure: cpu_seconds, peak_rss_mb, "
+        "artifact_bytes, run_seconds, or any that `triage run` reports for the "
+        "recipe; --good and --bad say which values are good. FUNCTION names the "
+        "function to run.",
+    ),
+    above: float | None = option(
+        "N",
+        "Call a revision bad beyond this value (default: halfway between "
+        "--good and --bad); not for run_seconds, which is a ratio to --good.",
+        min=0.0,
+    ),
+    repo: Path | None = REPO,
+    model: str | None = option(
+        "DIR@GOOD..BAD",
+        "Find out whether the compiler or the model changed, with the clone "
+        "that holds RECIPE and two of its commits.",
+    ),
+    build: bool = flag(
+        "--build",
+        "Build commits from source if no other source has them (takes hours).",
+    ),
+    interactive: bool = flag(
+        "--interactive/-i",
+        "Show the suspects, propose each revision to test, and let you decide.",
+    ),
+    resume: bool = flag(
+        "--resume",
+        "Continue an interrupted interactive bisect; cached results are used "
+        "in any case.",
+    ),
+    dry_run: bool = DRY_RUN,
+    output: str = FORMAT,
 ) -> Exit:
     """Find the release that brought a failure (with --repo the commit), or with --find
     fix the one that fixed it.
@@ -215,30 +204,27 @@ def bisect(
         raise BadInput("--model does not work with --metric, --interactive, --dry-run")
     if metric is None and above is not None:
         raise BadInput("--above needs --metric")
-    asked = partial(BisectRequest, repo=repo, kind=find, match=match.rule, build=build)
+    if (model or metric) and not (good and bad):
+        raise BadInput("--model and --metric need --good and --bad")
     if repo:
         Repository(repo)
-    before, after = _in_order(find, good, bad)
-    if model:
-        if before is None or after is None:
-            raise BadInput("--model needs --good and --bad")
-        ends = before, after
-        return _bisect_both(chosen, compiling, find, ends, model, asked, output)
-    case = chosen.load(before, after)
-    with compiling.open(case, dry=dry_run) as engine, ExitStack() as opened:
+    asked = partial(BisectRequest, repo=repo, kind=find, match=match.rule, build=build)
+    if model and good and bad:
+        known = _in_order(find, good, bad)
+        return _bisect_both(chosen, compiling, find, known, model, asked, output)
+    ends = _in_order(find, good, bad)
+    case = chosen.load(*ends)
+    with compiling.open(case, dry=dry_run) as engine:
         request = asked(engine, case)
         if dry_run:
-            write_report(output, _forecast(request, before, after), forecast_document)
+            write_report(output, _forecast(request, *ends), forecast_document)
             return Exit.OK
-        if metric:
-            measured = _measuring(request, before, after, metric, above)
-            request = opened.enter_context(measured)
-        if interactive:
-            bisection = prompt(request, before, after, resume=resume)
-        else:
-            bisection = bisect_between(request, before, after)
-    write_report(output, bisection, partial(bisect_document, compiler=case.compiler))
-    return _exit_of(bisection)
+        with _measuring(request, *ends, metric, above) as measured:
+            if interactive:
+                bisection = prompt(measured, *ends, resume=resume)
+            else:
+                bisection = bisect_between(measured, *ends)
+    return report(output, bisection, partial(bisect_document, compiler=case.compiler))
 
 
 def _bisect_both(
@@ -251,16 +237,16 @@ def _bisect_both(
     output: str,
 ) -> Exit:
     """Bisect the compiler and a model that DIR@GOOD..BAD names."""
-    folder, at, refs = model.rpartition("@")
-    good, dots, bad = refs.partition("..")
-    if not (at and good and dots and bad):
+    match = re.fullmatch(r"(.+)@(.+?)\.\.(.+)", model)
+    if match is None:
         raise BadInput(f"--model {model}: write DIR@GOOD..BAD, such as ~/models@v1..v2")
     if chosen.recipe is None:
         raise BadInput("--model needs a recipe")
-    repository = Repository(Path(folder).expanduser())
-    shas = _in_order(find, repository.resolve(good), repository.resolve(bad))
+    repository = Repository(Path(match[1]).expanduser())
+    good, bad = repository.resolve(match[2]), repository.resolve(match[3])
     path = path_inside(chosen.recipe, repository)
     with temporary_folder() as scratch:
+        shas = _in_order(find, good, bad)
         models = ModelHistory(repository, path, shas, scratch, chosen.load_from)
         case = models.case_of(shas[1])
         if isinstance(case, NoAnswer):
@@ -268,8 +254,7 @@ def _bisect_both(
         with compiling.open(case) as engine:
             both = bisect_two(asked(engine, case), models, *ends)
     document = partial(two_repositories_document, compiler=case.compiler)
-    write_report(output, both, document)
-    return _exit_of(both.bisection)
+    return report(output, both, document)
 
 
 def _tested_family(*revs: str | None) -> str:
@@ -278,17 +263,11 @@ def _tested_family(*revs: str | None) -> str:
     """
     path = Path(FILE)
     if not path.is_file():
-        return named_family(*revs)
+        return named_family(*revs) or DEFAULT_FAMILY
     family = load_project(path).compiler
     if family in Families():
         return family
     return str(FamilyRef(family, recipe="script"))  # a compiler in a folder
-
-
-def _exit_of(bisection: Bisection) -> Exit:
-    if bisection.status is Answer.CULPRIT:
-        return Exit.OK
-    return exit_without_answer([bisection.cause])
 
 
 def _forecast(
@@ -296,9 +275,8 @@ def _forecast(
 ) -> Forecast:
     """Return what is known of each release; over commits, of the ends."""
     ends = commit_ends(request, before, after)
-    refs: Sequence[ToolchainRef]
     if ends:
-        refs = compilers_at(request, *ends)
+        refs = list(compilers_at(request, *ends))
     else:
         releases, _, _ = releases_between(request, before, after)
         refs = [release.ref for release in releases.candidates]
@@ -310,42 +288,40 @@ def _measuring(
     request: BisectRequest,
     before: str | None,
     after: str | None,
-    text: str,
+    metric: str | None,
     above: float | None,
 ) -> Iterator[BisectRequest]:
-    """Yield the request with an engine that calls a number beyond the limit a failure.
-    text: NAME[:FUNCTION].
+    """Yield the request; with a metric, NAME[:FUNCTION], its engine or its case calls a
+    number beyond the limit a failure.
     """
-    if before is None or after is None:
-        raise BadInput("--metric needs --good and --bad, which say what is good")
-    refs = _in_order(request.kind, *compilers_at(request, before, after))
-    choice = MetricChoice.parse(text, SECONDS)
+    if not (metric and before and after):
+        yield request
+        return
+    choice, case = MetricChoice.parse(metric, SECONDS), request.case
     if above is None:
-        with engine_with_judge(request.engine, request.case, refs, choice) as judging:
+        refs = _in_order(request.kind, *compilers_at(request, before, after))
+        with engine_with_judge(request.engine, case, refs, choice) as judging:
             yield replace(request, engine=judging)
         return
     if not choice.metric.exact:
         raise BadInput("--above needs a number that is the same each time")
-    limits = (*request.case.thresholds, (choice.metric.name, above))
-    yield replace(request, case=replace(request.case, thresholds=limits))
+    limits = (*case.thresholds, (choice.metric.name, above))
+    yield replace(request, case=replace(case, thresholds=limits))
 
 
 @command
 def suspects(
     chosen: ProgramTarget,
-    source: Annotated[
-        Path,
-        argument(
-            "RECIPE|LOG",
-            "Recipe, program, pasted issue, or log with the failure; a log is of "
-            "the default compiler unless a REV names another.",
-        ),
-    ],
-    repo: Annotated[Path, option("DIR", "Clone of the compiler.")],
-    good: Annotated[str, option("REV", "Known-good revision or commit.")],
-    bad: Annotated[str, option("REV", "Known-bad revision or commit.")],
-    case: OneCaseOption = None,
-    output: FormatOption = "text",
+    source: Path = argument(
+        "RECIPE|LOG",
+        "Recipe, program, pasted issue, or log with the failure; a log is of "
+        "the default compiler unless a REV names another.",
+    ),
+    repo: Path = option("DIR", "Clone of the compiler.", default=REQUIRED),
+    good: str = option("REV", "Known-good revision or commit.", default=REQUIRED),
+    bad: str = option("REV", "Known-bad revision or commit.", default=REQUIRED),
+    case: str | None = CASE,
+    output: str = FORMAT,
 ) -> Exit:
     """Rank the commits between two revisions by how suspicious the failure makes them.
     Nothing is built.
@@ -358,9 +334,7 @@ def suspects(
     """
     from triage.bisect.suspects import rank_changes
 
-    families = recipe_families().values()
-    programs = [suffix for family in families for suffix in family.inputs]
-    is_text = source.suffix not in (*RECIPES, *programs)
+    is_text = source.suffix not in (*RECIPES, *program_suffixes())
     failures: tuple[Failure, ...] = ()
     if is_text:
         failures = classify_log(source, packaged_rules()).failures
@@ -370,7 +344,11 @@ def suspects(
         # a text may hold no program, several, or one that no family reads
         if not is_text:
             raise
-        about = _case_about(source, named_family(good, bad), chosen.backend or "")
+        about = _case_about(
+            source,
+            named_family(good, bad) or DEFAULT_FAMILY,
+            chosen.backend or "",
+        )
     with open_engine_for(chosen.app, [about]) as engine:
         failures = (*_last_failures(engine, about), *failures)
         request = BisectRequest(engine, about, repo)

@@ -19,11 +19,14 @@ from triage.execution.engine import Engine, open_engine
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.revision import FamilyRef
+from triage.recipes.values import did_you_mean
 from triage.toolchains.home import KeptKind, default_home
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 
 if TYPE_CHECKING:
     from triage.execution.dask_executor import DaskCluster
+
+_SHOWN = 8  # names of cases in a message
 
 
 @contextmanager
@@ -102,8 +105,7 @@ def cases_named(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
         pattern = f"*{pattern}*"
     chosen = tuple(case for case in cases if fnmatchcase(case.name, pattern))
     if not chosen:
-        names = ", ".join(case.name for case in cases)
-        raise BadInput(f"{text!r} names no case; choose from {names}")
+        raise _no_case(text, cases)
     return chosen
 
 
@@ -120,17 +122,28 @@ def one_case(cases: Sequence[Case], name: str | None) -> Case:
         for case in cases
         if wanted <= {f"{key}={value}" for key, value in case.matrix}
     ]
-    if len(chosen) == 1:
-        return chosen[0]
-    names = ", ".join(case.name for case in (chosen or cases))
     if not chosen:
-        raise BadInput(f"there is no case {name!r}; choose from {names}")
-    raise BadInput(f"several cases fit; choose one with --case: {names}")
+        raise _no_case(name, cases)
+    if len(chosen) > 1:
+        raise BadInput(f"several cases fit; choose one with --case: {_listed(chosen)}")
+    return chosen[0]
 
 
 def _names_of(case: Case) -> tuple[str, str, str]:
     in_brackets = case.name.partition("[")[2].rstrip("]")
     return case.name, in_brackets, case.name.rpartition("/")[2]
+
+
+def _no_case(name: str | None, cases: Sequence[Case]) -> BadInput:
+    guess = did_you_mean(name or "", [case.name for case in cases])
+    return BadInput(f"there is no case {name!r}{guess} Choose from {_listed(cases)}")
+
+
+def _listed(cases: Sequence[Case]) -> str:
+    names = ", ".join(case.name for case in cases[:_SHOWN])
+    if len(cases) > _SHOWN:
+        names += f" and {len(cases) - _SHOWN} more; `triage recipe list` shows all"
+    return names
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,11 +171,12 @@ def select_families(
     BadInput for a REV whose family is not clear.
     """
     families = list(dict.fromkeys(case.compiler for case in cases))
-    named = [(rev, _family_of(rev, families)) for rev in revs]
+    owners = [_family_of(rev, families) for rev in revs]
     selections = []
     for family in families:
         members = tuple(case for case in cases if case.compiler == family)
-        chosen = tuple(rev for rev, owner in named if owner == family)
+        pairs = zip(revs, owners, strict=True)
+        chosen = tuple(rev for rev, owner in pairs if owner == family)
         if chosen:
             selections.append(FamilySelection(family, members, chosen))
         else:
@@ -189,19 +203,24 @@ def _family_of(rev: str, families: Sequence[str]) -> str:
     ]
     if named:
         return max(named, key=len)
+    used = ", ".join(families)
+    other = named_family(rev)
+    if other:
+        raise BadInput(f"{rev} is a revision of {other}, but the recipes use {used}")
     if len(families) == 1:
         return families[0]
     if DEFAULT_FAMILY in families:
         return DEFAULT_FAMILY
     raise BadInput(
-        f"the recipes use {', '.join(families)}; write {rev!r} with its compiler, for "
-        f"example {families[0]}:{rev}"
+        f"the recipes use {used}; write {rev!r} with its compiler, for example "
+        f"{families[0]}:{rev}"
     )
 
 
-def named_family(*revs: str | None) -> str:
+def named_family(*revs: str | None) -> str | None:
     """Return the family that a revision names, such as `triton:3.1.0`."""
-    for name in Families():
-        if any(rev and rev.startswith(f"{name}:") for rev in revs):
+    for rev in revs:
+        name = (rev or "").partition(":")[0]
+        if name in Families():
             return name
-    return DEFAULT_FAMILY
+    return None

@@ -1,5 +1,5 @@
-"""Exit codes: what each means, and how results and errors become one. `triage --help`
-prints this table.
+"""Make functions commands: gather their options, end with the exit code of their
+result, and print their errors.
 
 Every error ends in a message on stderr, never in a traceback that a CI job takes for a
 regression.
@@ -13,39 +13,27 @@ import os
 import shlex
 import sys
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import is_dataclass
-from enum import IntEnum
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 import typer
 
 from triage.cli.screen import print_stderr
 from triage.model.errors import BadFiles, Interrupted, TriageError
-from triage.model.outcome import Cause, Status
-from triage.model.probe_result import ProbeResult
+from triage.model.exit_codes import Exit, Result
+from triage.report.document import Document
+from triage.report.formats import write_report
+
+R = TypeVar("R", bound=Result)
 
 
-class Exit(IntEnum):
-    """The exit codes that scripts rely on."""
-
-    OK = 0
-    FOUND = 1
-    USAGE = 2
-    INCONCLUSIVE = 3
-    ENVIRONMENT = 4
-    INTERRUPTED = 130
-
-
-MEANINGS = {
-    Exit.OK: "nothing regressed, or the command found what was asked",
-    Exit.FOUND: "a regression or failure was found",
-    Exit.USAGE: "usage error or bad input",
-    Exit.INCONCLUSIVE: "inconclusive",
-    Exit.ENVIRONMENT: "the environment failed (no such toolchain, disk full, "
-    "no network)",
-    Exit.INTERRUPTED: "interrupted; finished work is cached",
-}
+def report(
+    output: str, result: R, document: Callable[[R], Document], **more: Any
+) -> Exit:
+    """Write the report of a result as `write_report` does; return its exit code."""
+    write_report(output, result, document, **more)
+    return result.exit
 
 
 def command(function: Callable[..., Exit]) -> Callable[..., None]:
@@ -61,8 +49,9 @@ def command(function: Callable[..., Exit]) -> Callable[..., None]:
         for name, parameter in parameters.items()
         if is_dataclass(parameter.annotation) and name != "app"
     }
-    shown = {name: one for name, one in parameters.items() if name not in groups}
-    for fields in groups.values():
+    shown = dict(parameters)
+    for name, fields in groups.items():
+        del shown[name]
         shown |= fields
     shown.pop("app", None)
 
@@ -73,8 +62,8 @@ def command(function: Callable[..., Exit]) -> Callable[..., None]:
             group = parameters[name].annotation
             given[name] = group(**{field: given[field] for field in fields})
         values = {name: given[name] for name in parameters}
-        is_journalled = given.get("interactive", False)
-        raise typer.Exit(_exit_code(lambda: function(**values), is_journalled))
+        more = ["--resume"] if given.get("interactive") else []
+        raise typer.Exit(_exit_code(lambda: function(**values), more))
 
     keyword = inspect.Parameter.KEYWORD_ONLY
     first = inspect.Parameter("context", keyword, annotation=typer.Context)
@@ -85,7 +74,7 @@ def command(function: Callable[..., Exit]) -> Callable[..., None]:
 
 def _parameters(function: Any) -> dict[str, inspect.Parameter]:
     """Return the parameters of a function, or the fields of a dataclass."""
-    hints = get_type_hints(function, include_extras=True)
+    hints = get_type_hints(function)
     keyword = inspect.Parameter.KEYWORD_ONLY
     return {
         name: parameter.replace(kind=keyword, annotation=hints[name])
@@ -94,15 +83,16 @@ def _parameters(function: Any) -> dict[str, inspect.Parameter]:
 
 
 def command_again(*more: str) -> str:
-    """Return the command line of this run with more options."""
-    words = [word for word in sys.argv[1:] if word not in more]
-    # what follows are paths
+    """Return the command line that continues this run, with more options."""
+    words = sys.argv[1:]
     end = words.index("--") if "--" in words else len(words)
-    return shlex.join(["triage", *words[:end], *more, *words[end:]])
+    # fresh results are cached, too
+    options = [word for word in words[:end] if word not in ("--fresh", *more)]
+    return shlex.join(["triage", *options, *more, *words[end:]])
 
 
-def _exit_code(call: Callable[[], Exit], is_journalled: bool) -> int:
-    """Call a command and return its exit code. is_journalled: --resume continues it."""
+def _exit_code(call: Callable[[], Exit], more: list[str]) -> int:
+    """Call a command and return its exit code. more: options that continue it."""
     from triage.toolchains.home import disk_errors
 
     try:
@@ -116,12 +106,11 @@ def _exit_code(call: Callable[[], Exit], is_journalled: bool) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     except (KeyboardInterrupt, Interrupted):
-        again = command_again("--resume") if is_journalled else command_again()
+        again = command_again(*more)
         print_stderr(f"stopped; finished work is cached. To continue:\n  {again}")
         return Exit.INTERRUPTED
     except BadFiles as error:
-        for problem in error.problems:
-            print_stderr(str(problem))
+        print_stderr(str(error))
         return error.exit_code
     except TriageError as error:
         print_stderr(f"triage: {error}")
@@ -129,42 +118,11 @@ def _exit_code(call: Callable[[], Exit], is_journalled: bool) -> int:
     except OSError as error:
         file = f": {error.filename}" if error.filename else ""
         print_stderr(f"triage: {error.strerror or error}{file}")
-        return Exit.ENVIRONMENT
     except MemoryError:
         print_stderr("triage: the system has no more memory; pass a lower --jobs")
-        return Exit.ENVIRONMENT
     except Exception:
         print_stderr(traceback.format_exc())
         print_stderr(
             "triage: internal error; this is a bug in triage, not in the compiler"
         )
-        return Exit.ENVIRONMENT
-
-
-def exit_without_answer(causes: Iterable[Cause | None]) -> Exit:
-    """Return the exit code of a command that has no answer, from the causes of its
-    untestable probes.
-
-    A recipe that cannot be used counts first, then an environment that failed;
-    otherwise the command is inconclusive.
-    """
-    known = set(causes)
-    if Cause.RECIPE in known:
-        return Exit.USAGE
-    if known & {Cause.ENVIRONMENT, Cause.TOOLCHAIN, Cause.INTERNAL}:
-        return Exit.ENVIRONMENT
-    return Exit.INCONCLUSIVE
-
-
-def exit_for_results(results: Iterable[ProbeResult], *, strict: bool = False) -> Exit:
-    """Return FOUND for an unexpected failure, else the reason why some could not be
-    tested, else OK. `strict`: an unexpected pass counts as a failure.
-    """
-    results = list(results)
-    statuses = {result.status for result in results}
-    if Status.FAILED in statuses or (strict and Status.XPASS in statuses):
-        return Exit.FOUND
-    code = exit_without_answer(result.cause for result in results)
-    if code is Exit.INCONCLUSIVE and statuses != {Status.UNTESTABLE}:
-        return Exit.OK
-    return code
+    return Exit.ENVIRONMENT

@@ -34,7 +34,7 @@ _LARGEST_JOURNAL = 16 << 20  # bytes
 HELP = """  Enter   compile the case at the proposed revision
   good    it compiles, or runs as it should
   bad     it has the failure that is bisected
-  skip    it cannot be judged: another failure, or no compiler
+  skip    it cannot be judged: another failure, no compiler
   why     say why this revision is proposed
   undo    remove the last verdict
   quit    stop; --resume continues"""
@@ -77,13 +77,14 @@ class Session:
 
     def __init__(self, search: Search, home: Home, out: Console) -> None:
         assert search.failure is not None
-        match = search.line.request.match(search.failure)
+        self.line, self.out = search.line, out
+        match = self.line.request.match(search.failure)
         self.search = replace(search, match=match, judge=verdict_of)
-        self.out, self.entries, self.line = out, list[Entry](), search.line
+        self.indices = {self.line.name(at): at for at in range(len(self.line))}
+        self.entries: list[Entry] = []
         ends = self.line.name(search.first), self.line.name(search.last)
         key = json.dumps((self.line.request.case.name, *ends, search.kind))
         digest = blake2b(key.encode(), digest_size=10).hexdigest()
-        self.indices = {self.line.name(at): at for at in range(len(self.line))}
         self.journal = home.kept(KeptKind.JOURNALS) / f"{digest}.json"
 
     def run(self, typed: TextIO, *, resume: bool = False) -> Bisection:
@@ -92,14 +93,18 @@ class Session:
         """
         if resume:
             self._resume()
-        self.out.print(HELP, style="dim")
+        shown = None
         while not self.line.stopped:
             belief = self.search.belief()
             chosen = list(belief.dividing(1, self.search.seconds()))
             if belief.is_resolved or not chosen:
                 break
+            if shown is None:
+                self.out.print(HELP, style="dim")
             proposed = self.search.first + chosen[0]
-            self._show_suspects(belief, proposed)
+            if shown != (belief.chances, proposed):
+                self._show_suspects(belief, proposed)
+            shown = belief.chances, proposed
             self.out.print("> ", end="")
             # `input` would drop a Ctrl-C that arrives while it flushes the output
             line = typed.readline()
@@ -107,10 +112,10 @@ class Session:
                 stopped = answer(self.search, self.search.found(belief))
                 return replace(stopped, command=command_again("--resume"))
             self._obey(proposed, belief, line.strip())
-        found = self.search.found(self.search.belief())
+        ending = self.search.found(self.search.belief())
         # their verdict is not confirmed
-        if self.search.stated.keys() & {found.before, found.after}:
-            return answer(self.search, found)
+        if self.search.stated.keys() & {ending.before, ending.after}:
+            return answer(self.search, ending)
         return answer(self.search, self.search.run())
 
     def _resume(self) -> None:
@@ -131,8 +136,7 @@ class Session:
         self.out.print(f"\n{plural(len(suspects), 'suspect')}, about {steps}")
         for chance, index in sorted(suspects, reverse=True)[:_SHOWN]:
             change = self.line.change(index)
-            line = f"{chance:6.1%}  {change.name}  {change.subject or ''}"
-            self.out.print(Text(line))
+            self._print(f"{chance:6.1%}  {change.name}  {change.subject or ''}")
         self.out.print(f"next: {self.line.name(proposed)}", style="bold")
 
     def _obey(self, proposed: int, belief: Belief, word: str) -> None:
@@ -144,7 +148,7 @@ class Session:
                 text = outcome.reason or "it compiles"
                 if outcome.failure:
                     text = f"it fails: {outcome.failure.headline}"
-                self.out.print(Text(f"  {text}"))
+                self._print(f"  {text}")
                 self._replace([*self.entries, (name, "compiled")])
             case "good" | "bad" | "skip":
                 self._replace([*self.entries, (name, word)])
@@ -153,15 +157,21 @@ class Session:
                 if verdict == "compiled":
                     self.line.forget(self.indices[name])
                 self._replace(others)
-                self.out.print(f"  removed: {name} {verdict}")
+                self._print(f"  removed: {name} {verdict}")
+            case "undo":
+                self._print("  there is no verdict to remove")
             case "why":
                 chance = sum(belief.chances[: proposed - self.search.first + 1])
-                self.out.print(f"  the culprit is this one or older with {chance:.0%}")
-                suspects = self.line.suspects({proposed: 1.0}, self.search.clues)
-                for reason in suspects[0].reasons:
-                    self.out.print(f"  it {reason}")
+                self._print(f"  the culprit is this one or older with {chance:.0%}")
+                [suspect] = self.line.suspects({proposed: 1.0}, self.search.clues)
+                for reason in suspect.reasons:
+                    self._print(f"  it {reason}")
             case _:
                 self.out.print(HELP, style="dim")
+
+    def _print(self, line: str) -> None:
+        """Print a line with texts of others, which are no markup."""
+        self.out.print(Text(line.rstrip()))
 
     def _replace(self, entries: list[Entry]) -> None:
         """Replace the verdicts, and write them into the journal."""

@@ -10,22 +10,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
 from triage.cli.context import cases_in, cases_named, select_one_family
-from triage.cli.exit_codes import Exit, command, exit_without_answer
+from triage.cli.exit_codes import command
 from triage.cli.nights import earlier_nights, store_night
 from triage.cli.options import (
+    CASES,
+    DRY_RUN,
+    GITHUB,
+    JUNIT_FORMAT,
+    OUT,
+    PATHS,
+    REPO,
     SECONDS,
-    CasesOption,
+    SUITE,
     Compiling,
-    DryRunOption,
-    GitHubOption,
-    JUnitFormatOption,
-    OutOption,
-    RecipePaths,
-    RepoOption,
-    SuiteOption,
     argument,
     duration_option,
     flag,
@@ -37,8 +36,8 @@ from triage.execution.results import forecast
 from triage.execution.task import ProbeJob
 from triage.git_history.repository import Repository
 from triage.investigate.origin import OriginFinder
-from triage.investigate.result import CaseChangeKind
 from triage.model.errors import BadInput, Interrupted, TriageError
+from triage.model.exit_codes import Exit
 from triage.nightly.result import Night
 from triage.nightly.run import NightRun, with_investigation
 from triage.nightly.shards import copy_files, merge, shard
@@ -53,66 +52,45 @@ from triage.toolchains.sources.project import OwnerRule
 
 @command
 def nightly(
-    paths: RecipePaths,
     compiling: Compiling,
-    case: CasesOption = None,
-    suite_config: SuiteOption = None,
-    toolchain: Annotated[
-        str, toolchain_option("Test this toolchain (default: latest).")
-    ] = "latest",
-    baseline: Annotated[
-        str,
-        option(
-            "REV",
-            "Compare with this toolchain (default: previous).",
-            "--baseline",
-            "-b",
-        ),
-    ] = "previous",
-    bisect: Annotated[
-        bool,
-        flag("--bisect", "Bisect each regression and slower run."),
-    ] = False,
-    repo: RepoOption = None,
-    reduce: Annotated[
-        bool, flag("--reduce", "Reduce one case of each new failure; needs --out.")
-    ] = False,
-    investigate: Annotated[
-        bool,
-        flag(
-            "--investigate",
-            "Bisect, attribute and reduce one case of each new failure, find "
-            "remedies and draft an issue; needs --out.",
-        ),
-    ] = False,
-    budget: Annotated[
-        float | None,
-        duration_option(
-            "With --investigate: spend at most this long, such as 45m (default: "
-            "no limit)."
-        ),
-    ] = None,
-    strict: Annotated[
-        bool,
-        flag(
-            "--strict",
-            "Exit 1 also when a known failure passes or a case becomes slower.",
-        ),
-    ] = False,
-    bench: Annotated[
-        float | None,
-        duration_option(
-            "Measure the run time of each case that has `bench` or `run` for "
-            "this long (default: not measured)."
-        ),
-    ] = None,
-    out: OutOption = None,
-    part: Annotated[
-        str | None, option("I/N", "Run only the I-th of N shards.", "--shard")
-    ] = None,
-    github: GitHubOption = False,
-    dry_run: DryRunOption = False,
-    output: JUnitFormatOption = "text",
+    paths: list[Path] = PATHS,
+    case: str | None = CASES,
+    suite_config: list[Path] | None = SUITE,
+    toolchain: str = toolchain_option(
+        "Test this toolchain (default: latest).", "latest"
+    ),
+    baseline: str = option(
+        "REV",
+        "Compare with this toolchain (default: previous).",
+        "--baseline",
+        "-b",
+        default="previous",
+    ),
+    bisect: bool = flag("--bisect", "Bisect each regression and slower run."),
+    repo: Path | None = REPO,
+    reduce: bool = flag(
+        "--reduce", "Reduce one case of each new failure; needs --out."
+    ),
+    investigate: bool = flag(
+        "--investigate",
+        "Bisect, attribute and reduce one case of each new failure, find "
+        "remedies and draft an issue; needs --out.",
+    ),
+    budget: float | None = duration_option(
+        "With --investigate: spend at most this long, such as 45m (default: no limit)."
+    ),
+    strict: bool = flag(
+        "--strict", "Exit 1 also when a known failure passes or a case becomes slower."
+    ),
+    bench: float | None = duration_option(
+        "Measure the run time of each case that has `bench` or `run` for "
+        "this long (default: not measured)."
+    ),
+    out: Path | None = OUT,
+    part: str | None = option("I/N", "Run only the I-th of N shards.", "--shard"),
+    github: bool = GITHUB,
+    dry_run: bool = DRY_RUN,
+    output: str = JUNIT_FORMAT,
 ) -> Exit:
     """Compare a new compiler with a baseline over all recipes.
 
@@ -138,8 +116,8 @@ def nightly(
     if investigate or reduce:
         if out is None:
             raise BadInput("--reduce and --investigate need --out")
-        for each in cases:
-            folder_for(out / "reproducers", each)
+        for tested in cases:
+            folder_for(out / "reproducers", tested)
     owners = owner_rules(selection.family)
     with compiling.open(*cases, dry=dry_run) as engine:
         new, old = (
@@ -152,9 +130,9 @@ def nightly(
         run = NightRun(engine, cases, new, old, part, strict, earlier_nights())
         finder = OriginFinder(engine, run.refs, repo)
         reports = _Reports(run, out, output, github, owners)
+        steps = _steps(bisect, reduce, investigate, repo)
         with reports.partial():
             run.compare()
-            steps = _steps(bisect, reduce, investigate, repo)
             if bench or steps:
                 reports.write()
             if bench:
@@ -164,15 +142,11 @@ def nightly(
             if steps:
                 _investigate(run, finder, steps, budget, reports)
             night = reports.write()
-    _publish(night, out, output, github)
-    return exit_of(night)
+    return _publish(night, out, output, github)
 
 
 def _steps(
-    bisect: bool,
-    reduce: bool,
-    investigate: bool,
-    repo: Path | None,
+    bisect: bool, reduce: bool, investigate: bool, repo: Path | None
 ) -> list[str]:
     """Return the steps for each new failure."""
     from triage.investigate.steps import STEPS
@@ -214,18 +188,15 @@ def _investigate(
 
 @command
 def nightly_merge(
-    folders: Annotated[
-        list[Path], argument("DIR", "Folders that `triage nightly --shard` wrote.")
-    ],
-    out: OutOption = None,
-    allow_missing: Annotated[
-        bool,
-        flag(
-            "--allow-missing", "Report a night with missing shards, marked as partial."
-        ),
-    ] = False,
-    github: GitHubOption = False,
-    output: JUnitFormatOption = "text",
+    folders: list[Path] = argument(
+        "DIR", "Folders that `triage nightly --shard` wrote."
+    ),
+    out: Path | None = OUT,
+    allow_missing: bool = flag(
+        "--allow-missing", "Report a night with missing shards, marked as partial."
+    ),
+    github: bool = GITHUB,
+    output: str = JUNIT_FORMAT,
 ) -> Exit:
     """Join the results of a nightly's shards into one report, as one machine would have
     written it.
@@ -244,33 +215,17 @@ def nightly_merge(
     if out:
         copy_files([folder for folder, _ in shards], out)
         night = write_reports(night, out)
-    _publish(night, out, output, github)
-    return exit_of(night)
+    return _publish(night, out, output, github)
 
 
-def exit_of(night: Night) -> Exit:
-    """Return the exit code of a night: FOUND for a new failure, else why cases could
-    not be tested, INCONCLUSIVE if some were not compared, else OK.
-    """
-    fails_strictly = night.strict and (night.slower or night.unexpected_passes)
-    if fails_strictly or any(case.is_new_failure for case in night.cases):
-        return Exit.FOUND
-    untested = night.cases_with(CaseChangeKind.UNTESTABLE)
-    causes = {cause for case in untested for cause in (case.cause, case.baseline.cause)}
-    code = exit_without_answer(causes)
-    is_any_tested = len(untested) < len(night.cases) or not night.cases
-    if code is Exit.INCONCLUSIVE and is_any_tested and not night.partial:
-        return Exit.OK
-    return code
-
-
-def _publish(night: Night, out: Path | None, output: str, github: bool) -> None:
+def _publish(night: Night, out: Path | None, output: str, github: bool) -> Exit:
     store_night(night, out)
     write_night(output, night)
     if github:
         from triage.report.github_actions import show_on_github
 
         show_on_github(night, os.environ)
+    return night.exit
 
 
 @dataclass

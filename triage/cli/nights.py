@@ -10,14 +10,14 @@ from contextlib import closing
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from triage.cli.exit_codes import Exit, command
+from triage.cli.exit_codes import command
 from triage.cli.options import (
-    FormatOption,
-    JUnitFormatOption,
+    FORMAT,
+    JUNIT_FORMAT,
+    REQUIRED,
     argument,
     flag,
     option,
@@ -26,6 +26,7 @@ from triage.cli.screen import print_stderr
 from triage.execution.cache import ResultCache
 from triage.model.address import Address
 from triage.model.errors import BadInput, EnvironmentFailure, TriageError
+from triage.model.exit_codes import Exit
 from triage.nightly.issues import IssueChange, plan_issues
 from triage.nightly.result import Night
 from triage.nightly.run import EarlierNights
@@ -69,7 +70,7 @@ def earlier_nights() -> EarlierNights:
 
 @app.command("list")
 @command
-def list_nights(output: FormatOption = "text") -> Exit:
+def list_nights(output: str = FORMAT) -> Exit:
     """List stored nights, the oldest first."""
     stored = open_nights().stored()
     listed = [
@@ -93,8 +94,8 @@ def list_nights(output: FormatOption = "text") -> Exit:
 @app.command("show")
 @command
 def show_night(
-    night: Annotated[str, argument("NIGHT", f"{_NIGHT}.")] = "latest",
-    output: JUnitFormatOption = "text",
+    night: str = argument("NIGHT", f"{_NIGHT}.", "latest"),
+    output: str = JUNIT_FORMAT,
 ) -> Exit:
     """Print the report of a stored night."""
     write_night(output, open_nights().night_named(night)[1])
@@ -104,8 +105,8 @@ def show_night(
 @app.command("prune")
 @command
 def prune_nights(
-    keep: Annotated[int, option("N", "Keep the newest N nights.", min=1)],
-    output: FormatOption = "text",
+    keep: int = option("N", "Keep the newest N nights.", min=1, default=REQUIRED),
+    output: str = FORMAT,
 ) -> Exit:
     """Remove all stored nights but the newest."""
     store = open_nights()
@@ -119,8 +120,8 @@ def prune_nights(
 
 @command
 def show(
-    case: Annotated[str, argument("CASE", "Name of a case, or a part of it.")],
-    output: FormatOption = "text",
+    case: str = argument("CASE", "Name of a case, or a part of it."),
+    output: str = FORMAT,
 ) -> Exit:
     """Show everything known of a case: its nights, its state on every toolchain,
     culprit, reproducer, remedies, output.
@@ -138,18 +139,14 @@ def show(
 
 @command
 def site(
-    out: Annotated[Path, option("DIR", "Write the site to this folder.")] = Path(
-        "public"
+    out: Path = option("DIR", "Write the site to this folder.", default=Path("public")),
+    tracks: str = option(
+        "GLOB",
+        "Show only tracks whose names match this pattern, such as `*cuda*`.",
+        "--track",
+        default="*",
     ),
-    tracks: Annotated[
-        str,
-        option(
-            "GLOB",
-            "Show only tracks whose names match this pattern, such as `*cuda*`.",
-            "--track",
-        ),
-    ] = "*",
-    output: FormatOption = "text",
+    output: str = FORMAT,
 ) -> Exit:
     """Write a static site of all stored nights.
 
@@ -174,24 +171,25 @@ issues = typer.Typer(
 @issues.command("sync")
 @command
 def sync(
-    repository: Annotated[
-        str,
-        option("OWNER/NAME", "Change the issues of this repository.", "--repo"),
-    ],
-    report: Annotated[
-        Path,
-        argument("REPORT", "nightly.json of a night, or the folder that holds it."),
-    ] = Path("out"),
-    apply: Annotated[
-        bool, flag("--apply", "Change the issues (default: only list the changes).")
-    ] = False,
-    limit: Annotated[
-        int,
-        option(
-            "N", "Make at most this many changes; the next run makes the others.", min=1
-        ),
-    ] = 10,
-    output: FormatOption = "text",
+    repository: str = option(
+        "OWNER/NAME",
+        "Change the issues of this repository.",
+        "--repo",
+        default=REQUIRED,
+    ),
+    report: Path = argument(
+        "REPORT", "nightly.json of a night, or the folder that holds it.", Path("out")
+    ),
+    apply: bool = flag(
+        "--apply", "Change the issues (default: only list the changes)."
+    ),
+    limit: int = option(
+        "N",
+        "Make at most this many changes; the next run makes the others.",
+        min=1,
+        default=10,
+    ),
+    output: str = FORMAT,
 ) -> Exit:
     """Open, comment, reopen and close the issues of a repository by the failures of a
     night.

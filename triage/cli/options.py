@@ -6,81 +6,79 @@ shows its fields as options.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from triage.cli.screen import AppContext
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.model.outcome import Failure
 from triage.report.formats import FORMATS, VERBOSE
 
 if TYPE_CHECKING:  # what compiles is imported when a command loads its cases
     from triage.cli.program import StartedRecipe
     from triage.execution.engine import Engine
-    from triage.execution.match import Match
 
 RECIPES = (".yaml", ".yml")
 SECONDS = 60.0  # for which each probe of a time is measured at most
+REQUIRED: Any = ...
 
 
-def argument(metavar: str, text: str) -> Any:
+def argument(metavar: str, text: str, default: Any = REQUIRED) -> Any:
     """Return an argument."""
-    return typer.Argument(metavar=metavar, help=text)
+    return typer.Argument(default, metavar=metavar, help=text)
 
 
-def flag(name: str, text: str) -> Any:
-    """Return an option that is on or off."""
-    return typer.Option(*name.split("/"), help=text)
+def flag(names: str, text: str) -> Any:
+    """Return an option that is off unless it is given."""
+    return typer.Option(False, *names.split("/"), help=text)  # noqa: FBT003 - its default
 
 
-def option(metavar: str, text: str, *names: str, **checks: float) -> Any:
+def option(
+    metavar: str, text: str, *names: str, default: Any = None, **checks: float
+) -> Any:
     """Return an option that takes a value. `names` are its spellings where they are not
     the parameter's name.
     """
-    return typer.Option(*names, metavar=metavar, help=text, **checks)  # type: ignore[arg-type]
+    return typer.Option(default, *names, metavar=metavar, help=text, **checks)  # type: ignore[arg-type]
 
 
-def toolchain_option(text: str) -> Any:
+def toolchain_option(text: str, default: Any = None) -> Any:
     """Return the option --toolchain."""
-    return option("REV", text, "--toolchain", "-t")
+    return option("REV", text, "--toolchain", "-t", default=default)
 
 
 def duration_option(text: str) -> Any:
     """Return an option that takes a duration such as 45m, as seconds."""
-
-    def seconds(value: str) -> float:
-        from triage.model.checks import parse_duration  # slow to import
-
-        try:
-            return parse_duration(value)
-        except ValueError as error:
-            raise typer.BadParameter(str(error)) from error
-
-    return typer.Option(metavar="DURATION", parser=seconds, help=text)
+    return typer.Option(None, metavar="DURATION", parser=_seconds, help=text)
 
 
-def format_option(*more: str) -> Any:
-    """Return the `--format` option of a command. more: formats that only its result
-    has. Another format is refused before the command does anything.
-    """
+def _seconds(text: str) -> float:
+    from triage.model.checks import parse_duration  # slow to import
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def format_option(*more: str, default: str = "text") -> Any:
+    """Return the option --format. more: formats that only this result has."""
     names = (*FORMATS, *more)
 
     def check(context: typer.Context, name: str) -> str:
         if name not in names:
             raise typer.BadParameter(f"{name!r} is not one of {', '.join(names)}")
-        app = context.obj
-        if name == "text" and isinstance(app, AppContext) and app.verbose:
+        if name == "text" and context.obj.verbose:
             return VERBOSE
         return name
 
     return typer.Option(
+        default,
         "--format",
         "-f",
         metavar="|".join(names),
@@ -89,75 +87,47 @@ def format_option(*more: str) -> Any:
     )
 
 
-RecipePaths = Annotated[
-    list[Path],
-    argument(
-        "PATH",
-        "Recipes, folders of recipes, programs, or texts such as a pasted issue.",
-    ),
-]
-SuiteOption = Annotated[
-    list[Path] | None,
-    option(
-        "FILE",
-        "Read PATH as a test suite, with flags and known failures from this "
-        "JSON file; repeatable (default: PATH holds recipes).",
-        "--suite-config",
-    ),
-]
-OneCaseOption = Annotated[
-    str | None,
-    option("NAME", "Choose one case of a matrix by its name or by `key=value,...`."),
-]
-CasesOption = Annotated[
-    str | None,
-    option(
-        "TEXT",
-        "Use only cases whose name contains this text or matches it, as `*_f16_*` "
-        "(default: all).",
-    ),
-]
-ToolchainsOption = Annotated[
-    list[str] | None,
-    toolchain_option(
-        "Compile with this toolchain; repeatable (default: the newest installed one)."
-    ),
-]
-DryRunOption = Annotated[
-    bool,
-    flag("--dry-run", "Print what would be compiled; install and compile nothing."),
-]
-RepoOption = Annotated[
-    Path | None,
-    option(
-        "DIR",
-        "Search commits and nightlies too, with this clone of the compiler "
-        "(default: releases only).",
-    ),
-]
-GitHubOption = Annotated[
-    bool,
-    flag(
-        "--github",
-        "Annotate the GitHub Actions job, and write its summary and outputs.",
-    ),
-]
-OutOption = Annotated[
-    Path | None, option("DIR", "Write the reports to this folder (default: none).")
-]
-JobsOption = Annotated[
-    int | None,
-    option(
-        "N",
-        "Run at most N compiles at once (default: one per core, as memory allows).",
-        "--jobs",
-        "-j",
-        min=1,
-        max=1024,
-    ),
-]
-FormatOption = Annotated[str, format_option()]
-JUnitFormatOption = Annotated[str, format_option("junit")]
+PATHS = argument(
+    "PATH", "Recipes, folders of recipes, programs, or texts such as a pasted issue."
+)
+SUITE = option(
+    "FILE",
+    "Read PATH as a test suite, with flags and known failures from this "
+    "JSON file; repeatable (default: PATH holds recipes).",
+    "--suite-config",
+)
+CASE = option("NAME", "Choose one case of a matrix by its name or by `key=value,...`.")
+CASES = option(
+    "TEXT",
+    "Use only cases whose name contains this text or matches it, as `*_f16_*` "
+    "(default: all).",
+)
+TOOLCHAINS = toolchain_option(
+    "Compile with this toolchain; repeatable (default: the newest installed one)."
+)
+FAILING_TOOLCHAIN = toolchain_option("Toolchain on which the case fails.", REQUIRED)
+DRY_RUN = flag(
+    "--dry-run", "Print what would be compiled; install and compile nothing."
+)
+REPO = option(
+    "DIR",
+    "Search commits and nightlies too, with this clone of the compiler "
+    "(default: releases only).",
+)
+GITHUB = flag(
+    "--github", "Annotate the GitHub Actions job, and write its summary and outputs."
+)
+OUT = option("DIR", "Write the reports to this folder (default: none).")
+JOBS = option(
+    "N",
+    "Run at most N compiles at once (default: one per core, as memory allows).",
+    "--jobs",
+    "-j",
+    min=1,
+    max=1024,
+)
+FORMAT = format_option()
+JUNIT_FORMAT = format_option("junit")
 
 
 @dataclass(kw_only=True)
@@ -165,31 +135,25 @@ class ProgramTarget:
     """The target of a program that stands in the place of a recipe."""
 
     app: AppContext
-    backend: Annotated[
-        str | None,
-        option("NAME", "Compile a program for this backend (a recipe names its own)."),
-    ] = None
-    chip: Annotated[
-        str | None, option("NAME", "Compile a program for this chip, such as gfx942.")
-    ] = None
+    backend: str | None = option(
+        "NAME", "Compile a program for this backend (a recipe names its own)."
+    )
+    chip: str | None = option(
+        "NAME", "Compile a program for this chip, such as gfx942."
+    )
 
     def started(self, words: Sequence[Path]) -> dict[Path, StartedRecipe]:
         """Write recipes for the programs, texts and command lines among the words."""
         programs = [
             word for word in words if not word.is_dir() and word.suffix not in RECIPES
         ]
-        if not programs:
-            if self.backend or self.chip:
-                raise BadInput("--backend and --chip are for programs, not for recipes")
-            return {}
-        from triage.cli.program import recipe_for  # slow to import
+        if programs:
+            from triage.cli.program import recipe_for  # slow to import
 
-        return {word: recipe_for(str(word), self) for word in programs}
-
-    def recipes(self, words: Sequence[Path]) -> list[Path]:
-        """Return the recipes that the words name, or that are made from them."""
-        started = self.started(words)
-        return [started[word].path if word in started else word for word in words]
+            return {word: recipe_for(str(word), self) for word in programs}
+        if self.backend or self.chip:
+            raise BadInput("--backend and --chip are for programs, not for recipes")
+        return {}
 
     def cases(
         self, words: Sequence[Path], suite: Sequence[Path] | None = None
@@ -199,13 +163,18 @@ class ProgramTarget:
 
         return cases_in(words if suite else self.recipes(words), suite)
 
+    def recipes(self, words: Sequence[Path]) -> list[Path]:
+        """Return the recipes that the words name, or that are made from them."""
+        started = self.started(words)
+        return [started[word].path if word in started else word for word in words]
+
 
 @dataclass(kw_only=True)
 class SeveralCases(ProgramTarget):
     """The cases of recipes."""
 
-    paths: RecipePaths
-    case: CasesOption = None
+    paths: list[Path] = PATHS
+    case: str | None = CASES
 
     def load(self, suite: Sequence[Path] | None = None) -> tuple[Case, ...]:
         """Load the cases that --case selects."""
@@ -218,15 +187,12 @@ class SeveralCases(ProgramTarget):
 class OneCase(ProgramTarget):
     """One case of a recipe."""
 
-    recipe: Annotated[
-        Path,
-        argument(
-            "RECIPE",
-            "A recipe file, a program, FILE.py:KERNEL, a pasted issue, or a "
-            "command line after --.",
-        ),
-    ]
-    case: OneCaseOption = None
+    recipe: Path = argument(
+        "RECIPE",
+        "A recipe file, a program, FILE.py:KERNEL, a pasted issue, or a "
+        "command line after --.",
+    )
+    case: str | None = CASE
 
     def load(self, suite: Sequence[Path] | None = None) -> Case:
         """Load the case that --case selects."""
@@ -240,15 +206,12 @@ class Compiling:
     """How many compiles run at once, and where."""
 
     app: AppContext
-    jobs: JobsOption = None
-    executor: Annotated[
-        str | None,
-        option(
-            "local|dask|dask:ADDRESS",
-            "Compile here, on Dask workers started here, or on those of a "
-            "scheduler (default: local).",
-        ),
-    ] = None
+    jobs: int | None = JOBS
+    executor: str | None = option(
+        "local|dask|dask:ADDRESS",
+        "Compile here, on Dask workers started here, or on those of a "
+        "scheduler (default: local).",
+    )
 
     def open(
         self, *cases: Case, fresh: bool = False, dry: bool = False
@@ -258,24 +221,3 @@ class Compiling:
         return open_engine_for(
             self.app, cases, self.jobs, self.executor, fresh=fresh, dry=dry
         )
-
-
-class FailureMatch(StrEnum):
-    """A rule that says which failures are the same."""
-
-    SIGNATURE = "signature"
-    CLASS = "class"
-    FAMILY = "family"
-    ANY = "any"
-
-    @property
-    def rule(self) -> Callable[[Failure], Match]:
-        """The function that makes, of a failure, the test whether another is the
-        same.
-        """
-        from triage.execution import match
-
-        if self is FailureMatch.ANY:
-            return lambda _: match.any_failure
-        rule: Callable[[Failure], Match] = getattr(match, f"same_{self.value}")
-        return rule

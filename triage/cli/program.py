@@ -9,7 +9,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ from triage.compilers.recipe_start import NewRecipe, NoProgramError
 from triage.compilers.registry import recipe_families
 from triage.model.errors import BadInput
 from triage.processes.sealing import is_sealing
+from triage.recipes.document import why_unreadable
 from triage.recipes.family import RecipeStart, new_recipe
 from triage.recipes.loader import check_recipe
 from triage.recipes.values import name_from
@@ -56,8 +57,15 @@ class StartedRecipe:
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """The target and the values that nobody named."""
-        return (*self.start.assumed, *_guessed(self.start))
+        """The target and the parameters of a kernel that nobody named."""
+        guessed = (
+            f"{name}: {value}"
+            for values in self.start.keys.values()
+            if isinstance(values, Mapping)
+            for name, value in values.items()
+            if name in self.start.guessed
+        )
+        return (*self.start.assumed, *guessed)
 
     def write(self, *, over: bool = False) -> None:
         """Write the recipe, and its program where that was copied. Raises BadInput for
@@ -156,21 +164,29 @@ def recipe_for(word: str, options: ProgramTarget) -> StartedRecipe:
     word.
     """
     name, kernel = split_kernel(word)
-    file, text, content = Path(name), None, ""
+    file = Path(name)
+    source: Path | None = None
+    text: Path | None = None
     command: list[str] = []
+    content = ""
     if " " in word and not os.path.exists(word):  # noqa: PTH110 - too long for a path
         command = shlex.split(word)
-        file = Path(_program_of(command))
+        # the first file that it names, or else its tool
+        words = [word for word in command[1:] if not word.startswith("-")]
+        file = next(
+            (path for path in map(Path, words) if path.suffix), Path(command[0])
+        )
     elif name == "-" or file.suffix in TEXTS:
-        text = file
-        content = read_pasted(file)
+        text, content = file, read_pasted(file)
+    else:
+        source = file
+        _check_program(file)
     asked = (os.path.abspath(file), kernel, options.backend, options.chip, *command)  # noqa: PTH100 - it need not exist
     if name == "-":
         asked = (*asked, content)
     key = hashlib.sha256("\0".join(map(str, asked)).encode()).hexdigest()[:12]
     title = name_from("stdin" if name == "-" else file.stem) or "program"
     path = default_home().kept(KeptKind.PROGRAMS) / key / f"{title}.yaml"
-    source = None if command or text else file
     wanted = NewRecipe(path, source, options.backend, options.chip, kernel)
     started = start_recipe(options.app, wanted, command, text, content)
     if text and started.is_code:
@@ -182,16 +198,19 @@ def recipe_for(word: str, options: ProgramTarget) -> StartedRecipe:
     return started
 
 
-def _program_of(command: Sequence[str]) -> str:
-    """Return the first file that a command line names, or else its tool."""
-    words = [word for word in command[1:] if not word.startswith("-")]
-    return next((word for word in words if Path(word).suffix), command[0])
+def program_suffixes() -> list[str]:
+    """Return how the names of programs end."""
+    families = recipe_families().values()
+    return sorted({suffix for family in families for suffix in family.inputs})
 
 
-def _guessed(start: RecipeStart) -> Iterator[str]:
-    """Yield a kernel's guessed parameters with their values."""
-    for values in start.keys.values():
-        if isinstance(values, Mapping):
-            for name, value in values.items():
-                if name in start.guessed:
-                    yield f"{name}: {value}"
+def _check_program(file: Path) -> None:
+    """Refuse a file that is missing, or that nothing here compiles."""
+    if not file.exists():
+        raise BadInput(f"{file}: {why_unreadable(file, FileNotFoundError())}")
+    suffixes = program_suffixes()
+    if file.suffix not in suffixes:
+        raise BadInput(
+            f"{file} is not a recipe (.yaml), a program ({', '.join(suffixes)}) or a "
+            f"text ({', '.join(TEXTS)})"
+        )

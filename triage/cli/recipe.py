@@ -8,17 +8,16 @@ import json
 from importlib.resources import files
 from pathlib import Path
 from shutil import copyfile, copytree, ignore_patterns
-from typing import Annotated
 
 import typer
 
 from triage.cli.context import cases_in, open_engine_for, select_one_family
-from triage.cli.exit_codes import Exit, command
+from triage.cli.exit_codes import command
 from triage.cli.options import (
-    FormatOption,
+    FORMAT,
+    PATHS,
+    SUITE,
     ProgramTarget,
-    RecipePaths,
-    SuiteOption,
     argument,
     option,
     toolchain_option,
@@ -30,6 +29,7 @@ from triage.compilers.registry import recipe_families, suite_reader
 from triage.execution.judge import status_of
 from triage.execution.task import ProbeJob
 from triage.model.errors import BadFiles, BadInput
+from triage.model.exit_codes import Exit
 from triage.model.outcome import Failed, NoAnswer, Passed, Probe, Status
 from triage.recipes.expectations import (
     ExpectationUpdate,
@@ -49,8 +49,8 @@ app = typer.Typer(no_args_is_help=True, help="Write, validate and list recipes."
 
 @command
 def init(
-    folder: Annotated[Path, argument("DIR", "Folder to create.")],
-    output: FormatOption = "text",
+    folder: Path = argument("DIR", "Folder to create."),
+    output: str = FORMAT,
 ) -> Exit:
     """Write the bundled examples into a first folder of recipes.
 
@@ -73,7 +73,7 @@ def init(
 
 @app.command()
 @command
-def validate(paths: RecipePaths, output: FormatOption = "text") -> Exit:
+def validate(paths: list[Path] = PATHS, output: str = FORMAT) -> Exit:
     """Check recipes without running anything. Print every mistake with file:line:column
     and what to write instead.
     """
@@ -92,7 +92,7 @@ def validate(paths: RecipePaths, output: FormatOption = "text") -> Exit:
 
 @app.command()
 @command
-def schema(output: FormatOption = "json") -> Exit:  # noqa: ARG001 - only JSON
+def schema(output: str = FORMAT) -> Exit:  # noqa: ARG001 - only JSON
     """Print the JSON Schema of recipe files, for editors."""
     typer.echo(json.dumps(recipe_schema(recipe_families()), indent=2))
     return Exit.OK
@@ -101,11 +101,10 @@ def schema(output: FormatOption = "json") -> Exit:  # noqa: ARG001 - only JSON
 @app.command("list")
 @command
 def list_recipes(
-    paths: Annotated[
-        list[Path] | None,
-        argument("PATH", "Recipe files, or folders of recipes (default: recipes)."),
-    ] = None,
-    output: FormatOption = "text",
+    paths: list[Path] | None = argument(
+        "PATH", "Recipe files, or folders of recipes (default: recipes).", None
+    ),
+    output: str = FORMAT,
 ) -> Exit:
     """List the cases of recipes."""
     listed = [
@@ -129,33 +128,24 @@ def list_recipes(
 @command
 def new(
     target: ProgramTarget,
-    path: Annotated[Path, argument("RECIPE", "The YAML file to write.")],
-    command: Annotated[
-        list[str] | None,
-        argument(
-            "COMMAND",
-            "After --: a compiler's command line to take input, target and flags from.",
-        ),
-    ] = None,
-    source: Annotated[
-        str | None,
-        option(
-            "FILE",
-            "Use this model (.mlir, .mlirbc, .onnx, a .py generator), "
-            "FILE.py:KERNEL, or file with one kernel.",
-            "--input",
-            "-i",
-        ),
-    ] = None,
-    from_text: Annotated[
-        Path | None,
-        option(
-            "FILE",
-            "Take the program and the command line from this issue or gist; - "
-            "is stdin.",
-        ),
-    ] = None,
-    output: FormatOption = "text",
+    path: Path = argument("RECIPE", "The YAML file to write."),
+    command: list[str] | None = argument(
+        "COMMAND",
+        "After --: a compiler's command line to take input, target and flags from.",
+        None,
+    ),
+    source: str | None = option(
+        "FILE",
+        "Use this model (.mlir, .mlirbc, .onnx, a .py generator), "
+        "FILE.py:KERNEL, or file with one kernel.",
+        "--input",
+        "-i",
+    ),
+    from_text: Path | None = option(
+        "FILE",
+        "Take the program and the command line from this issue or gist; - is stdin.",
+    ),
+    output: str = FORMAT,
 ) -> Exit:
     """Write a commented recipe to start from.
 
@@ -199,15 +189,14 @@ expect = typer.Typer(no_args_is_help=True, help="Update the lists of known failu
 @command
 def update(
     app: AppContext,
-    paths: Annotated[
-        list[Path],
-        argument("PATH", "Recipe files, folders of recipes, or test suites."),
-    ],
-    suite_config: SuiteOption = None,
-    toolchain: Annotated[
-        str, toolchain_option("Match the lists to the results of this toolchain.")
-    ] = "latest",
-    output: FormatOption = "text",
+    paths: list[Path] = argument(
+        "PATH", "Recipe files, folders of recipes, or test suites."
+    ),
+    suite_config: list[Path] | None = SUITE,
+    toolchain: str = toolchain_option(
+        "Match the lists to the results of this toolchain.", "latest"
+    ),
+    output: str = FORMAT,
 ) -> Exit:
     """Rewrite the lists of known failures to match the results of a toolchain.
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
 from triage.cli.context import open_engine_for, select_families
-from triage.cli.exit_codes import Exit, command, exit_without_answer
+from triage.cli.exit_codes import command, report
 from triage.cli.options import (
+    FAILING_TOOLCHAIN,
+    FORMAT,
     SECONDS,
+    SUITE,
     Compiling,
-    FormatOption,
     OneCase,
-    SuiteOption,
     argument,
     option,
     toolchain_option,
@@ -25,12 +24,12 @@ from triage.cli.screen import AppContext
 from triage.execution.match import same_signature
 from triage.execution.number_judge import MetricChoice, engine_with_judge
 from triage.model.errors import BadInput
+from triage.model.exit_codes import Exit
 from triage.reduce.baseline import ReductionRequest
-from triage.reduce.replay import Replay, Replays, open_reproducers
+from triage.reduce.replay import Replays, open_reproducers
 from triage.reduce.replay import replay as replay_all
 from triage.reduce.reproducer import reproducer_of
 from triage.reduce.workflow import reduce_case
-from triage.report.formats import write_report
 from triage.report.reproducer import folder_for, reduction_document, write_reproducer
 from triage.report.tables import replay_document
 
@@ -39,28 +38,24 @@ from triage.report.tables import replay_document
 def reduce_recipe(
     chosen: OneCase,
     compiling: Compiling,
-    toolchain: Annotated[str, toolchain_option("Toolchain on which the case fails.")],
-    suite_config: SuiteOption = None,
-    good: Annotated[
-        str | None,
-        option(
-            "REV",
-            "Keep only programs that this toolchain compiles (default: any that fail).",
-        ),
-    ] = None,
-    out: Annotated[
-        Path, option("DIR", "Write the reproducer into a new folder below this one.")
-    ] = Path("reproducers"),
-    metric: Annotated[
-        str | None,
-        option(
-            "NAME[:FUNCTION]",
-            "Reduce a program whose number grew since --good instead of a failure: "
-            "cpu_seconds, run_seconds, artifact_bytes, or any that `triage run` "
-            "reports. FUNCTION names the function to run.",
-        ),
-    ] = None,
-    output: FormatOption = "text",
+    toolchain: str = FAILING_TOOLCHAIN,
+    suite_config: list[Path] | None = SUITE,
+    good: str | None = option(
+        "REV",
+        "Keep only programs that this toolchain compiles (default: any that fail).",
+    ),
+    out: Path = option(
+        "DIR",
+        "Write the reproducer into a new folder below this one.",
+        default=Path("reproducers"),
+    ),
+    metric: str | None = option(
+        "NAME[:FUNCTION]",
+        "Reduce a program whose number grew since --good instead of a failure: "
+        "cpu_seconds, run_seconds, artifact_bytes, or any that `triage run` "
+        "reports. FUNCTION names the function to run.",
+    ),
+    output: str = FORMAT,
 ) -> Exit:
     """Reduce the program of a failing case to a minimal reproducer.
 
@@ -90,26 +85,21 @@ def reduce_recipe(
             reproducer = reproducer_of(engine, reduction, bad)
             folder = write_reproducer(reproducer, out)
             reduction = replace(reproducer.reduction, reproducer=str(folder))
-    write_report(output, reduction, partial(reduction_document, reproducer=reproducer))
-    if reduction.unanswered is None:
-        return Exit.OK
-    return exit_without_answer([reduction.unanswered.cause])
+    document = partial(reduction_document, reproducer=reproducer)
+    return report(output, reduction, document)
 
 
 @command
 def replay_reproducers(
     app: AppContext,
-    paths: Annotated[
-        list[Path], argument("DIR", "Folders of reproducers, or of one reproducer.")
-    ],
-    toolchain: Annotated[
-        list[str] | None,
-        toolchain_option(
-            "Compile with this toolchain; repeatable (default: the recorded one "
-            "and latest)."
-        ),
-    ] = None,
-    output: FormatOption = "text",
+    paths: list[Path] = argument(
+        "DIR", "Folders of reproducers, or of one reproducer."
+    ),
+    toolchain: list[str] | None = toolchain_option(
+        "Compile with this toolchain; repeatable (default: the recorded one "
+        "and latest)."
+    ),
+    output: str = FORMAT,
 ) -> Exit:
     """Compile reproducers again and report whether each still fails in the same way.
 
@@ -128,18 +118,4 @@ def replay_reproducers(
         revs_of = {selection.family: selection.revs for selection in selections}
     with open_engine_for(app, cases) as engine:
         replays = replay_all(engine, reproducers, revs_of)
-    write_report(output, Replays(replays), replay_document)
-    return exit_of_replays(replays)
-
-
-def exit_of_replays(replays: Sequence[Replay]) -> Exit:
-    """Return FOUND if a recorded version no longer fails as recorded, else why a
-    reproducer could not be tested, else OK.
-    """
-    if any(replay.holds is False for replay in replays):
-        return Exit.FOUND
-    untested = [replay for replay in replays if not replay.tested]
-    if not untested:
-        return Exit.OK
-    causes = [version.cause for replay in untested for version in replay.versions]
-    return exit_without_answer(causes)
+    return report(output, Replays(replays), replay_document)

@@ -5,15 +5,15 @@ program.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from triage.cli.context import cases_named, one_case, open_engine_for
-from triage.cli.exit_codes import Exit, command, exit_without_answer
+from triage.cli.exit_codes import command, report
 from triage.cli.options import (
-    CasesOption,
-    FormatOption,
+    CASES,
+    FAILING_TOOLCHAIN,
+    FORMAT,
     OneCase,
     ProgramTarget,
     argument,
@@ -25,6 +25,7 @@ from triage.cli.program import TEXTS
 from triage.cli.screen import print_stderr
 from triage.lint.check import LintResult, cases_to_lint, lint_case
 from triage.model.errors import BadInput
+from triage.model.exit_codes import Exit
 from triage.report.formats import write_report
 from triage.report.tables import lint_document
 
@@ -32,16 +33,13 @@ from triage.report.tables import lint_document
 @command
 def remedy(
     chosen: OneCase,
-    toolchain: Annotated[str, toolchain_option("Toolchain on which the case fails.")],
-    good: Annotated[
-        str | None,
-        option(
-            "REV",
-            "Try flags that are newer than this known-good revision first, and "
-            "check each remedy there.",
-        ),
-    ] = None,
-    output: FormatOption = "text",
+    toolchain: str = FAILING_TOOLCHAIN,
+    good: str | None = option(
+        "REV",
+        "Try flags that are newer than this known-good revision first, and "
+        "check each remedy there.",
+    ),
+    output: str = FORMAT,
 ) -> Exit:
     """Find flags or input changes that make a failing case compile.
 
@@ -63,21 +61,14 @@ def remedy(
         reference = engine.registry.resolve(good, case.compiler) if good else None
         request = RemedyRequest(case, bad, reference, siblings=cases)
         remedies = find_remedies(engine, request)
-    write_report(output, remedies, remedy_document)
-    if remedies.failure is None:
-        return exit_without_answer([remedies.cause])
-    if remedies.remedies or remedies.upgrade:
-        return Exit.OK
-    return Exit.INCONCLUSIVE
+    return report(output, remedies, remedy_document)
 
 
 @command
 def variants(
     chosen: OneCase,
-    toolchain: Annotated[
-        str, toolchain_option("Compile with this toolchain.")
-    ] = "installed",
-    output: FormatOption = "text",
+    toolchain: str = toolchain_option("Compile with this toolchain.", "installed"),
+    output: str = FORMAT,
 ) -> Exit:
     """Compile variants of a failing case and report which keys decide whether it fails.
 
@@ -94,41 +85,28 @@ def variants(
         raise BadInput(f"{chosen.recipe} has no matrix")
     with open_engine_for(chosen.app, cases) as engine:
         ref = engine.registry.resolve(toolchain, cases[0].compiler)
-        found = compare_variants(engine, cases, ref, about)
-    write_report(output, found, variants_document)
-    if found.failure is not None:
-        return Exit.OK
-    return exit_without_answer(variant.cause for variant in found.results)
+        answer = compare_variants(engine, cases, ref, about)
+    return report(output, answer, variants_document)
 
 
 @command
 def lint(
     target: ProgramTarget,
-    paths: Annotated[
-        list[Path],
-        argument(
-            "INPUT|RECIPE",
-            "Programs (.mlir, .mlirbc, .onnx, a .py generator), pasted issues, "
-            "recipes, or folders of recipes.",
-        ),
-    ],
-    toolchain: Annotated[
-        str | None,
-        toolchain_option(
-            "Parse the program with this toolchain, and measure how many iterations "
-            "its affinity solver needs (default: the installed one, and no measuring)."
-        ),
-    ] = None,
-    case: CasesOption = None,
-    graph: Annotated[
-        bool,
-        flag(
-            "--graph",
-            "Print devices and transfers as a Mermaid flowchart instead of the "
-            "findings.",
-        ),
-    ] = False,
-    output: FormatOption = "text",
+    paths: list[Path] = argument(
+        "INPUT|RECIPE",
+        "Programs (.mlir, .mlirbc, .onnx, a .py generator), pasted issues, "
+        "recipes, or folders of recipes.",
+    ),
+    toolchain: str | None = toolchain_option(
+        "Parse the program with this toolchain, and measure how many iterations "
+        "its affinity solver needs (default: the installed one, and no measuring)."
+    ),
+    case: str | None = CASES,
+    graph: bool = flag(
+        "--graph",
+        "Print devices and transfers as a Mermaid flowchart instead of the findings.",
+    ),
+    output: str = FORMAT,
 ) -> Exit:
     """Find mistakes in a program before compiling it: devices, affinities, chains.
 

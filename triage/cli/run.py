@@ -5,19 +5,19 @@ what changed across releases, and measure what they compile to.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
+from pathlib import Path
 
 from triage.cli.context import open_engine_for, select_families, select_one_family
-from triage.cli.exit_codes import Exit, command, exit_for_results
+from triage.cli.exit_codes import command, report
 from triage.cli.options import (
+    FORMAT,
+    JOBS,
+    JUNIT_FORMAT,
     SECONDS,
+    SUITE,
+    TOOLCHAINS,
     Compiling,
-    FormatOption,
-    JobsOption,
-    JUnitFormatOption,
     SeveralCases,
-    SuiteOption,
-    ToolchainsOption,
     duration_option,
     flag,
     option,
@@ -26,6 +26,7 @@ from triage.execution.engine import Engine
 from triage.execution.results import RunResults
 from triage.execution.task import ProbeJob, Task
 from triage.model.errors import BadInput, Interrupted
+from triage.model.exit_codes import Exit
 from triage.processes.sealing import is_sealing
 from triage.report.formats import write_report
 from triage.report.runs import benchmark_document, run_document, run_junit
@@ -35,15 +36,11 @@ from triage.report.runs import benchmark_document, run_document, run_junit
 def run_cases(
     chosen: SeveralCases,
     compiling: Compiling,
-    suite_config: SuiteOption = None,
-    toolchain: ToolchainsOption = None,
-    fresh: Annotated[
-        bool, flag("--fresh", "Compile again instead of using cached results.")
-    ] = False,
-    strict: Annotated[
-        bool, flag("--strict", "Exit 1 also when a known failure passes.")
-    ] = False,
-    output: JUnitFormatOption = "text",
+    suite_config: list[Path] | None = SUITE,
+    toolchain: list[str] | None = TOOLCHAINS,
+    fresh: bool = flag("--fresh", "Compile again instead of using cached results."),
+    strict: bool = flag("--strict", "Exit 1 also when a known failure passes."),
+    output: str = JUNIT_FORMAT,
 ) -> Exit:
     """Compile every case on every toolchain and report failures.
 
@@ -72,9 +69,8 @@ def run_cases(
             for job in jobs:
                 engine.progress.note(_readable_text(engine, job))
     ordered = [probes[job.case.name, job.ref.revision.name] for job in jobs]
-    result = replace(RunResults.of(ordered), strict=strict)
-    write_report(output, result, run_document, junit=run_junit)
-    return exit_for_results(result.results, strict=strict)
+    results = replace(RunResults.of(ordered), strict=strict)
+    return report(output, results, run_document, junit=run_junit)
 
 
 def _readable_text(engine: Engine, job: ProbeJob) -> str:
@@ -90,19 +86,16 @@ def _readable_text(engine: Engine, job: ProbeJob) -> str:
 @command
 def bench(
     chosen: SeveralCases,
-    toolchain: ToolchainsOption = None,
-    dispatch: Annotated[
-        str | None,
-        option(
-            "NAME",
-            "Measure each dispatch whose name contains NAME, or `all` (default: "
-            "whole functions).",
-        ),
-    ] = None,
-    time: Annotated[
-        float | None, duration_option("Measure for at most this long (default: 60s).")
-    ] = None,
-    output: FormatOption = "text",
+    toolchain: list[str] | None = TOOLCHAINS,
+    dispatch: str | None = option(
+        "NAME",
+        "Measure each dispatch whose name contains NAME, or `all` (default: "
+        "whole functions).",
+    ),
+    time: float | None = duration_option(
+        "Measure for at most this long (default: 60s)."
+    ),
+    output: str = FORMAT,
 ) -> Exit:
     """Measure the run time of compiled programs side by side.
 
@@ -115,12 +108,9 @@ def bench(
     - `triage bench recipes/row-sum.yaml -t 3.10.0 -t 3.11.0 --dispatch all` compares
       their kernels one by one
     """
-    # slow to import, and `triage run` needs neither
-    from triage.execution.benchmark import Benchmark, Configuration
-    from triage.execution.in_turn import Pace
+    from triage.execution.benchmark import Benchmark, Configuration  # slow to import
 
     selection = select_one_family(chosen.load(), toolchain or ["installed"])
-    dispatch = "" if dispatch == "all" else dispatch
     with open_engine_for(chosen.app, selection.cases, 1) as engine:
         if engine.compilers[selection.family].measures is None:
             raise BadInput(
@@ -129,35 +119,25 @@ def bench(
             )
         refs = selection.refs(engine)
         rows = [Configuration(case, ref) for case in selection.cases for ref in refs]
-        result = Benchmark(rows, rows[0])
+        benchmark = Benchmark(rows, rows[0])
         try:
-            result.measure(engine, time or SECONDS, dispatch)
+            dispatch = "" if dispatch == "all" else dispatch
+            benchmark.measure(engine, time or SECONDS, dispatch)
         except (KeyboardInterrupt, Interrupted):
-            result.stopped = True
-            write_report(output, result, benchmark_document)
+            benchmark.stopped = True
+            write_report(output, benchmark, benchmark_document)
             raise
-    write_report(output, result, benchmark_document)
-    paces = {series.verdict for series in result.series}
-    if Pace.SLOWER in paces:
-        return Exit.FOUND
-    has_problem = any(series.reason is not None for series in result.series)
-    if Pace.NOISY in paces or has_problem:
-        return Exit.INCONCLUSIVE
-    return Exit.OK
+    return report(output, benchmark, benchmark_document)
 
 
 @command
 def history(
     chosen: SeveralCases,
-    suite_config: SuiteOption = None,
-    since: Annotated[
-        str | None, option("REV", "Begin with this release (default: the first).")
-    ] = None,
-    until: Annotated[
-        str | None, option("REV", "End with this release (default: the last).")
-    ] = None,
-    jobs: JobsOption = None,
-    output: FormatOption = "text",
+    suite_config: list[Path] | None = SUITE,
+    since: str | None = option("REV", "Begin with this release (default: the first)."),
+    until: str | None = option("REV", "End with this release (default: the last)."),
+    jobs: int | None = JOBS,
+    output: str = FORMAT,
 ) -> Exit:
     """Find every change of each case's status across releases.
 
@@ -179,8 +159,4 @@ def history(
             refs = engine.registry.between(family, since, until)
             members = [case for case in cases if case.compiler == family]
             rows += histories(engine, members, refs)
-    write_report(output, Histories(rows), history_document)
-    code = exit_for_results(result for row in rows for result in row.results)
-    if code in (Exit.FOUND, Exit.INCONCLUSIVE):
-        return Exit.OK
-    return code
+    return report(output, Histories(rows), history_document)

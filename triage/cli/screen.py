@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Timer
+from typing import TYPE_CHECKING
 
 from triage.model.progress import Progress, ProgressTask
 from triage.report.printable import printable
 
-_FIRST_LINE = 1.0  # seconds until a task that still runs is named in a log
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+
+_FIRST_LINE = 1.0  # seconds until a log says what runs
 _LOG_INTERVAL = 10.0  # seconds between two lines in a log
 
 
@@ -55,13 +59,12 @@ class LiveBars(Progress):
         from triage.report.terminal import console_for
 
         text = TextColumn("{task.description}", markup=False)
-        columns = (text, BarColumn(24), TimeElapsedColumn())
+        columns = (text, BarColumn(12), TimeElapsedColumn())
         self.bars = Progress(*columns, console=console_for(sys.stderr), transient=True)
 
     def task(self, text: str, total: float | None = None) -> ProgressTask:
-        task = _BarTask(self, text, total)
         self.bars.start()
-        return task
+        return _BarTask(self.bars, text, total)
 
     def note(self, text: str) -> None:
         self.bars.console.print(text)
@@ -70,9 +73,8 @@ class LiveBars(Progress):
 
 
 class _BarTask(ProgressTask):
-    def __init__(self, owner: LiveBars, text: str, total: float | None) -> None:
-        self._bars = owner.bars
-        self._number = self._bars.add_task(text, total=total)
+    def __init__(self, bars: Bars, text: str, total: float | None) -> None:
+        self._bars, self._number = bars, bars.add_task(text, total=total)
 
     def advance(self, amount: float = 1.0) -> None:
         self._bars.advance(self._number, amount)
@@ -81,9 +83,8 @@ class _BarTask(ProgressTask):
         self._bars.update(self._number, description=text)
 
     def finish(self) -> None:
-        if self._number in self._bars.task_ids:
-            self._bars.remove_task(self._number)
-        if not self._bars.task_ids:
+        self._bars.remove_task(self._number)
+        if not self._bars.tasks:
             self._bars.stop()
 
 
@@ -92,8 +93,7 @@ class LogLines(Progress):
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
-        self.next = 0.0
-        """When the next line may be printed."""
+        self._next = time.monotonic() + _FIRST_LINE
 
     def task(self, text: str, total: float | None = None) -> ProgressTask:
         if self._quiet:
@@ -107,27 +107,30 @@ class LogLines(Progress):
     def error(self, text: str) -> None:
         print_stderr(text)
 
+    def occasionally(self, text: str) -> None:
+        """Print a line unless there was one a moment ago."""
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + _LOG_INTERVAL
+            print_stderr(text)
+
 
 class _LogTask(ProgressTask):
-    def __init__(self, owner: LogLines, text: str, total: float | None) -> None:
-        self._owner, self._text, self._total, self._done = owner, text, total, 0.0
-        self._begin = time.monotonic() + _FIRST_LINE
-        self._first = threading.Timer(_FIRST_LINE, self.advance, (0.0,))
+    def __init__(self, lines: LogLines, text: str, total: float | None) -> None:
+        self._lines, self._text, self._total, self._done = lines, text, total, 0.0
+        self._first = Timer(_FIRST_LINE, self.advance, (0.0,))
         self._first.daemon = True
         self._first.start()
 
-    def finish(self) -> None:
-        self._first.cancel()
-
     def advance(self, amount: float = 1.0) -> None:
         self._done += amount
-        now, text = time.monotonic(), self._text
+        text = self._text
         if self._total not in (None, 0.0, 1.0):
             text += f"  {self._done:g}/{self._total:g}"
-        if now >= max(self._begin, self._owner.next):
-            self._owner.next = now + _LOG_INTERVAL
-            print_stderr(text)
+        self._lines.occasionally(text)
 
     def describe(self, text: str) -> None:
         self._text = text
         self.advance(0.0)
+
+    def finish(self) -> None:
+        self._first.cancel()

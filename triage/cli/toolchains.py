@@ -4,18 +4,19 @@ it has.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from triage.cli.context import open_engine_for
-from triage.cli.exit_codes import Exit, command
-from triage.cli.options import FormatOption, argument, option
+from triage.cli.exit_codes import command
+from triage.cli.options import FORMAT, argument, option
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.registry import DEFAULT_FAMILY, Families
 from triage.execution.machine import Grade, checkup
 from triage.model.checks import parse_size
 from triage.model.errors import BadInput, EnvironmentFailure
+from triage.model.exit_codes import Exit
 from triage.model.json_form import as_json
 from triage.model.revision import Toolchain, split_revision
 from triage.report.document import Facts, Paragraph, Table
@@ -34,21 +35,19 @@ _INSTALLS = 4  # at once
 @command
 def list_toolchains(
     app: AppContext,
-    families: Annotated[
-        list[str] | None,
-        argument("FAMILY", "Families, or command:PACKAGE (default: all known)."),
-    ] = None,
-    output: FormatOption = "text",
+    families: list[str] | None = argument(
+        "FAMILY", "Families, or command:PACKAGE (default: all known).", None
+    ),
+    output: str = FORMAT,
 ) -> Exit:
     """List the releases of the package index, the newest last, and show which are
     installed.
     """
     releases: list[dict[str, Any]] = []
     with open_engine_for(app) as engine:
-        registry = engine.registry
         for family in families or Families():
             try:
-                refs = registry.releases(family)
+                refs = engine.registry.releases(family)
             # the other families may be on another index, or known already
             except EnvironmentFailure as error:
                 print_stderr(f"triage: {error}")
@@ -56,7 +55,7 @@ def list_toolchains(
             for ref in refs:
                 more = {
                     "family": family,
-                    "installed": registry.is_installed(ref),
+                    "installed": engine.registry.is_installed(ref),
                     "uploaded": ref.release and ref.release.date,
                 }
                 releases.append({**as_json(ref.revision), **more})
@@ -75,27 +74,25 @@ def list_toolchains(
 @command
 def install_toolchains(
     app: AppContext,
-    revs: Annotated[
-        list[str],
-        argument(
-            "REV",
-            "Releases such as `3.4.0`, `latest`, `FAMILY:3.2.0`; `all` or "
-            "`FAMILY:all` for all of them.",
-        ),
-    ],
-    output: FormatOption = "text",
+    revs: list[str] = argument(
+        "REV",
+        "Releases such as `3.4.0`, `latest`, `FAMILY:3.2.0`; `all` or "
+        "`FAMILY:all` for all of them.",
+    ),
+    output: str = FORMAT,
 ) -> Exit:
     """Install releases, several at once. Intact installs are skipped."""
     toolchains: list[dict[str, Any]] = []
     failures: dict[str, str] = {}
     with open_engine_for(app) as engine:
-        registry, refs = engine.registry, list[ToolchainRef]()
+        registry = engine.registry
+        refs: list[ToolchainRef] = []
         for text in revs:
             family, rev = split_revision(text, Families(), DEFAULT_FAMILY)
             if rev == "all":
                 refs += registry.releases(family)
             else:
-                refs += [registry.resolve(rev, family)]
+                refs.append(registry.resolve(rev, family))
         with registry.workspace.threads(_INSTALLS) as pool:
             waiting = [(ref, pool.submit(registry.obtain, ref)) for ref in refs]
             for ref, install in waiting:
@@ -108,48 +105,50 @@ def install_toolchains(
     write_answer(output, answer, [Table(["toolchain", "folder"], rows)])
     for message in failures.values():
         print_stderr(f"triage: {message}")
-    if failures:
-        return Exit.ENVIRONMENT
-    return Exit.OK
+    return Exit.ENVIRONMENT if failures else Exit.OK
 
 
 @app.command()
 @command
 def info(
     app: AppContext,
-    rev: Annotated[
-        str, argument("REV", "Revision, such as `3.4.0` or `FAMILY:3.2.0`.")
-    ] = "installed",
-    output: FormatOption = "text",
+    rev: str = argument(
+        "REV", "Revision, such as `3.4.0` or `FAMILY:3.2.0`.", "installed"
+    ),
+    output: str = FORMAT,
 ) -> Exit:
     """Describe a toolchain: version, commit, backends, phases, flags."""
     family, text = split_revision(rev, Families(), DEFAULT_FAMILY)
     with open_engine_for(app) as engine:
         toolchain = engine.registry.obtain(engine.registry.resolve(text, family))
-    known = toolchain.capabilities
-    answer = {
+    capabilities = toolchain.capabilities
+    facts = {
         **_summary(toolchain),
-        "backends": sorted(known.backends),
-        "phases": list(known.phases),
+        "backends": sorted(capabilities.backends),
+        "phases": list(capabilities.phases),
     }
-    rows = [("commit", str(toolchain.revision.commit))]
-    for name, value in answer.items():
-        if isinstance(value, list):
-            rows.append((name, ", ".join(value)))
-        elif name != "revision":
-            rows.append((name, str(value)))
-    answer["flags"] = sorted(known.flags)
+    shown = {**facts, "revision": toolchain.revision.commit}
+    for name in ("backends", "phases"):
+        shown[name] = ", ".join(facts[name])
+    rows = [(name, str(value)) for name, value in shown.items()]
+    answer = {**facts, "flags": sorted(capabilities.flags)}
     write_answer(output, answer, [Facts(rows)], toolchain.revision.name)
     return Exit.OK
+
+
+def _summary(toolchain: Toolchain) -> dict[str, Any]:
+    names = ("version", "identity", "root", "program", "revision")
+    values = {name: getattr(toolchain, name) for name in names}
+    return {"name": toolchain.revision.name, **values}
 
 
 @app.command("prune")
 @command
 def prune_toolchains(
-    keep: Annotated[
-        str, option("SIZE", "Keep this much; 0 removes everything not in use.")
-    ] = "8GiB",
-    output: FormatOption = "text",
+    keep: str = option(
+        "SIZE", "Keep this much; 0 removes everything not in use.", default="8GiB"
+    ),
+    output: str = FORMAT,
 ) -> Exit:
     """Remove the least recently used toolchains and files until the rest fits.
 
@@ -164,15 +163,15 @@ def prune_toolchains(
     home = open_home()
     removed, left = prune_home(home, limit)
     names = [str(entry.folder.relative_to(home.path)) for entry in removed]
-    answer = {"removed": names, "bytes_left": left}
     lines = [Paragraph(f"removed {name}") for name in names]
     total = Paragraph(f"{left / (1 << 30):.1f} GiB are left")
+    answer = {"removed": names, "bytes_left": left}
     write_answer(output, answer, [*lines, total])
     return Exit.OK
 
 
 @command
-def doctor(output: FormatOption = "text") -> Exit:
+def doctor(output: str = FORMAT) -> Exit:
     """Check this machine: home, memory, seal, toolchains, index. Exit 4 when compiling
     cannot work.
     """
@@ -183,12 +182,4 @@ def doctor(output: FormatOption = "text") -> Exit:
     ]
     answer = {"checks": checks, "ok": not is_broken}
     write_answer(output, answer, [Table(["", "", "", ""], rows)], "This machine")
-    if is_broken:
-        return Exit.ENVIRONMENT
-    return Exit.OK
-
-
-def _summary(toolchain: Toolchain) -> dict[str, Any]:
-    names = ("version", "identity", "root", "program", "revision")
-    values = {name: getattr(toolchain, name) for name in names}
-    return {"name": toolchain.revision.name, **values}
+    return Exit.ENVIRONMENT if is_broken else Exit.OK

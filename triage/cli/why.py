@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import shlex
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from triage.classify import load_rules
-from triage.cli.classify import classified
+from triage.cli.classify import classify_logs
 from triage.cli.context import cases_in, one_case, open_engine_for
-from triage.cli.exit_codes import Exit, command, exit_without_answer
+from triage.cli.exit_codes import command, report
 from triage.cli.options import (
-    FormatOption,
+    FORMAT,
+    REQUIRED,
     OneCase,
     duration_option,
     option,
@@ -20,9 +21,9 @@ from triage.cli.options import (
 from triage.cli.program import CodeNotAllowed
 from triage.compilers.recipe_start import NoProgramError
 from triage.model.errors import BadInput
+from triage.model.exit_codes import Exit
 from triage.model.outcome import Cause, NoAnswer
 from triage.report.attribution import attribution_document
-from triage.report.formats import write_report
 
 if TYPE_CHECKING:
     from triage.cli.program import StartedRecipe
@@ -34,20 +35,14 @@ _BUDGET = 60.0  # seconds
 @command
 def why(
     chosen: OneCase,
-    toolchain: Annotated[
-        str | None,
-        toolchain_option(
-            "Explain the failure on this toolchain (default: the newest release "
-            "that fails)."
-        ),
-    ] = None,
-    budget: Annotated[
-        float | None,
-        duration_option(
-            "Spend at most this long after the first compile (default: 60s)."
-        ),
-    ] = None,
-    output: FormatOption = "text",
+    toolchain: str | None = toolchain_option(
+        "Explain the failure on this toolchain (default: the newest release "
+        "that fails)."
+    ),
+    budget: float | None = duration_option(
+        "Spend at most this long after the first compile (default: 60s)."
+    ),
+    output: str = FORMAT,
 ) -> Exit:
     """Explain one failure: how and where it fails, since which release, after which
     pass, and what works around it.
@@ -93,20 +88,12 @@ def why(
             started.text if started else "",
         )
         try:
-            *_, found = explainer.explain()
+            *_, explanation = explainer.explain()
         except BadInput as error:
             if started is None or not started.is_pasted:
                 raise
             return _answer_from_text(chosen, error, output)
-    write_report(output, found, why_document)
-    # a program that no release reads is the user's mistake
-    if found.status == "inconclusive":
-        if found.is_unreadable:
-            return Exit.USAGE
-        return exit_without_answer([found.cause])
-    if found.failure:
-        return Exit.FOUND
-    return Exit.OK
+    return report(output, explanation, why_document)
 
 
 def _command_words(
@@ -134,8 +121,7 @@ def _answer_from_text(chosen: OneCase, error: BadInput, output: str) -> Exit:
     from triage.report.attribution import why_document
 
     path = chosen.recipe
-    with chosen.app.progress() as progress:
-        [log] = classified(progress, [path], load_rules([]))
+    [log] = classify_logs(chosen.app, [path], load_rules([]))
     words = [str(path), "-t", "path:DIR"]
     if isinstance(error, CodeNotAllowed):
         words = [str(path), "--run-code"]
@@ -143,17 +129,16 @@ def _answer_from_text(chosen: OneCase, error: BadInput, output: str) -> Exit:
         words = ["PROGRAM", "--backend", chosen.backend or "BACKEND"]
     line = shlex.join(["triage", "why", *words])
     why = NoAnswer(Cause.NOT_FOUND, str(error))
-    found = Explanation(str(path), log=log, unanswered=why, next=(line,))
-    write_report(output, found, why_document)
-    return Exit.INCONCLUSIVE
+    explanation = Explanation(str(path), log=log, unanswered=why, next=(line,))
+    return report(output, explanation, why_document)
 
 
 @command
 def attribute_case(
     chosen: OneCase,
-    good: Annotated[str, option("REV", "Known-good revision, which compiles.")],
-    bad: Annotated[str, option("REV", "Known-bad revision, which fails.")],
-    output: FormatOption = "text",
+    good: str = option("REV", "Known-good revision, which compiles.", default=REQUIRED),
+    bad: str = option("REV", "Known-bad revision, which fails.", default=REQUIRED),
+    output: str = FORMAT,
 ) -> Exit:
     """Find the pass after which the IR of two compilers diverges.
 
@@ -165,14 +150,10 @@ def attribute_case(
     - `triage attribute recipes/cuda-matmul-f32.yaml --good 3.0.0 --bad 3.1.0`
     """
     from triage.attribute.divergence import AttributionRequest, attribute
-    from triage.attribute.result import ComparisonResult
 
     case = chosen.load()
     with open_engine_for(chosen.app, [case]) as engine:
         old = engine.registry.resolve(good, case.compiler)
         new = engine.registry.resolve(bad, case.compiler)
-        found = attribute(engine, AttributionRequest(case, old, new))
-    write_report(output, found, attribution_document)
-    if found.status is not ComparisonResult.INCONCLUSIVE:
-        return Exit.OK
-    return exit_without_answer([found.cause])
+        attribution = attribute(engine, AttributionRequest(case, old, new))
+    return report(output, attribution, attribution_document)

@@ -22,6 +22,7 @@ from triage.execution.in_turn import (
 )
 from triage.execution.timing import Program, function_programs
 from triage.model.case import Case
+from triage.model.exit_codes import Exit
 from triage.model.json_form import UNPRINTED, in_json, in_json_as, inline, key
 from triage.model.outcome import NoAnswer
 from triage.model.revision import Revision
@@ -74,6 +75,15 @@ class Benchmark:
     series: list[Series] = field(default_factory=list, metadata=key("results"))
     stopped: bool = field(default=False, metadata=key("partial"))
     """The measurement was interrupted."""
+
+    @property
+    def exit(self) -> Exit:
+        paces = {series.verdict for series in self.series}
+        if Pace.SLOWER in paces:
+            return Exit.FOUND
+        if Pace.NOISY in paces or any(series.reason for series in self.series):
+            return Exit.INCONCLUSIVE
+        return Exit.OK
 
     @property
     def functions(self) -> tuple[str, ...]:

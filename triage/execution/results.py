@@ -14,6 +14,7 @@ from triage.execution.judge import result_of, status_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
+from triage.model.exit_codes import Exit, exit_for_results
 from triage.model.json_form import UNPRINTED, key
 from triage.model.outcome import Outcome, Probe
 from triage.model.probe_result import ProbeResult
@@ -30,6 +31,10 @@ class RunResults:
     """By name."""
     strict: bool = field(default=False, metadata=UNPRINTED)
     """Whether an unexpected pass counts as a failure."""
+
+    @property
+    def exit(self) -> Exit:
+        return exit_for_results(self.results, strict=self.strict)
 
     @classmethod
     def of(cls, probes: Sequence[Probe]) -> RunResults:

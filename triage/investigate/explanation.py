@@ -26,6 +26,7 @@ from triage.investigate.origin import OriginFinder
 from triage.investigate.result import ClusterKey, StepResult
 from triage.investigate.steps import ClusterInWork, InvestigationSetting, do_step
 from triage.model.case import Case
+from triage.model.exit_codes import Exit, exit_without_answer
 from triage.model.json_form import UNPRINTED, in_json
 from triage.model.outcome import (
     Cause,
@@ -88,6 +89,19 @@ class Explanation(MayLackAnswer):
     """The newest release known to read a program that the newest one of all cannot."""
     log: ClassifiedLog | None = None
     """The failures in a text without a program."""
+
+    @property
+    def exit(self) -> Exit:
+        if self.status == "inconclusive":
+            if self.is_unreadable:
+                # a program that no release reads is the user's mistake
+                return Exit.USAGE
+            return exit_without_answer(self.cause)
+        if self.log:
+            return Exit.INCONCLUSIVE
+        if self.failure:
+            return Exit.FOUND
+        return Exit.OK
 
     @property
     def fixed(self) -> Revision | None:

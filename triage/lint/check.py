@@ -23,6 +23,7 @@ from triage.execution.task import Naming, ProbeJob
 from triage.mlir import Module, UnparsableError, parse_module
 from triage.model.case import Case, Flag, InputKind, Target
 from triage.model.errors import BadInput, EnvironmentFailure
+from triage.model.exit_codes import Exit
 from triage.model.json_form import UNPRINTED, as_json, in_json
 from triage.model.outcome import Cause, NoAnswer, Outcome, Passed
 from triage.model.revision import Toolchain
@@ -65,6 +66,12 @@ class LintResult:
     """
 
     cases: Sequence[LintedCase]
+
+    @property
+    def exit(self) -> Exit:
+        if any(case.has_errors for case in self.cases):
+            return Exit.FOUND
+        return Exit.OK
 
     @in_json
     def findings(self) -> list[Mapping[str, object]]:

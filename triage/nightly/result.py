@@ -20,6 +20,7 @@ from triage.investigate.result import (
 )
 from triage.model.errors import BadInput
 from triage.model.execution import Stage
+from triage.model.exit_codes import Exit, exit_without_answer
 from triage.model.json_form import in_json
 from triage.model.outcome import FAILING, Status
 from triage.model.revision import Revision, ToolchainKind
@@ -89,6 +90,22 @@ class Night:
     """What was compiled and run could read and write only what it needs."""
     reports: dict[str, str] = field(default_factory=dict)
     """Files by format."""
+
+    @property
+    def exit(self) -> Exit:
+        """FOUND for a new failure, else why cases could not be tested, INCONCLUSIVE if
+        some were not compared.
+        """
+        fails_strictly = self.strict and (self.slower or self.unexpected_passes)
+        if fails_strictly or any(case.is_new_failure for case in self.cases):
+            return Exit.FOUND
+        untested = self.cases_with(CaseChangeKind.UNTESTABLE)
+        causes = [case.cause for case in untested]
+        code = exit_without_answer(*causes, *(case.baseline.cause for case in untested))
+        is_any_tested = len(untested) < len(self.cases) or not self.cases
+        if code is Exit.INCONCLUSIVE and is_any_tested and not self.partial:
+            return Exit.OK
+        return code
 
     def cases_with(self, *changes: CaseChangeKind) -> list[CaseResult]:
         """Return the cases with these kinds of change, in the order of the recipes."""

@@ -17,6 +17,7 @@ from triage.execution.judge import result_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput, Problem
+from triage.model.exit_codes import Exit, exit_without_answer
 from triage.model.foreign_file import read_bytes
 from triage.model.json_form import in_json
 from triage.model.probe_result import ProbeResult
@@ -191,6 +192,19 @@ class Replays:
     """Reproducers that were compiled again."""
 
     reproducers: Sequence[Replay]
+
+    @property
+    def exit(self) -> Exit:
+        """FOUND if a recorded version no longer fails as recorded, else why a
+        reproducer could not be tested.
+        """
+        if any(replay.holds is False for replay in self.reproducers):
+            return Exit.FOUND
+        untested = [replay for replay in self.reproducers if not replay.tested]
+        if not untested:
+            return Exit.OK
+        causes = [version.cause for replay in untested for version in replay.versions]
+        return exit_without_answer(*causes)
 
 
 def replay(

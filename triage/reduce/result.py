@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from triage.execution.judge import result_of
 from triage.model.case import Case, Target
+from triage.model.exit_codes import Exit, exit_without_answer
 from triage.model.json_form import UNPRINTED, in_json, in_json_as, key
 from triage.model.outcome import Failure, MayLackAnswer, NoAnswer, Probe
 from triage.model.probe_result import ProbeResult
@@ -52,6 +53,12 @@ class Reduction(MayLackAnswer):
     seconds: float = 0.0
     reproducer: str | None = None
     """The folder that was written."""
+
+    @property
+    def exit(self) -> Exit:
+        if self.unanswered is None:
+            return Exit.OK
+        return exit_without_answer(self.cause)
 
     @in_json
     def status(self) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf, log2
 
+from triage.model.exit_codes import Exit, exit_without_answer
 from triage.model.json_form import UNPRINTED, in_json, key
 from triage.model.outcome import Cause, Failure, MayLackAnswer, NoAnswer
 from triage.model.probe_result import ProbeResult
@@ -151,3 +152,11 @@ class Remedies(MayLackAnswer):
     """The newest release, if it is newer than the toolchain and compiles the case
     without a change.
     """
+
+    @property
+    def exit(self) -> Exit:
+        if self.failure is None:
+            return exit_without_answer(self.cause)
+        if self.remedies or self.upgrade:
+            return Exit.OK
+        return Exit.INCONCLUSIVE

@@ -11,6 +11,7 @@ from triage.execution.judge import result_of
 from triage.execution.match import same_class
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
+from triage.model.exit_codes import Exit, exit_without_answer
 from triage.model.outcome import Failed, Failure, Probe
 from triage.model.probe_result import ProbeResult
 from triage.toolchains.registry import ToolchainRef
@@ -36,6 +37,12 @@ class Variants:
     sentence: str
     failure: Failure | None
     results: tuple[Variant, ...]
+
+    @property
+    def exit(self) -> Exit:
+        if self.failure is None:
+            return exit_without_answer(*(variant.cause for variant in self.results))
+        return Exit.OK
 
 
 def compare_variants(
