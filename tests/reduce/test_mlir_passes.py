@@ -4,6 +4,8 @@ failure is.
 
 from __future__ import annotations
 
+import re
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from tests.reduce.made import OVERFLOW, LuckyTest
 from tests.reduce.test_search import CASE
 from triage.execution.mlir_tools import Reader
 from triage.mlir import parse_module
-from triage.reduce.frontends.mlir import mlir_form
+from triage.reduce.frontends.mlir import mlir_form, shrink_dimensions
 from triage.reduce.frontends.mlir_program import MlirProgram
 from triage.reduce.problem import ReductionProblem
 from triage.reduce.program import ReducedCase
@@ -58,3 +60,37 @@ def test_every_pass_returns_a_valid_module_that_is_not_larger(
         step(problem)
         assert problem.current.program.canonical is not None, step
         assert problem.current.program.size <= before, step
+
+
+SLICES = """
+func.func @rotate(%x: tensor<3x32x64x160xf32>) -> (tensor<3x2048x160xf32>, tensor<3x34x64x160xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %a = tensor.extract_slice %x[0, 0, 0, 0] [3, 32, 64, 80] [1, 1, 1, 1] : tensor<3x32x64x160xf32> to tensor<3x32x64x80xf32>
+  %b = tensor.insert_slice %a into %x[0, 0, 0, 80] [3, 32, 64, 80] [1, 1, 1, 1] : tensor<3x32x64x80xf32> into tensor<3x32x64x160xf32>
+  %c = tensor.collapse_shape %b [[0], [1, 2], [3]] : tensor<3x32x64x160xf32> into tensor<3x2048x160xf32>
+  %d = tensor.pad %b low[0, 1, 0, 0] high[0, 1, 0, 0] {
+  ^bb0(%0: index, %1: index, %2: index, %3: index):
+    tensor.yield %zero : f32
+  } : tensor<3x32x64x160xf32> to tensor<3x34x64x160xf32>
+  return %c, %d : tensor<3x2048x160xf32>, tensor<3x34x64x160xf32>
+}
+"""
+
+
+class NeedsSizes(LuckyTest):
+    """Fails unless a dimension is 1."""
+
+    def is_interesting(self, candidate: ReducedCase, stop: threading.Event) -> bool:
+        return not re.search(rb"[<x]1x", candidate.program.content)
+
+
+@pytest.mark.parametrize("release", ["2.9.0", OLD, "3.13.0"])
+def test_slices_shrink_with_the_sizes_that_they_repeat(
+    readers: Readers,  # noqa: F811
+    release: str,
+) -> None:
+    start = ReducedCase(document(readers(release), SLICES), CASE)
+    problem = ReductionProblem(start, NeedsSizes(0, share=256))
+    shrink_dimensions(problem)
+    text = problem.current.program.readable_content.decode()
+    assert max(map(int, re.findall(r"\d+(?=x)", text))) <= 64

@@ -5,6 +5,7 @@ is.
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -172,3 +173,34 @@ def test_names_of_any_kind_are_reduced_as_python(
     problem = ReductionProblem(ReducedCase(program, CASE), LuckyTest(0, 256, needed))
     drop_statements(problem)
     assert problem.current.program.content.decode() == left
+
+
+LOOP = b"""def rule(k_ptr, v_ptr, state_ptr, steps):
+    acc = tl.zeros((16, 16), tl.float32)
+    for step in range(0, steps):
+        acc += tl.dot(tl.load(k_ptr + step), tl.load(v_ptr))
+    tl.store(state_ptr, acc)
+"""
+
+
+def test_a_loop_that_stays_needs_no_argument_and_no_sum() -> None:
+    kernel = kernel_of(KERNELS[0])
+    assert kernel
+    signature = dict.fromkeys(("k_ptr", "v_ptr", "state_ptr"), "*bf16")
+    spec = replace(
+        kernel,
+        name="rule",
+        constexprs={},
+        hints={},
+        signature={**signature, "steps": "i32"},
+    )
+    case = replace(KERNELS[0], spec=spec)
+    form = python_form(case, Path("unread"))
+    program = PythonProgram(parse_program(LOOP), unbound_names(LOOP))
+    test = LuckyTest(0, 256, b"for step in range(")
+    problem = ReductionProblem(ReducedCase(program, case), test)
+    for step in (*form.passes, *form.passes, *form.final_passes):
+        step(problem)
+    assert problem.current.program.content.decode() == (
+        "def rule(k_ptr):\n    for step in range(0, 2):\n        acc = k_ptr\n"
+    )

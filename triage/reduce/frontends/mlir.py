@@ -9,7 +9,7 @@ guess makes a program that does not verify, which costs no compile.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,6 @@ from triage.execution.mlir_tools import Reader
 from triage.mlir import Module, UnparsableError, parse_module
 from triage.mlir.rewrite import (
     CANONICALIZE,
-    DYNAMIC,
     dimensions,
     reshaped,
 )
@@ -62,8 +61,8 @@ _LONG = re.compile(
 _ELEMENT = re.compile(r"[x<]([a-z]\w*)>\s*\Z")
 _LONGEST = 40  # characters of a constant that stays as it is
 _SMALL = 4  # dimensions up to this size stay as they are
-# attributes that repeat sizes, or count in them
-_SIZES = ("static_output_shape", "static_sizes", "static_offsets")
+# arrays of other numbers than sizes and offsets
+_NOT_SIZES = {"operandSegmentSizes", "resultSegmentSizes", "static_strides"}
 _NUMBER = re.compile(r"(?<=[ ,])\d+(?=[,>])")
 
 Attribute = tuple[Operation, str]  # and its name
@@ -199,53 +198,66 @@ def with_one_value(text: str) -> str:
 
 
 def shrink_dimensions(problem: ReductionProblem) -> None:
-    """Halve all dimensions together as often as the failure stays, then each size
-    alone, the largest first.
+    """Halve all numbers together, then all but small ones, then each size alone or with
+    another that depends on it, the largest first.
     """
-    _shrink_sizes(problem, _sizes(problem.current))
-    for number in sorted(_sizes(problem.current), reverse=True):
-        if number > _SMALL:
-            _shrink_sizes(problem, [number])
+    _halve(problem, lambda number: number > 1)
+    _halve(problem, lambda number: number > _SMALL)
+    sizes = sorted(_sizes(problem.current), reverse=True)
+    for size in sizes:
+        multiples = [other for other in sizes if other % size == 0 or size % other == 0]
+        for other in (size, *multiples):
+            if size > _SMALL and _halve(problem, {size, other}.__contains__):
+                break
 
 
-def _sizes(candidate: ReducedCase) -> list[int]:
+def _sizes(candidate: ReducedCase) -> set[int]:
     types = (value.type for value in module_of(candidate).values())
-    numbers = [number for type_ in types for number in dimensions(type_) or ()]
-    return [number for number in dict.fromkeys(numbers) if number != DYNAMIC]
+    numbers = (number for type_ in types for number in dimensions(type_) or ())
+    return {number for number in numbers if number > 1}
 
 
-def _shrink_sizes(problem: ReductionProblem, chosen: Collection[int]) -> None:
-    """Bisect how often some sizes can be halved together, which assumes that a
-    program which fails also fails with larger dimensions.
+def _halve(problem: ReductionProblem, is_chosen: Callable[[int], bool]) -> bool:
+    """Halve the chosen numbers as often as the failure stays, and return whether any
+    program was valid.
+
+    Bisect how often, which assumes that a program which fails also fails with larger
+    numbers. Begin with the smallest program.
     """
     start = problem.current
-    halved = [
-        _with_sizes(start, {number: max(1, number >> shift) for number in chosen})
-        for shift in range(1, max(chosen, default=0).bit_length())
-    ]
+    largest = max(filter(is_chosen, _sizes(start)), default=1)
+    halved = (
+        _with_halved(start, is_chosen, times)
+        for times in range(1, (largest - 1).bit_length() + 1)
+    )
     steps = [smaller for smaller in halved if problem.is_new(smaller)]
-    low, high = 0, len(steps) - 1
+    low, middle, high = 0, len(steps) - 1, len(steps) - 1
     while low <= high:
-        middle = (low + high + 1) // 2
         if problem.take_first([steps[middle]]) is not None:
             low = middle + 1
         else:
             high = middle - 1
+        middle = (low + high + 1) // 2
+    return bool(steps)
 
 
-def _with_sizes(candidate: ReducedCase, new_sizes: Mapping[int, int]) -> ReducedCase:
-    """Return the candidate with other sizes, in its types and in the attributes that
-    repeat them.
+def _with_halved(
+    candidate: ReducedCase, is_chosen: Callable[[int], bool], times: int
+) -> ReducedCase:
+    """Return the candidate with smaller sizes in its types, and smaller numbers in the
+    arrays that repeat sizes or count in them.
     """
 
-    def new_size(number: int) -> int:
-        return new_sizes.get(number, number)
+    def smaller(number: int) -> int:
+        if is_chosen(number):
+            return -(-number >> times)  # rounded up
+        return number
 
     def change(module: Module, _: Copies) -> None:
         for value in module.values():
             numbers = dimensions(value.type)
             if numbers:
-                value.type = reshaped(value.type, list(map(new_size, numbers)))
+                value.type = reshaped(value.type, list(map(smaller, numbers)))
         for operation in module.walk():
             if operation.attribute("function_type"):
                 update_function_type(operation)
@@ -253,10 +265,10 @@ def _with_sizes(candidate: ReducedCase, new_sizes: Mapping[int, int]) -> Reduced
                 literal, typed, __ = holder.get("value", "").rpartition(" : ")
                 if operation.name == "arith.constant" and "dense" in literal and typed:
                     holder["value"] = f"{literal} : {operation.results[0].type}"
-                for name in _SIZES:
-                    if name in holder:
+                for name in holder.keys() - _NOT_SIZES:
+                    if holder[name].startswith("array<i"):
                         holder[name] = _NUMBER.sub(
-                            lambda found: str(new_size(int(found[0]))), holder[name]
+                            lambda found: str(smaller(int(found[0]))), holder[name]
                         )
 
     return changed(candidate, change)

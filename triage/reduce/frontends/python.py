@@ -32,6 +32,7 @@ from triage.reduce.program import ReducedCase
 from triage.reduce.settings import drop_settings
 
 _LARGE = 3  # the smallest number that is halved
+_BOUND = 16  # a loop's bound instead of a value; it is halved later
 _VALUES = (
     ast.BinOp,
     ast.BoolOp,
@@ -88,13 +89,17 @@ def _changing(changes: Callable[[ReducedCase], Iterator[Edits]]) -> Pass:
 @_changing
 def open_blocks(candidate: ReducedCase) -> Iterator[Edits]:
     """Replace a loop, branch or `with` by its body; a loop's variable becomes 0, and `x
-    += y` becomes `x = y`.
+    += y` becomes `x = y`. The bounds of a loop that stays become numbers.
     """
     for statement in statements(python_program_of(candidate).tree):
         match statement:
-            case ast.For(target=target, body=body):
+            case ast.For(target=target, iter=values, body=body):
                 first = ast.Assign([target], ast.Constant(0), lineno=0)
                 yield {statement: [first, *body]}
+                if isinstance(values, ast.Call) and _is_range(values.func):
+                    for bound in values.args:
+                        if not isinstance(bound, ast.Constant):
+                            yield {bound: ast.Constant(_BOUND)}
             case ast.While() | ast.With() | ast.AsyncWith() | ast.Try():
                 yield {statement: statement.body}
             case ast.If(body=body, orelse=rest):
@@ -103,6 +108,10 @@ def open_blocks(candidate: ReducedCase) -> Iterator[Edits]:
                     yield {statement: rest}
             case ast.AugAssign(target=target, value=value):
                 yield {statement: ast.Assign([target], value, lineno=0)}
+
+
+def _is_range(function: ast.expr) -> bool:
+    return ast.unparse(function).endswith("range")  # tl.static_range
 
 
 @_changing
