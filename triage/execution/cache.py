@@ -20,14 +20,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock
-
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Execution, utf8
 from triage.model.pass_name import PassName
 from triage.toolchains.home import disk_errors
 
 if TYPE_CHECKING:
+    from filelock import FileLock
     from pydantic import TypeAdapter
 
 _VERSION = 3  # of the tables
@@ -226,11 +225,16 @@ class ResultCache:
             raise error
         if version == 0:
             # SQLite does not wait for others that change the journal mode
-            with FileLock(f"{self._path}.lock"):
+            with self._locked():
                 db.execute("PRAGMA journal_mode=WAL")
                 db.executescript(f"{_SCHEMA} PRAGMA user_version = {_VERSION};")
         db.execute("PRAGMA synchronous=NORMAL")
         return db
+
+    def _locked(self) -> FileLock:
+        from filelock import FileLock  # slow to import
+
+        return FileLock(f"{self._path}.lock")
 
     def close(self) -> None:
         """Close the file."""
@@ -241,7 +245,7 @@ class ResultCache:
 
     def _delete(self) -> None:
         """Delete the file."""
-        with FileLock(f"{self._path}.lock"):
+        with self._locked():
             for suffix in ("", "-wal", "-shm"):
                 Path(f"{self._path}{suffix}").unlink(missing_ok=True)
         self._warn(

@@ -12,10 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from triage.classify.log import decoded, text_encoding
 from triage.compilers.base import SCRIPT_RUNNER, Compiler, Needs
 from triage.compilers.interpreters import prefixes_of
 from triage.compilers.registry import onnx_family
@@ -44,6 +42,7 @@ from triage.toolchains.contents import file_state
 from triage.toolchains.home import KeptKind, Workspace
 from triage.toolchains.registry import ToolchainRegistry, recorded_rev
 
+_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # The same program prints the same input.
 _SAME = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
 # The importer's own OnnxImportError is about the model.
@@ -353,10 +352,12 @@ def _is_marked(source: Path) -> bool:
     """
     with source.open("rb") as file:
         head = file.read(4)
-    return head.startswith(codecs.BOM_UTF8) or text_encoding(head) != "utf-8-sig"
+    return head.startswith(_MARKS) or b"\0" in head
 
 
 def _write_decoded(sources: Sequence[Path], scratch: Path) -> Path:
+    from triage.classify.log import decoded  # slow to import
+
     target = scratch / "made.mlir"
     target.write_text(decoded(sources[0].read_bytes()), "utf-8")
     return target
@@ -364,6 +365,8 @@ def _write_decoded(sources: Sequence[Path], scratch: Path) -> Path:
 
 def package_version(package: str) -> str:
     """Return the version of an installed package, or `none`."""
+    from importlib.metadata import PackageNotFoundError, version  # slow to import
+
     try:
         return version(package)
     except PackageNotFoundError:

@@ -29,7 +29,6 @@ from triage.execution.machine_problem import reason_script_skips
 from triage.execution.metric import DISPATCHES
 from triage.execution.reads import surroundings
 from triage.execution.run_task import RunTask
-from triage.mlir.result_operator import operator_in
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Execution, Stage
@@ -265,6 +264,8 @@ class Task:
         failure = outcome.failure
         if failure.failure_class != "wrong-result":
             return outcome
+        from triage.mlir.result_operator import operator_in  # slow to import
+
         output = int(failure.details.get("output", 0))
         program, digest = self.prepared.path, self.prepared.digest
         operator = operator_in(program, digest, run.spec.function, output)

@@ -17,7 +17,6 @@ import platform
 import stat
 import struct
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -138,6 +137,8 @@ def restricted(seal: Seal | None, action: Callable[[], T]) -> T:
             with suppress(OSError):  # a sandbox may forbid it
                 call_filter.apply_rules("mark")
         return action()
+
+    from concurrent.futures import ThreadPoolExecutor  # slow to import
 
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(act).result()

@@ -11,7 +11,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
-from packaging.requirements import InvalidRequirement, Requirement
 from pydantic import AfterValidator, Field
 
 from triage.compilers.base import VERSION
@@ -47,6 +46,9 @@ def _known_placeholders(text: str) -> str:
 
 
 def _requirement(text: str) -> str:
+    # slow to import
+    from packaging.requirements import InvalidRequirement, Requirement
+
     try:
         Requirement(text.replace(VERSION, "0"))
     except InvalidRequirement:
