@@ -183,30 +183,26 @@ class ResultCache:
         """Return what a statement finds, or run it in one transaction for each of
         several rows. A corrupt file is deleted, and the statement runs on a new one.
         """
-
-        def action(db: sqlite3.Connection) -> Sequence[Any]:
-            if not rows:
-                return db.execute(statement, values).fetchall()
-            with db:
-                db.execute("BEGIN IMMEDIATE")
-                db.executemany(statement, rows)
-            return ()
-
         with self._lock, disk_errors(f"open the result cache {self._path}"):
-            try:
+            for is_last in (False, True):
                 try:
-                    return action(self._db or self._connect())
-                except sqlite3.DatabaseError as error:
+                    db = self._db or self._connect()
+                    if not rows:
+                        return db.execute(statement, values).fetchall()
+                    with db:
+                        db.execute("BEGIN IMMEDIATE")
+                        db.executemany(statement, rows)
+                except sqlite3.Error as error:
                     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-                    is_deleted = code == sqlite3.SQLITE_READONLY
-                    is_deleted = is_deleted and os.access(self._path, os.W_OK)
-                    if code not in _CORRUPT and not is_deleted:
-                        raise
-                self._delete()
-                return action(self._connect())
-            except sqlite3.Error as error:
-                problem = f"the result cache {self._path} cannot be used: {error}"
-                raise EnvironmentFailure(problem) from error
+                    is_gone = code == sqlite3.SQLITE_READONLY
+                    is_gone = is_gone and os.access(self._path, os.W_OK)
+                    if is_last or not (code in _CORRUPT or is_gone):
+                        problem = f"the result cache {self._path} cannot be used"
+                        raise EnvironmentFailure(f"{problem}: {error}") from error
+                    self._delete()
+                else:
+                    return ()
+        raise AssertionError
 
     def _connect(self) -> sqlite3.Connection:
         """Open the file, keep the connection and return it; create missing tables."""
@@ -255,3 +251,4 @@ class ResultCache:
         if self._db is not None:
             # only now: SQLite does not write to a file that is deleted
             self._db.close()
+            self._db = None

@@ -451,7 +451,7 @@ class Engine:
             output, counted = folder / "out", folder / "statistics.json"
             argv = task.argv(output)
             kernels = task.compiler.kernels
-            if kernels and task.counts_dispatches:
+            if kernels and DISPATCHES in dict(task.case.thresholds):
                 argv += kernels.count_options(counted)
             execution = run(
                 argv,
@@ -503,8 +503,10 @@ def _with_refusal(
     If the output names no path, the program is started once more and may read
     everything. If it fails all the same, the seal is not why.
     """
+    if execution.ok or not task.sealed:
+        return execution
     refused = what_was_refused(execution, seal)
-    if refused is None or not task.sealed:
+    if refused is None:
         return execution
     if refused.startswith("/"):
         return replace(execution, refused=refused)

@@ -9,7 +9,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from hashlib import sha256
 from pathlib import Path
@@ -79,33 +79,27 @@ class _Maker:
     """
 
 
+@dataclass
 class Inputs:
     """Prepares inputs in the home, again when they are damaged. Safe for several
     threads and processes.
     """
 
-    def __init__(
-        self,
-        registry: ToolchainRegistry,
-        compilers: Mapping[str, Compiler],
-        cache: ResultCache,
-        stop: threading.Event,
-        *,
-        fresh: bool = False,
-    ) -> None:
-        """Prepare nothing yet. If `fresh`, every input is prepared again, once.
-        `cache` keeps failed imports.
-        """
-        self._registry, self._compilers, self._cache = registry, compilers, cache
-        self._stop, self._fresh = stop, fresh
-        self._kept = KeptFiles()
-        self._prepared: dict[str, Prepared | Missing] = {}
+    _registry: ToolchainRegistry
+    _compilers: Mapping[str, Compiler]
+    _cache: ResultCache
+    """Keeps failed imports."""
+    _stop: threading.Event
+    _fresh: bool = False
+    """Whether every input is prepared again, once."""
+    _kept: KeptFiles = field(default_factory=KeptFiles)
+    _prepared: dict[str, Prepared | Missing] = field(default_factory=dict)
 
     def prepare(self, case: Case, toolchain: Toolchain | None) -> Prepared | Missing:
         """Return the file that the compiler reads for a case, or why there is none.
         `toolchain` imports an ONNX model.
         """
-        missing = self.obtain(case.artifacts)
+        missing = self.obtain(case.artifacts) if case.artifacts else None
         if missing:
             return missing
         try:
@@ -113,7 +107,7 @@ class Inputs:
             if isinstance(maker, NoAnswer):
                 return maker
             sources = [case.input.path, *case.reads]
-            if case.input.is_made:
+            if maker:
                 sources += mentioned_by(case.input.path)
             state = file_state(sources)
             identity = maker.identity if maker else None

@@ -44,11 +44,7 @@ class Planner:
         """
         self._engine, self._registry = engine, engine.registry
         self.inputs = Inputs(
-            engine.registry,
-            engine.compilers,
-            engine.cache,
-            engine.stop,
-            fresh=is_fresh,
+            engine.registry, engine.compilers, engine.cache, engine.stop, is_fresh
         )
 
     def plan(self, case: Case, toolchain: Toolchain) -> Task | Probe:

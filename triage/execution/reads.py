@@ -130,8 +130,6 @@ def what_was_refused(execution: Execution, seal: Seal) -> str | None:
     printed, else the line that says so. None if nothing that it printed speaks of
     permission.
     """
-    if execution.ok:
-        return None
     text = f"{execution.stderr.text}\n{execution.stdout.text}"
     lines = [line.strip() for line in text.splitlines() if _REFUSAL.search(line)]
     for line in lines:

@@ -15,7 +15,7 @@ from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.exit_codes import Exit, exit_for_results
-from triage.model.json_form import UNPRINTED, key
+from triage.model.json_form import UNPRINTED
 from triage.model.outcome import Outcome, Probe
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
@@ -48,7 +48,7 @@ class PlannedProbe:
 
     case: str
     toolchain: str
-    cached_status: str | None = field(metadata=key("known"))
+    cached_status: str | None = field(metadata={"alias": "known"})
     """The status, if the result is cached."""
     installed: bool
 

@@ -31,7 +31,7 @@ from triage.execution.reads import surroundings
 from triage.execution.run_task import RunTask
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, Unobtainable
-from triage.model.execution import Execution, Stage
+from triage.model.execution import Captured, Execution, Stage
 from triage.model.outcome import (
     Cause,
     Failed,
@@ -132,9 +132,9 @@ class Task:
     """Set for a trial, which compiles once. Else a doubtful ending is repeated."""
 
     @property
-    def key(self) -> str:
-        """The content key of the compile: compiler, input, options without paths,
-        limits.
+    def keys(self) -> tuple[str, ...]:
+        """The content keys: of the compile (compiler, input, options without paths,
+        limits) and, if there is one, of the run.
         """
         options, case = self.invocation.options, self.case
         parts = [self.toolchain.identity, self.prepared.digest, self.content, *options]
@@ -143,19 +143,21 @@ class Task:
             parts.append("unsealed")
         if self.variant:
             parts.append(self.variant)
-        parts += [f"env {setting}" for setting in settings(dict(case.env))]
-        if self.counts_dispatches:
+        if case.env:
+            parts += [f"env {setting}" for setting in settings(dict(case.env))]
+        if DISPATCHES in dict(case.thresholds):
             parts.append(DISPATCHES)
         parts.append(str(case.limits))
-        return sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The content keys of the compile and, if there is one, of the run."""
-        key = self.key
+        data = "\0".join(parts).encode("utf-8", "surrogatepass")
+        key = sha256(data).hexdigest()
         if not isinstance(self.run, RunTask):
             return (key,)
         return key, sha256(f"run\0{key}\0{self.run.identity}".encode()).hexdigest()
+
+    @property
+    def key(self) -> str:
+        """The content key of the compile."""
+        return self.keys[0]
 
     @property
     def seal(self) -> Seal:
@@ -171,10 +173,6 @@ class Task:
             (toolchain.state, toolchain.watched),
         )
         return any(state and state != file_state(files) for state, files in pairs)
-
-    @property
-    def counts_dispatches(self) -> bool:
-        return any(name == DISPATCHES for name, _ in self.case.thresholds)
 
     @property
     def env(self) -> dict[str, str | None]:
@@ -236,7 +234,7 @@ class Task:
         execution, is_flaky = compiled.execution, compiled.disagreements > 0
         outcome: Outcome = Passed()
         # rules take long to read, and have nothing to say of a silent pass
-        if not execution.ok or execution.stderr.text:
+        if not execution.ok or execution.stderr != Captured():
             rules, failing_pass = rules_of(self.case), compiled.failing_pass
             outcome = judge(execution, rules, failing_pass, flaky=is_flaky)
         if self.case.script is not None:

@@ -45,13 +45,13 @@ class Check:
         return {**handler(schema), **self.schema}
 
 
+@dataclass(frozen=True, eq=False)
 class DescribedKeys:
     """Lets a file set only those fields of a dataclass that have a description, or only
     the named ones.
     """
 
-    def __init__(self, *names: str) -> None:
-        self.names = names
+    names: tuple[str, ...] = ()
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         """Read a dataclass that has only these fields."""

@@ -24,7 +24,7 @@ _TOLERANCE = re.compile(
 )
 _Run = Annotated[RunSpec, DescribedKeys()]
 _Bench = Annotated[
-    RunSpec, DescribedKeys("name", "function", "inputs", "device", "flags")
+    RunSpec, DescribedKeys(("name", "function", "inputs", "device", "flags"))
 ]
 
 
