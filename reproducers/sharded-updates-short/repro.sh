@@ -2,7 +2,10 @@
 # op affinity #hal.device.affinity<@__device_1> is not compatible with the partition affinity #hal.device.affinity<@__device_0>
 # Fails with iree-compile 3.3.0, commit 9f4212cc3a64487c5bc7b003e5e197295a8fddf5:
 #   pip install iree-base-compiler==3.3.0
-# Exit status: 0 the program compiles, 127 the compiler is missing, any other: it fails to compile.
+# Exit status: 0 the program compiles, 1 it does not, 127 the compiler is missing.
 # The flags use that version's spelling. Set IREE_COMPILE to use another compiler.
 cd "$(dirname "$0")" || exit 127
-exec "${IREE_COMPILE:-iree-compile}" '--iree-hal-target-device=local[0]' '--iree-hal-target-device=local[1]' --iree-hal-local-target-device-backends=llvm-cpu --compile-to=stream --mlir-print-op-on-diagnostic=false input.mlir -o /dev/null
+"${IREE_COMPILE:-iree-compile}" '--iree-hal-target-device=local[0]' '--iree-hal-target-device=local[1]' --iree-hal-local-target-device-backends=llvm-cpu --compile-to=stream --mlir-print-op-on-diagnostic=false input.mlir -o /dev/null
+status=$?
+[ $status = 0 ] || [ $status = 127 ] || status=1
+exit $status

@@ -12,6 +12,8 @@ import pytest
 
 from tests.conftest import Triage
 from tests.fake_releases import compiler, fake_releases
+from triage.model.errors import BadInput
+from triage.toolchains.registry import recorded_rev
 
 SHA = "1a2b3c4d5e" * 4
 RECIPE = """name: p
@@ -125,3 +127,10 @@ def test_a_text_starts_no_program_that_it_names(
     (workplace / "issue.md").write_text(f"{text}\n\n{program}")
     triage("why", "issue.md", "--budget", "5s")
     assert not mark.exists()
+
+
+def test_a_compiler_may_report_an_abbreviated_commit() -> None:
+    assert recorded_rev("b6a2c9f", "b6a2c9f01e") == "commit:b6a2c9f01e"
+    for name, commit in (("b6a2c9f", None), ("b6a2c9f", "1" * 40), ("b6", "b6")):
+        with pytest.raises(BadInput):
+            recorded_rev(name, commit)

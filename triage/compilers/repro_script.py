@@ -103,8 +103,6 @@ class StandaloneCall:
     """A comment in the script about its variables."""
     setup: tuple[str, ...] = ()
     """Lines of the shell script before `script`."""
-    may_exec: bool = True
-    """Whether the script may `exec` its command; false if a line must follow it."""
     following: tuple[tuple[str, ...], ...] = ()
     """The commands that run the compiled file and compare its results."""
     output: str = ""
@@ -182,7 +180,6 @@ class ReproScript:
             " &&\n".join(lines),
             remark,
             tuple(checks),
-            may_exec=len(commands) == 1,
             following=tuple(commands[1:]),
             output=output,
         )
@@ -224,7 +221,7 @@ class WorkerScript(ReproScript):
         call = super().call(task)
         python = f'"${{PYTHON:-{_PYTHON}}}"'
         check = f"{python} {self.worker.name} describe >/dev/null || exit 127"
-        return replace(call, setup=(check, *call.setup), may_exec=False)
+        return replace(call, setup=(check, *call.setup))
 
     def files(self, task: StandaloneCompile) -> Mapping[str, str]:
         """Return the worker, and the script that compares."""

@@ -44,6 +44,10 @@ from triage.report.issue import reproducer_issue
 from triage.toolchains.home import disk_errors
 
 _SCRIPT = "repro.sh"
+_EXIT = """\
+status=$?
+[ $status = 0 ] || [ $status = 127 ] || status=1
+exit $status"""
 _PROGRAM_LINES = 40  # on a terminal; the folder has all of them
 
 
@@ -171,8 +175,8 @@ def _script(reproducer: Reproducer, call: StandaloneCall) -> str:
         "#!/bin/sh",
         f"# {headline}",
         f"# Fails with {reproducer.compile.program} {bad.name}{commit}",
-        f"# Exit status: 0 the program {good}, 127 the compiler is missing, any other: "
-        f"it does not.{call.remark}",
+        f"# Exit status: 0 the program {good}, 1 it does not, 127 the compiler is "
+        f"missing.{call.remark}",
     ]
     if call.install:
         lines.insert(3, f"#   pip install {call.install}")
@@ -194,9 +198,7 @@ def _script(reproducer: Reproducer, call: StandaloneCall) -> str:
     if Ending.NO_OUTPUT in endings and output:
         lines.append(f"rm -rf {output}")
         run += f" &&\ntest -f {output} -a ! -L {output} -a -s {output}"
-    elif call.may_exec:
-        run = f"exec {run}"
-    return "\n".join([*lines, run]) + "\n"
+    return "\n".join([*lines, run, _EXIT]) + "\n"
 
 
 def reduction_document(result: Reduction, reproducer: Reproducer | None) -> Document:

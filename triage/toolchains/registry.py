@@ -28,7 +28,7 @@ _FORMS = (
     "`3.13.0`, `latest`, `previous`, `installed`, `2025-06-04`, "
     "`nightly:2025-06-04`, or `path:DIR-OR-BINARY`"
 )
-_COMMIT = re.compile(r"[0-9a-f]{40,64}")
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _NEVER = "9999-12-31"
 
 

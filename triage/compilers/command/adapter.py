@@ -110,7 +110,6 @@ class CommandScript(ReproScript):
             script,
             remark,
             tuple(setup),
-            may_exec=False,
             output='"$OUT/out"',
         )
 
