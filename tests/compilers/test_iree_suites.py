@@ -4,6 +4,7 @@ models; and the places of mistakes.
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -12,7 +13,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Triage
+from tests.fake_releases import install
+from triage.cli.context import cases_in
 from triage.compilers.iree.suite import IreeSuites
 from triage.model.case import Case
 from triage.model.errors import BadFiles
@@ -389,3 +392,26 @@ def test_a_mistake_has_its_place(
     place = problems(suite, file)[0]
     assert place[:3] == (file.name, line, column), place
     assert word in place[3], place
+
+
+@pytest.mark.usefixtures("home")
+def test_the_project_limits_each_test_and_passes_variables_on(
+    suite: Path, triage: Triage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "triage.yaml").write_text(
+        "name: iree\ncompiler: iree\n"
+        "suites: {timeout: 0.3s, env: [HIP_HOME, OMP_NUM_THREADS]}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    configs = [suite / "cpu.json", suite / "tests"]
+    for case in cases_in([suite], configs):
+        assert dict(case.env) == dict.fromkeys(("HIP_HOME", "OMP_NUM_THREADS"))
+        runs = [case.run] if case.run else []
+        for limited in (case, *runs, *case.benchmarks):
+            assert limited.limits.timeout == pytest.approx(0.3)
+    (suite / "ops" / "fine" / "model.mlir").write_text("module {} // sleeps-0")
+    built = f"path:{install(tmp_path / 'built', 5)}"
+    words = [suite, "--suite-config", configs[0], "-t", built, "--case", "ops/fine"]
+    done = triage("run", *words, "--format", "json", cwd=tmp_path)
+    [result] = json.loads(done.stdout)["results"]
+    assert result["failure"]["class"] == "timeout"

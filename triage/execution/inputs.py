@@ -8,10 +8,12 @@ import codecs
 import re
 import sys
 import threading
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
-from hashlib import sha256
+from hashlib import file_digest, sha256
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from triage.compilers.base import SCRIPT_RUNNER, Compiler, Needs
@@ -94,6 +96,7 @@ class Inputs:
     """Whether every input is prepared again, once."""
     _kept: KeptFiles = field(default_factory=KeptFiles)
     _prepared: dict[str, Prepared | Missing] = field(default_factory=dict)
+    _asked: set[Path] = field(default_factory=set)
 
     def prepare(self, case: Case, toolchain: Toolchain | None) -> Prepared | Missing:
         """Return the file that the compiler reads for a case, or why there is none.
@@ -297,12 +300,27 @@ class Inputs:
         """
         for artifact in artifacts:
             try:
-                self._kept.get(artifact.path, partial(self._obtain, artifact))
+                make = partial(self._obtain, artifact)
+                fresh = self._is_outdated(artifact)
+                self._kept.get(artifact.path, make, fresh=fresh)
             except EnvironmentFailure as error:
                 return NoAnswer(Cause.ENVIRONMENT, f"{artifact.source}: {error}")
             except ValueError as error:
                 return recipe_mistake(str(error))
         return None
+
+    def _is_outdated(self, artifact: Artifact) -> bool:
+        """Return whether a server has another file than the one that was downloaded,
+        by its MD5. It is asked once, and only for fresh results.
+        """
+        path, url = artifact.path, artifact.source
+        if not self._fresh or path in self._asked or not path.is_file():
+            return False
+        self._asked.add(path)
+        if not isinstance(url, Address):
+            return False
+        digest = server_md5(self._registry.workspace, url)
+        return digest not in (None, _file_md5(path))
 
     def _obtain(self, artifact: Artifact, scratch: Path) -> Path:
         target = scratch / artifact.path.name
@@ -334,6 +352,18 @@ def download(workspace: Workspace, url: Address, target: Path) -> None:
     Web(workspace).download(url, target, target.name, _LARGEST_DOWNLOAD)
 
 
+def server_md5(workspace: Workspace, url: Address) -> str | None:
+    """Return the digest that a server tells of a file, in base 64, if it does."""
+    from triage.toolchains.web import Web  # slow to import
+
+    return Web(workspace).header(url, "Content-MD5")
+
+
+def _file_md5(path: Path) -> str:
+    with path.open("rb") as file:
+        return b64encode(file_digest(file, "md5").digest()).decode()
+
+
 def named_toolchain(registry: ToolchainRegistry, rev: str, case: Case) -> Toolchain:
     """Return the toolchain that a recipe names, which is a release or a nightly."""
     text = recorded_rev(rev.removeprefix(f"{case.compiler}:"))
@@ -359,8 +389,6 @@ def _write_decoded(sources: Sequence[Path], scratch: Path) -> Path:
 
 def package_version(package: str) -> str:
     """Return the version of an installed package, or `none`."""
-    from importlib.metadata import PackageNotFoundError, version  # slow to import
-
     try:
         return version(package)
     except PackageNotFoundError:

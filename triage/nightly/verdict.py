@@ -9,14 +9,12 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from pathlib import Path
 
 from triage.bisect.result import Answer
 from triage.investigate.result import CaseChangeKind, CaseResult, FailureCluster
 from triage.model.outcome import Status
-from triage.model.revision import FamilyRef
 from triage.toolchains.sources.base import fits_any
-from triage.toolchains.sources.project import FILE, OwnerRule, load_project
+from triage.toolchains.sources.project import OwnerRule, project_here
 
 
 class Action(StrEnum):
@@ -162,12 +160,8 @@ def owner_rules(family: str) -> Sequence[OwnerRule]:
     """Return the rules for a compiler family in the `triage.yaml` of the current
     folder, if any. BadFiles if the file has mistakes.
     """
-    path = Path(FILE)
-    if not path.is_file():
-        return ()
-    rules = load_project(path)
-    is_for_family = rules.compiler in (family, FamilyRef.parse(family).kind)
-    return rules.owners if is_for_family else ()
+    project = project_here(family)
+    return project.owners if project else ()
 
 
 def with_owners(

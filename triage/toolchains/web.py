@@ -63,6 +63,11 @@ class Web:
             response._content = b"".join(self._parts(response, _LARGEST_PAGE))  # noqa: SLF001
         return response
 
+    def header(self, url: Address, name: str) -> str | None:
+        """Return a header of the answer, whose body is not read."""
+        with self._answer(url, {"Accept-Encoding": "identity"}) as response:
+            return response.headers.get(name)
+
     def download(self, url: Address, target: Path, name: str, largest: int) -> None:
         """Download a file of at most so many bytes. `name` stands for it in
         messages.

@@ -4,6 +4,7 @@ from. `sources_of` knows all sources.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Self
@@ -12,10 +13,18 @@ from pydantic import Field, model_validator
 
 from triage.compilers.base import Packaging
 from triage.git_history.repository import Repository, read_tags, tags_for
+from triage.model.case import Case, RunSpec
 from triage.model.errors import BadInput
 from triage.model.revision import FamilyRef
 from triage.recipes.document import parse_document, read_text
-from triage.recipes.mapping import MappingFormat, Text, Texts, content_of
+from triage.recipes.mapping import (
+    Duration,
+    MappingFormat,
+    Text,
+    Texts,
+    Variables,
+    content_of,
+)
 from triage.toolchains.home import Workspace
 from triage.toolchains.index import Index
 from triage.toolchains.install import PLAIN_WHEEL, Package
@@ -58,6 +67,36 @@ class OwnerRule(MappingFormat):
         return self
 
 
+class SuitesSection(MappingFormat):
+    """What the tests of a suite get besides what its files say."""
+
+    timeout: Duration | None = Field(
+        default=None,
+        description="Time for each compile and each run of a test.",
+        examples=["90s"],
+    )
+    env: Variables = Field(
+        default={},
+        description="Environment variables of compilers and programs: a list of names "
+        "to pass on, or a mapping of names to values.",
+    )
+
+    def applied_to(self, case: Case) -> Case:
+        """Return a test with these settings."""
+        timeout = self.timeout
+        run, benchmarks = case.run, case.benchmarks
+        if timeout:
+            case = replace(case, limits=replace(case.limits, timeout=timeout))
+            benchmarks = tuple(_limited(one, timeout) for one in benchmarks)
+            run = run and _limited(run, timeout)
+        env = tuple(self.env.items())
+        return replace(case, env=env, run=run, benchmarks=benchmarks)
+
+
+def _limited(run: RunSpec, timeout: float) -> RunSpec:
+    return replace(run, limits=replace(run.limits, timeout=timeout))
+
+
 class Project(MappingFormat):
     """One compiler project: its repository and its sources."""
 
@@ -88,6 +127,10 @@ class Project(MappingFormat):
     owners: tuple[OwnerRule, ...] = Field(
         default=(),
         description="Who looks after which failures; the last rule that fits holds.",
+    )
+
+    suites: SuitesSection = Field(
+        default=SuitesSection(), description="Settings for all tests of its suites."
     )
 
     def sections(self) -> list[str]:
@@ -170,6 +213,18 @@ def shipped_projects() -> dict[str, Path]:
     """Return the project files that come with triage, by name."""
     folder = Path(str(files("triage")), "projects")
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+def project_here(family: str) -> Project | None:
+    """Return the project in the `triage.yaml` of the current folder, if there is one
+    for a compiler family. Raises BadFiles if the file has mistakes.
+    """
+    path = Path(FILE)
+    if not path.is_file():
+        return None
+    project = load_project(path)
+    is_for_family = project.compiler in (family, FamilyRef.parse(family).kind)
+    return project if is_for_family else None
 
 
 def find_project(family: str, *folders: Path) -> Project:
