@@ -13,10 +13,9 @@ from pathlib import Path
 
 from pydantic import Field, PositiveFloat
 
-from triage.compilers.iree.devices import IREE
+from triage.compilers.iree.devices import IREE, target_of
 from triage.compilers.iree.suite_files import EMPTY, Suite, SuiteFile
 from triage.compilers.iree.suite_models import (
-    expectations_at,
     is_model_test,
     is_onnx_models,
     model_cases,
@@ -230,38 +229,28 @@ def _program(suite: Suite, test: Path) -> tuple[Path, RunSpec]:
 def _case(
     file: SuiteFile, config: SuiteConfig, test: str, program: Path, values: RunSpec
 ) -> Case:
-    library = Library(
-        IREE.input_at(program),
-        tuple(map(Flag, config.iree_compile_flags)),
-    )
-    case = file.case(config.config_name, library, test, Limits())
     flags, tolerances = without_tolerances(config.iree_run_module_flags)
     run = replace(
         values,
         flags=(*flags, *values.flags),
         tolerances=tuple({**dict(tolerances), **dict(values.tolerances)}.items()),
     )
-    if (
-        run.measured
-        and case.target.backend == "llvm-cpu"
-        and not any(flag.startswith("--device=") for flag in run.flags)
-    ):
+    backend, _ = target_of(config.iree_compile_flags)
+    if values.measured and backend in (None, "llvm-cpu"):
         # where the runtime runs a program when nothing is said
         run = replace(run, device="local-task")
-    if run.measured:
-        golden = config.golden_times_ms.get(test)
-    else:
-        golden = None
-    thresholds: tuple[tuple[str, float], ...] = ()
-    if golden is not None:
-        thresholds = (("run_ms", config.tolerance_factor * golden),)
-    stages = [stage for key, stage in _STAGES if test in getattr(config, key)]
-    return replace(
-        case,
-        expect=expectations_at(*stages),
-        run=None if test in config.skip_run_tests else run,
-        benchmarks=(run,) if run.measured else (),
+    thresholds = {}
+    if values.measured and test in config.golden_times_ms:
+        golden = config.golden_times_ms[test]
+        thresholds["run_ms"] = config.tolerance_factor * golden
+    return file.case(
+        config.config_name,
+        Library(IREE.input_at(program), tuple(map(Flag, config.iree_compile_flags))),
+        None if test in config.skip_run_tests else run,
+        name=test,
+        limits=Limits(),
         thresholds=thresholds,
+        failing=[stage for key, stage in _STAGES if test in getattr(config, key)],
     )
 
 

@@ -6,24 +6,35 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import starmap
 from math import prod
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from triage.compilers.iree.devices import IREE, target_of
 from triage.model.address import Address
-from triage.model.case import Artifact, Case, Flag, Generator, Library, RunSpec, Target
+from triage.model.case import (
+    Artifact,
+    Case,
+    Expectation,
+    Flag,
+    Generator,
+    Library,
+    RunSpec,
+    Target,
+)
 from triage.model.errors import BadFiles, Problem
-from triage.model.execution import Limits
+from triage.model.execution import Limits, Stage
 from triage.recipes.document import read_document
 from triage.recipes.mapping import MappingFormat, content_of
 from triage.recipes.run_keys import without_tolerances
-from triage.recipes.run_values import ValueText, split_value
+from triage.recipes.run_values import ValueText, array_dtype, split_value
 
 EMPTY = (
     'write a mapping such as {"config_name": …} or {"type": "compstat", "markers": '
@@ -40,20 +51,10 @@ _PARAMETER = re.compile(
     rb"tensor<((?:\d+x)*)(\w+)>"
 )
 _CHUNK = 1 << 24  # elements that are drawn at once
-# MLIR's types -> numpy's. numpy has no bf16: its elements are the upper halves of f32.
-_STORED = {
-    "f16": "f2",
-    "f32": "f4",
-    "f64": "f8",
-    "bf16": "u2",
-    "i8": "i1",
-    "i16": "i2",
-    "i32": "i4",
-    "i64": "i8",
-}
+_FLOATS = ("f16", "f32", "f64", "bf16")
+_INTEGERS = ("i8", "i16", "i32", "i64")
 
 M = TypeVar("M", bound=MappingFormat)
-At = str | int
 
 
 class Suite:
@@ -102,10 +103,10 @@ class Suite:
         expected: Sequence[str] = (),
         weights: Sequence[tuple[str, Path]] = (),
         flags: Sequence[str] = (),
-        libraries: Sequence[Library] = (),
+        **more: Any,
     ) -> RunSpec:
         """Return a run with these values and weights (by scope). Flags that set a
-        tolerance become tolerances.
+        tolerance become tolerances; `more` are further fields.
         """
         named = [split_value(text).file for text in (*inputs, *expected)]
         files = [Path(file) for file in named if file]
@@ -116,100 +117,104 @@ class Suite:
             flags=others,
             tolerances=tolerances,
             limits=LIMITS,
-            libraries=tuple(libraries),
             parameters=tuple(weights),
             artifacts=self.artifacts_of(*files, *(path for _, path in weights)),
+            **more,
         )
 
 
 class SuiteFile:
-    """A JSON file of a suite.
-
-    `at` says where in the file a mistake is: its keys and indices, from outside in.
-    Parts that the file does not have are left out.
-    """
+    """A JSON file of a suite."""
 
     def __init__(self, suite: Suite, path: Path) -> None:
         self.suite, self.path = suite, path.absolute()
-        self._document = read_document(self.path, EMPTY, json=True)
-        self.data: Any = self._document.data
+        self.document = read_document(self.path, EMPTY, json=True)
+        self.data: Any = self.document.data
 
     def content(self, model: type[M]) -> M:
         """Return the content by its model. Raises BadFiles with every mistake."""
-        return content_of(self._document, model)
+        return content_of(self.document, model)
 
-    def mistake(self, message: str, *at: At) -> BadFiles:
-        """Return the error for a mistake."""
-        return BadFiles([self._document.problem(at, message)])
+    def mistake(self, message: str, word: str) -> BadFiles:
+        """Return the error for a mistake at the first value that is this word."""
+        texts = self.document.texts.items()
+        place = next((loc for loc, text in texts if text == word), ())
+        return BadFiles([self.document.problem(place, message)])
 
-    def file(self, place: str, *at: At) -> Path:
+    def file(self, place: str) -> Path:
         """Return the path of a file: downloaded from a URL, or next to this one."""
         if re.match(r"https?://[^/]+/.", place):
             return self.suite.download(place)
         path = (self.path.parent / place).absolute()
         if not path.is_file():
-            raise self.mistake(
-                f'there is no file "{Address(place)}"; write a URL or a path next to '
-                "this file.",
-                *at,
-            )
+            advice = "write a URL or a path next to this file."
+            raise self.mistake(f'there is no file "{Address(place)}"; {advice}', place)
         return path
 
-    def file_below(self, name: str, *at: At) -> Path:
+    def file_below(self, name: str) -> Path:
         """Return a file somewhere below the folder, by its name."""
         for file in sorted(self.suite.folder.rglob(name)):
             return file
-        raise self.mistake(
-            (
-                f'there is no file "{name}" below {self.suite.folder}: name a folder '
-                "that has it as well."
-            ),
-            *at,
-        )
+        text = f'there is no file "{name}" below {self.suite.folder}: name a folder '
+        raise self.mistake(f"{text}that has it as well.", name)
 
-    def program(self, place: str, flags: Sequence[str], *at: At) -> Library:
+    def program(self, place: str, flags: Sequence[str]) -> Library:
         """Return a program by its URL or path, with its flags."""
-        path = self.file(place, *at)
+        path = self.file(place)
         if path.suffix not in IREE.inputs:
-            raise self.mistake(
-                (
-                    f'"{path.name}" is not a program: name a file of '
-                    f"{', '.join(IREE.inputs)}."
-                ),
-                *at,
-            )
-        own = tuple(Flag(flag) for flag in flags if not flag.startswith(_STATISTICS))
-        return Library(IREE.input_at(path), own, self.suite.artifacts_of(path))
+            known = ", ".join(IREE.inputs)
+            text = f'"{path.name}" is not a program: name a file of {known}.'
+            raise self.mistake(text, place)
+        kept = [Flag(flag) for flag in flags if not flag.startswith(_STATISTICS)]
+        return Library(IREE.input_at(path), tuple(kept), self.suite.artifacts_of(path))
 
-    def value(self, text: str, url: str | None, *at: At) -> str:
+    def value(self, text: str, url: str | None = None) -> str:
         """Find or download the file that a value names; return the value with the path
         of that file, such as `2xf32=@PATH`.
 
         `text` is the whole value, or only its type if `url` names its file.
         """
+        if url is not None:
+            return str(ValueText(text, str(self.file(url)), ""))
         try:
-            if url is None:
-                parts = split_value(text)
-            else:
-                parts = ValueText(text, url, "")
+            parts = split_value(text)
         except ValueError as error:
-            raise self.mistake(str(error), *at) from None
+            raise self.mistake(str(error), text) from None
         if parts.file is None:
             return text
-        return str(replace(parts, file=str(self.file(parts.file, *at))))
+        return str(replace(parts, file=str(self.file(parts.file))))
 
     def case(
-        self, recipe: str, program: Library, name: str = "", limits: Limits = LIMITS
+        self,
+        recipe: str,
+        program: Library,
+        run: RunSpec | None = None,
+        *,
+        name: str = "",
+        limits: Limits = LIMITS,
+        thresholds: Mapping[str, float | None] = MappingProxyType({}),
+        failing: Iterable[Stage] = (),
     ) -> Case:
-        """Return the case that compiles the program of a test, named for the file by
-        default.
+        """Return the case of a test.
+
+        Args:
+            recipe: The name of its recipe.
+            program: What is compiled.
+            run: How it is run; one that is measured is a benchmark, too.
+            name: Its name (default: that of the file).
+            limits: Of the compile.
+            thresholds: The largest accepted values of metrics; None for no limit.
+            failing: The stages of its known failures.
         """
         backend, chip = target_of([flag.text for flag in program.flags])
-        folder = self.suite.folder
-        if self.path.is_relative_to(folder):
-            below = self.path.relative_to(folder)
-        else:
-            below = Path(self.path.name)
+        below = Path(self.path.name)
+        if self.path.is_relative_to(self.suite.folder):
+            below = self.path.relative_to(self.suite.folder)
+        benchmarks: tuple[RunSpec, ...] = ()
+        if run and run.measured:
+            flags = [flag for flag in run.flags if not flag.startswith("--benchmark_")]
+            benchmarks = (replace(run, flags=tuple(flags)),)
+        known = {name: value for name, value in thresholds.items() if value is not None}
         return Case(
             recipe=recipe,
             name=name or below.with_suffix("").as_posix(),
@@ -221,6 +226,10 @@ class SuiteFile:
             flags=program.flags,
             limits=limits,
             artifacts=program.artifacts,
+            run=run,
+            benchmarks=benchmarks,
+            thresholds=tuple(known.items()),
+            expect=tuple(Expectation(None, stage=stage) for stage in failing),
         )
 
 
@@ -239,45 +248,34 @@ class RandomWeights:
         """
         import numpy as np
 
-        header: dict[str, dict[str, object]] = {}
-        sizes: list[tuple[str, int]] = []
+        header: dict[str, object] = {}
+        arrays: list[tuple[np.dtype[Any], int]] = []
         end = 0
-        for name, dimensions, element in dict.fromkeys(
-            _PARAMETER.findall(self.program.read_bytes())
-        ):
+        named = dict.fromkeys(_PARAMETER.findall(self.program.read_bytes()))
+        for name, dimensions, element in named:
             kind = element.decode()
+            if kind not in _FLOATS and (self.seed is not None or kind not in _INTEGERS):
+                raise ValueError(f"{self.program}: no random weights have type {kind}")
             shape = [int(size) for size in dimensions.split(b"x")[:-1]]
-            if kind not in _STORED or (kind.startswith("i") and self.seed is not None):
-                raise ValueError(
-                    f"{self.program}: there are no random weights of the type {kind}"
-                )
-            sizes.append((kind, prod(shape)))
-            begin, end = end, end + prod(shape) * np.dtype(_STORED[kind]).itemsize
+            arrays.append((array_dtype(kind), prod(shape)))
+            begin, end = end, end + prod(shape) * array_dtype(kind).itemsize
             header[name.decode()] = {
                 "dtype": kind.upper(),
                 "shape": shape,
                 "data_offsets": [begin, end],
             }
         if not header and self.seed is not None:
-            raise ValueError(
-                f"{self.program}: the program names no parameters that random weights "
-                "could replace"
-            )
+            raise ValueError(f"{self.program}: the program names no parameters")
         text = json.dumps(header).encode()
         text += b" " * (-len(text) % 64)
         random = np.random.default_rng(self.seed)
         with target.open("wb") as file:
             file.write(len(text).to_bytes(8, "little") + text)
-            if self.seed is None:
-                file.truncate(8 + len(text) + end)
-                return
-            for kind, count in sizes:
-                for size in [_CHUNK] * (count // _CHUNK) + [count % _CHUNK]:
-                    drawn = random.normal(0.0, 0.01, size)
-                    bits: np.ndarray[Any, Any] = drawn
-                    if kind == "bf16":
-                        bits = drawn.astype("f4").view("u4") >> 16
-                    bits.astype(_STORED[kind]).tofile(file)
+            file.truncate(8 + len(text) + end)  # zeros
+            for dtype, count in arrays if self.seed is not None else ():
+                for start in range(0, count, _CHUNK):
+                    drawn = random.normal(0.0, 0.01, min(_CHUNK, count - start))
+                    drawn.astype(dtype).tofile(file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,28 +328,24 @@ class ModelArguments:
             import onnx
 
             graph = onnx.load(self.model, load_external_data=False).graph
+            weights = {tensor.name for tensor in graph.initializer}
+            values = [value for value in graph.input if value.name not in weights]
+            return tuple(starmap(self._argument, enumerate(values)))
         except Exception as error:  # protobuf's own class is not public
             raise ValueError(
-                f"{self.model}: it cannot be read as an ONNX model: {error}"
+                f"{self.model}: it cannot be read as an ONNX model with tensors as "
+                f"arguments: {error}"
             ) from error
-        weights = {tensor.name for tensor in graph.initializer}
-        arguments: list[Artifact] = []
-        for index, value in enumerate(
-            value for value in graph.input if value.name not in weights
-        ):
-            if not value.type.HasField("tensor_type"):
-                raise ValueError(
-                    f'{self.model}: the argument "{value.name}" is not a tensor'
-                )
-            tensor = value.type.tensor_type
-            shape = tuple(size.dim_value or 1 for size in tensor.shape.dim)
-            dtype = str(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
-            name = "-".join(["random", str(index), dtype, *map(str, shape)])
-            upper_bound = 1.0 if "float" in dtype else 2.0  # integers are 0 or 1
-            arguments.append(
-                Artifact(
-                    self.folder / f"{name}.npy",
-                    RandomTensor(shape, dtype, index, coeff=upper_bound),
-                )
-            )
-        return tuple(arguments)
+
+    def _argument(self, index: int, value: Any) -> Artifact:
+        from onnx.helper import tensor_dtype_to_np_dtype
+
+        tensor = value.type.tensor_type
+        shape = tuple(size.dim_value or 1 for size in tensor.shape.dim)
+        dtype = str(tensor_dtype_to_np_dtype(tensor.elem_type))
+        name = "-".join(["random", str(index), dtype, *map(str, shape)])
+        upper_bound = 1.0 if "float" in dtype else 2.0  # integers are 0 or 1
+        return Artifact(
+            self.folder / f"{name}.npy",
+            RandomTensor(shape, dtype, index, coeff=upper_bound),
+        )

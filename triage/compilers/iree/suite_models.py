@@ -8,21 +8,20 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from math import prod
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveFloat
+from pydantic import Field, NonNegativeInt, PositiveFloat, model_validator
 
 from triage.compilers.iree.suite_files import (
-    At,
     ModelArguments,
     RandomTensor,
     RandomWeights,
     SuiteFile,
 )
-from triage.model.case import Case, Expectation, Library, RunSpec
+from triage.model.case import Case, Library, RunSpec
+from triage.model.errors import BadFiles
 from triage.model.execution import Stage
 from triage.recipes.mapping import MappingFormat, Text, Texts
 
@@ -55,6 +54,12 @@ class _Weights(MappingFormat):
     url: Text = ""
     module: Text = ""  # whose parameters get random values
     seed: NonNegativeInt | None = None
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> Self:
+        if self.type == "random" and (not self.module or self.seed is None):
+            raise ValueError('random weights need the keys "module" and "seed".')
+        return self
 
 
 class _Value(MappingFormat):
@@ -181,61 +186,48 @@ def model_cases(file: SuiteFile) -> Iterator[Case]:
         yield _sharktank_case(file)
 
 
-def expectations_at(*stages: Stage) -> tuple[Expectation, ...]:
-    """Return known failures at these stages."""
-    return tuple(Expectation(None, stage=stage) for stage in stages)
-
-
 def _case_with_type(file: SuiteFile) -> Case:
     """Return the case of a test in `torch_models`, whose `type` is quality, benchmark
     or compstat.
     """
     test = file.content(_Test)
     names = test.modules or (test.module,)
-    first, *others = [
-        _module(file, name, "module", "modules", index)
-        for index, name in enumerate(names)
-    ]
-    case = replace(file.case(test.type, first), summary=" ".join(test.markers))
+    first, *others = [_module(file, name) for name in names]
+    thresholds = {
+        "dispatches": test.golden_dispatch_count,
+        "artifact_bytes": test.golden_binary_size,
+    }
     if test.type == "compstat":
-        return _with_thresholds(
-            case,
-            dispatches=test.golden_dispatch_count,
-            artifact_bytes=test.golden_binary_size,
-        )
+        return file.case(test.type, first, thresholds=thresholds)
     weights: list[tuple[str, Path]] = []
-    for index, entry in enumerate(test.weights):
+    for entry in test.weights:
         if entry.type == "url":
-            path = file.file(entry.url, "weights", index, "url")
-        elif entry.module and entry.seed is not None:
-            path = _random_weights(
-                file,
-                _module(file, entry.module, "weights", index, "module"),
-                entry.seed,
-            )
+            path = file.file(entry.url)
         else:
-            raise file.mistake(
-                'random weights need the keys "module" and "seed".', "weights", index
-            )
+            path = _random_weights(file, _module(file, entry.module), entry.seed)
         weights.append((entry.scope, path))
-    inputs = _values(file, "inputs", test.inputs)
-    expected = _values(file, "expected_outputs", test.expected_outputs)
-    run = file.suite.run_spec(inputs, expected, weights, test.run_args, others)
-    if test.type == "quality":
-        return replace(case, run=run)
-    time = test.golden_time_ms
-    return _with_measured_run(
-        _with_thresholds(case, run_ms=time and time * test.tolerance_factor), run
+    is_measured = test.type == "benchmark"
+    run = file.suite.run_spec(
+        _values(file, test.inputs),
+        _values(file, test.expected_outputs),
+        weights,
+        test.run_args,
+        libraries=tuple(others),
+        measured=is_measured,
     )
+    thresholds = {}
+    if is_measured and test.golden_time_ms:
+        thresholds["run_ms"] = test.golden_time_ms * test.tolerance_factor
+    return file.case(test.type, first, run, thresholds=thresholds)
 
 
-def _module(file: SuiteFile, name: str, *at: At) -> Library:
+def _module(file: SuiteFile, name: str) -> Library:
     path = file.suite.folder / f"{name.removesuffix('.json')}.json"
     if not path.is_file():
-        raise file.mistake(f'there is no module "{name}": {path} does not exist.', *at)
+        raise file.mistake(f'there is no module "{name}": {path} does not exist.', name)
     own = SuiteFile(file.suite, path)
     module = own.content(_Module)
-    return own.program(module.mlir, module.compiler_flags, "mlir")
+    return own.program(module.mlir, module.compiler_flags)
 
 
 def _random_weights(file: SuiteFile, program: Library, seed: int | None) -> Path:
@@ -249,115 +241,81 @@ def _random_weights(file: SuiteFile, program: Library, seed: int | None) -> Path
     )
 
 
-def _values(file: SuiteFile, key: str, values: Sequence[_Value]) -> list[str]:
-    return [
-        file.value(entry.value or "", entry.url, key, index, "url", "source", "value")
-        for index, entry in enumerate(values)
-    ]
-
-
-def _with_thresholds(case: Case, **limits: float | None) -> Case:
-    """Return the case with thresholds for metrics, without those that are None."""
-    return replace(
-        case,
-        thresholds=tuple(
-            (name, limit) for name, limit in limits.items() if limit is not None
-        ),
-    )
-
-
-def _with_measured_run(case: Case, run: RunSpec) -> Case:
-    """Return the case with a run that is measured, also by `bench`."""
-    run = replace(run, measured=True)
-    plain = replace(
-        run,
-        flags=tuple(flag for flag in run.flags if not flag.startswith("--benchmark_")),
-    )
-    return replace(case, run=run, benchmarks=(plain,))
+def _values(file: SuiteFile, values: Sequence[_Value]) -> list[str]:
+    return [file.value(entry.value or "", entry.url) for entry in values]
 
 
 def _sharktank_case(file: SuiteFile) -> Case:
     test, machine = file.content(_SharktankTest), _Machine(file)
     program, weights = _sharktank_model(file)
+    failing: list[Stage] = []
     if test.run_test_expecting_to_fail:
-        stages = [Stage.RUN, Stage.COMPARE]
-    else:
-        stages = []
+        failing = [Stage.RUN, Stage.COMPARE]
     if machine.chip in test.compile_chip_expecting_to_fail:
-        stages += [Stage.COMPILE]
-    case = replace(file.case("quality", program), expect=expectations_at(*stages))
+        failing.append(Stage.COMPILE)
     if test.compile_only:
-        return case
-    libraries = []
+        return file.case("quality", program, failing=failing)
+    libraries: list[Library] = []
     if test.pipeline_mlir is not None:
-        own = machine.flags(test.pipeline_compiler_flags)
-        libraries.append(file.program(test.pipeline_mlir, own, "pipeline_mlir"))
-    inputs = _values(file, "inputs", test.inputs)
-    expected = _values(file, "outputs", test.outputs)
+        flags = machine.flags(test.pipeline_compiler_flags)
+        libraries.append(file.program(test.pipeline_mlir, flags))
     run = file.suite.run_spec(
-        inputs, expected, [(_SCOPE, weights)], test.threshold_args, libraries
+        _values(file, test.inputs),
+        _values(file, test.outputs),
+        [(_SCOPE, weights)],
+        test.threshold_args,
+        libraries=tuple(libraries),
+        device=test.device,
+        function=test.run_function,
     )
-    return replace(
-        case, run=replace(run, device=test.device, function=test.run_function)
-    )
+    return file.case("quality", program, run, failing=failing)
 
 
 def _sharktank_time(file: SuiteFile) -> Iterator[Case]:
-    test, machine, path = file.content(_SharktankTime), _Machine(file), file.path
+    test, machine = file.content(_SharktankTime), _Machine(file)
     if machine.chip in test.specific_chip_to_ignore:
         return
-    names = [f"{name}_{path.stem.rpartition('_')[2]}" for name in test.modules] or [
-        f"{path.parent.name}_{path.stem}"
-    ]
-    models = [_sharktank_model(_quality_test(file, name)) for name in names]
+    tests = [_quality_test(file, module) for module in test.modules or ("",)]
+    models = [_sharktank_model(quality) for quality in tests]
     programs = [program for program, _ in models]
-    name = test.mlir_file_name
-    if name is not None:
-        place = str(file.file_below(name, "mlir_file_name"))
-        programs.append(
-            file.program(place, machine.flags(test.compile_flags), "mlir_file_name")
-        )
-    inputs = [
-        file.value(text, None, "inputs", index)
-        for index, text in enumerate(test.inputs)
-    ]
+    if test.mlir_file_name is not None:
+        pipeline = str(file.file_below(test.mlir_file_name))
+        programs.append(file.program(pipeline, machine.flags(test.compile_flags)))
     run = file.suite.run_spec(
-        inputs,
-        (),
-        [(_SCOPE, weights) for _, weights in models],
-        test.benchmark_flags,
-        programs[1:],
+        [*map(file.value, test.inputs)],
+        weights=[(_SCOPE, weights) for _, weights in models],
+        flags=test.benchmark_flags,
+        libraries=tuple(programs[1:]),
+        device=test.device,
+        function=test.function_run,
+        measured=True,
     )
-    time = test.golden_time_ms.get(machine.kind)
-    case = _with_thresholds(
-        file.case("benchmark", programs[0]),
-        run_ms=time
-        and time * test.golden_time_tolerance_multiplier.get(machine.kind, 1.1),
-        dispatches=test.golden_dispatch.get(machine.kind),
-        artifact_bytes=test.golden_size.get(machine.kind),
-    )
-    yield _with_measured_run(
-        case, replace(run, device=test.device, function=test.function_run)
-    )
+    thresholds = {
+        "run_ms": test.golden_time_ms.get(machine.kind),
+        "dispatches": test.golden_dispatch.get(machine.kind),
+        "artifact_bytes": test.golden_size.get(machine.kind),
+    }
+    if thresholds["run_ms"]:
+        factor = test.golden_time_tolerance_multiplier.get(machine.kind, 1.1)
+        thresholds["run_ms"] *= factor
+    yield file.case("benchmark", programs[0], run, thresholds=thresholds)
 
 
-def _quality_test(file: SuiteFile, name: str) -> SuiteFile:
+def _quality_test(file: SuiteFile, module: str) -> SuiteFile:
     """Return the quality test that a benchmark names: by its folder and its file,
-    joined by `_`.
+    joined by `_`. A benchmark without modules is named as its test.
     """
+    _, _, machine = file.path.stem.rpartition("_")
+    name = f"{file.path.parent.name}_{file.path.stem}"
+    if module:
+        name = f"{module}_{machine}"
     for path in sorted(file.suite.folder.rglob("*.json")):
         if f"{path.parent.name}_{path.stem}" == name and path != file.path:
-            found = SuiteFile(file.suite, path)
-            if (
-                is_model_test(found.data)
-                and not {"function_run", "type"} & found.data.keys()
-            ):
-                return found
-    text = (
-        f'there is no quality test for "{name}" below {file.suite.folder}: name a '
-        "folder that has it as well."
-    )
-    raise file.mistake(text, "modules", 0)
+            test = SuiteFile(file.suite, path)
+            if "mlir" in test.data:
+                return test
+    text = f'there is no quality test for "{name}" below {file.suite.folder}: name a '
+    raise file.mistake(f"{text}folder that has it as well.", module)
 
 
 def _sharktank_model(file: SuiteFile) -> tuple[Library, Path]:
@@ -368,11 +326,11 @@ def _sharktank_model(file: SuiteFile) -> tuple[Library, Path]:
     flags = list(test.compiler_flags)
     name = test.tuner_file.get(machine.kind)
     if name is not None:
-        flags.append(f"{_LIBRARY}{file.file_below(name, 'tuner_file', machine.kind)}")
-    program = file.program(test.mlir, machine.flags(flags), "mlir")
+        flags.append(f"{_LIBRARY}{file.file_below(name)}")
+    program = file.program(test.mlir, machine.flags(flags))
     if test.real_weights is None:
         return program, _random_weights(file, program, None)
-    return program, file.file(test.real_weights, "real_weights")
+    return program, file.file(test.real_weights)
 
 
 class _Machine:
@@ -381,15 +339,11 @@ class _Machine:
     """
 
     def __init__(self, file: SuiteFile) -> None:
-        is_rocm = file.path.stem.endswith("_rocm")
         self.chip: str | None = None
-        if is_rocm:
+        self.kind = "cpu"  # whose golden values count
+        if file.path.stem.endswith("_rocm"):
             self.chip = os.environ.get("ROCM_CHIP", "gfx942")
-        # whose golden values count
-        if is_rocm:
             self.kind = os.environ.get("SKU", "mi300")
-        else:
-            self.kind = "cpu"
 
     def flags(self, flags: Sequence[str]) -> list[str]:
         if self.chip:
@@ -409,7 +363,8 @@ def onnx_cases(file: SuiteFile, config_name: str, *, several: bool) -> Iterator[
                 'a test is called "tests/model_zoo/'
                 '…_models_test.py::test_models[….onnx]", and the "default" is "skip".'
             )
-            raise file.mistake(message, _OUTCOMES, test)
+            problem = file.document.problem((_OUTCOMES, test), message)
+            raise BadFiles([problem])
         if match is None or outcome == "skip":
             continue
         place = f"{match['folder']}/{match['model']}"
@@ -418,25 +373,23 @@ def onnx_cases(file: SuiteFile, config_name: str, *, several: bool) -> Iterator[
             str(local) if local.is_file() else url, config.iree_compile_flags
         )
         arguments = ModelArguments(program.input.path, suite.download(url).parent)
-        run = suite.run_spec((), flags=config.iree_run_module_flags)
-        run = replace(run, arguments=arguments)
+        run = suite.run_spec(
+            (), flags=config.iree_run_module_flags, arguments=arguments
+        )
         if program.input.path.is_file():
             with suppress(ValueError):  # the import reports it
                 run = run.with_arguments()
-        name = place.removesuffix(".onnx") + (
-            f"[config={config_name}]" if several else ""
-        )
-        yield replace(
-            file.case(config_name, program, name),
-            run=run,
-            expect=expectations_at(*_STAGES[outcome]),
-        )
+        name = place.removesuffix(".onnx")
+        if several:
+            name += f"[config={config_name}]"
+        stages = _STAGES[outcome]
+        yield file.case(config_name, program, run, name=name, failing=stages)
 
 
 def torch_test(file: SuiteFile) -> tuple[Path, RunSpec]:
     """Return the program of a test with formulas for its inputs, and how to run it."""
     test = file.content(_TorchTest)
-    program = file.file(test.file_name, "file_name")
+    program = file.file(test.file_name)
     inputs: list[Path] = []
     skipped = 0
     for argument in test.flat_args:
@@ -448,15 +401,16 @@ def torch_test(file: SuiteFile) -> tuple[Path, RunSpec]:
         )
         skipped += prod(tensor.shape)
     expected = [
-        file.file(
-            output.url or output.value or "", "expected_output", index, "url", "value"
-        )
-        for index, output in enumerate(test.expected_output or ())
+        file.file(output.url or output.value or "")
+        for output in test.expected_output or ()
     ]
+    is_measured = test.mode == "benchmark"
+    closeness = (test.rtol, test.atol, test.equal_nan)
     run = file.suite.run_spec(
-        [f"@{path}" for path in inputs], [f"@{path}" for path in expected]
+        [f"@{path}" for path in inputs],
+        [f"@{path}" for path in expected],
+        function=test.function_name,
+        measured=is_measured,
+        closeness=None if is_measured else closeness,
     )
-    run = replace(run, function=test.function_name, measured=test.mode == "benchmark")
-    if not run.measured:
-        run = replace(run, closeness=(test.rtol, test.atol, test.equal_nan))
     return program, run
