@@ -58,8 +58,9 @@ def plan(
         EnvironmentFailure: No source can be asked.
     """
     good = before if request.kind is BisectKind.REGRESSION else after
-    if good and parse_version(good):
-        case = family_of(request.case).compared_with(request.case, good)
+    word, _, release = (good or "").rpartition(":")
+    if word != "commit" and parse_version(release):
+        case = family_of(request.case).compared_with(request.case, release)
         request = replace(request, case=case)
     ends = commit_ends(request, before, after)
     if ends:

@@ -101,9 +101,9 @@ class BisectedCase(ProgramTarget):
         "TRIAGE_TOOLCHAIN.",
     )
 
-    def load_from(self, recipe: Path) -> Case:
+    def load_from(self, recipe: Path, *revs: str | None) -> Case:
         """Load the case that --case selects in a recipe."""
-        return one_case(self.cases([recipe], self.suite_config), self.case)
+        return one_case(self.cases([recipe], self.suite_config, revs), self.case)
 
     def load(self, *revs: str | None) -> Case:
         """Load the case, to be tested by the script if there is one. revs: name the
@@ -111,7 +111,7 @@ class BisectedCase(ProgramTarget):
         """
         if self.recipe is None and self.script is None:
             raise BadInput("name a recipe or a program, or a test with --script")
-        case = self.load_from(self.recipe) if self.recipe else None
+        case = self.load_from(self.recipe, *revs) if self.recipe else None
         if case and self.script is None:
             return case
         script = (self.script or Path()).absolute()

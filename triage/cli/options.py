@@ -142,30 +142,39 @@ class ProgramTarget:
         "NAME", "Compile a program for this chip, such as gfx942."
     )
 
-    def started(self, words: Sequence[Path]) -> dict[Path, StartedRecipe]:
-        """Write recipes for the programs, texts and command lines among the words."""
+    def started(
+        self, words: Sequence[Path], revs: Sequence[str | None] = ()
+    ) -> dict[Path, StartedRecipe]:
+        """Write recipes for the programs, texts and command lines among the words.
+        `revs` may name the package that a script is about.
+        """
         programs = [
             word for word in words if not word.is_dir() and word.suffix not in RECIPES
         ]
         if programs:
             from triage.cli.program import recipe_for  # slow to import
 
-            return {word: recipe_for(str(word), self) for word in programs}
+            return {word: recipe_for(str(word), self, revs) for word in programs}
         if self.backend or self.chip:
             raise BadInput("--backend and --chip are for programs, not for recipes")
         return {}
 
     def cases(
-        self, words: Sequence[Path], suite: Sequence[Path] | None = None
+        self,
+        words: Sequence[Path],
+        suite: Sequence[Path] | None = None,
+        revs: Sequence[str | None] = (),
     ) -> tuple[Case, ...]:
         """Load all cases. suite: the configs of a test suite."""
         from triage.cli.context import cases_in
 
-        return cases_in(words if suite else self.recipes(words), suite)
+        return cases_in(words if suite else self.recipes(words, revs), suite)
 
-    def recipes(self, words: Sequence[Path]) -> list[Path]:
+    def recipes(
+        self, words: Sequence[Path], revs: Sequence[str | None] = ()
+    ) -> list[Path]:
         """Return the recipes that the words name, or that are made from them."""
-        started = self.started(words)
+        started = self.started(words, revs)
         return [started[word].path if word in started else word for word in words]
 
 
@@ -176,11 +185,13 @@ class SeveralCases(ProgramTarget):
     paths: list[Path] = PATHS
     case: str | None = CASES
 
-    def load(self, suite: Sequence[Path] | None = None) -> tuple[Case, ...]:
+    def load(
+        self, suite: Sequence[Path] | None = None, revs: Sequence[str | None] = ()
+    ) -> tuple[Case, ...]:
         """Load the cases that --case selects."""
         from triage.cli.context import cases_named
 
-        return cases_named(self.cases(self.paths, suite), self.case)
+        return cases_named(self.cases(self.paths, suite, revs), self.case)
 
 
 @dataclass(kw_only=True)
@@ -194,11 +205,13 @@ class OneCase(ProgramTarget):
     )
     case: str | None = CASE
 
-    def load(self, suite: Sequence[Path] | None = None) -> Case:
+    def load(
+        self, suite: Sequence[Path] | None = None, revs: Sequence[str | None] = ()
+    ) -> Case:
         """Load the case that --case selects."""
         from triage.cli.context import one_case
 
-        return one_case(self.cases([self.recipe], suite), self.case)
+        return one_case(self.cases([self.recipe], suite, revs), self.case)
 
 
 @dataclass(kw_only=True)

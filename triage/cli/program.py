@@ -19,8 +19,9 @@ import typer
 from triage.classify.log import decoded
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.recipe_start import NewRecipe, NoProgramError
-from triage.compilers.registry import recipe_families
+from triage.compilers.registry import Families, recipe_families
 from triage.model.errors import BadInput
+from triage.model.revision import FamilyRef, split_revision
 from triage.processes.sealing import is_sealing
 from triage.recipes.document import why_unreadable
 from triage.recipes.family import RecipeStart, new_recipe
@@ -158,10 +159,12 @@ def split_kernel(word: str) -> tuple[str, str | None]:
     return (match[1], match[2]) if match else (word, None)
 
 
-def recipe_for(word: str, options: ProgramTarget) -> StartedRecipe:
+def recipe_for(
+    word: str, options: ProgramTarget, revs: Sequence[str | None] = ()
+) -> StartedRecipe:
     """Write a recipe into the home for what stands in the place of one: a program,
     FILE.py:KERNEL, a text such as a pasted issue, - for stdin, or a command line in one
-    word.
+    word. `revs` may name the package that a script is about.
     """
     name, kernel = split_kernel(word)
     file = Path(name)
@@ -181,13 +184,16 @@ def recipe_for(word: str, options: ProgramTarget) -> StartedRecipe:
     else:
         source = file
         _check_program(file)
+    families = [split_revision(rev or "", Families(), "")[0] for rev in revs]
+    packages = max(FamilyRef.parse(family).packages for family in ("", *families))
     asked = (os.path.abspath(file), kernel, options.backend, options.chip, *command)  # noqa: PTH100 - it need not exist
+    asked = (*asked, *packages)
     if name == "-":
         asked = (*asked, content)
     key = hashlib.sha256("\0".join(map(str, asked)).encode()).hexdigest()[:12]
     title = name_from("stdin" if name == "-" else file.stem) or "program"
     path = default_home().kept(KeptKind.PROGRAMS) / key / f"{title}.yaml"
-    wanted = NewRecipe(path, source, options.backend, options.chip, kernel)
+    wanted = NewRecipe(path, source, options.backend, options.chip, kernel, packages)
     started = start_recipe(options.app, wanted, command, text, content)
     if text and started.is_code:
         allow_code(options.app, started.start.copied, text)

@@ -52,7 +52,7 @@ def run_cases(
     - `triage run recipes/ -t 3.3.0 -t triton:3.2.0` compiles recipes of several
       compilers, each with its own
     """
-    cases = chosen.load(suite_config)
+    cases = chosen.load(suite_config, toolchain or ())
     selections = select_families(cases, toolchain or ["installed"])
     with compiling.open(*cases, fresh=fresh) as engine:
         jobs = [
@@ -148,7 +148,7 @@ def history(
     from triage.bisect.history import Histories, History, histories  # slow to import
     from triage.report.bisection import history_document
 
-    cases = chosen.load(suite_config)
+    cases = chosen.load(suite_config, (since, until))
     families = list(dict.fromkeys(case.compiler for case in cases))
     bounds = [rev for rev in (since, until) if rev]
     if bounds:

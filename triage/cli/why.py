@@ -67,7 +67,7 @@ def why(
 
     begin = time.monotonic()
     try:
-        started = chosen.started([chosen.recipe]).get(chosen.recipe)
+        started = chosen.started([chosen.recipe], [toolchain]).get(chosen.recipe)
     except NoProgramError as error:
         if not chosen.recipe.is_file():  # standard input is read
             raise
@@ -100,7 +100,8 @@ def _command_words(
     chosen: OneCase, case: Case, started: StartedRecipe | None
 ) -> list[str]:
     """Return what names the case on a command line."""
-    if started and str(chosen.recipe) == "-":  # nobody can type the text again
+    # nobody can type standard input again, and only a revision named the packages
+    if started and (str(chosen.recipe) == "-" or "package" in started.start.keys):
         return [str(started.path)]
     matrix = case.name.partition("[")[2].rstrip("]")
     words = [str(chosen.recipe)]

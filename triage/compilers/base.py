@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from triage.compilers.parts import (
 )
 from triage.compilers.recipe_input import RecipeStarter
 from triage.compilers.repro_script import ReproScript, WorkerScript
-from triage.model.case import Case, CaseSpec
+from triage.model.case import Case, CaseSpec, Reference, RunSpec
 from triage.model.outcome import NoAnswer
 from triage.model.revision import Capabilities, FamilyRef, Toolchain
 from triage.processes.sealing import Seal
@@ -48,6 +48,13 @@ class Description:
 
 
 SCRIPT_RUNNER = Path(__file__).with_name("script_runner.py")
+SCRIPT_WORKER = Path(__file__).with_name("script_worker.py")
+
+
+def script_invocation(python: Path, *options: str, **env: str) -> Invocation:
+    """Return the command line that runs a Python program as it is."""
+    launcher = (str(python), "-I", str(SCRIPT_WORKER))
+    return Invocation(("script", *options), env=env, launcher=launcher)
 
 
 def pep440(text: str | None) -> str | None:
@@ -205,6 +212,10 @@ class Compiler(ABC):
         worker = self.run.worker if self.run else None
         return WorkerScript(worker) if worker else ReproScript()
 
+    def script_for(self, case: Case) -> ReproScript:
+        """Return what describes the compile of a case."""
+        return WorkerScript(SCRIPT_WORKER) if self.runs_script(case) else self.script
+
     @property
     def measures(self) -> Measures | None:
         """Measures compiled programs: the stage `benchmark`, and `bench`."""
@@ -279,11 +290,17 @@ class Compiler(ABC):
         """
         return Needs((root,))
 
+    def runs_script(self, case: Case) -> bool:
+        """Return whether a case is a Python program that runs as it is."""
+        return False
+
     def compared_with(self, case: Case, release: str) -> Case:
         """Return a case whose results are compared with those of a release, if only
         another release can say what is right; else the case as it is.
         """
-        return case
+        if case.run or not self.runs_script(case):
+            return case
+        return replace(case, run=RunSpec(reference=Reference(release)))
 
     def unsupported(self, version: str) -> str | None:
         """Return why this release cannot compile anything on this machine, if that is

@@ -37,6 +37,8 @@ class RecipeRequest:
     chip: str | None
     kernel: str | None
     """The function to compile, if the program has several."""
+    packages: tuple[str, ...] = ()
+    """The packages with which a script runs, if a revision names any."""
 
 
 class RecipeStarter:

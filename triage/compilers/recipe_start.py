@@ -16,7 +16,7 @@ from triage.classify import classify_log, packaged_rules
 from triage.classify.log import decoded
 from triage.compilers.base import Compiler
 from triage.compilers.pasted_flags import keep_harmless, names_passes, variables_in
-from triage.compilers.pasted_text import calls_in, found_in
+from triage.compilers.pasted_text import calls_in, found_in, python_in
 from triage.compilers.recipe_input import RecipeRequest, ShellCommand
 from triage.compilers.registry import (
     family_named,
@@ -104,6 +104,8 @@ class NewRecipe(RecipeRequest):
         """
         found = found_in(text, recipe_starters())
         family, programs, calls = found.family, found.programs, found.calls
+        if self.packages:
+            family, programs, calls = "command", python_in(text, re.compile("")), []
         if not programs and self.source is None:
             raise NoProgramError(f"{name} contains no complete program")
         program = ""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from triage.model.case import Case, RunSpec
 from triage.model.execution import Limits
-from triage.model.revision import Toolchain
+from triage.model.revision import FamilyRef, Toolchain
 from triage.recipes.run_values import (
     TOLERANCES,
     array_dtype,
@@ -35,7 +35,7 @@ _COMPARE = """\
 limits = {limits}
 for result, expected in zip(results, [{expected}]):
     assert result.shape == expected.shape, (result.shape, expected.shape)
-    if result.dtype.kind in "biuc":
+    if result.dtype.kind in "biucU":
         np.testing.assert_array_equal(result, expected)
     else:
         limit = limits.get(result.dtype.name, (0, 0))
@@ -205,7 +205,7 @@ class WorkerScript(ReproScript):
         self.worker = worker
 
     def program_name(self, case: Case, toolchain: Toolchain) -> str:
-        return toolchain.family
+        return FamilyRef.parse(toolchain.family).title
 
     def commands(self, task: StandaloneCompile, output: str) -> list[tuple[str, ...]]:
         worker = (_PYTHON, self.worker.name)
@@ -221,7 +221,10 @@ class WorkerScript(ReproScript):
         call = super().call(task)
         python = f'"${{PYTHON:-{_PYTHON}}}"'
         check = f"{python} {self.worker.name} describe >/dev/null || exit 127"
-        return replace(call, setup=(check, *call.setup))
+        install = call.install
+        if install and task.comparison:
+            install += " numpy"
+        return replace(call, install=install, setup=(check, *call.setup))
 
     def files(self, task: StandaloneCompile) -> Mapping[str, str]:
         """Return the worker, and the script that compares."""

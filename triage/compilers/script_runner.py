@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import runpy
 import sys
 from collections.abc import Sequence
 from typing import Any
+
+# Errors of a script that needs what a release of a package lacks.
+_LACKING = re.compile(r"module '[\w.]+' has no|unexpected keyword argument")
 
 
 class ModulesBeside:
@@ -37,8 +41,20 @@ class ModulesBeside:
         return None
 
 
+def run(script: str) -> None:
+    """Run a script. What it needs and a release lacks raises ImportError."""
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except (AttributeError, SyntaxError, TypeError) as error:
+        is_unreadable = isinstance(error, SyntaxError) and error.filename == script
+        if is_unreadable or _LACKING.search(str(error)):
+            raise ImportError(f"this release cannot run it: {error}") from error
+        raise
+
+
 if __name__ == "__main__":
-    del sys.argv[0]
+    here = os.path.dirname(os.path.abspath(sys.argv.pop(0)))
+    sys.path[:] = [folder for folder in sys.path if folder != here]
     finder: Any = ModulesBeside(sys.argv)
     sys.meta_path.append(finder)
-    runpy.run_path(sys.argv[0], run_name="__main__")
+    run(sys.argv[0])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.model.case import RunSpec
 from triage.recipes.run_values import (
+    TEXT,
     TOLERANCES,
     element_name,
     file_value,
@@ -71,7 +73,11 @@ def differences(
     import numpy as np
 
     read, wanted = read_value(actual), read_value(expected)
-    if read is None or wanted is None or read.shape != wanted.shape:
+    if read is None or wanted is None:
+        return {}
+    if element_name(read) == element_name(wanted) == TEXT:
+        return _different_words(read, wanted)
+    if read.shape != wanted.shape:
         return {}
     if closeness is None and read.dtype != wanted.dtype:
         if is_scalar(expected):
@@ -109,6 +115,14 @@ def differences(
     }
 
 
+def _different_words(read: Array, wanted: Array) -> dict[str, float]:
+    """Compare words, those of the longer result with nothing."""
+    pairs = list(zip_longest(read, wanted))
+    wrong = [index for index, (word, other) in enumerate(pairs) if word != other]
+    numbers = {"elements": float(len(pairs)), "mismatches": float(len(wrong))}
+    return {"element": float(wrong[0]), **numbers} if wrong else numbers
+
+
 def _are_integers_of_one_size(read: Array, wanted: Array) -> bool:
     kinds = {read.dtype.kind, wanted.dtype.kind}
     return kinds <= {"i", "u"} and read.dtype.itemsize == wanted.dtype.itemsize
@@ -135,6 +149,8 @@ def _type_text(text: str) -> str:
 def number_text(array: Array | None, element: int) -> str:
     """Return an element of a value as in `MISMATCH`, such as `0.5`."""
     assert array is not None
+    if array.dtype.kind == "U":
+        return repr(str(array[element])) if element < array.size else "nothing"
     number = array.flat[element]
     if array.dtype.kind in "iub":
         return str(int(number))

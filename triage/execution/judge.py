@@ -46,19 +46,19 @@ def rules_of(case: Case) -> RuleSet:
         BadFiles: the recipe's rule file has mistakes.
     """
     modified = case.rules.stat().st_mtime_ns if case.rules else 0
-    parse_errors_fail = case.spec is not None and case.spec.parse_errors_fail
-    return _rules(case.rules, modified, parse_errors_fail)
+    failing = case.spec.failing_causes if case.spec else frozenset[str]()
+    return _rules(case.rules, modified, failing)
 
 
 @cache
-def _rules(path: Path | None, _modified: int, parse_errors_fail: bool) -> RuleSet:
+def _rules(path: Path | None, _modified: int, failing: frozenset[str]) -> RuleSet:
     from triage.classify import load_rules, packaged_rules  # slow to import
 
     rules = load_rules([path]) if path else packaged_rules()
-    if not parse_errors_fail:
+    if not failing:
         return rules
     changed = tuple(
-        replace(rule, says_nothing=None) if rule.says_nothing is Cause.INPUT else rule
+        replace(rule, says_nothing=None) if rule.says_nothing in failing else rule
         for rule in rules
     )
     return replace(rules, rules=changed)

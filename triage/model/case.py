@@ -251,11 +251,11 @@ class CaseSpec:
     __slots__ = ()
 
     @property
-    def parse_errors_fail(self) -> bool:
-        """Whether a version fails if it cannot read the input. Otherwise, the version
-        is untestable.
+    def failing_causes(self) -> frozenset[str]:
+        """The causes, such as an input that it cannot read, for which a version fails.
+        Otherwise, the version is untestable.
         """
-        return False
+        return frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,7 @@ _MOST_WRITTEN = 16  # elements; more are written to a file
 _SEPARATOR = re.compile(r"[\s,\[\]]+")
 _TRUTH = {"true": "1", "false": "0"}
 TENSOR_PROTO = ".pb"
+TEXT = "text"  # the element type of words
 _RAW = ".bin"  # the type of the bytes stands before it
 # Default tolerances by element type. `relative` is allowed in addition.
 TOLERANCES: Mapping[str, float] = {
@@ -216,7 +217,11 @@ def array_dtype(element: str) -> np.dtype[Any]:
 
 
 def element_name(array: Array) -> str:
-    """Return the element type of an array, such as `f32`; empty if no value has it."""
+    """Return the element type of an array, such as `f32`, or `text` for words; empty if
+    no value has it.
+    """
+    if array.dtype.kind == "U":
+        return TEXT
     return _NAMES.get(array.dtype.name, "")
 
 
@@ -253,7 +258,7 @@ def value_text(array: Array, *, scalar: bool = False) -> str | None:
 
 def value_ending(type_: str) -> str:
     """Return the end of the name of a file for the bytes of a value of this type."""
-    return f".{type_}{_RAW}"
+    return ".npy" if type_.endswith(TEXT) else f".{type_}{_RAW}"
 
 
 def file_value(file: Path) -> str:

@@ -174,7 +174,7 @@ def _standalone(
     return StandaloneCompile(
         case=small,
         source=source,
-        program=family.script.program_name(task.case, task.toolchain),
+        program=family.script_for(small).program_name(task.case, task.toolchain),
         # With the printing options: without them an error prints thousands of lines
         # of IR.
         options=(*task.invocation.options, *task.invocation.printing),
@@ -221,8 +221,9 @@ def draft_of(reproducer: Reproducer) -> IssueDraft:
     case, reduction = reproducer.case, reproducer.reduction
     compiled, headline = reproducer.compile, reproducer.failure.headline
     family = family_of(case)
-    call = family.script.call(compiled)
-    files = {compiled.source: reduction.program, **family.script.files(compiled)}
+    script = family.script_for(compiled.case)
+    call = script.call(compiled)
+    files = {compiled.source: reduction.program, **script.files(compiled)}
     lines = reproducer.output.rstrip().splitlines()
     error = next((line for line in lines if headline in line), headline)
     shown = [line[:_OUTPUT_WIDTH] for line in lines[:_OUTPUT_LINES]]

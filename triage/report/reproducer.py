@@ -96,9 +96,10 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
     files: dict[str, str | bytes] = {**reproducer.files}
     if reproducer.reduction.program is not None:
         files[source] = reproducer.reduction.program
-    files |= family.script.files(reproducer.compile)
+    script = family.script_for(reproducer.case)
+    files |= script.files(reproducer.compile)
     files[RECIPE] = _recipe(reproducer)
-    files[_SCRIPT] = _script(reproducer, family.script.call(reproducer.compile))
+    files[_SCRIPT] = _script(reproducer, script.call(reproducer.compile))
     files["README.md"] = rendered("markdown", reproducer, reproducer_issue)
     record = as_json(reproducer.reduction)
     # the other files hold the program, and only a failed reduction has a reason

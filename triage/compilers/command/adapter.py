@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.compilers.base import (
+    SCRIPT_RUNNER,
+    SCRIPT_WORKER,
     Compiler,
     Description,
     Environment,
@@ -21,8 +23,10 @@ from triage.compilers.base import (
     Packaging,
     environment_needs,
     pep440,
+    script_invocation,
 )
 from triage.compilers.invocation import Invocation, ask_compiler, fill_placeholders
+from triage.compilers.parts import WorkerRunner
 from triage.compilers.repro_script import (
     RULES_FILE,
     ReproScript,
@@ -52,14 +56,14 @@ class CommandSpec(CaseSpec):
     """The command of a case."""
 
     words: tuple[str, ...]
-    """The command line, program first, with placeholders such as `{input}`."""
+    """The command line, program first, with placeholders such as `{input}`. If there is
+    none, the input is a Python program that runs as it is.
+    """
     packages: tuple[str, ...] = ()
     """Requirements of the package index, first the one whose releases are the timeline.
     """
     version: VersionRule | None = None
-    parse_errors_fail: bool = False
-    """Whether a version that cannot read the input fails, instead of being untestable.
-    """
+    failing_causes: frozenset[str] = frozenset()
 
 
 def _spec_of(case: Case) -> CommandSpec:
@@ -73,6 +77,7 @@ class CommandScript(ReproScript):
     def recipe_keys(self, case: Case) -> Mapping[str, object]:
         spec = _spec_of(case)
         keys: dict[str, object] = {
+            **super().recipe_keys(case),
             "compiler": "command",
             "package": spec.packages,
             "command": spec.words,
@@ -141,6 +146,7 @@ class Command(Compiler):
     recipe = RecipeFamily("command", any_input=True, sections=("command",), keys=_keys)
     folders = "a folder, a virtual environment, or a program"
     script = CommandScript()
+    run = WorkerRunner(SCRIPT_WORKER)
 
     def __init__(
         self,
@@ -185,7 +191,7 @@ class Command(Compiler):
     def needs(self, root: Path, program: Path) -> Needs:
         environment = _environment_of(program)
         if environment is not None:
-            return environment_needs(environment)
+            return environment_needs(environment, SCRIPT_RUNNER, SCRIPT_WORKER)
         return Needs((program,))
 
     def describe(self, program: Path, seal: Seal) -> Description:
@@ -208,10 +214,17 @@ class Command(Compiler):
                 break
         return Description(pep440(version), None, None, Capabilities())
 
+    def runs_script(self, case: Case) -> bool:
+        return isinstance(case.spec, CommandSpec) and not case.spec.words
+
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
         spec = case.spec
         if not isinstance(spec, CommandSpec):
             return NoAnswer(Cause.RECIPE, f"the recipe of {case.name} has no command")
+        # The user's modules are hidden, and the hash seed is fixed.
+        env = {"PYTHONPATH": "", "PYTHONNOUSERSITE": "1", "PYTHONHASHSEED": "0"}
+        if not spec.words:
+            return script_invocation(toolchain.program, "--words", **env)
         flags = applied_flags(case, toolchain.version)
         options: list[str] = []
         for word in spec.words:
@@ -232,13 +245,7 @@ class Command(Compiler):
         programs = Path(values["toolchain"], "bin")
         if programs.is_dir():
             path = f"{programs}{os.pathsep}{path}"
-        # The user's modules are hidden, and the hash seed is fixed.
-        env = {
-            "PATH": path,
-            "PYTHONPATH": "",
-            "PYTHONNOUSERSITE": "1",
-            "PYTHONHASHSEED": "0",
-        }
+        env["PATH"] = path
         return Invocation(tuple(options), env=env, placeholders=values)
 
 

@@ -17,14 +17,16 @@ from triage.compilers.base import VERSION
 from triage.compilers.command.adapter import CommandSpec
 from triage.compilers.pasted_flags import names_in
 from triage.compilers.pasted_text import blocks_in, calls_in, mlir_in
-from triage.compilers.recipe_input import RecipeStarter, ShellCommand
+from triage.compilers.recipe_input import RecipeRequest, RecipeStarter, ShellCommand
 from triage.model.case import Case, InputKind, Target
 from triage.model.checks import REQUIRED, Text, file_key
 from triage.model.errors import BadInput
+from triage.model.outcome import Cause
 from triage.model.revision import FamilyRef
 from triage.recipes.family import RecipeStart
 from triage.recipes.mapping import OneOrMore
-from triage.recipes.recipe import File, Recipe, locate
+from triage.recipes.recipe import File, locate
+from triage.recipes.run_keys import RunnableRecipe
 from triage.recipes.values import unknown_word
 
 _MLIR = (".mlir", ".mlirbc")
@@ -69,6 +71,7 @@ def _pattern(text: str) -> str:
 
 _Word = Annotated[str, AfterValidator(_known_placeholders)]
 _Words = Annotated[tuple[_Word, ...], Field(min_length=1)]
+_NO_COMMAND = "write the command line; only a .py file with a `package` runs without."
 _Packages = Annotated[
     tuple[Annotated[Text, AfterValidator(_requirement)], ...],
     OneOrMore,
@@ -90,13 +93,14 @@ class VersionCommand:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CommandRecipe(Recipe):
-    """Any compiler that a command runs."""
+class CommandRecipe(RunnableRecipe):
+    """Any compiler that a command runs, or a script that runs with a package."""
 
     target: Target = file_key(Target("host"), "What to compile for; shown in reports.")
     command: _Words = file_key(
-        REQUIRED,
-        f"Program and arguments, with the placeholders {', '.join(_PLACEHOLDERS)}.",
+        (),
+        f"Program and arguments, with the placeholders {', '.join(_PLACEHOLDERS)} "
+        "(default: a .py input runs as it is, with the packages).",
         ["{python}", "-m", "cython", "{input}", "-o", "{output}"],
     )
     package: _Packages = file_key(
@@ -123,6 +127,10 @@ class CommandRecipe(Recipe):
                 "phase",
                 'compiler "command" cannot stop after a phase; remove the key.',
             )
+        if not self.command and not (self.package and self.input.endswith(".py")):
+            yield "command", _NO_COMMAND
+        if self.command and (self.run or self.bench):
+            yield "run", "a command runs in one step; remove `run` and `bench`."
         if self.package and not re.fullmatch(r"[\w.-]+", self.package[0]):
             yield (
                 "package",
@@ -134,7 +142,13 @@ class CommandRecipe(Recipe):
         """Return the case with its command and the name of its compiler. Recipes with
         the same packages share a compiler, others have one each.
         """
-        rule = None
+        case = super().complete(case, folder)
+        rule, failing = None, frozenset[str]()
+        # the syntax of MLIR changes, so that many versions cannot read it
+        if not self.input.endswith(_MLIR):
+            failing = frozenset({Cause.INPUT})
+        if not self.command:
+            failing = frozenset({Cause.INPUT, Cause.RECIPE})
         if self.version:
             rule = (self.version.run, self.version.pattern)
         packages = self.package
@@ -143,10 +157,7 @@ class CommandRecipe(Recipe):
             case,
             compiler=str(FamilyRef(case.compiler, packages, recipe)),
             rules=locate(folder, self.rules) if self.rules else None,
-            # the syntax of MLIR changes, so that many versions cannot read it
-            spec=CommandSpec(
-                self.command, packages, rule, not self.input.endswith(_MLIR)
-            ),
+            spec=CommandSpec(self.command, packages, rule, failing),
         )
 
 
@@ -210,6 +221,18 @@ class LlvmToolRecipes(RecipeStarter):
 
     def suffix_of(self, program: str) -> str:
         return ".ll" if _LLVM_IR.search(program) else ".mlir"
+
+    def from_program(
+        self, request: RecipeRequest, source: Path | None, text: str
+    ) -> RecipeStart | None:
+        """A script runs with the packages that a revision names."""
+        path = source or request.path.with_suffix(".py")
+        if not request.packages or path.suffix != ".py":
+            return None
+        return RecipeStart("command", path, None, keys={"package": request.packages})
+
+    def target_in(self, text: str) -> Target:
+        return Target("host")
 
     @property
     def flags_allowed_in_texts(self) -> frozenset[str]:

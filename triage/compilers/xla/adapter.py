@@ -5,7 +5,6 @@ command line of a case: a worker in that environment compiles.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from triage.compilers.base import (
     SCRIPT_RUNNER,
+    SCRIPT_WORKER,
     VERSION,
     Compiler,
     Description,
@@ -25,7 +25,7 @@ from triage.compilers.base import (
 from triage.compilers.invocation import Invocation, MlirTools, ask_compiler
 from triage.compilers.parts import Measures, WorkerRunner
 from triage.compilers.xla.standalone import XlaScript
-from triage.model.case import Case, InputKind, Reference, RunSpec
+from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, Toolchain
@@ -55,12 +55,6 @@ def _keys() -> type[XlaRecipe]:
     from triage.compilers.xla.recipe_format import XlaRecipe
 
     return XlaRecipe
-
-
-def runs_as_it_is(case: Case) -> bool:
-    """Return whether a case is a Python program that runs as it is."""
-    source = case.input
-    return source.kind is InputKind.OTHER and source.path.suffix == ".py"
 
 
 class XlaRunner(WorkerRunner):
@@ -138,7 +132,9 @@ class Xla(Compiler):
         worker must not be used again.
         """
         return environment_needs(
-            program.parents[1], WORKER, _LOWERING, _HLO_TEXT, SCRIPT_RUNNER
+            program.parents[1],
+            *(WORKER, _LOWERING, _HLO_TEXT),
+            *(SCRIPT_RUNNER, SCRIPT_WORKER),
         )
 
     def describe(self, program: Path, seal: Seal) -> Description:
@@ -163,10 +159,9 @@ class Xla(Compiler):
             pep440(known["version"]), known["commit"], None, capabilities
         )
 
-    def compared_with(self, case: Case, release: str) -> Case:
-        if not runs_as_it_is(case) or case.run:
-            return case
-        return replace(case, run=RunSpec(reference=Reference(release)))
+    def runs_script(self, case: Case) -> bool:
+        source = case.input
+        return source.kind is InputKind.OTHER and source.path.suffix == ".py"
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
         name = toolchain.revision.name
@@ -179,12 +174,11 @@ class Xla(Compiler):
                     f"{case.target.backend}"
                 ),
             )
-        work, launcher = "compile", [str(toolchain.program), *_ISOLATED_WORKER]
-        if runs_as_it_is(case):
-            work = "script"
-            launcher.insert(2, str(SCRIPT_RUNNER))
+        work = ["compile"]
+        if self.runs_script(case):
+            work = ["script", "--flags-in=XLA_FLAGS"]
         return Invocation(
-            (work, *flags),
+            (*work, *flags),
             env={"JAX_PLATFORMS": "cpu"},
-            launcher=tuple(launcher),
+            launcher=(str(toolchain.program), *_ISOLATED_WORKER),
         )

@@ -3,8 +3,8 @@ runs them; imports nothing of triage.
 
     worker.py compile [--print-after=PASS] [--generic] [--name-pass] [--xla_OPTION...]
         PROGRAM -o OUTPUT
-    worker.py script [--print-after=PASS] [--generic] [--name-pass] [--xla_OPTION...]
-        SCRIPT -o OUTPUT
+    worker.py script [--print-after=PASS] [--generic] [--name-pass]
+        [--flags-in=XLA_FLAGS --xla_OPTION...] SCRIPT -o OUTPUT
     worker.py run --module=OUTPUT [--input=V...] [--output=@FILE...]
         [--benchmark_format=json]
     worker.py serve [--xla_OPTION...]
@@ -12,8 +12,8 @@ runs them; imports nothing of triage.
 
 PROGRAM is StableHLO (a text, bytecode or a portable artifact) or the text of HLO.
 OUTPUT is a line of JSON with the options, then the program: a run compiles again,
-because not every release can load what it compiled. `script` runs a Python program as
-it is; OUTPUT is then JSON with the numbers that it printed, which are its result.
+because not every release can load what it compiled. `script` is that of
+`script_worker.py`.
 `serve` compiles and runs one program after another, see `answer_to`. Lines on stdout
 that begin with `triage: ` are JSON about the compile.
 """
@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import io
 import json
 import os
 import re
@@ -31,7 +30,6 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from contextlib import redirect_stdout
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,16 +43,6 @@ _LOG = re.compile(r"^\s*(?:[IW]\d{4} |\d{4}-\d\d-\d\d [\d:.]+: [IW] )")
 _DUMP = re.compile(
     r"module_(\d+)\..*\.(\d{4})\.[^/]*?\.after_([^/]+)\.before_[^/]+\.txt"
 )
-# A number or a truth value in a text, which is not a part of a word, a version, a date,
-# an address, a time or a size.
-_PRINTED = re.compile(
-    r"(?<![\w.:/+-])[+-]?(?:\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?|nan|inf|true|false)"
-    r"(?![\w.:/-]|\s*(?:[nuµm]?s|secs?|seconds?|minutes?|[kmg]i?b|%)\b)",
-    re.IGNORECASE,
-)
-# Errors of a script that needs what a release of JAX lacks.
-_LACKING = re.compile(r"module 'jax[\w.]*' has no|unexpected keyword argument")
-_TRUTH = {"true": "1", "false": "0"}
 _FLAG = re.compile(r"^\s*--(xla_\w+)=\S*\s+(\w+)", re.MULTILINE)
 # How names of element types begin in MLIR and HLO, and those of numpy.
 _KINDS = {"s": "int", "si": "int", "i": "int", "u": "uint", "ui": "uint"}
@@ -121,37 +109,11 @@ def compile_program(source: Path, output: Path, flags: list[str]) -> int:
     return 0
 
 
-def run_whole(script: Path, output: Path) -> int:
-    """Run a Python program twice, and write the numbers that it prints. One that
-    differs between the runs, such as a time, is written as 0.
+def script_worker() -> dict[str, Any]:
+    """Return the functions of the worker that runs Python programs as they are, of any
+    family.
     """
-    first, second = printed_numbers(script), printed_numbers(script)
-    if len(first) != len(second):
-        first = second = []
-    pairs = zip(first, second, strict=True)
-    numbers = [a if a == b or a != a != b else 0.0 for a, b in pairs]
-    output.write_text(json.dumps({"numbers": numbers}))
-    return 0
-
-
-def printed_numbers(script: Path) -> list[float]:
-    """Run a Python program, pass on what it prints, and return the numbers in it."""
-    sys.argv = [str(script)]
-    printed = io.StringIO()
-    try:
-        with redirect_stdout(printed):
-            runpy.run_path(str(script), run_name="__main__")
-    except SystemExit as ended:
-        if ended.code not in (None, 0):
-            raise RuntimeError(f"the script ends with {ended.code}") from ended
-    except (AttributeError, SyntaxError, TypeError) as error:
-        if isinstance(error, SyntaxError) or _LACKING.search(str(error)):
-            raise ImportError(f"this release cannot run it: {error}") from error
-        raise
-    finally:
-        say(printed.getvalue())
-    words = _PRINTED.findall(printed.getvalue())
-    return [float(_TRUTH.get(word.lower(), word)) for word in words]
+    return runpy.run_path(str(Path(__file__).parents[1] / "script_worker.py"))
 
 
 class Child(NamedTuple):
@@ -275,9 +237,8 @@ def run_program(module: Path, options: argparse.Namespace) -> int:
     header, _, program = module.read_bytes().partition(b"\n")
     known = json.loads(header)
     if isinstance(known, dict):
-        import numpy as np
-
-        return print_results([np.array(known["numbers"])], options.output)
+        script_worker()["print_results"](known, options.output)
+        return 0
     add_xla_flags(known)
     client, put = cpu_client()
     executable = cpu_executable(program, client)
@@ -536,6 +497,7 @@ def main() -> int:
     add("-o", dest="target", type=Path)
     add("--print-after")
     add("--benchmark_format")
+    add("--flags-in")
     for name in ("--generic", "--name-pass"):
         add(name, action="store_true")
     for name in ("--input", "--output"):
@@ -547,7 +509,9 @@ def main() -> int:
 
     def compile_it() -> int:
         if work == "script":
-            return run_whole(options.module, options.target)
+            run_twice = script_worker()["run_twice"]
+            run_twice(options.module, options.target, words=False)
+            return 0
         return compile_program(options.module, options.target, rest)
 
     if options.name_pass or options.print_after:

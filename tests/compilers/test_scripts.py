@@ -1,0 +1,149 @@
+"""Python programs that run as they are with each release of a package."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Triage
+from tests.toolchains.loopback import make_wheel, serve
+
+# From 1.1 on it joins words in another way, from 1.2 on it adds wrongly, and 1.3 lacks
+# a function.
+RELEASES = {
+    "1.0": "join = ' and '.join\ndef add(a, b): return a + b\n",
+    "1.1": "join = ' or '.join\ndef add(a, b): return a + b\n",
+    "1.2": "join = ' or '.join\ndef add(a, b): return a - b\n",
+    "1.3": "join = ' or '.join\n",
+}
+JOINS = """import os, sys, time
+import texts
+from helper import WORDS
+
+print("texts", texts.VERSION, "in", sys.prefix, "at", time.time(), os.getpid(), id(WORDS))
+print(texts.join(WORDS), {"a", "b", "c"})
+"""
+ADDS = "from texts import add\nassert add(2, 2) == 4, 'it does not add'\nprint(add(1, 1))\n"
+
+
+@pytest.fixture(scope="module")
+def releases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """An index with four releases of a package, and the home that installs them."""
+    folder = tmp_path_factory.mktemp("index")
+    for version, text in RELEASES.items():
+        module = f"VERSION = '{version}.0'\n{text}".encode()
+        make_wheel(folder, version, distribution="texts", files={"texts.py": module})
+    with serve(folder) as served, pytest.MonkeyPatch.context() as patch:
+        served.publish_dated("texts", dict.fromkeys(RELEASES))
+        patch.setenv("TRIAGE_INDEX_URL", served.url)
+        patch.setenv("TRIAGE_HOME", str(tmp_path_factory.mktemp("home")))
+        yield Path(os.environ["TRIAGE_HOME"])
+
+
+@pytest.fixture(autouse=True)
+def scripts(workplace: Path) -> None:
+    (workplace / "joins.py").write_text(JOINS)
+    (workplace / "helper.py").write_text("WORDS = ['salt', 'pepper']\n")
+    (workplace / "adds.py").write_text(ADDS)
+
+
+def answer(triage: Triage, *words: object) -> Any:
+    done = triage(*words, "--format", "json")
+    assert done.stdout, done.stderr
+    return json.loads(done.stdout)
+
+
+def revisions(*names: str) -> list[str]:
+    return [word for name in names for word in ("-t", f"command:texts:{name}")]
+
+
+def classes(results: Any) -> list[str]:
+    rows = results["results"]
+    return [(row["failure"] or {"class": row["status"]})["class"] for row in rows]
+
+
+@pytest.mark.usefixtures("releases")
+def test_how_a_script_ends_is_its_result(triage: Triage) -> None:
+    results = answer(triage, "run", "adds.py", *revisions("1.0", "1.2", "1.3"))
+    assert classes(results) == ["passed", "python-exception", "import-error"]
+
+
+@pytest.mark.usefixtures("releases")
+def test_what_a_script_prints_is_compared_but_no_times_versions_and_addresses(
+    triage: Triage, workplace: Path
+) -> None:
+    """The recipe is what `bisect` and `why` make of a script."""
+    keys = "compiler: command\npackage: texts\ninput: joins.py"
+    (workplace / "r.yaml").write_text(
+        f"name: r\n{keys}\nrun: {{reference: {{toolchain: '1.2'}}}}\n"
+    )
+    revs = [word for name in ("1.0", "1.1") for word in ("-t", name)]
+    results = answer(triage, "run", "r.yaml", *revs)
+    assert classes(results) == ["wrong-result", "passed"]
+    headline = results["results"][0]["failure"]["headline"]
+    assert "is 'and', expected 'or'; 1 of " in headline
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("releases")
+def test_the_release_that_changed_a_script_is_found(
+    triage: Triage, workplace: Path
+) -> None:
+    for script, bad, culprit in (("adds.py", "1.2", "1.2"), ("joins.py", "1.3", "1.1")):
+        ends = ("--good", "command:texts:1.0", "--bad", f"command:texts:{bad}")
+        bisection = answer(triage, "bisect", script, *ends)
+        assert (bisection["status"], bisection["after"]["name"]) == ("culprit", culprit)
+    explanation = answer(triage, "why", "joins.py", *revisions("1.1"))
+    assert explanation["failure"]["class"] == "wrong-result"
+    script = JOINS.replace("from helper import WORDS", "WORDS = ['a', 'b']")
+    (workplace / "issue.md").write_text(f"It says or:\n```python\n{script}```\n")
+    pasted = answer(triage, "why", "issue.md", *revisions("1.1"))
+    assert pasted["failure"]["signature"] == explanation["failure"]["signature"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("script", "good", "bad"), [("adds.py", "1.1", "1.2"), ("joins.py", "1.0", "1.1")]
+)
+def test_a_reduced_script_repeats_its_failure_without_triage(
+    releases: Path, triage: Triage, workplace: Path, script: str, good: str, bad: str
+) -> None:
+    alone = (workplace / script).read_text().replace("from helper import ", "")
+    (workplace / script).write_text(alone.replace("WORDS", "['salt', 'pepper']"))
+    out = ("--good", good, "--out", workplace / "out")
+    reduction = answer(triage, "reduce", script, *revisions(bad), *out)
+    assert reduction["status"] == "reduced"
+    [written] = workplace.rglob("repro.sh")
+    assert "pip install texts==" in written.read_text()
+    # its comparison needs numpy, which this environment has
+    packages = os.pathsep.join(path for path in sys.path if "site-packages" in path)
+    for version, is_right in ((good, True), (bad, False)):
+        [root] = (releases / "toolchains").glob(f"venv-texts-{version}-*")
+        python = {"PYTHON": str(root / "bin/python"), "PYTHONPATH": packages}
+        done = subprocess.run(
+            ["sh", written], env={**os.environ, **python}, capture_output=True
+        )
+        assert (done.returncode == 0) is is_right, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ("input: adds.py", "command"),
+        ("input: adds.py\ncommand: [x]\nrun: {reference: {toolchain: 1.0}}", "run"),
+    ],
+)
+def test_only_a_script_with_a_package_runs_without_a_command(
+    triage: Triage, workplace: Path, keys: str, message: str
+) -> None:
+    (workplace / "r.yaml").write_text(f"name: r\ncompiler: command\n{keys}\n")
+    done = triage("recipe", "validate", "r.yaml")
+    assert done.returncode == 2
+    assert message in done.stdout + done.stderr
