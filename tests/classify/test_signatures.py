@@ -76,6 +76,43 @@ def test_different_failures_have_different_signatures(first: str, second: str) -
     assert signatures_in(first) != signatures_in(second)
 
 
+CHAIN = (
+    "RuntimeError: Exception from src/core.cpp:{}:\nException from src/{}.cpp:53:\n{}\n"
+)
+CRASH = """\
+Stack dump:
+ #0 0x00007f0000000001 llvm::sys::PrintStackTrace(llvm::raw_ostream&, int) (clang+0x1)
+ #1 0x00007f0000000002 {}(llvm::Function&) (clang+0x2)
+ #2 0x00007f0000000003 clang::CodeGenAction::ExecuteAction() (clang+0x3)
+ #3 0x00007f0000000004 clang_main(int, char**) (clang+0x4)
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ("XlaRuntimeError: INTERNAL: no x", "XlaRuntimeError: Internal: no x", True),
+        ("error: INTERNAL: no x", "error: Internal: no x", True),
+        ("a/b.c:1: NOT_FOUND; no x", "/w/a/b.c:27: NOT_FOUND; no x", True),
+        ("error: no code for sm_80", "error: no code for sm_121a", True),
+        ("LLVM ERROR: odd on gfx90a", "LLVM ERROR: odd on gfx1100", True),
+        (CHAIN.format(9, "a", "bad x"), CHAIN.format(7, "b", "bad x"), True),
+        (CHAIN.format(9, "a", "bad x"), CHAIN.format(9, "a", "bad y"), False),
+        (CRASH.format("llvm::A::run"), CRASH.format("llvm::B::run"), False),
+        (CRASH.format("clang::FrontendAction::Execute"), "Segmentation fault", True),
+        ("FAILED: lib/a.o", "FAILED: lib/b.o", False),
+        ("make: *** [Makefile:9: a] Error 1", "make: *** [b] Error 1", False),
+    ],
+)
+def test_one_bug_has_one_signature_and_two_have_two(
+    first: str, second: str, same: bool
+) -> None:
+    assert signatures_in(first)
+    both = [signature.removesuffix(":SIGSEGV") for signature in signatures_in(first)]
+    others = [signature.removesuffix(":SIGSEGV") for signature in signatures_in(second)]
+    assert (both == others) is same, (both, others)
+
+
 @pytest.mark.parametrize(
     ("line", "headline"),
     [

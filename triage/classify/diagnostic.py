@@ -35,7 +35,7 @@ _HOST_COMPILER = re.compile(
     r"(?:\S*[/\\])?(?:clang(?:\+\+)?|gcc|g\+\+|cc1plus|cc|c\+\+)(?:-\d+)?\Z"
 )
 _SHOUTED_ERROR = re.compile(
-    r"(?:\[(?:ERROR|FATAL|Error)\]|(?:Fatal |FATAL |Internal "
+    r"(?:\[ ?(?:ERROR|FATAL|Error) ?\]|(?:Fatal |FATAL |Internal "
     r")?(?:Error|ERROR|FATAL):) (?P<message>.+)"
 )
 _FILE_LOCATION = re.compile(

@@ -33,6 +33,7 @@ _WRAPPED_NAME = re.compile(
     rf'{_WRAPPER} "(?P<short>[\w.]+)"|(?:"{_WRAPPER}"\(.*?'
     rf'|\A<?\{{)name = "(?P<name>[\w.]+)"'
 )
+_BETWEEN_WORDS = re.compile(r" |(?<=[a-z])(?=[A-Z])")
 _INTRINSIC = re.compile(r"[%@]llvm\.\w+(?:\.\w+)*")
 
 
@@ -113,6 +114,8 @@ class Finding:
             return self._message(alone=alone)
         if name == "reason":
             return normalise(value)
+        if name == "status" and "-" not in value:  # `Not found` is `NOT_FOUND`
+            return _BETWEEN_WORDS.sub("_", value).upper()
         if name == "frames":
             return self.stack.place
         if name == "function" and value:

@@ -281,7 +281,7 @@ class LogReader:
                 self._reason_until = 0
             self._is_below_caret = text == "^"
             return
-        if not text[:1].isalnum() and not text.startswith(("'", '"', "(", "<")):
+        if not text[:1].isalnum() and not text.startswith(("'", '"', "(", "<", "[")):
             return
         said = finding.captures.get("reason", "")
         if said and not (text[:1].islower() or _ANNOUNCES.search(said)):
