@@ -66,18 +66,24 @@ def test_messages_beyond_the_limit_are_counted_and_hide_no_better_cause() -> Non
 
 
 @pytest.mark.parametrize(
-    "lines",
+    ("line", "most"),
     [
-        '    %12 = "stablehlo.add"(%3, %4) : (tensor<4x8xf32>, tensor<4x8xf32>)\n'
-        "  util.func private @main$async_dispatch_3(%arg0: !hal.fence) {\n",
-        "[12/9000] Building CXX object compiler/obj.dir/File.cpp.o\n"
-        "/usr/bin/clang++ -Werror=date-time -Werror -Wall -c /w/File.cpp -o x.o\n"
-        "/w/File.cpp:12:7: warning: unused variable 'error' [-Wunused-variable]\n",
+        # measured: 0.02 to 0.06 seconds a MB for the first three, 0.1 to 0.2 for others
+        (
+            '    %{0} = "stablehlo.add"(%3, %4) : (tensor<4x8xf32>, tensor<4x8xf32>)\n',
+            0.1,
+        ),
+        ("/usr/bin/clang++ -Werror=date-time -Wall -c /w/File{0}.cpp -o x.o\n", 0.15),
+        ("/w/File.cpp:{0}:7: warning: unused variable 'error' [-Wunused]\n", 0.15),
+        ("m.mlir:{0}:1: error: failed to legalize operation 'arith.op{0}'\n", 0.5),
+        ("/w/src/f{0}.cc:{0}: error: the frobnicator {0} turned purple\n", 0.5),
+        ("RuntimeError: thing {0} broke in layer {0}\n", 0.5),
     ],
-    ids=["printed IR", "a build"],
+    ids=["printed IR", "a command", "warnings", "known", "unknown", "exceptions"],
 )
-def test_lines_that_say_nothing_take_little_time(lines: str) -> None:
-    log = (lines * (10_000_000 // len(lines))).encode()
+def test_a_large_log_takes_little_time(line: str, most: float) -> None:
+    lines = (line.format(number) for number in range(4_000_000 // len(line)))
+    log = "".join(lines).encode()
     started = time.process_time()
-    assert classify_log(io.BytesIO(log), packaged_rules()).failures == ()
-    assert (time.process_time() - started) / len(log) * 1e6 < 0.2  # seconds a MB
+    classify_log(io.BytesIO(log), packaged_rules())
+    assert (time.process_time() - started) / len(log) * 1e6 < most

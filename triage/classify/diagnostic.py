@@ -36,7 +36,7 @@ _HOST_COMPILER = re.compile(
 )
 _SHOUTED_ERROR = re.compile(
     r"(?:\[ ?(?:ERROR|FATAL|Error) ?\]|(?:Fatal |FATAL |Internal "
-    r")?(?:Error|ERROR|FATAL):) (?P<message>.+)"
+    r")?(?:Error|ERROR|FATAL|CRITICAL):) (?P<message>.+)"
 )
 _FILE_LOCATION = re.compile(
     r"(?P<file>.+?):(?P<line>\d+)(?::(?P<column>\d+))?(?:: .*)?\Z"
@@ -63,8 +63,6 @@ class Diagnostic:
     """The line has a compiler's form, so that its message is a failure even when no
     rule matches it.
     """
-    logged: bool = False
-    """A line of a logging library."""
     of_source: bool = False
     """The message comes from a compiler of host code, such as C++, or from a linker."""
 
@@ -76,7 +74,7 @@ def diagnostic(line: LogLine) -> Diagnostic | None:
     >>> diagnostic(LogLine("a.mlir:3:8: error: expected ')'"))
     ... # doctest: +NORMALIZE_WHITESPACE
     Diagnostic(severity='error', message="expected ')'", location='a.mlir:3:8',
-    certain=True, logged=False, of_source=False)
+    certain=True, of_source=False)
     """
     text = line.text
     match = _LOGGER.match(text)
@@ -132,7 +130,7 @@ def _read_logger_line(match: re.Match[str]) -> Diagnostic | None:
         return Diagnostic(severity, headline, certain=False)
     status = log_format("statuses", r"(?:\A|: |\) )(?:{}): ")
     certain = letter != "E" or status.search(message) is not None
-    return Diagnostic("error", headline, certain=certain, logged=True)
+    return Diagnostic("error", headline, certain=certain)
 
 
 def _of_other_form(line: LogLine) -> Diagnostic | None:

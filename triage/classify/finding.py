@@ -77,10 +77,6 @@ class Finding:
     scope: MatchScope = MatchScope.ERROR
     stack: Stack = field(default_factory=Stack)
     failing_pass: PassName | None = None
-    logged: bool = False
-    """A logging library printed it, which says less than an exception of the same
-    class.
-    """
     count: int = 1
     signature: str = ""
     """Set when the finding is complete."""

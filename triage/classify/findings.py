@@ -50,11 +50,14 @@ class Findings:
         if first is finding:
             self._classes[finding.rule.name] += 1
         else:
-            first.count += 1
-            if finding.location and not first.location:
-                first.headline, first.location = finding.headline, finding.location
+            first.count += finding.count
         if first.failing_pass is None and len(self._without_pass) < _MOST_WAITING:
             self._without_pass.append(first)
+
+    def count(self, finding: Finding) -> None:
+        """Count a finding once more, whether it was added already or not."""
+        key = finding.scope is MatchScope.REMARK, finding.signature
+        self._by_key.get(key, finding).count += 1
 
     def assign_pass(self, failed: PassName) -> None:
         """Assign a pass that failed to the findings that were added since the report of
@@ -103,14 +106,7 @@ class Findings:
         roots = [root for root in findings if not root.rule.is_consequence]
         if roots:
             roots = self._without_unread_input(roots)
-            named = {root.rule.name for root in roots if not root.lacks_identity}
-            return _without_explained(
-                [
-                    finding
-                    for finding in roots
-                    if not finding.lacks_identity or finding.rule.name not in named
-                ]
-            )
+            return _without_explained(roots)
         findings.sort(
             key=lambda finding: (
                 finding.rule.rank,
@@ -162,8 +158,8 @@ def _without_explained(roots: list[Finding]) -> list[Finding]:
     return left or roots
 
 
-def _order(finding: Finding) -> tuple[int, bool, int]:
-    return finding.rule.rank, finding.logged, finding.line or 0
+def _order(finding: Finding) -> tuple[int, int]:
+    return finding.rule.rank, finding.line or 0
 
 
 def _in_order(findings: Iterable[Finding]) -> tuple[Failure, ...]:

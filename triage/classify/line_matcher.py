@@ -36,7 +36,6 @@ LOOSE_EXCEPTION = re.compile(
 _PLAIN = (MatchScope.LINE, MatchScope.CRASH)
 _IN_MESSAGE = (MatchScope.ERROR, MatchScope.REMARK)
 
-_MESSAGES = (MatchScope.ERROR, MatchScope.LINE)
 _START = 4  # characters of a literal by which it is looked for
 
 _Match = tuple[Rule, MatchScope, re.Match[str]]
@@ -108,7 +107,7 @@ def match_line(
     finding = Finding(rule, text[:HEADLINE], line.number, scope=scope)
     finding.captures = captures_of(match)
     if parsed:
-        finding.location, finding.logged = parsed.location, parsed.logged
+        finding.location = parsed.location
     return finding
 
 
@@ -137,40 +136,12 @@ def _first_match(
 def match_exception(rules: RuleSet, text: str, files: Sequence[str]) -> Finding | None:
     """Find the rule for the exception `text` that ends a traceback through `files`;
     None if no rule knows it.
-
-    An exception that says little itself may pass on a message of the compiler, which
-    then decides.
     """
     trace = "\n".join((text, *(files or ("",))))
     for _, rule, scope, regex in _possible(rules, trace, MatchScope.EXCEPTION):
         match = compile_regex(regex).search(trace)
-        if not match:
-            continue
-        finding = Finding(rule, text[:HEADLINE], scope=scope)
-        finding.captures = captures_of(match)
-        says_little = rule.is_consequence or "status" in finding.captures
-        if says_little or ": error: " in text:
-            return _match_passed_on(rules, finding, text) or finding
-        return finding
-    return None
-
-
-def _match_passed_on(rules: RuleSet, finding: Finding, text: str) -> Finding | None:
-    """Match the message in an exception as if the compiler had printed it. Only rules
-    that say more than that of the exception are tried.
-    """
-    before, error, diagnostic = text.rpartition(": error: ")
-    for part in filter(None, (diagnostic, before)):
-        # some patterns are only meant for diagnostics about operations
-        is_diagnostic = bool(error) and part is diagnostic
-        for _, rule, _, regex in _possible(rules, part, *_MESSAGES):
-            if rule.rank >= finding.rule.rank + bool(error):
-                break
-            if rule.is_loose and not is_diagnostic:
-                continue
-            match = compile_regex(regex).search(part)
-            if match:
-                passed_on = Finding(rule, text[:HEADLINE], scope=finding.scope)
-                passed_on.captures = captures_of(match)
-                return passed_on
+        if match:
+            finding = Finding(rule, text[:HEADLINE], scope=scope)
+            finding.captures = captures_of(match)
+            return finding
     return None

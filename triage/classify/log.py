@@ -15,6 +15,7 @@ import zlib
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import groupby
 from typing import Any, BinaryIO, cast
 
 from triage.classify.rules import RuleSet, packaged_yaml
@@ -119,9 +120,9 @@ class SelectedLines:
     def _select(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
         number = 1
         for block, is_inner in _blocks(pieces):
-            at, hits = 0, [len(block)]
+            at, hits, lines = 0, [len(block)], b"\n" + block
             for selector in _selectors(self._rules) if is_inner else ():
-                hits += [match.start() for match in selector.finditer(block)]
+                hits += [match.start() for match in selector.finditer(lines)]
             hits.sort()
             while at < len(block):
                 begin = at
@@ -160,20 +161,23 @@ def _blocks(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
 
 @cache
 def _selectors(rules: RuleSet) -> tuple[re.Pattern[bytes], ...]:
-    """Return two regexes: for texts that most errors have or a rule names, and for the
-    beginnings of messages. A regex of both takes a third longer than the two.
+    """Return regexes for the texts that most errors have or a rule names, and one for
+    the beginnings of messages. A literal alone is searched forty times as fast as in a
+    regex of all.
     """
     patterns = [pattern for rule in rules for pattern in rule.patterns]
-    anchors = {re.escape(text) for pattern in patterns for text in pattern.anchors}
     formats = packaged_yaml("log_formats")
+    anchors = {re.escape(text) for pattern in patterns for text in pattern.anchors}
     begins = {text for pattern in patterns for text in pattern.begins}
     begins.update(formats["begins"])
-    anywhere = "|".join([*formats["anywhere"], *sorted(anchors)])
+    messages = [*formats["messages"]]
+    for first, texts in groupby(sorted(begins), key=lambda text: text[0]):
+        rests = "|".join(re.escape(text[1:]) for text in texts)
+        messages.append(f"{re.escape(first)}(?:{rests})")
     prefixes = "|".join(formats["before_messages"])
-    messages = "|".join([*map(re.escape, sorted(begins)), *formats["messages"]])
-    message = f"^{formats['line_start']}(?:{prefixes}){{0,8}}(?:{messages})"
-    regexes = anywhere.encode(), message.encode()
-    return tuple(re.compile(regex, re.MULTILINE) for regex in regexes)
+    message = f"\n{formats['line_start']}(?:{prefixes}){{0,8}}(?:{'|'.join(messages)})"
+    regexes = [*formats["anywhere"], *sorted(anchors), message]
+    return tuple(re.compile(regex.encode()) for regex in regexes)
 
 
 def _without_passed_tests(

@@ -17,7 +17,7 @@ _STAMP = re.compile(
 )
 _HEAD, _TAIL = 3072, 1024  # characters read of a longer line
 _NESTED = 10  # prefixes at most
-_LOGGED_ERROR = re.compile(r"\A(?:ERROR|CRITICAL|FATAL)\b")
+_LOGGED_ERROR = re.compile(r"\b(?:ERROR|CRITICAL|FATAL)\b")
 MOST_CHARACTERS = _HEAD + _TAIL
 
 
@@ -28,7 +28,7 @@ class LogLine:
     text: str
     annotation: str | None = None
     """What the prefix says of the line: the CI command, such as `error` or `group`, or
-    `logged error`, or `pytest`.
+    `logged error`.
     """
     indent: int = 0
     number: int = 0
@@ -70,8 +70,6 @@ def _annotation(prefix: re.Match[str]) -> str | None:
         return prefix["command"] or prefix["workflow"]
     if prefix["level"] in ("ERROR", "CRITICAL"):
         return "error"
-    if prefix["pytest"]:
-        return "pytest"
     if _LOGGED_ERROR.search(prefix[0]):
         return "logged error"
     return None

@@ -8,9 +8,9 @@ a stack, a reason. A traceback is read up to its exception.
 from __future__ import annotations
 
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from triage.classify import stack_dump
 from triage.classify.diagnostic import HEADLINE, Diagnostic, diagnostic
@@ -32,10 +32,14 @@ _FOLLOWING = 40  # lines read below one that opens an error, a crash or a traceb
 _ABOVE = 8  # lines kept for messages that stand above the line that reveals them
 _EXCERPT_LINES = 400  # of a kernel's source that an exception prints before its reason
 _REASON_LINES = 6  # below a message that announces its reason
-_ASSERTION_LINES = 40  # into which a terminal breaks one assertion
 _TRACEBACK_LINES = 400  # read before a traceback without an end is abandoned
 _SCRIPT_LINES = 300  # of a CI step's script, skipped when its end is missing
 _MOST_PLAIN = 5000  # lines kept for a second look
+
+_NUMBER = re.compile(rb"\d+")
+_LONGEST_SHAPE = 400  # bytes
+_MOST_SHAPES = 10_000  # kept
+_MOST_OF_A_SHAPE = 500  # lines read that differ only in numbers
 
 _TRACEBACK = re.compile(r": Traceback \(most recent call last\):?\Z")
 _CRASH_TRACEBACK = "Compiler crash traceback from this point on"
@@ -56,8 +60,8 @@ _ANNOUNCES = re.compile(
     r"|\broot error\(s\) found\.\Z|\A[\w.]+\Z"
 )
 _OTHER_EXCEPTION = re.compile(rf"{_CHAINED.pattern}|File |Traceback ")
-# without its end, because a terminal broke the line
-_BROKEN_ASSERTION = re.compile(
+# a terminal or Rust breaks the line here
+_BROKEN = re.compile(
     r"\bAssertion(?: [`'](?!.*[`'] failed).*)?\Z|: Asse?r?t?i?o?\Z|\bpanicked at \S+:\Z"
 )
 IMPORT = "<import>"
@@ -85,7 +89,7 @@ class Traceback:
         self.lines += 1
         frame = _FRAME.match(line.text)
         if frame is None:
-            is_source = line.indent > self.indent and line.annotation != "pytest"
+            is_source = line.indent > self.indent
             if is_source:
                 self.source, self.last = self.source or line.text, line.number
             return is_source
@@ -121,18 +125,25 @@ class LogReader:
         self._reason_until = 0
         """The last line that may be part of the reason of the open error."""
         self._is_below_caret = False
-        self._broken = LogLine("")
         self._script_until = 0
         self._above: deque[str] = deque(maxlen=_ABOVE)
+        self._last = LogLine("")
+        self._shape = b""
+        """The line that is read, without its numbers."""
+        self._shapes: Counter[bytes] = Counter()
+        self._by_shape: dict[bytes, Finding] = {}
 
     def read(self, lines: SelectedLines) -> None:
         """Read all lines of a log."""
         for number, raw in lines.numbered:
+            if self._is_repeated(raw):
+                continue
             line = clean(raw, number)
-            open_before = self._error, self._crash, self._trace, self._broken
+            before = self._error, self._crash, self._trace
             if not self._is_script(line) and _is_output(line):
                 self._read_line(line)
-            if (self._error, self._crash, self._trace, self._broken) != open_before:
+            is_open = (self._error, self._crash, self._trace) != before
+            if is_open or _BROKEN.search(line.text):
                 lines.follow = _FOLLOWING
             if not line.indent and line.text:
                 self._above.appendleft(line.text)
@@ -143,6 +154,25 @@ class LogReader:
         self._error = self._error or self._cause
         self._close_error()
         self._close_crash()
+
+    def _is_repeated(self, raw: bytes) -> bool:
+        """Return whether a line was read often enough with other numbers, and count
+        what it says. Within a stack or a traceback all lines are read.
+        """
+        if self._crash or self._trace or len(raw) > _LONGEST_SHAPE:
+            self._shape = b""
+            return False
+        if len(self._shapes) > _MOST_SHAPES:
+            self._shapes.clear()
+            self._by_shape.clear()
+        self._shape = _NUMBER.sub(b"#", raw)
+        self._shapes[self._shape] += 1
+        if self._shapes[self._shape] <= _MOST_OF_A_SHAPE:
+            return False
+        finding = self._by_shape.get(self._shape)
+        if finding:
+            self.findings.count(finding)
+        return True
 
     def _is_script(self, line: LogLine) -> bool:
         """Return whether a line is of a script that a CI system prints, which may quote
@@ -158,7 +188,7 @@ class LogReader:
     def _read_line(self, line: LogLine) -> None:
         text, trace = line.text, self._trace
         frame = stack_dump.parse_frame(text)
-        failed = failing_pass(text)
+        failed = failing_pass(text) if "ailed" in text else None
         if frame or stack_dump.AROUND_STACK.match(text):
             self._read_stack_line(line, frame)
         elif failed:
@@ -191,8 +221,10 @@ class LogReader:
         context of the open error or crash.
         """
         finding = match_line(self._rules, line, parsed)
-        if finding is None:
-            finding = self._broken_assertion(line)
+        last, self._last = self._last, line
+        if finding is None and _BROKEN.search(last.text):
+            whole = LogLine(last.text + line.text, number=last.number)
+            finding = match_line(self._rules, whole, None)
         if finding is None and parsed and parsed.severity == "error" and parsed.certain:
             finding = self._unknown_error(line, parsed)
         if finding:
@@ -213,24 +245,10 @@ class LogReader:
         finding.captures["message"] = parsed.message
         return finding
 
-    def _broken_assertion(self, line: LogLine) -> Finding | None:
-        """Match an assertion that a terminal broke with the lines that continue it."""
-        if _BROKEN_ASSERTION.search(line.text):
-            self._broken = line
-            return None
-        is_near = line.number - self._broken.number <= _ASSERTION_LINES
-        if not self._broken.text or not is_near:
-            return None
-        text = self._broken.text + line.text
-        self._broken = replace(self._broken, text=text)
-        finding = match_line(self._rules, self._broken, None)
-        if finding:
-            self._broken = LogLine("")
-        return finding
-
     def _open(self, finding: Finding) -> None:
         """Open a finding as a crash or an error, which closes the one before."""
         finding.read_above([*self._above])
+        self._by_shape[self._shape] = finding
         error = self._error
         if error and error.rule.is_consequence and _WRAPPED.search(error.headline):
             self._error = None  # this is the exception that it announced
@@ -242,8 +260,6 @@ class LogReader:
                 finding.captures |= self._crash.captures
             else:
                 self._close_crash()
-            headline = stack_dump.assertion_headline(finding.captures)
-            finding.headline = headline or finding.headline
             self._crash = finding
         else:
             self._error = finding
@@ -298,8 +314,7 @@ class LogReader:
         if finding is None:
             return
         finding.line = line.number
-        has_message = finding.captures.get("type") != finding.headline
-        if not has_message and trace.source and trace.function:
+        if finding.captures.get("type") == finding.headline and trace.source:
             finding.captures["reason"] = f"in {trace.function}: {trace.source}"
         if trace.own_frame and finding.rule.is_identified_by("frame"):
             finding.captures["frame"] = trace.own_frame
@@ -330,21 +345,7 @@ class LogReader:
     def _close_error(self) -> None:
         error, self._error = self._error, None
         if error:
-            self.findings.add(self._reclassified(error) or error)
-
-    def _reclassified(self, error: Finding) -> Finding | None:
-        """Return the finding of the message below an exception that says nothing
-        itself; None if no rule knows that message.
-        """
-        reason, kind = error.captures.get("reason"), error.captures.get("type")
-        if reason and kind and error.rule.is_consequence:
-            for text in (f"{kind}: {reason}", f"{kind}: error: {reason}"):
-                finding = match_exception(self._rules, text, ())
-                if finding and not finding.rule.is_consequence:
-                    finding.captures.setdefault("reason", reason)
-                    finding.headline, finding.line = error.headline, error.line
-                    return finding
-        return None
+            self.findings.add(error)
 
     def _close_crash(self) -> None:
         crash, self._crash = self._crash, None

@@ -28,7 +28,6 @@ _NAMED = re.compile(r"'[^']+'|`[^`]+`|%\w|\b(?:tensor|memref|vector)<")
 _NAMED_OPERATION = re.compile(r"'[a-z_]\w*(?:\.\w+)+'")
 _LAST_LINES = 15  # in which a log says that all went well
 _MOST_PARTS = 5  # of a line, between colons
-_MOST_WORDS = 12  # of a sentence before the message that it quotes
 _IGNORED = ("warning", "debug", "notice", "command", "group", "endgroup")
 
 
@@ -62,20 +61,15 @@ def look_again(
     if any(_has("success", line.text) for line in lines[-_LAST_LINES:]):
         return None, ()
     is_quote = is_silent and len(lines) <= _QUOTE_LINES
-    loud = {line for line in lines if sounds_like_failure(line)}
+    loud = {line for line in lines if _is_loud(line, is_quote=is_quote)}
     if not loud and lines and lines[-1].annotation == "logged error":
         loud = {lines[-1]}  # harmless only if the program went on
-    if is_quote and not loud:
-        loud = {
-            line
-            for line in lines
-            if _has("quoted_failures", line.text) and not _has("no_failure", line.text)
-        }
-    if not loud and not is_quote:
+    read = set(lines) if is_quote else loud
+    if not read:
         return None, ()
     scored = ranked(lines)
     for _, line in scored:
-        if is_quote or line in loud:
+        if line in read:
             finding = _match_messages(line, rules, is_quote=is_quote)
             if finding:
                 return finding, ()
@@ -86,30 +80,25 @@ def look_again(
             finding = Finding(rules.by_name["unknown"], line.text[:HEADLINE])
             finding.line, finding.captures["message"] = line.number, finding.headline
             return finding, ()
-    shown = {
-        line.text[:HEADLINE]: line.number
-        for score, line in reversed(scored)
-        if score > 0 or line in loud
-    }
-    likely = [SuspiciousLine(number, text) for text, number in shown.items()]
-    return None, tuple(likely[: -_MOST_SHOWN - 1 : -1])
+    likely: dict[str, int] = {}
+    for score, line in scored:
+        if score > 0 or line in loud:
+            likely.setdefault(line.text[:HEADLINE], line.number)
+    shown = list(likely.items())[:_MOST_SHOWN]
+    return None, tuple(SuspiciousLine(number, text) for text, number in shown)
 
 
-def sounds_like_failure(line: LogLine) -> bool:
-    """Return whether a message in a line begins with a word for a failure, or the line
-    has a CI system's mark of an error, a signal's name, or an exit status other than 0.
-
-    >>> sounds_like_failure(LogLine("fatal: the frobnicator is gone"))
-    True
-    >>> sounds_like_failure(LogLine("12 passed, 0 failed"))
-    False
+def _is_loud(line: LogLine, *, is_quote: bool) -> bool:
+    """Return whether a line has the level, the opening or the words of a failure, a
+    signal, or an exit status other than 0.
     """
     if line.annotation == "error":
         return True
-    if line.annotation in _IGNORED:
+    if line.annotation in _IGNORED or _has("no_failure", line.text):
         return False
-    is_loud = line.annotation == "logged error" or _has("failure_signs", line.text)
-    return is_loud and not _has("no_failure", line.text)
+    is_logged = line.annotation == "logged error"
+    signs = ("failure_signs", "quoted_failures")[: 1 + is_quote]
+    return is_logged or any(_has(key, line.text) for key in signs)
 
 
 def _has(key: str, text: str) -> bool:
@@ -118,39 +107,29 @@ def _has(key: str, text: str) -> bool:
 
 def _match_messages(line: LogLine, rules: RuleSet, *, is_quote: bool) -> Finding | None:
     """Return the finding of the first message in a line that a rule knows, or None."""
-    for message in _messages(line.text[:_READ], is_quote=is_quote):
-        if is_quote and _has("no_failure", message):
-            continue
-        finding = _match(message, rules, is_quote=is_quote)
+    for message in _messages(line.text[:_READ]):
+        finding = None
+        if not (is_quote and _has("no_failure", message)):
+            finding = _match(message, rules, is_quote=is_quote)
         if finding:
             finding.line = line.number
-            at = line.text.lower().find(finding.headline.lower())
-            if at >= 0:  # as it is capitalised in the log
-                finding.headline = line.text[at : at + len(finding.headline)]
             return finding
     return None
 
 
-def _messages(text: str, *, is_quote: bool) -> Iterator[str]:
+def _messages(text: str) -> Iterator[str]:
     """Yield what a line quotes, the exception in it, the line, and what follows its
-    colons; in a quote also each end of the sentence: `It stops with Check failed: x`.
+    colons.
     """
     for groups in re.findall(r"`([^`]{12,})`|\"([^\"]{12,})\"", text):
-        quoted = "".join(groups).removeprefix("error: ")
-        yield quoted
-        yield quoted[0].lower() + quoted[1:]
+        yield "".join(groups).removeprefix("error: ")
     exception = _EXCEPTION.search(text)
     if exception:
         yield exception[0]
-    yield text
-    yield text[:1].lower() + text[1:]
     rest = text
     for _ in range(_MOST_PARTS):
-        rest = rest.partition(": ")[2].strip()
         yield rest
-    words = text.split(" ", _MOST_WORDS)
-    for at in range(1, len(words) * is_quote):
-        yield " ".join(words[at:])
+        rest = rest.partition(": ")[2].strip()
 
 
 def _match(message: str, rules: RuleSet, *, is_quote: bool) -> Finding | None:

@@ -197,6 +197,8 @@ def parse_frame(text: str) -> re.Match[str] | None:
     mlir::Foo::bar(...) + 63`, `/lib/libX.so(_ZN4mlir3Foo3barEv+0x3f)[0x7f..]`, or
     `@ 0x7f.. mlir::Foo::bar()`. None for another line.
     """
+    if "0x" not in text and not text.startswith("#"):
+        return None
     for form in (_NUMBERED, _COLUMNS, _MANGLED, _AT_ADDRESS, _OF_DEBUGGER):
         match = form.match(text)
         if match:
