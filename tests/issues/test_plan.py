@@ -9,7 +9,12 @@ import pytest
 from tests.nights.documents import case_result
 from tests.nights.documents import night as night_of
 from triage.bisect.result import Answer, Bisection, BisectKind
-from triage.investigate.result import CaseChangeKind, CaseResult, ClusterKey
+from triage.investigate.result import (
+    CaseChangeKind,
+    CaseResult,
+    ClusterKey,
+    StepResult,
+)
 from triage.model.case import Target
 from triage.model.outcome import Failure
 from triage.model.revision import Revision
@@ -242,6 +247,48 @@ def test_a_bisect_tells_two_failures_of_one_night_apart() -> None:
     known = replace(known, marker=replace(known.marker, came=came(OLD, middle)))
     [opened] = plan_issues(result, [known], 10).changes
     assert (opened.action, opened.cases) == (ActionKind.OPEN, ("late",))
+
+
+def test_two_failures_of_one_signature_are_two_issues_in_their_first_night() -> None:
+    result = night(failure("s", "early", "same", "late"))
+    [cluster] = result.clusters
+    reduced = [StepResult("reduce", "done")]
+    known = replace(
+        cluster,
+        representative="early",
+        confirmed=["same"],
+        different=["late"],
+        steps=reduced,
+    )
+    result = replace(result, clusters=[known])
+    opened = plan_issues(result, [], 10).changes
+    assert [(each.action, each.cases) for each in opened] == [
+        ("open", ("early", "same")),
+        ("open", ("late",)),
+    ]
+    # what was found out about the first one says nothing about the other
+    clusters = [each.cluster for each in opened]
+    assert [each and len(each.steps) for each in clusters] == [1, 0]
+    tracked = [
+        TrackedIssue(number, "", each.marker.text(), each.marker)
+        for number, each in enumerate(opened, 1)
+    ]
+    assert planned(result, *tracked) == []
+
+
+def test_an_investigation_of_a_later_night_is_told_once() -> None:
+    result, known = night(failure("s", "a")), issue(1, "s", "a")
+    assert planned(result, known) == []
+    [cluster] = result.clusters
+    cluster = replace(cluster, representative="a", steps=[StepResult("reduce", "done")])
+    investigated = replace(result, clusters=[cluster])
+    [told] = plan_issues(investigated, [known], 10).changes
+    assert (told.action, told.cases, told.cluster) == (
+        ActionKind.COMMENT,
+        ("a",),
+        cluster,
+    )
+    assert planned(investigated, after(known, told)) == []
 
 
 def test_an_expected_failure_neither_opens_nor_reopens_nor_extends() -> None:

@@ -20,6 +20,7 @@ from triage.nightly.issues import ActionKind, IssueChange, Marker
 from triage.nightly.result import Night
 from triage.nightly.store import NightStore
 from triage.reduce.result import IssueDraft
+from triage.remedy.result import Remedy
 from triage.report.issue import issue_body
 from triage.report.night import write_reports
 from triage.toolchains.home import Home
@@ -87,9 +88,27 @@ def test_a_dry_run_changes_nothing_and_two_runs_change_it_once(
         "class-G",
     ]
     known = NightStore(Home(home)).issues()[night.started]
-    assert [known[cluster.id] for cluster in night.clusters] == [
-        f"{hub.url}/o/r/issues/{number}" for number in (1, 2)
+    assert [known[case] for case in ("first", "second", "other")] == [
+        f"{hub.url}/o/r/issues/{number}" for number in (1, 1, 2)
     ]
+
+
+@pytest.mark.parametrize("action", [ActionKind.COMMENT, ActionKind.REOPEN])
+def test_a_comment_says_what_the_night_found_out(
+    night: Night, action: ActionKind
+) -> None:
+    draft = IssueDraft({"a.mlir": "module @small {}"}, "iree-compile a.mlir")
+    remedy = Remedy(flags=("--iree-opt-level=O1",), result=night.cases[0].baseline)
+    cluster = replace(night.clusters[0], draft=draft, remedies=[remedy])
+    cases = tuple(cluster.cases)
+    marker = Marker(cluster.key, cases, night.toolchain)
+    text = issue_body(IssueChange(action, "t", cases, marker, cluster), night)
+    assert cluster.culprit
+    for said in ("1.1.0", "--iree-opt-level=O1", "module @small", "first", "second"):
+        assert said in text
+    plain = cluster.key.cluster(cluster.cases, cluster.failure)
+    short = issue_body(IssueChange(action, "t", cases, marker, plain), night)
+    assert len(short.splitlines()) <= 5
 
 
 def test_wrong_words_are_refused_before_the_network_is_used(

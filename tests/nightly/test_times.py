@@ -6,14 +6,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.bisect.letters import case_named, outcome, release_refs
+from tests.programs import write_program
 from triage.bisect.result import Answer, Bisection, BisectKind, Suspect
+from triage.cli.app import app
 from triage.execution.in_turn import Pace, Ratio
 from triage.model.outcome import Cause, Measured, NoAnswer, Probe
+from triage.nightly import run
 from triage.nightly.result import SCHEMA, Night, TimeChange, night_bytes, parse_night
 from triage.nightly.run import case_result
 from triage.report.formats import rendered
@@ -118,3 +123,36 @@ def test_junit_fails_what_is_slower_only_where_asked(
     suite = ElementTree.fromstring(night_junit(replace(night, strict=asked)))
     assert len(list(suite.iter("testcase"))) == tests
     assert len(list(suite.iter("failure"))) == tests - 1
+
+
+@pytest.mark.parametrize(("shortest", "count"), [(0.0, 1), (1000.0, 0)])
+def test_a_compile_that_became_slower_is_measured_in_turn_and_reported(
+    tmp_path: Path,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    shortest: float,
+    count: int,
+) -> None:
+    """Only where it takes long enough to matter."""
+    monkeypatch.setattr(run, "LONG_COMPILE", shortest)
+    for folder, turns in (("old", 1), ("new", 100_000)):
+        lines = f'i=0\nwhile [ $i -lt {turns} ]; do i=$((i+1)); done\ncp "$1" "$2"\n'
+        write_program(tmp_path / folder / "compile", f"#!/bin/sh\n{lines}")
+    (tmp_path / "a.txt").write_text("x")
+    recipe = tmp_path / "slow.yaml"
+    recipe.write_text(
+        "name: slow\ncompiler: command\ninput: a.txt\n"
+        'command: ["{toolchain}/compile", "{input}", "{output}"]\n'
+    )
+    ends = ["-t", f"path:{tmp_path / 'new'}", "-b", f"path:{tmp_path / 'old'}"]
+    words = ["nightly", str(recipe), *ends, "--format"]
+    answer = json.loads(CliRunner().invoke(app, [*words, "json"]).stdout)
+    rows = answer["slower"]
+    assert [(row["case"], row["measured"]) for row in rows] == [
+        ("slow", "compile")
+    ] * count
+    assert [row["ratio"]["low"] > 1.25 for row in rows] == [True] * count
+    assert [each["slower"] for each in answer["verdict"]] == [count]
+    strict = CliRunner().invoke(app, [*words, "text", "--strict"])
+    assert strict.exit_code == count
+    assert ("1 is slower" in strict.stdout) == (count == 1)

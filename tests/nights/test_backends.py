@@ -34,7 +34,7 @@ def test_a_regression_does_not_show_the_issue_of_another_backend(
     known = night(1, {}, cases=[on("cuda", "on-cuda"), on("rocm", "on-rocm", "P")])
     store = open_nights()
     store.add(known)
-    store.add_issues(known.started, {known.clusters[0].id: ISSUE})
+    store.add_issues(known.started, {"on-cuda": ISSUE})
     store.add(night(2, {}, cases=[on("cuda", "on-cuda"), on("rocm", "on-rocm")]))
     cuda, rocm = (shown(triage, name) for name in ("on-cuda", "on-rocm"))
     assert [each["failures"][0]["issue"] for each in (cuda, rocm)] == [ISSUE, None]

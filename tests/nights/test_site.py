@@ -82,7 +82,7 @@ def out(tmp_path: Path) -> Path:
 
 def test_no_text_from_outside_becomes_an_element(out: Path) -> None:
     pages = list(out.rglob("*.html"))
-    assert len(pages) == 10
+    assert len(pages) == 13
     for page in pages:
         tags = Tags(page.read_text())
         assert tags.scripts == [f"{'../' if page.parent != out else ''}assets/site.js"]

@@ -46,7 +46,7 @@ def history_of(tmp_path: Path, **histories: str) -> NightsHistory:
 
 def runs_of(history: NightsHistory) -> dict[str, list[tuple[int, int, bool]]]:
     return {
-        case.name: [(run.first.night, run.last.night, run.failed) for run in case.runs]
+        case.case: [(run.first.night, run.last.night, run.failed) for run in case.runs]
         for case in history.cases
     }
 
@@ -65,7 +65,7 @@ def test_a_history_has_the_runs_of_equal_states_also_when_it_is_read_again(
         assert runs["stable"] == [(0, 4, False)]
         assert runs["breaks"] == [(0, 1, False), (2, 4, True)]
         assert runs["late"] == [(3, 3, False), (4, 4, False)]
-        cases = {case.name: case for case in history.cases}
+        cases = {case.case: case for case in history.cases}
         assert cases["breaks"].runs[1].first.signature == "legalize:x"
         measured = cases["stable"].metrics["cpu_seconds"]
         assert measured == dict.fromkeys(range(5), 1.5)
@@ -111,7 +111,7 @@ def lives_of(history: NightsHistory) -> dict[tuple[str, str], FailureLife]:
 def states_of(history: NightsHistory) -> list[tuple[str, list[str], str]]:
     """Return signature, cases and state of each failure."""
     return [
-        (life.failure.signature, sorted(case.name for case in life.cases), life.state)
+        (life.failure.signature, sorted(case.case for case in life.cases), life.state)
         for life in failure_lives(history)
     ]
 
@@ -165,17 +165,23 @@ def test_a_case_that_is_not_run_keeps_its_last_state(
     assert lives_of(history)["nightly", "legalize:x"].state == state
 
 
+def new_cases(history: NightsHistory) -> set[str]:
+    return {
+        run.case.case
+        for life in failure_lives(history)
+        if life.is_new
+        for run in life.open_runs
+        if run.first == history.last_night(life.track)
+    }
+
+
 def test_only_the_last_night_of_a_track_brings_new_failures(tmp_path: Path) -> None:
     history = history_of(
         tmp_path, new="PPPF", older="PPFF", known="PPPX", other="PPGF", always="FFFF"
     )
-    assert {
-        case.name for case in history.cases if history.is_new_in_last_night(case)
-    } == {"new", "other"}
+    assert new_cases(history) == {"new", "other"}
     first = history_of(tmp_path / "first", regressed="F", passes="P")
-    assert [case.name for case in first.cases if first.is_new_in_last_night(case)] == [
-        "regressed"
-    ], "compared with the baseline"
+    assert new_cases(first) == {"regressed"}, "compared with the baseline"
 
 
 def test_nothing_is_compared_across_tracks(tmp_path: Path) -> None:
@@ -207,7 +213,7 @@ def test_a_pass_with_an_older_toolchain_closes_nothing(tmp_path: Path) -> None:
         )
     history = store.history()
     assert [life.state for life in failure_lives(history)] == ["open"]
-    assert [case.name for case in history.cases] == ["a", "only with 3.3.0"], (
+    assert [case.case for case in history.cases] == ["a", "only with 3.3.0"], (
         "a case without a result that counts is left out"
     )
     assert not history.is_flaky("only with 3.2.0")

@@ -104,7 +104,7 @@ def test_twelve_nights(tmp_path: Path, triage: Triage, workplace: Path) -> None:
         # nothing tells since which compiler it has the failure of `newer`
         "edited": [("open", "1.5.0")],
     }
-    assert shown["edited"]["now"][0]["is_edited"]
+    assert shown["edited"]["runs"][0]["is_edited"]
     pages = {name: [one["page"] for one in shown[name]["failures"]] for name in CASES}
     assert pages["late"] == pages["also-late"], "one failure of two cases"
     assert pages["late"] != pages["newer"], "it came with another compiler"

@@ -66,7 +66,9 @@ def nightly(
         "-b",
         default="previous",
     ),
-    bisect: bool = flag("--bisect", "Bisect each regression and slower run."),
+    bisect: bool = flag(
+        "--bisect", "Bisect each regression, slower compile and slower run."
+    ),
     repo: Path | None = REPO,
     reduce: bool = flag(
         "--reduce", "Reduce one case of each new failure; needs --out."
@@ -95,8 +97,8 @@ def nightly(
     """Compare a new compiler with a baseline over all recipes.
 
     Exit 1 when a case regressed or fails in a different way. A failure that a recipe
-    expects at that version is known. Slower runs are reported with an interval;
-    they change the exit code only with --strict. One compiler is compared at
+    expects at that version is known. Slower compiles and runs are reported with an
+    interval; they change the exit code only with --strict. One compiler is compared at
     a time: among recipes of several, `triton:3.2.0` selects Triton; 3.2.0 alone selects
     IREE.
 
@@ -133,6 +135,7 @@ def nightly(
         steps = _steps(bisect, reduce, investigate, repo)
         with reports.partial():
             run.compare()
+            run.time_compiles()
             if bench or steps:
                 reports.write()
             if bench:

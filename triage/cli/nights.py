@@ -77,7 +77,6 @@ def list_nights(output: str = FORMAT) -> Exit:
         {
             "night": entry.number,
             "at": entry.night.started,
-            "suites": entry.suites,
             "toolchain": entry.night.toolchain,
             "baseline": entry.night.baseline,
             "cases": entry.statuses,
@@ -236,9 +235,7 @@ def sync(
         if api == PUBLIC_API:
             address = f"{repository}#"
         issues = {
-            change.cluster.id: f"{address}{change.issue}"
-            for change in done
-            if change.cluster
+            case: f"{address}{change.issue}" for change in done for case in change.cases
         }
         open_nights().add_issues(night.started, issues)
     return Exit.OK

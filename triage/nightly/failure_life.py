@@ -6,19 +6,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
-from triage.investigate.result import ClusterKey, FailureCluster
+from triage.investigate.result import (
+    NEW_FAILURES,
+    CaseChangeKind,
+    ClusterKey,
+    FailureCluster,
+)
 from triage.model.json_form import UNPRINTED, in_json, in_json_as
-from triage.model.outcome import FAILING, PASSING, Failure, Status
+from triage.model.outcome import Failure, Status
 from triage.model.revision import Revision
 from triage.nightly.history import CaseHistory, NightsHistory, StateRun
 from triage.nightly.result import Night
 from triage.nightly.stored_night import Track
 from triage.nightly.verdict import ToDo, failure_to_do
 
-_FROM_BEST_TO_WORST = (Status.UNTESTABLE, *PASSING, Status.XFAIL, Status.FAILED)
 _STATES = ("open", "known", "gone")
+_COMPARED = (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,10 @@ class FailingRun:
         return self.run.first.night
 
     @property
+    def last(self) -> int:
+        return self.run.last.night
+
+    @property
     def is_edited(self) -> bool:
         """Whether the input was edited just before, so that no compiler brought the
         failure.
@@ -57,12 +65,15 @@ class FailingRun:
         before = self.before
         return before is not None and self.run.first.is_edited_since(before.last)
 
-    def has(self, night: int) -> bool:
-        """Return whether the case failed in this way in a night."""
-        if not self.first <= night <= self.run.last.night:
+    @property
+    def is_new(self) -> bool:
+        """Whether it was new in its first night: another result was known, or the night
+        says so.
+        """
+        if self.run.first.status is not Status.FAILED:
             return False
-        run = self.case.run_at(night)
-        return run is not None and run.failed
+        is_changed = self.before is not None and not self.is_edited
+        return is_changed or self.run.first.change in NEW_FAILURES
 
 
 @dataclass(eq=False)
@@ -73,8 +84,7 @@ class FailureLife:
 
     track: Track = field(metadata=UNPRINTED)
     runs: Sequence[FailingRun] = field(metadata=UNPRINTED)
-    nights: Sequence[Night] = field(metadata=UNPRINTED)
-    """All of the history."""
+    history: NightsHistory = field(metadata=UNPRINTED)
     failure: Failure = field(metadata=UNPRINTED)
     """As it was last seen."""
     page: str
@@ -98,7 +108,7 @@ class FailureLife:
     def cases(self) -> Sequence[CaseHistory]:
         return list(dict.fromkeys(failing.case for failing in self.runs))
 
-    @cached_property
+    @property
     def open_runs(self) -> Sequence[FailingRun]:
         """The runs that have not ended. Those that a recipe expects are left out,
         unless all are expected.
@@ -112,11 +122,16 @@ class FailureLife:
         """`open`, `known` where every open case fails as its recipe expects, or
         `gone`.
         """
-        if not self.open_runs:
+        statuses = {failing.run.status for failing in self.open_runs}
+        if not statuses:
             return "gone"
-        if self.open_runs[0].run.status is Status.FAILED:
-            return "open"
-        return "known"
+        return "open" if Status.FAILED in statuses else "known"
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the last night of its track brought it to a case."""
+        last = self.history.last_night(self.track)
+        return any(run.is_new and run.first == last for run in self.open_runs)
 
     @property
     def current(self) -> FailingRun:
@@ -125,10 +140,15 @@ class FailureLife:
 
     @in_json
     def before(self) -> Revision | None:
-        """The last toolchain without it; null if no result is older, or if the input
-        was edited.
+        """The toolchain of the last night without it, or the baseline of its first
+        night; null if neither was tested, or the input was edited.
         """
-        return self.toolchain_before(self.current)
+        failing, nights = self.current, self.history.nights
+        if failing.before and not failing.is_edited:
+            return nights[failing.before.last.night].toolchain
+        if failing.before is None and failing.run.first.change in _COMPARED:
+            return nights[failing.first].baseline
+        return None
 
     @in_json
     def came(self) -> SeenAt:
@@ -137,7 +157,7 @@ class FailureLife:
 
     @in_json
     def last(self) -> SeenAt:
-        return self.seen_at(max(failing.run.last.night for failing in self.runs))
+        return self.seen_at(max(failing.last for failing in self.runs))
 
     @in_json
     def gone(self) -> SeenAt | None:
@@ -157,37 +177,15 @@ class FailureLife:
 
     def seen_at(self, number: int, is_edited: bool = False) -> SeenAt:
         """Return a night. is_edited: the input was edited just before."""
-        night = self.nights[number]
+        night = self.history.nights[number]
         return SeenAt(night.started[:10], night.toolchain, is_edited)
-
-    def toolchain_before(self, failing: FailingRun) -> Revision | None:
-        """Return the toolchain of the last night without a failure, or the baseline of
-        its first night; None if the input was edited.
-        """
-        if failing.is_edited:
-            return None
-        if failing.before:
-            return self.nights[failing.before.last.night].toolchain
-        if failing.run.first.differs_on_baseline:
-            return self.nights[failing.first].baseline
-        return None
-
-    def states(self, nights: Iterable[int]) -> Iterator[tuple[Status | None, bool]]:
-        """Yield for each night the worst status of its cases, and whether they fail in
-        another way. The status is None in a night that ran none of them.
-        """
-        cases = self.cases
-        for night in nights:
-            failing = [each.run.status for each in self.runs if each.has(night)]
-            others = [
-                run.status for run in (case.run_at(night) for case in cases) if run
-            ]
-            worst = max(failing or others, key=_FROM_BEST_TO_WORST.index, default=None)
-            yield worst, not failing and worst in FAILING
 
     def has(self, night: int, names: Collection[str]) -> bool:
         """Return whether one of these cases had the failure in a night."""
-        return any(each.case.case in names and each.has(night) for each in self.runs)
+        return any(
+            failing.case.case in names and failing.first <= night <= failing.last
+            for failing in self.runs
+        )
 
     def learn(self, cluster: FailureCluster, night: Night) -> None:
         """Add what a night found out to what earlier nights did."""
@@ -214,7 +212,7 @@ def failure_lives(
     """Return all failures: first the open ones, the newest of these first, then the
     known ones, then those that are gone.
 
-    issues: by the start of a night and the id of a cluster in it.
+    issues: by the start of a night and a case that failed in it.
     """
     runs: dict[tuple[Track, str], list[FailingRun]] = {}
     for case in history.cases:
@@ -226,13 +224,13 @@ def failure_lives(
     lives: dict[ClusterKey, list[FailureLife]] = {}
     for group in groups:
         track = group[0].case.track
-        newest = max(group, key=lambda failing: failing.run.last.night)
+        newest = max(group, key=lambda failing: failing.last)
         failure = newest.run.last.failure
         assert failure
         cluster = track.key_of(failure).cluster([], failure)
         alike = lives.setdefault(cluster.key, [])
         page = f"{cluster.id}-{len(alike) + 1}" if alike else cluster.id
-        alike.append(FailureLife(track, group, history.nights, failure, page, cluster))
+        alike.append(FailureLife(track, group, history, failure, page, cluster))
     _learn(history, lives, issues or {})
     return sorted(
         (life for alike in lives.values() for life in alike),
@@ -296,13 +294,13 @@ def _learn(
             names = cluster.cases
             if cluster.representative:
                 names = [cluster.representative, *cluster.confirmed]
-            issue = issues.get(night.started, {}).get(cluster.id)
             for life in lives.get(cluster.key, ()):
                 if life.has(number, names):
-                    life.issue = issue or life.issue
                     life.learn(cluster, night)
+        opened = issues.get(night.started, {})
         for case in night.cases:
-            if case.failure and case.issue:
+            issue = case.issue or opened.get(case.case)
+            if case.failure and issue:
                 for life in lives.get(case.key_of(case.failure), ()):
                     if life.has(number, [case.case]):
-                        life.issue = case.issue
+                        life.issue = issue

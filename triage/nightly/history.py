@@ -7,16 +7,14 @@ says nothing about another one.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from triage.investigate.result import NEW_FAILURES, CaseChangeKind
+from triage.investigate.result import CaseChangeKind
 from triage.model.errors import BadInput
 from triage.model.outcome import FAILING, Failure, Status
 from triage.model.revision import Revision
@@ -25,7 +23,6 @@ from triage.nightly.stored_night import StoredNight, Track
 from triage.recipes.values import parse_version
 
 _FLAKY_NIGHTS = 30  # in which changes make a case flaky
-_UNCOMPARED = (CaseChangeKind.UNTESTABLE, CaseChangeKind.NEW_UNTESTED)
 
 
 @dataclass(slots=True)
@@ -43,21 +40,6 @@ class Seen:
     @property
     def signature(self) -> str:
         return self.failure.signature if self.failure else ""
-
-    @property
-    def is_new(self) -> bool:
-        """Whether the night calls the failure new."""
-        return self.change in NEW_FAILURES
-
-    @property
-    def is_compared(self) -> bool:
-        """Whether the case could be tested on both toolchains."""
-        return self.change not in _UNCOMPARED
-
-    @property
-    def differs_on_baseline(self) -> bool:
-        """Whether the case passes, or fails differently, on the night's baseline."""
-        return self.is_new and self.is_compared
 
     def is_edited_since(self, before: Seen) -> bool:
         """Return whether the input was edited between two nights."""
@@ -88,12 +70,8 @@ class CaseHistory:
 
     track: Track
     case: str
-    name: str
-    """On pages: the case, and its track if several tracks have the case."""
     source: str = ""
     """The file of its recipe, where it is known."""
-    nights: list[int] = field(default_factory=list)
-    """Indices of the nights that have a result of it."""
     runs: list[StateRun] = field(default_factory=list)
     metrics: dict[str, dict[int, float]] = field(
         default_factory=lambda: defaultdict(dict)
@@ -103,7 +81,6 @@ class CaseHistory:
 
     def add(self, night: int, row: list[Any], failures: Sequence[Failure]) -> None:
         """Add the result in the next night. row: of a stored night."""
-        self.nights.append(night)
         status, change, place, content, self.source = row
         if row == self._row and place is None:
             self.now.last.night = night
@@ -112,33 +89,16 @@ class CaseHistory:
         self._row = row
         failure = None if place is None else failures[place]
         seen = Seen(night, Status(status), failure, CaseChangeKind(change), content)
-        run = self.runs[-1] if self.runs else None
-        if (
-            run
-            and run.last.status is seen.status
-            and run.last.signature == seen.signature
-        ):
-            run.last = seen
-            run.count += 1
+        last = self.now.last if self.runs else None
+        if last and (last.status, last.signature) == (seen.status, seen.signature):
+            self.now.last = seen
+            self.now.count += 1
         else:
             self.runs.append(StateRun(seen, replace(seen)))
 
     @property
     def now(self) -> StateRun:
         return self.runs[-1]
-
-    @property
-    def is_edited(self) -> bool:
-        """Whether the input changed just before the last run."""
-        last = self.runs[-2:]
-        return len(last) == 2 and last[1].first.is_edited_since(last[0].last)
-
-    def run_at(self, night: int) -> StateRun | None:
-        """Return the run of a night; None if the case has no result in it."""
-        place = bisect_left(self.nights, night)
-        if place == len(self.nights) or self.nights[place] != night:
-            return None
-        return next(run for run in self.runs if night <= run.last.night)
 
 
 @dataclass(frozen=True)
@@ -150,22 +110,8 @@ class NightsHistory:
     nights: Sequence[Night]
     """Without the cases that only passed."""
     cases: Sequence[CaseHistory]
-
-    @cached_property
-    def cases_of(self) -> Mapping[Track, Sequence[CaseHistory]]:
-        """The cases of each track, by the names of the tracks."""
-        cases: dict[Track, list[CaseHistory]] = {}
-        for case in self.cases:
-            cases.setdefault(case.track, []).append(case)
-        return {track: cases[track] for track in sorted(cases)}
-
-    @cached_property
-    def tracks(self) -> Mapping[Track, Sequence[int]]:
-        """The nights of each track, in order."""
-        return {
-            track: sorted({night for case in cases for night in case.nights})
-            for track, cases in self.cases_of.items()
-        }
+    tracks: Mapping[Track, Sequence[int]]
+    """The nights of each track, in order."""
 
     def last_night(self, track: Track) -> int:
         """Return the last complete night of a track; the last one where none is
@@ -175,35 +121,23 @@ class NightsHistory:
         complete = [number for number in nights if not self.nights[number].partial]
         return (complete or nights)[-1]
 
-    def is_new_in_last_night(self, case: CaseHistory) -> bool:
-        """Return whether the last night of its track is the first in which a case fails
-        in this way.
-
-        A case without an older result of its input is new if the night says so.
-        """
-        tested = [run for run in case.runs if run.status is not Status.UNTESTABLE]
-        if not tested or tested[-1].status is not Status.FAILED:
-            return False
-        first = tested[-1].first
-        if first.night != self.last_night(case.track):
-            return False
-        if len(tested) > 1 and not first.is_edited_since(tested[-2].last):
-            return True
-        return first.is_new
-
     def is_known(
         self, track: Track, name: str, failure: Failure, toolchain: Revision
     ) -> bool:
         """Return whether the last result of a case with another toolchain is a failure
         that no recipe expected.
         """
-        cases = [case for case in self.cases_of.get(track, ()) if case.case == name]
-        for run in reversed(cases[0].runs if cases else ()):
-            is_other = not self.nights[run.first.night].toolchain.is_same(toolchain)
-            if is_other and run.status is not Status.UNTESTABLE:
-                is_same = run.last.signature == failure.signature
-                return is_same and run.status is Status.FAILED
-        return False
+        runs = [
+            run
+            for case in self.cases
+            if (case.track, case.case) == (track, name)
+            for run in case.runs
+            if not self.nights[run.first.night].toolchain.is_same(toolchain)
+            and run.status is not Status.UNTESTABLE
+        ]
+        last = runs[-1] if runs else None
+        is_failure = last is not None and last.status is Status.FAILED
+        return is_failure and runs[-1].last.signature == failure.signature
 
     def flaky_changes(self, case: CaseHistory, since: int = 0) -> int:
         """Return how often a case changed its state although the compiler and the input
@@ -238,37 +172,38 @@ def history_of(stored: Iterable[StoredNight], pattern: str = "*") -> NightsHisto
     """
     shown: list[StoredNight] = []
     newest: dict[Track, Revision] = {}
-    tracks: dict[Track, dict[str, CaseHistory]] = {}
+    nights: dict[Track, list[int]] = {}
+    cases: dict[Track, dict[str, CaseHistory]] = {}
     for entry in stored:
-        toolchain, is_shown = entry.night.toolchain, False
+        toolchain, number = entry.night.toolchain, len(shown)
+        is_shown = pattern == "*"
         for track, rows, numbers in entry.results():
             if is_older(toolchain, newest.get(track, toolchain)):
                 continue
             newest[track] = toolchain
-            if fnmatchcase(track.name, pattern):
-                is_shown = True
-                cases = tracks.setdefault(track, {})
-                night = len(shown)
-                for name, row in rows.items():
-                    if name not in cases:
-                        cases[name] = CaseHistory(track, name, name)
-                    cases[name].add(night, row, entry.failures)
-                for metric, values in numbers.items():
-                    for name, value in zip(rows, values, strict=True):
-                        if value is not None:
-                            cases[name].metrics[metric][night] = value
-        if is_shown or pattern == "*":
+            if not fnmatchcase(track.name, pattern):
+                continue
+            is_shown = True
+            nights.setdefault(track, []).append(number)
+            members = cases.setdefault(track, {})
+            for name, row in rows.items():
+                if name not in members:
+                    members[name] = CaseHistory(track, name)
+                members[name].add(number, row, entry.failures)
+            for metric, values in numbers.items():
+                for name, value in zip(rows, values, strict=True):
+                    if value is not None:
+                        members[name].metrics[metric][number] = value
+        if is_shown:
             shown.append(entry)
-    if newest and not tracks:
+    if newest and not nights:
         names = ", ".join(repr(track.name) for track in sorted(newest))
         raise BadInput(f"no track fits {pattern!r}; there are {names}")
-    aligned = [case for cases in tracks.values() for case in cases.values()]
-    counts = Counter(case.case for case in aligned)
-    for case in aligned:
-        if counts[case.case] > 1:
-            case.name = f"{case.case} ({case.track.name})"
     return NightsHistory(
-        [entry.number for entry in shown], [entry.night for entry in shown], aligned
+        [entry.number for entry in shown],
+        [entry.night for entry in shown],
+        [case for members in cases.values() for case in members.values()],
+        {track: nights[track] for track in sorted(nights)},
     )
 
 

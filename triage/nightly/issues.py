@@ -64,6 +64,8 @@ class Marker:
     """As it was known when the issue was opened. A failure with another range is
     another one, and has another issue.
     """
+    investigated: bool = False
+    """Whether the issue says what an investigation found out."""
 
     def text(self) -> str:
         """Return the marker as an HTML comment, which GitHub does not show and no text
@@ -121,14 +123,14 @@ class ActionKind(StrEnum):
     CLOSE = "close"  # all of its cases pass
     REOPEN = "reopen"  # the failure is back
     OPEN = "open"  # no issue has the signature
-    COMMENT = "comment"  # further cases fail in the same way
+    COMMENT = "comment"  # further cases fail with it, or it was investigated
 
 
 _REASONS = {
     ActionKind.CLOSE: "passed",
     ActionKind.REOPEN: "failed again",
     ActionKind.OPEN: "regressed",
-    ActionKind.COMMENT: "more",
+    ActionKind.COMMENT: "seen",
 }
 
 
@@ -143,7 +145,7 @@ class IssueChange:
     marker: Marker = field(metadata=UNPRINTED)
     """The marker to write."""
     cluster: FailureCluster | None = field(default=None, metadata=UNPRINTED)
-    """The failure of the night that it is about, if there is one."""
+    """What the night found out about these cases, if it has the failure."""
     issue: int | None = None
     """Null where it is to be opened."""
     tracked: TrackedIssue | None = field(default=None, metadata=UNPRINTED)
@@ -176,46 +178,69 @@ def plan_issues(
     night: Night, issues: Sequence[TrackedIssue], limit: int, repository: str = ""
 ) -> IssueChanges:
     """Return what to change after a night, at most `limit` changes."""
-    failures = failures_of(night)
+    left = {case.case: case for case in night.cases if _is_news(case)}
     owned = {(each.marker.key, name) for each in issues for name in each.marker.cases}
-    taken: set[str] = set()
     changes: list[IssueChange] = []
     # open issues come first: only they take in further cases
     for issue in sorted(issues, key=lambda issue: (not issue.is_open, issue.number)):
-        members = [
+        failing = [
             case.case
-            for case in failures.get(issue.marker.key, [])
+            for case in left.values()
             if _is_about(issue, case, owned)
             and issue.marker.came.overlaps(_range_of(case, night))
         ]
-        failing = [name for name in members if name not in taken]
-        taken.update(failing)
+        for name in failing:
+            del left[name]
         changes += _update(night, failing, issue)
     for cluster in night.clusters:
-        left = set(cluster.cases) - taken
-        cases = [case for case in night.cases if case.case in left]
-        names = tuple(case.case for case in cases)
-        if names and cluster.failure and not cluster.fixed_in:
+        cases = [case for name, case in left.items() if name in cluster.cases]
+        if cluster.failure and not cluster.fixed_in:
             title = f"{cluster.failure.failure_class}: {cluster.failure.headline}"
             title = " ".join(title.split())[:_TITLE]
-            came = _range_of(cases[0], night)
-            marker = Marker(cluster.key, names[:_CASES], night.toolchain, came)
-            changes.append(IssueChange(ActionKind.OPEN, title, names, marker, cluster))
+            for came, names in _by_range(cases, cluster, night):
+                known = _known_of(night, names)
+                marker = Marker(cluster.key, names[:_CASES], night.toolchain, came)
+                marker = replace(marker, investigated=_is_investigated(known))
+                change = IssueChange(ActionKind.OPEN, title, names, marker, known)
+                changes.append(change)
     order = list(ActionKind)
     changes.sort(key=lambda change: order.index(change.action))
     return IssueChanges(repository, tuple(changes[:limit]), tuple(changes[limit:]))
 
 
+def _is_news(case: CaseResult) -> bool:
+    """Return whether a case fails and no recipe expects it. Flaky cases say nothing."""
+    return case.status is Status.FAILED and case.change is not CaseChangeKind.FLAKY
+
+
 def _is_about(
     issue: TrackedIssue, case: CaseResult, owned: Collection[tuple[ClusterKey, str]]
 ) -> bool:
-    """Return whether an issue has a case or, if it is open, takes it in. owned: the
-    cases that issues have.
+    """Return whether an issue has a failing case or, if it is open, takes it in. owned:
+    the cases that issues have.
     """
+    key = issue.marker.key
+    if case.failure is None or case.key_of(case.failure) != key:
+        return False
     if case.case in issue.marker.cases:
         return True
-    is_free = (issue.marker.key, case.case) not in owned
-    return issue.is_open and case.is_new_failure and is_free
+    return issue.is_open and case.is_new_failure and (key, case.case) not in owned
+
+
+def _by_range(
+    cases: Sequence[CaseResult], cluster: FailureCluster, night: Night
+) -> list[tuple[FailureRange, tuple[str, ...]]]:
+    """Return the cases that one change can have brought, with its range."""
+    groups: list[tuple[FailureRange, bool, list[str]]] = []
+    for case in cases:
+        came, is_other = _range_of(case, night), case.case in cluster.different
+        for first, has_others, names in groups:
+            if has_others == is_other and first.overlaps(came):
+                names.append(case.case)
+                break
+        else:
+            groups.append((came, is_other, [case.case]))
+    return [(came, tuple(names)) for came, _, names in groups]
 
 
 def _range_of(case: CaseResult, night: Night) -> FailureRange:
@@ -232,16 +257,20 @@ def _range_of(case: CaseResult, night: Night) -> FailureRange:
     return FailureRange(None, night.toolchain)
 
 
-def failures_of(night: Night) -> dict[ClusterKey, list[CaseResult]]:
-    """Return the failing cases of a night by their failure. Flaky cases say nothing,
-    and a failure that a recipe expects is not news.
-    """
-    groups: dict[ClusterKey, list[CaseResult]] = {}
-    for case in night.cases:
-        is_flaky = case.change is CaseChangeKind.FLAKY
-        if case.failure and case.status is Status.FAILED and not is_flaky:
-            groups.setdefault(case.key_of(case.failure), []).append(case)
-    return groups
+def _known_of(night: Night, names: Sequence[str]) -> FailureCluster | None:
+    """Return the failure of these cases with what the night found out about them."""
+    for cluster in night.clusters:
+        shared = [name for name in cluster.cases if name in names]
+        investigated = {cluster.representative, *cluster.confirmed}
+        if shared and (not cluster.representative or investigated & {*shared}):
+            return replace(cluster, cases=shared)
+        if shared:
+            return cluster.key.cluster(shared, cluster.failure)
+    return None
+
+
+def _is_investigated(cluster: FailureCluster | None) -> bool:
+    return cluster is not None and cluster.is_investigated
 
 
 def _update(
@@ -254,6 +283,7 @@ def _update(
     if is_older(revision, marker.toolchain):
         return []
     added = [name for name in failing if name not in marker.cases]
+    known = _known_of(night, failing)
     passing = {
         case.case
         for case in night.cases
@@ -263,12 +293,17 @@ def _update(
         action, about = ActionKind.REOPEN, tuple(failing)
     elif issue.is_open and added and len(marker.cases) < _CASES:
         action, about = ActionKind.COMMENT, tuple(added)
+    elif issue.is_open and _is_investigated(known) and not marker.investigated:
+        action, about = ActionKind.COMMENT, tuple(failing)
     elif issue.is_open and not failing and passing.issuperset(marker.cases):
         action, about = ActionKind.CLOSE, marker.cases
     else:
         return []
-    cases = tuple(dict.fromkeys((*marker.cases, *failing)))[:_CASES]
-    marker = replace(marker, cases=cases, toolchain=revision)
-    change = IssueChange(action, issue.title, about, marker, None, issue.number, issue)
-    clusters = [each for each in night.clusters if set(about) & set(each.cases)]
-    return [replace(change, cluster=next(iter(clusters), None))]
+    marker = replace(
+        marker,
+        cases=tuple(dict.fromkeys((*marker.cases, *failing)))[:_CASES],
+        toolchain=revision,
+        investigated=marker.investigated or _is_investigated(known),
+    )
+    change = IssueChange(action, issue.title, about, marker, known)
+    return [replace(change, issue=issue.number, tracked=issue)]

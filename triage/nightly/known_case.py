@@ -48,22 +48,8 @@ class CaseRun(ProbeResult):
     nights: int
     last_toolchain: Revision
     track: str
-
-
-@dataclass(frozen=True, slots=True)
-class CaseState:
-    """The last result of a case in a track."""
-
-    track: str
-    status: Status
-    since: str
-    """The day of the first night with this result."""
-    toolchain: Revision
-    """The toolchain of that night."""
     is_edited: bool
-    """The input changed before this result."""
-    flaky_changes: int
-    """Changes without a change of the compiler."""
+    """The input changed just before this result."""
 
 
 @dataclass(frozen=True)
@@ -71,16 +57,17 @@ class KnownCase:
     """Everything known of a case."""
 
     case: str
-    now: Sequence[CaseState]
-    """The last result in each track."""
     runs: Sequence[CaseRun]
-    """The newest first."""
+    """The newest of each track first."""
+    flaky_changes: int
+    """Changes of its state without a change of the compiler."""
     states: Sequence[ProbeResult]
     """The cached result on each toolchain, whatever the recipe expects, the newest
     release first.
     """
     failures: Sequence[FailureLife]
     log: LogExcerpt | None
+    """Of its last failure."""
 
 
 def known_case(
@@ -98,13 +85,14 @@ def known_case(
             "tests it"
         )
     lives = failure_lives(history, store.issues())
+    logs = (log for case in cases for _, log in night_logs(store, history, case))
     return KnownCase(
         case=name,
-        now=[case_state(history, case) for case in cases],
-        runs=[run for case in cases for run in _runs_of(history, case)],
-        states=states_of(records),
+        runs=[run for case in cases for run in case_runs(history, case)],
+        flaky_changes=sum(map(history.flaky_changes, cases)),
+        states=_states_of(records),
         failures=[life for life in lives if not set(cases).isdisjoint(life.cases)],
-        log=log_of(records, store, history, cases),
+        log=next(logs, None) or _last_log(records),
     )
 
 
@@ -122,24 +110,12 @@ def _name_of(text: str, history: NightsHistory) -> str:
     return fitting[0]
 
 
-def case_state(history: NightsHistory, case: CaseHistory) -> CaseState:
-    """Return the last result of a case."""
-    first = history.nights[case.now.first.night]
-    return CaseState(
-        track=case.track.name,
-        status=case.now.status,
-        since=first.started[:10],
-        toolchain=first.toolchain,
-        is_edited=case.is_edited,
-        flaky_changes=history.flaky_changes(case),
-    )
-
-
-def _runs_of(history: NightsHistory, case: CaseHistory) -> Iterator[CaseRun]:
-    """Yield the runs of equal results of a case, the newest first."""
-    for run in reversed(case.runs):
+def case_runs(history: NightsHistory, case: CaseHistory) -> list[CaseRun]:
+    """Return the runs of equal results of a case, the newest first."""
+    runs = []
+    for before, run in zip([None, *case.runs], case.runs, strict=False):
         first, last = (history.nights[seen.night] for seen in (run.first, run.last))
-        yield CaseRun(
+        case_run = CaseRun(
             case=case.case,
             recipe=case.case.partition("[")[0],
             toolchain=first.toolchain,
@@ -150,10 +126,13 @@ def _runs_of(history: NightsHistory, case: CaseHistory) -> Iterator[CaseRun]:
             nights=run.count,
             last_toolchain=last.toolchain,
             track=case.track.name,
+            is_edited=before is not None and run.first.is_edited_since(before.last),
         )
+        runs.append(case_run)
+    return runs[::-1]
 
 
-def states_of(records: Sequence[Record]) -> list[ProbeResult]:
+def _states_of(records: Sequence[Record]) -> list[ProbeResult]:
     """Return the cached result on each toolchain, the newest release first."""
     states = []
     for record in records:
@@ -179,23 +158,27 @@ def _release_order(state: ProbeResult) -> tuple[bool, Version]:
     return version is not None, version or Version("0")
 
 
-def log_of(
-    records: Sequence[Record],
-    store: NightStore,
-    history: NightsHistory,
-    cases: Sequence[CaseHistory],
-) -> LogExcerpt | None:
-    """Return the output of the last failure of a case: as it was stored with a night,
-    else that of the latest compile that failed.
+def night_logs(
+    store: NightStore, history: NightsHistory, case: CaseHistory
+) -> Iterator[tuple[int, LogExcerpt]]:
+    """Yield the output of each new failure of a case that was stored with its night,
+    the newest first, and the night.
     """
-    for case in cases:
-        failing = [run for run in case.runs if run.failed]
-        for seen in (failing[-1].last, failing[-1].first) if failing else ():
+    for run in reversed(case.runs):
+        for seen in (run.last, run.first) if run.failed else ():
             night, number = history.nights[seen.night], history.numbers[seen.night]
             logs = [each.log for each in night.cases if each.case == case.case]
             text = store.log(number, logs[0]) if logs and logs[0] else None
             if text is not None:
-                return _excerpt(text, seen.failure, night.toolchain.name)
+                yield (
+                    seen.night,
+                    _excerpt(text, seen.failure, night.toolchain.name),
+                )
+                break
+
+
+def _last_log(records: Sequence[Record]) -> LogExcerpt | None:
+    """Return the output of the latest compile that failed."""
     for record in records:
         if not record.execution.ok:
             execution, failure = record.execution, _judged(record).failure

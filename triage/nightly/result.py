@@ -36,9 +36,11 @@ _UNCHANGED = (
 
 @dataclass(frozen=True, kw_only=True)
 class TimeChange:
-    """The run time of a function on both toolchains, measured in turn."""
+    """A time of a case on both toolchains, measured in turn."""
 
     case: str
+    measured: Literal["compile", "run"] = "run"
+    """CPU time of compiles, or wall time of runs."""
     function: str | None = None
     """The function that was run; null for a program that is run as a whole."""
     baseline_seconds: float | None = None
@@ -77,7 +79,7 @@ class Night:
     clusters: list[FailureCluster] = field(default_factory=list)
     investigation: InvestigationSummary | None = None
     times: list[TimeChange] = field(default_factory=list)
-    """Run times, with --bench."""
+    """Compiles that became slower, and with --bench run times."""
     stopped: str | None = None
     """Why the night ended early; null when it is complete."""
     not_compared: list[str] = field(default_factory=list)
@@ -158,7 +160,7 @@ class Night:
 
     @in_json
     def slower(self) -> list[TimeChange]:
-        """Runs that are slower, the slowest first."""
+        """Compiles and runs that are slower, the slowest first."""
         slower = [row for row in self.times if row.verdict is Pace.SLOWER]
         return sorted(slower, key=lambda row: -(row.ratio.value if row.ratio else 0))
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from triage.compilers.invocation import readable_output
@@ -16,7 +16,10 @@ from triage.execution.benchmark import Benchmark, Configuration, Series
 from triage.execution.engine import Engine
 from triage.execution.in_turn import Pace
 from triage.execution.judge import result_of
+from triage.execution.metric import Metric
+from triage.execution.number_judge import NumberJudge
 from triage.execution.task import ProbeJob
+from triage.execution.timing import compile_sampler
 from triage.investigate.investigation import Investigation
 from triage.investigate.origin import OriginFinder
 from triage.investigate.result import (
@@ -33,6 +36,7 @@ from triage.model.outcome import (
     OF_MACHINE,
     PASSING,
     Cause,
+    NoAnswer,
     Probe,
     Status,
 )
@@ -48,6 +52,10 @@ from triage.toolchains.home import below_here, save_file
 from triage.toolchains.registry import ToolchainRef
 
 EarlierNights = Callable[[], NightsHistory]
+LONG_COMPILE = 3.0  # seconds of CPU time; shorter compiles are not measured again
+_GROWTH = 1.5  # the least ratio to the baseline's compile that is measured again
+_TIMED_COMPILES = 3  # so many cases, those that grew most
+_SLOWER = 1.25  # a compile is slower whose whole interval is above
 
 
 @dataclass
@@ -158,6 +166,38 @@ class NightRun:
                 save_file(out / path, content, "write a log")
                 self._results[name] = replace(result, log=path)
 
+    def time_compiles(self) -> None:
+        """Compile the cases in turn whose compiles took much longer than on the
+        baseline, and keep those that are slower.
+        """
+        self.phase = "compile times"
+        growth = {
+            name: result.cpu_seconds / result.baseline.cpu_seconds
+            for name, result in self._results.items()
+            if result.passes_on_both
+            and result.cpu_seconds >= LONG_COMPILE
+            and result.baseline.cpu_seconds > 0
+        }
+        names = sorted(growth, key=lambda name: -growth[name])[:_TIMED_COMPILES]
+        for name in names:
+            if growth[name] < _GROWTH:
+                break
+            case, metric = self.cases_by_name[name], Metric.CPU_SECONDS
+            measure = partial(compile_sampler, self.engine, metric)
+            judge = NumberJudge(metric, self.baseline, _SLOWER, measure, case, 0)
+            measured = judge.compare(case, self.toolchain)
+            if not isinstance(measured, NoAnswer) and measured[0].low > _SLOWER:
+                ratio, old, new = measured
+                times = TimeChange(
+                    case=name,
+                    measured="compile",
+                    baseline_seconds=old,
+                    seconds=new,
+                    ratio=ratio,
+                    verdict=Pace.SLOWER,
+                )
+                self._times.append(times)
+
     def bench(self, budget: float) -> None:
         """Measure the run times of the cases that are run or name functions to measure.
 
@@ -175,12 +215,13 @@ class NightRun:
                 self._results[name] = replace(result, metrics=metrics)
 
     def bisect_slower(self, finder: OriginFinder, budget: float) -> None:
-        """Find what made runs slower. budget: seconds to measure each candidate."""
+        """Find what made programs slower. budget: seconds to measure each candidate."""
         self.phase = "bisects"
         for place, row in enumerate(self._times):
             if row.verdict is Pace.SLOWER:
                 case = self.cases_by_name[row.case]
-                bisection = finder.find_slower(case, row.function or "", budget)
+                function = None if row.measured == "compile" else row.function or ""
+                bisection = finder.find_slower(case, function, budget)
                 self._times[place] = replace(row, bisection=bisection)
 
 
@@ -189,7 +230,6 @@ def _times_of(benchmark: Benchmark) -> Iterator[TimeChange]:
     old, new = map(benchmark.rows, benchmark.configurations)
     for function, series in (old | new).items():
         before = old.get(function, series)
-        problems = [row for row in (before, series) if row.problem]
         times = TimeChange(
             case=series.case_name,
             function=function or None,
@@ -198,9 +238,10 @@ def _times_of(benchmark: Benchmark) -> Iterator[TimeChange]:
             ratio=series.ratio,
             verdict=series.verdict,
         )
-        for row in problems:
-            name = row.configuration.ref.revision.name
-            times = replace(times, verdict=None, reason=f"{name}: {row.reason}")
+        for row in (before, series):
+            if row.problem:
+                name = row.configuration.ref.revision.name
+                times = replace(times, verdict=None, reason=f"{name}: {row.reason}")
         yield times
 
 

@@ -158,8 +158,8 @@ class NightStore:
                 shutil.rmtree(self.path / str(number))
 
     def add_issues(self, started: str, issues: Mapping[str, str]) -> None:
-        """Store the issue of each cluster of a night, as `owner/repository#number` or
-        as its address.
+        """Store the issue of each failing case of a night, as `owner/repository#number`
+        or as its address.
         """
         with disk_errors(f"store issues in {self.path}"):
             self.path.mkdir(parents=True, exist_ok=True)
@@ -169,7 +169,7 @@ class NightStore:
                 write_whole(self.path / _ISSUES, json.dumps(stored))
 
     def issues(self) -> dict[str, dict[str, str]]:
-        """Return the issues by the start of a night and the id of a cluster in it."""
+        """Return the issues by the start of a night and a case that failed in it."""
         try:
             content = read_bytes(self.path / _ISSUES, _LARGEST_NIGHT)
             return _issues().validate_json(content)

@@ -20,7 +20,7 @@ from triage.nightly.verdict import BackendVerdict
 
 METRICS = ("cpu_seconds", "run_seconds", "dispatches", "artifact_bytes")
 """Those that trends show."""
-_LISTED = (CaseChangeKind.FIXED, CaseChangeKind.FLAKY)
+_PLAIN = (CaseChangeKind.PASSING, CaseChangeKind.FAILING, CaseChangeKind.UNTESTABLE)
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -62,7 +62,7 @@ class StoredNight:
 
     number: int
     night: Night
-    """Without the cases that only passed."""
+    """Without the cases that passed, failed as before or could not be tested."""
     verdicts: list[BackendVerdict]
     """What the night says of each backend."""
     failures: list[Failure]
@@ -78,10 +78,6 @@ class StoredNight:
         """
         for track, rows, numbers in json.loads(self.rows):
             yield Track(*track), rows, numbers
-
-    @property
-    def suites(self) -> list[str]:
-        return sorted({track.suite for track, _, _ in self.results()})
 
     @property
     def statuses(self) -> Counter[Status]:
@@ -105,7 +101,7 @@ class StoredNight:
             for name in METRICS:
                 numbers.setdefault(name, []).append(case.numbers.get(name))
         results = [(astuple(track), *values) for track, values in tracks.items()]
-        listed = [case for case in night.cases if _is_listed(case)]
+        listed = [case for case in night.cases if case.change not in _PLAIN]
         return cls(
             number,
             replace(night, cases=listed),
@@ -128,10 +124,3 @@ class StoredNight:
 @cache
 def _adapter() -> TypeAdapter[StoredNight]:
     return TypeAdapter(StoredNight)
-
-
-def _is_listed(case: CaseResult) -> bool:
-    """Return whether a case did not only pass or fail as before."""
-    is_changed = case.is_new_failure or case.change in _LISTED
-    is_xpass = case.status is Status.XPASS
-    return bool(is_changed or is_xpass or case.bisections or case.issue)

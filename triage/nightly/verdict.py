@@ -4,7 +4,6 @@ it.
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -145,15 +144,6 @@ def failure_to_do(
     reasons = [step.reason for step in cluster.steps if step.status in unfinished]
     reason = next(filter(None, reasons), None)
     return ToDo(Action.INVESTIGATE, cluster.id, reason=reason)
-
-
-def command_line(words: Sequence[str], *values: str) -> str | None:
-    """Return a command line for people to copy. None if one of its values, which
-    another job may have written, would be read as an option.
-    """
-    if any(value.startswith("-") for value in values):
-        return None
-    return shlex.join(words)
 
 
 def owner_rules(family: str) -> Sequence[OwnerRule]:

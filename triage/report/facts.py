@@ -5,7 +5,8 @@ works around it, what to do. Screens, reports, issues and pages word it here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from triage.bisect.result import Answer, Bisection, Transition
@@ -190,3 +191,25 @@ def issue_span(issue: str) -> Span:
     if match:
         return Span(issue, url=f"https://github.com/{match[1]}/issues/{match[2]}")
     return Span(issue, url=issue if "://" in issue else None)
+
+
+def command_line(
+    command: str, source: str, case: str, revisions: Mapping[str, str], *more: str
+) -> str | None:
+    """Return a command on a case for people to copy. None if the recipe is not known,
+    or a value, which another job may have written, would be read as an option.
+
+    revisions: by their options.
+    """
+    if not source or any(
+        value.startswith("-") for value in (source, case, *revisions.values())
+    ):
+        return None
+    options = [word for pair in revisions.items() for word in pair]
+    words = ["triage", command, source, "--case", case, *options, *more]
+    return shlex.join(words)
+
+
+def run_command(source: str, case: str, version: str) -> str | None:
+    """Return the command that runs a case, if there is one."""
+    return command_line("run", source, case, {"-t": version})

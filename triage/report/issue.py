@@ -13,7 +13,6 @@ from triage.model.json_form import as_json
 from triage.model.revision import Revision
 from triage.nightly.issues import ActionKind, IssueChange
 from triage.nightly.result import Night
-from triage.nightly.verdict import command_line
 from triage.reduce.replay import replay_states
 from triage.reduce.reproducer import Reproducer, draft_of
 from triage.reduce.result import IssueDraft
@@ -39,7 +38,7 @@ from triage.report.elements import (
     plural,
     revision_text,
 )
-from triage.report.facts import baseline_text, known_facts
+from triage.report.facts import baseline_text, known_facts, run_command
 from triage.report.markdown import document_markdown
 
 LONGEST = 64_000  # bytes; GitHub accepts texts of 65536 characters
@@ -85,24 +84,24 @@ def reproducer_issue(reproducer: Reproducer) -> Document:
 
 def issue_body(change: IssueChange, night: Night) -> str:
     """Return the Markdown of a new issue or of a comment."""
-    toolchain = revision_text(night.toolchain)
-    match change.action:
-        case ActionKind.OPEN:
-            assert change.cluster
-            draft = issue_markdown(change.cluster, night)
-            return (
-                f"{draft}\n<sub>triage updates this issue after each nightly run. "
-                "Closed as not planned, it stays closed.</sub>"
-            )
-        case ActionKind.CLOSE:
-            fixed = Paragraph(f"Fixed: {change.reason} with {toolchain}.")
-            return document_markdown([fixed])
-        case ActionKind.REOPEN:
-            text = "It fails again"
-        case ActionKind.COMMENT:
-            text = "More cases fail in the same way"
-    title = Paragraph(f"{text} with {toolchain}:")
-    return document_markdown([title, _names(change.cases)])
+    toolchain, cluster = revision_text(night.toolchain), change.cluster
+    if change.action is ActionKind.OPEN:
+        assert cluster
+        return (
+            f"{issue_markdown(cluster, night)}\n<sub>triage updates this issue after "
+            "each nightly run. Closed as not planned, it stays closed.</sub>"
+        )
+    if change.action is ActionKind.CLOSE:
+        fixed = Paragraph(f"Fixed: {change.reason} with {toolchain}.")
+        return document_markdown([fixed])
+    again = " again" if change.action is ActionKind.REOPEN else ""
+    blocks: list[Block] = [
+        Paragraph(f"Fails{again} with {toolchain}:"),
+        _names(change.cases),
+    ]
+    if cluster and cluster.steps:
+        blocks += night_issue(cluster, night).blocks
+    return document_markdown(blocks, LONGEST)
 
 
 def _names(cases: Sequence[str]) -> Bullets:
@@ -158,7 +157,9 @@ def issue_document(
     if draft:
         blocks += _program(draft, headline)
     else:
-        blocks += _command(new, cases)
+        for case in cases[:1]:
+            line = run_command(case.source or case.recipe, case.case, new.name)
+            blocks += [Code(line, "sh")] if line else []
     if form.component:
         title_of_component, component = form.component
         blocks += [Heading(title_of_component, 3), Paragraph(component)]
@@ -189,17 +190,6 @@ def _program(draft: IssueDraft, headline: str) -> list[Block]:
     if draft.output.strip() not in ("", draft.error.strip()):
         blocks.append(Details("Full output", [Code(draft.output)]))
     return blocks
-
-
-def _command(new: Revision, cases: Sequence[CaseResult]) -> list[Block]:
-    """Return the command that runs the first case, if there is one."""
-    for case in cases[:1]:
-        source = case.source or case.recipe
-        words = ["triage", "run", source, "--case", case.case, "-t", new.name]
-        line = command_line(words, source, case.case, new.name)
-        if line:
-            return [Code(line, "sh")]
-    return []
 
 
 def _version_facts(cluster: FailureCluster, new: Revision) -> list[Fact]:

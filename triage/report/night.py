@@ -54,7 +54,7 @@ from triage.report.issue import issue_markdown
 from triage.toolchains.home import disk_errors, write_whole
 
 if TYPE_CHECKING:
-    from triage.nightly.known_case import CaseState
+    from triage.nightly.known_case import CaseRun
     from triage.nightly.stored_night import StoredNight
 
 FILES = {"markdown": "nightly.md", "junit": "nightly.xml", "json": NIGHT_FILE}
@@ -263,8 +263,9 @@ def reason_text(case: CaseResult) -> str:
 
 
 def time_name(row: TimeChange) -> str:
-    """Return the case and its function, if one was run."""
-    return f"{row.case}, {row.function}" if row.function else row.case
+    """Return the case, and what was measured: a function, or its compile."""
+    what = "compile" if row.measured == "compile" else row.function
+    return f"{row.case}, {what}" if what else row.case
 
 
 def times_text(row: TimeChange) -> str:
@@ -317,15 +318,10 @@ def _what_broke(verdict: BackendVerdict, night: Night) -> str:
     return f"{text} ({failures}){untested}"
 
 
-def state_sentence(state: CaseState) -> str:
-    """Return the last result of a case: `failed since 2026-01-06 with 3.13.0`."""
-    text = f"{state.status.value} since {state.since} with {state.toolchain.name}"
-    if state.is_edited:
-        text += ", when the input changed"
-    if state.flaky_changes:
-        changes = plural(state.flaky_changes, "change")
-        text += f"; flaky: {changes} without a change of the compiler"
-    return text
+def state_sentence(run: CaseRun) -> str:
+    """Return the result of a case: `failed since 2026-01-06 with 3.13.0`."""
+    text = f"{run.status.value} since {run.first[:10]} with {run.toolchain.name}"
+    return f"{text}, when the input changed" if run.is_edited else text
 
 
 def night_table(
@@ -343,11 +339,10 @@ def night_table(
             [
                 Span(str(stored.number), url=(urls or {}).get(stored.number)),
                 night.started[:16].replace("T", " "),
-                ", ".join(stored.suites),
                 night_title(night),
                 ", ".join(counts),
                 " ".join(said),
             ]
         )
-    columns = ("night", "began", "suites", "toolchains", "cases", "what it said")
+    columns = ("night", "began", "toolchains", "cases", "what it said")
     return Table(columns, rows)

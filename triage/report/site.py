@@ -17,11 +17,12 @@ from typing import Any
 from jinja2 import Environment
 from markupsafe import Markup
 
+from triage.investigate.result import text_id
 from triage.model.errors import BadInput
 from triage.model.outcome import Status
 from triage.nightly.failure_life import FailureLife, failure_lives
-from triage.nightly.history import NightsHistory, history_of
-from triage.nightly.known_case import log_of
+from triage.nightly.history import CaseHistory, NightsHistory, history_of
+from triage.nightly.known_case import case_runs, night_logs
 from triage.nightly.result import Night
 from triage.nightly.store import NightStore
 from triage.nightly.stored_night import StoredNight, Track
@@ -31,16 +32,19 @@ from triage.report.document import (
     Details,
     Facts,
     Heading,
+    Span,
     Table,
     TableRows,
 )
-from triage.report.elements import plural
+from triage.report.elements import outcome_spans, plural
 from triage.report.facts import (
     came_span,
+    command_line,
     issue_span,
     known_facts,
     life_facts,
     range_span,
+    run_command,
 )
 from triage.report.html import fragment, html_templates, inline_markup
 from triage.report.issue import issue_markdown, night_issue
@@ -49,7 +53,6 @@ from triage.report.night import (
     night_document,
     night_table,
     night_title,
-    time_name,
     times_text,
 )
 from triage.report.printable import visible
@@ -58,7 +61,6 @@ from triage.toolchains.home import disk_errors, write_whole
 _GRID_NIGHTS = 14
 _MARK = "made-by-triage-site"  # a folder with this file may be written again
 _MOST_CASES = 500  # of a failure on its page
-_MOST_LOGS = 5  # of a failure on its page
 _MOST_STEPS = 10  # the steepest
 
 
@@ -78,14 +80,19 @@ class Site:
         Raises BadInput when no night has a result, or the folder has other files.
         """
         stored = self.store.stored()
-        self.history = history_of(stored, self.tracks)
-        history = self.history
+        self.history = history = history_of(stored, self.tracks)
         if not history.cases:
             raise BadInput("no night with a result is stored; run `triage nightly`")
         self.lives = failure_lives(history, self.store.issues())
-        self.environment = _environment(history)
-        numbers = history.numbers[-_GRID_NIGHTS:]
-        urls = {number: f"nights/{number}.html" for number in numbers}
+        slower = {row.case for night in history.nights for row in night.slower}
+        self.pages = {
+            case: f"cases/{text_id(f'{case.track.name} {case.case}')}"
+            for case in history.cases
+            if case.case in slower or not _only_passed(case)
+        }
+        recent = history.numbers[-_GRID_NIGHTS:]
+        self.urls = {number: f"nights/{number}.html" for number in recent}
+        self.environment = _environment(history, self.pages)
         shown = [night for night in stored if night.number in history.numbers]
         with disk_errors(f"write {self.out}"):
             _clear(self.out)
@@ -97,18 +104,23 @@ class Site:
                 asset = assets.joinpath(name).read_bytes()
                 write_whole(self.out / "assets" / name, asset)
             self._write_page("index", **_overview(history, self.lives, stored))
-            table = night_table(shown[::-1], urls)
+            table = night_table(shown[::-1], self.urls)
             self._write_page("nights", "report", title="Nights", blocks=[table])
             self._write_page("trends", rows=list(_steps(history)))
             self._write_page("search")
+            lives: dict[CaseHistory, list[FailureLife]] = {}
             for life in self.lives:
-                self._write_failure(life)
-            for number in numbers:
+                for case in life.cases:
+                    lives.setdefault(case, []).append(life)
+            logged = {
+                case: self._write_case(case, lives.get(case, [])) for case in self.pages
+            }
+            for life in self.lives:
+                self._write_failure(life, logged)
+            for number in self.urls:
                 self._write_night(number)
-            rows = list(_searched(self.lives))
-            index = json.dumps(rows, separators=(",", ":"))
-            script = f"triageSearch({index});\n"
-            write_whole(self.out / "data" / "search.js", script)
+            rows = json.dumps(list(self._searched()), separators=(",", ":"))
+            write_whole(self.out / "data" / "search.js", f"triageSearch({rows});\n")
         return {
             "index": str(self.out / "index.html"),
             "nights": len(history.nights),
@@ -124,28 +136,58 @@ class Site:
         text = page.render(root=root, here=path, **values)
         write_whole(self.out / f"{path}.html", text)
 
-    def _write_failure(self, life: FailureLife) -> None:
+    def _write_case(self, case: CaseHistory, lives: Sequence[FailureLife]) -> set[int]:
+        """Write what to do about a case, its results over the nights and the output of
+        its failures. Return the nights with an output.
+        """
+        rows: TableRows = []
+        for run in case_runs(self.history, case):
+            days = dict.fromkeys((run.first[:10], run.last[:10]))
+            ends = dict.fromkeys((run.toolchain.name, run.last_toolchain.name))
+            rows.append([" to ".join(days), " to ".join(ends), outcome_spans(run)])
+        logs = dict(night_logs(self.store, self.history, case))
+        failing = [run for run in case.runs if run.failed] or case.runs
+        last = self.history.nights[failing[-1].last.night].toolchain.name
+        self._write_page(
+            self.pages[case],
+            "case",
+            title=case.case,
+            case=case,
+            lives=lives,
+            command=run_command(case.source, case.case, last),
+            strip=state_strip(case, len(self.history.nights)),
+            blocks=[Table(("nights", "toolchain", "result"), rows)],
+            logs={night: "\n".join(log.lines) for night, log in logs.items()},
+        )
+        return {*logs}
+
+    def _write_failure(
+        self, life: FailureLife, logged: Mapping[CaseHistory, set[int]]
+    ) -> None:
         """Write when and where a failure was seen, then the text of its issue."""
-        rows: TableRows = [
-            [
-                failing.case.case,
-                life.seen_at(failing.first).day,
-                life.seen_at(failing.run.last.night).day,
-            ]
-            for failing in life.runs[:_MOST_CASES]
-        ]
-        found_in = life.found_in or self.history.nights[life.current.first]
+        nights, numbers = self.history.nights, self.history.numbers
+        rows: TableRows = []
+        for failing in life.runs[:_MOST_CASES]:
+            first, page = nights[failing.first], f"../{self.pages[failing.case]}.html"
+            url = self.urls.get(numbers[failing.first])
+            seen = {failing.first, failing.last} & logged[failing.case]
+            log = Span("log", url=f"{page}#log-{max(seen)}") if seen else ""
+            rows.append(
+                [
+                    Span(failing.case.case, url=page),
+                    Span(first.started[:10], url=url and f"../{url}"),
+                    first.toolchain.name,
+                    nights[failing.last].started[:10],
+                    log,
+                ]
+            )
+        found_in = life.found_in or nights[life.current.first]
         blocks = [
             Facts(list(life_facts(life))),
             Heading("Where it was seen"),
-            Table(("case", "since", "last seen"), rows),
+            Table(("case", "since", "toolchain", "last seen", "log"), rows),
             *night_issue(life.cluster, found_in).blocks,
         ]
-        for case in life.cases[:_MOST_LOGS]:
-            log = log_of((), self.store, self.history, [case])
-            if log:
-                output = [Code("\n".join(log.lines))]
-                blocks.append(Details(f"Output of {case.case}", output))
         title = life.failure.headline[:400]
         path = f"failures/{life.page}"
         self._write_page(path, "report", title=title, life=life, blocks=blocks)
@@ -163,6 +205,24 @@ class Site:
                 blocks.append(Details(f"Output of {case.case}", [Code(text)]))
         title = f"{date_text(night)}: {document.title}"
         self._write_page(f"nights/{number}", "report", title=title, blocks=blocks)
+
+    def _searched(self) -> Iterator[tuple[str, str]]:
+        """Yield text and address of what the search finds."""
+        for life in self.lives:
+            cluster = life.cluster
+            suspects = cluster.culprit.suspects if cluster.culprit else ()
+            words = [
+                f"{life.failure.failure_class}: {life.failure.headline}",
+                *(remedy.text for remedy in cluster.remedies),
+                *(f"{one.commit or one.name} {one.subject}" for one in suspects),
+            ]
+            yield visible(", ".join(words)), f"failures/{life.page}.html"
+        for case, page in self.pages.items():
+            yield visible(f"{case.case} ({case.track.name})"), f"{page}.html"
+
+
+def _only_passed(case: CaseHistory) -> bool:
+    return {run.status for run in case.runs} <= {Status.PASSED, Status.UNTESTABLE}
 
 
 def _steps(history: NightsHistory) -> Iterator[dict[str, object]]:
@@ -189,6 +249,8 @@ def _steps(history: NightsHistory) -> Iterator[dict[str, object]]:
 
 def trend_line(values: Mapping[int, float], step: int) -> Markup:
     """Return a line of values over the nights, with a mark at the night of a step."""
+    if len(values) < 2:
+        return Markup()
     first, low = min(values), min(values.values())
     span = (max(values.values()) - low) or 1
     points = " ".join(
@@ -201,18 +263,20 @@ def trend_line(values: Mapping[int, float], step: int) -> Markup:
     ).format(max(values) - first, step - first, points)
 
 
-def _searched(lives: Sequence[FailureLife]) -> Iterator[tuple[str, str]]:
-    """Yield text and address of what the search finds."""
-    for life in lives:
-        cluster = life.cluster
-        suspects = cluster.culprit.suspects if cluster.culprit else ()
-        words = [
-            f"{life.failure.failure_class}: {life.failure.headline}",
-            *(case.name for case in life.cases),
-            *(remedy.text for remedy in cluster.remedies),
-            *(f"{one.commit or one.name} {one.subject}" for one in suspects),
-        ]
-        yield visible(", ".join(words)), f"failures/{life.page}.html"
+def state_strip(case: CaseHistory, count: int) -> Markup:
+    """Return the results of a case in `count` nights as a strip of colours."""
+    bars = [
+        Markup('<rect class="{}" x="{}" width="{}" height="10"/>').format(
+            "bad" if run.failed else run.status.value,
+            run.first.night,
+            run.last.night - run.first.night + 1,
+        )
+        for run in case.runs
+    ]
+    return Markup(
+        '<svg class="strip" viewBox="0 0 {} 10" preserveAspectRatio="none" '
+        'aria-hidden="true">{}</svg>'
+    ).format(count, Markup().join(bars))
 
 
 def _overview(
@@ -222,32 +286,35 @@ def _overview(
     by_number = {night.number: night for night in stored}
     last = sorted({history.last_night(track) for track in history.tracks})
     backends = {track.backend for track in history.tracks}
-    verdicts, slower, names = [], [], []
+    cases = {case.case: case for case in history.cases}
+    verdicts, slower = [], []
     for number in last:
         night = history.nights[number]
-        names.append(night_title(night).partition(" against ")[0])
-        slower += [(time_name(row), times_text(row)) for row in night.slower]
-        for verdict in by_number[history.numbers[number]].verdicts:
-            if verdict.backend in backends:
-                sentence = f"{date_text(night)}: {backend_sentence(verdict, night)}"
-                verdicts.append((sentence, "bad" if verdict.broken else "good"))
+        for row in night.slower:
+            case = cases[row.case]
+            metric = "cpu_seconds" if row.measured == "compile" else "run_seconds"
+            line = trend_line(case.metrics.get(metric, {}), number)
+            slower.append((case, line, times_text(row)))
+        verdicts += [
+            (verdict, f"{date_text(night)}: {backend_sentence(verdict, night)}")
+            for verdict in by_number[history.numbers[number]].verdicts
+            if verdict.backend in backends
+        ]
+    titles = [night_title(history.nights[number]).split(" against ") for number in last]
+    flaky = {case: history.flaky_changes(case) for case in history.cases}
     states: dict[str, list[FailureLife]] = {"open": [], "known": [], "gone": []}
     for life in lives:
         states[life.state].append(life)
-    new = {
-        life
-        for life in states["open"]
-        if any(history.is_new_in_last_night(run.case) for run in life.open_runs)
-    }
-    flaky = {case: history.flaky_changes(case) for case in history.cases}
     nights = range(len(history.nights))[-_GRID_NIGHTS:]
     return {
-        "new": new,
-        "toolchains": dict.fromkeys(names),
-        "verdicts": sorted(verdicts, key=lambda verdict: verdict[1] != "bad"),
-        "open": sorted(states["open"], key=lambda life: life not in new),
-        "known": states["known"],
-        "gone": states["gone"],
+        **states,
+        "new": {life for life in states["open"] if life.is_new},
+        "open": sorted(states["open"], key=lambda life: not life.is_new),
+        "toolchains": dict.fromkeys(title[0] for title in titles),
+        "baselines": dict.fromkeys(title[1] for title in titles),
+        "ran": sum(verdict.cases - verdict.untestable for verdict, _ in verdicts),
+        "total": sum(verdict.cases for verdict, _ in verdicts),
+        "verdicts": sorted(verdicts, key=lambda row: not row[0].broken),
         "slower": slower,
         "passing": [case for case in history.cases if case.now.status is Status.XPASS],
         "flaky": [(case, count) for case, count in flaky.items() if count],
@@ -281,6 +348,16 @@ def issue_text(life: FailureLife) -> str:
     return issue_markdown(life.cluster, life.found_in, with_title=True)
 
 
+def investigation_command(life: FailureLife) -> str | None:
+    """Return the command that investigates a failure."""
+    failing = life.current
+    case, night = failing.case, life.history.nights[failing.last]
+    old = (life.before or night.baseline).name
+    ends = {"-t": night.toolchain.name, "-b": old}
+    more = ("--investigate", "--out", "out")
+    return command_line("nightly", case.source, case.case, ends, *more)
+
+
 def _new_in(lives: Sequence[FailureLife], track: Track, night: int) -> int | None:
     """Return how many failures came to a track in a night; None if nothing fails."""
     failing = [
@@ -288,15 +365,9 @@ def _new_in(lives: Sequence[FailureLife], track: Track, night: int) -> int | Non
         for life in lives
         if life.track == track
         for run in life.runs
-        if run.has(night)
+        if run.first <= night <= run.last
     ]
-    new = {
-        life
-        for life, run in failing
-        if run.first == night
-        and run.run.first.status is Status.FAILED
-        and (run.run.first.is_new or (run.before and not run.is_edited))
-    }
+    new = {life for life, run in failing if run.first == night and run.is_new}
     return len(new) if failing else None
 
 
@@ -308,16 +379,19 @@ def _clear(out: Path) -> None:
                 f"{out} has files that are not of a site; name another folder with "
                 "--out"
             )
-        for name in ("assets", "data", "failures", "nights"):
+        for name in ("assets", "cases", "data", "failures", "nights"):
             shutil.rmtree(out / name, ignore_errors=True)
 
 
-def _environment(history: NightsHistory) -> Environment:
+def _environment(
+    history: NightsHistory, pages: Mapping[CaseHistory, str]
+) -> Environment:
     environment = html_templates()
     environment.filters.update(inline=inline_markup, fragment=fragment)
     environment.globals.update(
         plural=plural,
         history=history,
+        pages=pages,
         last=date_text(history.nights[-1]),
         labels=track_labels(history.tracks),
         issue_text=issue_text,
@@ -325,6 +399,8 @@ def _environment(history: NightsHistory) -> Environment:
         date_text=date_text,
         known_facts=known_facts,
         came_span=came_span,
+        run_command=run_command,
+        investigation_command=investigation_command,
         life=None,
     )
     return environment

@@ -172,10 +172,14 @@ def known_case_document(result: KnownCase) -> Document:
     from triage.report.facts import known_facts, life_facts  # slow to import
     from triage.report.night import state_sentence
 
+    newest = {run.track: run for run in reversed(result.runs)}
     facts: list[Fact] = [
-        (state.track, Span(state_sentence(state), STYLES[state.status]))
-        for state in result.now
+        (track, Span(state_sentence(run), STYLES[run.status]))
+        for track, run in newest.items()
     ]
+    if result.flaky_changes:
+        changes = plural(result.flaky_changes, "change")
+        facts.append(("flaky", f"{changes} without a change of the compiler"))
     blocks: list[Block] = [styled(result.case, "strong"), Facts(facts)]
     nights: TableRows = []
     for run in result.runs:
