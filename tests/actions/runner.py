@@ -62,17 +62,9 @@ class Job:
         return re.sub(r"\$\{\{ *(.*?) *\}\}", lambda match: known[match[1]], str(value))
 
     def is_due(self, condition: str | None) -> bool:
-        """Evaluate `if:`, made of `always()` and comparisons with texts."""
-        if self.failed and "always()" not in (condition or ""):
-            return False
-        return all(map(self._holds, (condition or "always()").split("&&")))
-
-    def _holds(self, term: str) -> bool:
-        if term.strip() == "always()":
-            return True
-        match = re.fullmatch(r"\s*(\S+) (==|!=) '(.*)'\s*", term)
-        assert match, term
-        return (self.values[match[1]] == match[3]) == (match[2] == "==")
+        """Evaluate the `if:` of a step."""
+        text = condition or ""
+        return (not self.failed or "always()" in text) and holds(text, self.values)
 
 
 @dataclass(frozen=True)
@@ -87,14 +79,30 @@ class Runner:
     values: Mapping[str, str]
     environment: Mapping[str, str]
 
-    def run(self, workflow: Path) -> dict[str, Job]:
-        """Run each job, once for each entry of its matrix, and return them by name."""
-        jobs = yaml.safe_load(workflow.read_text())["jobs"]
-        return {
-            name: self._job(name, job, values)
-            for key, job in jobs.items()
-            for name, values in _variants(key, job)
-        }
+    def run(self, workflow: Path, only: str = "") -> dict[str, Job]:
+        """Run each job that is due, once for each entry of its matrix, and return them
+        by name. only: this job (default: all).
+        """
+        done, needs = dict[str, Job](), dict[str, str]()
+        for key, document in yaml.safe_load(workflow.read_text())["jobs"].items():
+            if only and key != only:
+                continue
+            condition, needed = document.get("if", ""), document.get("needs")
+            is_wanted = needed is None or needs[f"needs.{needed}.result"] == "success"
+            needs[f"needs.{key}.result"] = "skipped"
+            if not (is_wanted or "always()" in condition):
+                continue
+            if not holds(condition, {**self.values, **needs}):
+                continue
+            needs[f"needs.{key}.result"] = "success"
+            for name, values in _variants(key, document):
+                job = self._job(name, document, {**values, **needs})
+                for output, text in document.get("outputs", {}).items():
+                    needs[f"needs.{key}.outputs.{output}"] = job.text(text)
+                if job.failed:
+                    needs[f"needs.{key}.result"] = "failure"
+                done[name] = job
+        return done
 
     def _job(self, name: str, document: dict[str, Any], values: dict[str, str]) -> Job:
         folder = self.root / name
@@ -168,7 +176,9 @@ class Runner:
         variables = Path(job.environment["GITHUB_ENV"]).read_text().splitlines()
         job.environment |= dict(line.split("=", 1) for line in variables)
         output = Path(job.environment["GITHUB_OUTPUT"]).read_text()
-        for name, _, value in re.findall(r"(\w+)<<(\S+)\n(.*?)\n\2\n", output, re.S):
+        values = re.findall(r"(\w+)<<(\S+)\n(.*?)\n\2\n", output, re.S)
+        pairs = [(name, value) for name, _, value in values]
+        for name, value in pairs or re.findall(r"(?m)^(\w+)=(.*)$", output):
             job.values[f"steps.{step.get('id')}.outputs.{name}"] = value
         for file in ("GITHUB_PATH", "GITHUB_ENV", "GITHUB_OUTPUT"):
             Path(job.environment[file]).write_text("")
@@ -197,6 +207,19 @@ class Runner:
                     shutil.copytree(found[-1], place, dirs_exist_ok=True)
             case _:
                 assert action == "actions/deploy-pages", action
+
+
+def holds(condition: str, values: Mapping[str, str]) -> bool:
+    """Evaluate a condition of `always()`, negations and comparisons with texts."""
+    terms = [term.strip() for term in condition.strip("${ }").split("&&")]
+    for term in terms:
+        match = re.fullmatch(r"(\S+) (==|!=) '(.*)'", term)
+        if match and (values[match[1]] == match[3]) != (match[2] == "=="):
+            return False
+        if term.startswith("!") and values[term[1:]]:
+            return False
+        assert match or term in ("", "always()") or term.startswith("!"), term
+    return True
 
 
 def _variants(key: str, job: dict[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:

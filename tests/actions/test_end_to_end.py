@@ -6,12 +6,20 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.actions.runner import Runner
+from tests.actions.test_workflows import load
 from tests.conftest import ROOT
+from tests.fake_releases import (
+    environment,
+    fake_releases,
+    write_case,
+    write_project,
+)
 from tests.issues.loopback_issues import TOKEN, LoopbackIssues, loopback_issues
 from tests.programs import write_program
 from triage.nightly.store import NightStore, read_night
@@ -41,7 +49,9 @@ def checkout(tmp_path: Path) -> Path:
     return folder.parent
 
 
-def runner(root: Path, checkout: Path, hub: LoopbackIssues, run: int) -> Runner:
+def runner(
+    root: Path, checkout: Path, hub: LoopbackIssues, run: int, **more: str
+) -> Runner:
     toolchains = checkout.parent
     values = {
         "inputs.toolchain || 'nightly:latest'": f"path:{toolchains / 'bad'}",
@@ -50,7 +60,9 @@ def runner(root: Path, checkout: Path, hub: LoopbackIssues, run: int) -> Runner:
         "github.run_id": str(run),
         "github.run_attempt": "1",
         "runner.os": "Linux",
-        "needs.merge.result": "failure",
+        "github.event.repository.fork": "",
+        "vars.TRIAGE_PAGES": "true",
+        **more,
     }
     environment = {
         "GITHUB_API_URL": hub.url,
@@ -66,6 +78,7 @@ def git(folder: Path, *words: str) -> str:
     ).stdout
 
 
+@pytest.mark.slow
 def test_two_nights_of_the_example_workflow(checkout: Path, tmp_path: Path) -> None:
     remote = tmp_path / "server" / "o" / "r"
     remote.mkdir(parents=True)
@@ -73,11 +86,15 @@ def test_two_nights_of_the_example_workflow(checkout: Path, tmp_path: Path) -> N
     with loopback_issues() as hub:
         jobs = runner(tmp_path / "1", checkout, hub, 1).run(WORKFLOW)
         shutil.copytree(tmp_path / "1" / "caches", tmp_path / "2" / "caches")
-        again = runner(tmp_path / "2", checkout, hub, 2).run(WORKFLOW)
-    assert list(jobs) == ["shard-1", "shard-2", "merge", "pages"]
+        # no site is replaced unless a variable of the repository asks for it
+        unasked = {"vars.TRIAGE_PAGES": ""}
+        again = runner(tmp_path / "2", checkout, hub, 2, **unasked).run(WORKFLOW)
+    assert "pages" not in again
+    assert list(jobs) == ["revisions", "shard-1", "shard-2", "merge", "pages"]
     shards, merge = [jobs["shard-1"], jobs["shard-2"]], jobs["merge"]
     # a regression fails the job that joins the shards, and only that
-    assert [job.failed for job in jobs.values()] == [[], [], ["Join the shards"], []]
+    failed = {name: job.failed for name, job in jobs.items() if job.failed}
+    assert failed == {"merge": ["Join the shards"]}
     assert [job.outputs["regressed"] for job in shards] == ["1", "0"]
     assert [job.outputs["failing"] for job in shards] == ["1", "0"]
     for job in shards:
@@ -114,3 +131,34 @@ def test_two_nights_of_the_example_workflow(checkout: Path, tmp_path: Path) -> N
     ]
     assert not [name for name in pushed if "short" in name or ".lock" in name]
     assert read_night(tmp_path / "2" / "artifacts" / "nightly").compiles == 0
+
+
+def test_nothing_runs_on_a_fork(checkout: Path, tmp_path: Path) -> None:
+    fork = {"github.event.repository.fork": "true"}
+    actions = runner(tmp_path / "1", checkout, LoopbackIssues(), 1, **fork)
+    assert actions.run(WORKFLOW) == {}
+
+
+def test_what_is_latest_is_asked_once_for_all_shards(
+    checkout: Path, tmp_path: Path
+) -> None:
+    (checkout / "recipes" / "small.yaml").unlink()
+    write_case(checkout / "recipes", "steady")
+    asked = {
+        "inputs.toolchain || 'nightly:latest'": "nightly:latest",
+        "inputs.baseline || 'latest'": "latest",
+    }
+    actions = runner(tmp_path / "1", checkout, LoopbackIssues(), 1, **asked)
+    with fake_releases(tmp_path / "releases", count=2, nightlies=2) as releases:
+        write_project(checkout, releases)
+        served = environment(releases, tmp_path / "home")
+        actions = replace(actions, environment={**actions.environment, **served})
+        [job] = actions.run(WORKFLOW, only="revisions").values()
+    resolved = [
+        job.values[f"steps.resolve.outputs.{name}"]
+        for name in ("toolchain", "baseline")
+    ]
+    assert resolved == ["1.2.0rc20260102", "1.1.0"]
+    given = load(WORKFLOW)["jobs"]["shard"]["steps"][1]["with"]
+    for name in ("toolchain", "baseline"):
+        assert given[name].strip("${ }") == f"needs.revisions.outputs.{name}"

@@ -110,7 +110,10 @@ def test_the_action_passes_recipes_and_codes_on(
     tmp_path: Path, ended: int, fail: str, code: int
 ) -> None:
     program = tmp_path / "triage"
-    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > "$0.words"\nexit {ended}\n')
+    program.write_text(
+        '#!/bin/sh\nprintf "%s\\n" "$@" > "$0.words"\n'
+        f"echo no such toolchain >&2\nexit {ended}\n"
+    )
     program.chmod(0o755)
     [step] = [
         step for step in load(ACTION)["runs"]["steps"] if step.get("id") == "nightly"
@@ -126,11 +129,17 @@ def test_the_action_passes_recipes_and_codes_on(
     environment = given | {
         "RECIPES": "one $x.yaml\n\n-two\n",
         "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
+        "RUNNER_TEMP": str(tmp_path),
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary"),
     }
     done = subprocess.run(
         ["bash", "-eo", "pipefail", "-c", step["run"]], env=environment, check=False
     )
     assert done.returncode == code
+    summary = tmp_path / "summary"
+    assert summary.exists() == (ended == 4)
+    if ended == 4:
+        assert "exit code 4:\n\n    no such toolchain\n" in summary.read_text()
     words = [
         "nightly",
         "--toolchain",

@@ -250,25 +250,17 @@ def test_a_bisect_tells_two_failures_of_one_night_apart() -> None:
 
 
 def test_two_failures_of_one_signature_are_two_issues_in_their_first_night() -> None:
+    """An investigation parts their cases."""
     result = night(failure("s", "early", "same", "late"))
     [cluster] = result.clusters
-    reduced = [StepResult("reduce", "done")]
-    known = replace(
-        cluster,
-        representative="early",
-        confirmed=["same"],
-        different=["late"],
-        steps=reduced,
-    )
-    result = replace(result, clusters=[known])
+    early = replace(cluster, representative="early", cases=["early", "same"])
+    late = replace(cluster, id=f"{cluster.id}.2", cases=["late"])
+    result = replace(result, clusters=[early, late])
     opened = plan_issues(result, [], 10).changes
-    assert [(each.action, each.cases) for each in opened] == [
-        ("open", ("early", "same")),
-        ("open", ("late",)),
+    assert [(each.action, each.cases, each.cluster) for each in opened] == [
+        ("open", ("early", "same"), early),
+        ("open", ("late",), late),
     ]
-    # what was found out about the first one says nothing about the other
-    clusters = [each.cluster for each in opened]
-    assert [each and len(each.steps) for each in clusters] == [1, 0]
     tracked = [
         TrackedIssue(number, "", each.marker.text(), each.marker)
         for number, each in enumerate(opened, 1)

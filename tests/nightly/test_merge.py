@@ -135,6 +135,28 @@ def test_what_one_shard_found_out_is_known_of_the_failure_in_all() -> None:
     assert (cluster.cases, cluster.is_explained) == (["a", "b"], True)
 
 
+def test_failures_with_one_signature_and_two_culprits_stay_two() -> None:
+    def with_another_culprit(night: Night) -> Night:
+        [first, *others] = night.clusters
+        assert first.culprit
+        other = replace(first.culprit, after=Revision("1.0.5"))
+        return replace(night, clusters=[replace(first, culprit=other), *others])
+
+    first, second, *_ = merge(change(2, with_another_culprit)).clusters
+    assert (first.key, first.cases, second.cases) == (second.key, ["a"], ["b"])
+    assert first.id != second.id
+
+
+def test_a_shard_without_a_case_joins_the_others() -> None:
+    empty = replace(
+        shards()[0], cases=[], clusters=[], compiler=None, baseline=Revision("1.0.0")
+    )
+    first = replace(empty, shard="1/2", toolchain=Revision("1.1.0"))
+    second = replace(whole(), shard="2/2", toolchain=Revision("1.1.0", "a" * 40))
+    merged = merge([first, second])
+    assert (len(merged.cases), merged.toolchain.commit) == (len(HISTORIES), "a" * 40)
+
+
 @pytest.fixture
 def folders(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Folders of three shards, as a job downloads them: not where they were written."""

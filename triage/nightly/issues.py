@@ -145,7 +145,7 @@ class IssueChange:
     marker: Marker = field(metadata=UNPRINTED)
     """The marker to write."""
     cluster: FailureCluster | None = field(default=None, metadata=UNPRINTED)
-    """What the night found out about these cases, if it has the failure."""
+    """The failure of the night that it is about, if there is one."""
     issue: int | None = None
     """Null where it is to be opened."""
     tracked: TrackedIssue | None = field(default=None, metadata=UNPRINTED)
@@ -194,15 +194,19 @@ def plan_issues(
         changes += _update(night, failing, issue)
     for cluster in night.clusters:
         cases = [case for name, case in left.items() if name in cluster.cases]
-        if cluster.failure and not cluster.fixed_in:
+        if cases and cluster.failure and not cluster.fixed_in:
+            names = tuple(case.case for case in cases)
+            bisected = min(cases, key=lambda case: not case.bisections)
+            marker = Marker(
+                cluster.key,
+                names[:_CASES],
+                night.toolchain,
+                _range_of(bisected, night),
+                cluster.is_investigated,
+            )
             title = f"{cluster.failure.failure_class}: {cluster.failure.headline}"
             title = " ".join(title.split())[:_TITLE]
-            for came, names in _by_range(cases, cluster, night):
-                known = _known_of(night, names)
-                marker = Marker(cluster.key, names[:_CASES], night.toolchain, came)
-                marker = replace(marker, investigated=_is_investigated(known))
-                change = IssueChange(ActionKind.OPEN, title, names, marker, known)
-                changes.append(change)
+            changes.append(IssueChange(ActionKind.OPEN, title, names, marker, cluster))
     order = list(ActionKind)
     changes.sort(key=lambda change: order.index(change.action))
     return IssueChanges(repository, tuple(changes[:limit]), tuple(changes[limit:]))
@@ -227,22 +231,6 @@ def _is_about(
     return issue.is_open and case.is_new_failure and (key, case.case) not in owned
 
 
-def _by_range(
-    cases: Sequence[CaseResult], cluster: FailureCluster, night: Night
-) -> list[tuple[FailureRange, tuple[str, ...]]]:
-    """Return the cases that one change can have brought, with its range."""
-    groups: list[tuple[FailureRange, bool, list[str]]] = []
-    for case in cases:
-        came, is_other = _range_of(case, night), case.case in cluster.different
-        for first, has_others, names in groups:
-            if has_others == is_other and first.overlaps(came):
-                names.append(case.case)
-                break
-        else:
-            groups.append((came, is_other, [case.case]))
-    return [(came, tuple(names)) for came, _, names in groups]
-
-
 def _range_of(case: CaseResult, night: Night) -> FailureRange:
     """Return between which compilers the failure of a case came."""
     for bisection in case.bisections:
@@ -257,22 +245,6 @@ def _range_of(case: CaseResult, night: Night) -> FailureRange:
     return FailureRange(None, night.toolchain)
 
 
-def _known_of(night: Night, names: Sequence[str]) -> FailureCluster | None:
-    """Return the failure of these cases with what the night found out about them."""
-    for cluster in night.clusters:
-        shared = [name for name in cluster.cases if name in names]
-        investigated = {cluster.representative, *cluster.confirmed}
-        if shared and (not cluster.representative or investigated & {*shared}):
-            return replace(cluster, cases=shared)
-        if shared:
-            return cluster.key.cluster(shared, cluster.failure)
-    return None
-
-
-def _is_investigated(cluster: FailureCluster | None) -> bool:
-    return cluster is not None and cluster.is_investigated
-
-
 def _update(
     night: Night, failing: Sequence[str], issue: TrackedIssue
 ) -> list[IssueChange]:
@@ -283,7 +255,9 @@ def _update(
     if is_older(revision, marker.toolchain):
         return []
     added = [name for name in failing if name not in marker.cases]
-    known = _known_of(night, failing)
+    clusters = [each for each in night.clusters if set(failing) & set(each.cases)]
+    cluster = clusters[0] if clusters else None
+    is_investigated = cluster is not None and cluster.is_investigated
     passing = {
         case.case
         for case in night.cases
@@ -293,7 +267,7 @@ def _update(
         action, about = ActionKind.REOPEN, tuple(failing)
     elif issue.is_open and added and len(marker.cases) < _CASES:
         action, about = ActionKind.COMMENT, tuple(added)
-    elif issue.is_open and _is_investigated(known) and not marker.investigated:
+    elif issue.is_open and is_investigated and not marker.investigated:
         action, about = ActionKind.COMMENT, tuple(failing)
     elif issue.is_open and not failing and passing.issuperset(marker.cases):
         action, about = ActionKind.CLOSE, marker.cases
@@ -303,7 +277,7 @@ def _update(
         marker,
         cases=tuple(dict.fromkeys((*marker.cases, *failing)))[:_CASES],
         toolchain=revision,
-        investigated=marker.investigated or _is_investigated(known),
+        investigated=marker.investigated or is_investigated,
     )
-    change = IssueChange(action, issue.title, about, marker, known)
+    change = IssueChange(action, issue.title, about, marker, cluster)
     return [replace(change, issue=issue.number, tracked=issue)]

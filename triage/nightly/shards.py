@@ -9,10 +9,11 @@ from dataclasses import replace
 from itertools import chain, zip_longest
 from pathlib import Path
 
+from triage.investigate.result import CaseResult, ClusterKey, FailureCluster
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.nightly.result import Night
-from triage.nightly.run import EarlierNights, clusters_of, with_earlier_nights
+from triage.nightly.run import EarlierNights, with_earlier_nights
 from triage.toolchains.home import disk_errors
 
 _NAMED = 10  # missing shards in a message
@@ -50,7 +51,9 @@ def merge(
     two of them, and for a missing shard.
     """
     nights = sorted(shards, key=lambda night: _number_and_count(night.shard))
-    compared = dict.fromkeys(map(_compared, nights))
+    # a shard of more shards than cases knows no compiler
+    tested = [night for night in nights if night.cases] or nights
+    compared = dict.fromkeys(map(_compared, tested))
     if len(compared) > 1:
         raise BadInput(
             f"these shards do not belong together: {'; '.join(compared)}; run all with "
@@ -71,15 +74,11 @@ def merge(
         for case in night.cases
     ]
     cases.sort(key=lambda case: order[case.case])
-    # what was found out comes from the first shard that found it out
-    clusters = [cluster for night in reversed(nights) for cluster in night.clusters]
-    clusters.sort(key=lambda cluster: cluster.is_explained)
-    by_key = {cluster.key: cluster for cluster in clusters}
     times = [row for night in nights for row in night.times]
     not_compared = [name for night in nights for name in night.not_compared]
     investigations = [night.investigation for night in nights if night.investigation]
     return replace(
-        nights[0],
+        tested[0],
         started=min(night.started for night in nights),
         seconds=max(night.seconds for night in nights),
         compiles=sum(night.compiles for night in nights),
@@ -87,10 +86,7 @@ def merge(
         shard=None,
         planned=[],
         cases=cases,
-        clusters=[
-            replace(by_key.get(cluster.key, cluster), cases=cluster.cases)
-            for cluster in clusters_of(cases)
-        ],
+        clusters=_joined(nights, cases),
         investigation=next(iter(investigations), None),
         times=sorted(times, key=lambda row: order.get(row.case, 0)),
         stopped="; ".join(stopped) or None,
@@ -99,6 +95,31 @@ def merge(
         sealed=all(night.sealed for night in nights),
         reports={},
     )
+
+
+def _joined(
+    nights: Sequence[Night], cases: Sequence[CaseResult]
+) -> list[FailureCluster]:
+    """Return the new failures of all shards. Those with one signature and one culprit
+    are one; what was found out comes from the first shard that found it out.
+    """
+    joined: dict[tuple[ClusterKey, str | None], FailureCluster] = {}
+    clusters = [cluster for night in nights for cluster in night.clusters]
+    new = [case.case for case in cases if case.is_new_failure]
+    for cluster in sorted(clusters, key=lambda cluster: not cluster.is_explained):
+        after = cluster.culprit.after if cluster.culprit else None
+        identity = cluster.key, after.name if after else None
+        alike = [place for place in joined if place[0] == cluster.key]
+        if alike and after is None:
+            identity = alike[0]
+        older = joined.get(identity)
+        number = f".{len(alike) + 1}" if alike else ""
+        first = older or replace(cluster, id=f"{cluster.key.id}{number}", cases=[])
+        names = {*first.cases, *cluster.cases}
+        members = [name for name in new if name in names]
+        joined[identity] = replace(first, cases=members)
+    failures = [cluster for cluster in joined.values() if cluster.cases]
+    return sorted(failures, key=lambda cluster: (-len(cluster.cases), cluster.key))
 
 
 def _compared(night: Night) -> str:
