@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from tests.bisect.letters import HistoryEngine, case_named, outcome, release_refs
 from tests.fake_releases import environment, fake_releases, write_case
 from triage.cli.app import app
-from triage.execution import engine as making
+from triage.execution.engine import Engine
+from triage.execution.task import Task
 from triage.investigate.investigation import Investigation
 from triage.investigate.origin import OriginFinder
 from triage.investigate.result import CaseChangeKind
@@ -219,20 +220,17 @@ def test_a_path_that_leads_out_of_the_folder_is_bad_input(
         read_night(tmp_path / "out")
 
 
-def test_an_error_while_a_case_is_judged(
+def test_an_internal_error_in_one_case(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rules_of = making.rules_of
+    make = Engine.make
 
-    def raising(*values: Any) -> object:
-        if any(
-            getattr(getattr(value, "case", value), "name", None) == "broken"
-            for value in values
-        ):
+    def raising(engine: Engine, task: Task, *values: Any) -> object:
+        if task.case.name == "broken":
             raise ZeroDivisionError
-        return rules_of(*values)
+        return make(engine, task, *values)
 
-    monkeypatch.setattr(making, "rules_of", raising)
+    monkeypatch.setattr(Engine, "make", raising)
     for name in ("steady", "broken"):
         write_case(tmp_path / "cases", name)
     with fake_releases(tmp_path / "releases", count=2) as releases:
