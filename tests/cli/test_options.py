@@ -42,12 +42,6 @@ def test_a_format_that_a_command_cannot_write_is_refused_with_the_choices(
     assert "json" in done.stderr
 
 
-def test_an_unknown_command_suggests_a_known_one(triage: Triage) -> None:
-    done = triage("bisct")
-    assert done.returncode == 2
-    assert "bisect" in done.stderr
-
-
 @pytest.mark.parametrize(
     ("words", "offered"),
     [

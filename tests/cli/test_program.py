@@ -78,17 +78,6 @@ def test_a_command_line_is_compiled(
     assert case_of(triage_process, "-t", built, "--", *line) == "model"
 
 
-def test_options_of_programs_are_refused_for_recipes(
-    triage: Triage, tmp_path: Path
-) -> None:
-    for words in (
-        ("a.yaml", "--backend", "rocm"),
-        ("missing.mlir",),
-    ):
-        done = triage("run", *words, cwd=tmp_path)
-        assert (done.returncode, done.stdout) == (2, "")
-
-
 def test_the_written_folder_validates_and_is_never_overwritten(
     home: Path, triage: Triage, tmp_path: Path
 ) -> None:
@@ -144,7 +133,6 @@ def test_an_installed_wheel_brings_the_examples(home: Path, tmp_path: Path) -> N
 
 
 FIRST = "func.func @first(%a: tensor<8xf32>) -> tensor<8xf32> {\n  return %a : tensor<8xf32>\n}\n"
-SECOND = FIRST.replace("first", "second")
 WHOLE = f"#map = affine_map<(d0) -> (d0)>\nmodule {{\n  {FIRST.rstrip()}\n}}\n"
 COMMAND = (
     "iree-compile \\\n    --iree-hal-target-backends=llvm-cpu a.mlir \\\n    -o a.vmfb"
@@ -164,17 +152,6 @@ Save this as `a.mlir`:
 $ {COMMAND}
 $ iree-run-module --module=a.vmfb --input=8xf32=1
 ```
-"""
-TWO = f"""<details><summary>first</summary>
-
-```
-{FIRST}```
-</details>
-
-~~~mlir
-{SECOND}~~~
-
-Run `iree-compile --iree-hal-target-backends=vmvx a.mlir` or `iree-compile --iree-hal-target-backends=llvm-cpu a.mlir`.
 """
 
 
@@ -198,17 +175,6 @@ def test_an_issue_becomes_a_recipe(home: Path, triage: Triage, tmp_path: Path) -
     )
     assert (tmp_path / "mine.mlir").read_text() == WHOLE
     assert triage("recipe", "validate", recipe).returncode == 0
-
-
-def test_the_first_program_and_the_first_call_are_taken(
-    home: Path, triage: Triage, tmp_path: Path
-) -> None:
-    words = ["recipe", "new", tmp_path / "mine.yaml", "--from-text", "-"]
-    done = triage(*words, input=TWO)
-    assert done.returncode == 0
-    assert "2 programs and 2 command lines" in done.stderr
-    assert (tmp_path / "mine.mlir").read_text() == FIRST
-    assert "backend: vmvx" in (tmp_path / "mine.yaml").read_text()
 
 
 CUT_START = "  %0 = arith.addf %a, %b : f32\n  func.return %0 : f32\n}\n"

@@ -48,7 +48,7 @@ def prune(triage: Triage, *words: str) -> dict[str, Any]:
     return answer
 
 
-@pytest.mark.parametrize("nothing", ["0", "0GiB", "0MB", "0.0GiB", "00 kB"])
+@pytest.mark.parametrize("nothing", ["0", "0.0GiB"])
 def test_the_least_recently_used_go_until_the_rest_fits(
     triage: Triage, home: Path, nothing: str
 ) -> None:

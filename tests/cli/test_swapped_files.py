@@ -5,15 +5,16 @@ answers about another case or compiler than it was asked about.
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.fake_releases import FakeReleases, environment, fake_releases, write_case
+from triage.cli.app import app
 
 GENERATOR = """import sys
 print("// a program that is generated:", "breaks-2" if "bad" in sys.argv else "steady")
@@ -67,16 +68,12 @@ def _answers(folder: Path, releases: FakeReleases, commands: Any) -> list[Any]:
     """Run commands, and return what they say without what may differ."""
     answers: list[Any] = []
     for words in commands:
-        argv = ("triage", *words, "--format", "json")
         env = environment(releases, folder / "home")
-        done = subprocess.run(
-            argv, cwd=folder, env=env, capture_output=True, text=True, check=False
-        )
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)
+            done = CliRunner().invoke(app, [*words, "--format", "json"], env=env)
         assert "Traceback" not in done.stderr, done.stderr
-        if done.returncode == 2 or not done.stdout:  # it is not there
-            answers.append(None)
-        else:
-            answers.append(_essence(json.loads(done.stdout)))
+        answers.append(_essence(json.loads(done.stdout)))
     return answers
 
 

@@ -98,21 +98,6 @@ def test_what_always_failed_says_since_when_it_fails_as_today(
     assert (changed["before"]["name"], changed["after"]["name"]) == ("1.2.0", "1.3.0")
 
 
-def test_a_program_that_no_release_reads_is_bad_input(
-    triage: Triage, tmp_path: Path
-) -> None:
-    path = recipe(tmp_path, "typo", "unreadable")
-    found = explained(triage, path, code=2)
-    assert (found["status"], found["failure"], found["bisection"]["reason"]) == (
-        "inconclusive",
-        None,
-        "no release could be tested",
-    )
-    assert "custom op 'unreadable' is unknown" in found["reason"]
-    # another release may read it
-    assert explained(triage, path, "-t", "1.2.0", code=3)["bisection"] is None
-
-
 def test_a_case_that_passes_has_nothing_to_explain(
     triage: Triage, tmp_path: Path
 ) -> None:

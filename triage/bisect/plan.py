@@ -23,6 +23,7 @@ from triage.bisect.request import BisectRequest
 from triage.bisect.result import Bisection, BisectKind
 from triage.bisect.search import Search
 from triage.compilers.registry import family_of
+from triage.execution.task import ProbeJob
 from triage.git_history.repository import Repository, UnknownCommit
 from triage.git_history.timeline import Timeline
 from triage.model.errors import BadInput, EnvironmentFailure
@@ -128,6 +129,19 @@ def compilers_at(
         return old.ref, new.ref
     candidates = commits_between(request, before, after).candidates
     return candidates[0].ref, candidates[-1].ref
+
+
+def planned_jobs(
+    request: BisectRequest, before: str | None, after: str | None
+) -> list[ProbeJob]:
+    """Return a probe of each release between two; over commits, of the ends."""
+    ends = commit_ends(request, before, after)
+    if ends:
+        refs = list(compilers_at(request, *ends))
+    else:
+        releases, _, _ = releases_between(request, before, after)
+        refs = [release.ref for release in releases.candidates]
+    return [ProbeJob(request.case, ref) for ref in refs]
 
 
 # Releases and nightlies

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from triage.git_history.repository import PinMove
 from triage.model.case import Case
@@ -12,6 +12,8 @@ from triage.model.exit_codes import Exit, exit_without_answer
 from triage.model.outcome import Failure, MayLackAnswer, NoAnswer, Verdict
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
+
+T = TypeVar("T")
 
 
 class Side(StrEnum):
@@ -34,6 +36,12 @@ class BisectKind(StrEnum):
         if self is BisectKind.REGRESSION:
             return Side.NEW
         return Side.OLD
+
+    def in_order(self, good: T, bad: T) -> tuple[T, T]:
+        """Return the older of two first; given the older first, the good one."""
+        if self is BisectKind.REGRESSION:
+            return good, bad
+        return bad, good
 
     def side(self, verdict: Verdict) -> Side | None:
         """Return the side that a verdict belongs to, unless it is skip."""

@@ -13,8 +13,11 @@ from triage.bisect.plan import range_end
 from triage.bisect.prior import Clues, suspicions
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import RankedChange, RankedChanges
+from triage.execution.engine import Engine
+from triage.execution.task import ProbeJob
 from triage.git_history.repository import links_of, pull_request, title
-from triage.model.outcome import Failure
+from triage.model.case import Case
+from triage.model.outcome import Failed, Failure
 
 _NUMBER = re.compile(r"\(#(\d+)\)")
 _AGAIN = re.compile(
@@ -24,6 +27,17 @@ _AGAIN = re.compile(
     ),
     re.I,
 )
+
+
+def stored_failures(engine: Engine, case: Case) -> tuple[Failure, ...]:
+    """Return the failures of a case on the newest release that has any; compile
+    nothing.
+    """
+    for ref in reversed(engine.registry.installed_releases(case.compiler)):
+        probe = engine.recall(ProbeJob(case, ref))
+        if probe and isinstance(probe.outcome, Failed):
+            return (probe.outcome.failure, *probe.outcome.others)
+    return ()
 
 
 def rank_changes(

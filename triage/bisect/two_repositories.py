@@ -7,7 +7,9 @@ change alone is enough is then bisected, while the other one stays new.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -16,7 +18,7 @@ from triage.bisect.candidates import BisectRange, Candidate, line_to
 from triage.bisect.changes import answer, find_changes, passing_search
 from triage.bisect.plan import bisect_between, compilers_at, whole_search
 from triage.bisect.request import BisectRequest
-from triage.bisect.result import Bisection, Side
+from triage.bisect.result import Bisection, BisectKind, Side
 from triage.git_history.git_program import GitRefused
 from triage.git_history.repository import Repository
 from triage.model.case import Case
@@ -24,7 +26,7 @@ from triage.model.errors import BadInput
 from triage.model.exit_codes import Exit
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Commit, Revision
-from triage.toolchains.home import disk_errors
+from triage.toolchains.home import disk_errors, temporary_folder
 from triage.toolchains.registry import ToolchainRef
 
 _LINK = "120000"  # git's mode of a symbolic link
@@ -45,6 +47,13 @@ class ModelHistory:
     """A folder for the files."""
     load: Callable[[Path], Case]
     """Reads the only case of a file."""
+
+    def newest_case(self) -> Case:
+        """Load the case at the new end. Raises BadInput if there is none."""
+        case = self.case_of(self.ends[1])
+        if isinstance(case, NoAnswer):
+            raise BadInput(case.reason)
+        return case
 
     def case_of(self, sha: str) -> Case | NoAnswer:
         """Load the case at a commit, or return why there is none."""
@@ -90,6 +99,23 @@ class ModelHistory:
         ]
         candidates = [self.candidate(commit, compiler) for commit in (first, *inside)]
         return BisectRange(tuple(candidates), self.repository)
+
+
+@contextmanager
+def models_between(
+    text: str, recipe: Path | None, kind: BisectKind, load: Callable[[Path], Case]
+) -> Iterator[ModelHistory]:
+    """Yield the models of a recipe that DIR@GOOD..BAD names. load: reads a recipe."""
+    match = re.fullmatch(r"(.+)@(.+?)\.\.(.+)", text)
+    if match is None:
+        raise BadInput(f"--model {text}: write DIR@GOOD..BAD, such as ~/models@v1..v2")
+    if recipe is None:
+        raise BadInput("--model needs a recipe")
+    repository = Repository(Path(match[1]).expanduser())
+    good, bad = repository.resolve(match[2]), repository.resolve(match[3])
+    path, shas = path_inside(recipe, repository), kind.in_order(good, bad)
+    with temporary_folder() as scratch:
+        yield ModelHistory(repository, path, shas, scratch, load)
 
 
 def path_inside(path: Path, repository: Repository) -> PurePosixPath:

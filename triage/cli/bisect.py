@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
-from triage.bisect.plan import (
-    bisect_between,
-    commit_ends,
-    compilers_at,
-    releases_between,
-)
+from triage.bisect.measured import measuring
+from triage.bisect.plan import bisect_between, planned_jobs
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import BisectKind
-from triage.bisect.two_repositories import ModelHistory, bisect_two, path_inside
+from triage.bisect.two_repositories import bisect_two, models_between
 from triage.classify import classify_log, packaged_rules
 from triage.cli.context import named_family, one_case, open_engine_for
 from triage.cli.exit_codes import command, report
@@ -44,14 +37,12 @@ from triage.cli.program import program_suffixes
 from triage.compilers.registry import DEFAULT_FAMILY, Families
 from triage.execution import match as matches
 from triage.execution.engine import Engine
-from triage.execution.number_judge import MetricChoice, engine_with_judge
-from triage.execution.results import Forecast, forecast
-from triage.execution.task import ProbeJob
+from triage.execution.results import forecast
 from triage.git_history.repository import Repository
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import BadInput
 from triage.model.exit_codes import Exit
-from triage.model.outcome import Failed, Failure, NoAnswer
+from triage.model.outcome import Failure
 from triage.model.revision import FamilyRef
 from triage.report.bisection import (
     bisect_document,
@@ -60,10 +51,7 @@ from triage.report.bisection import (
 )
 from triage.report.formats import write_report
 from triage.report.tables import forecast_document
-from triage.toolchains.home import temporary_folder
 from triage.toolchains.sources.project import FILE, load_project
-
-T = TypeVar("T")
 
 
 class FailureMatch(StrEnum):
@@ -120,11 +108,6 @@ class BisectedCase(ProgramTarget):
         if case is None:
             case = _case_about(script, _tested_family(*revs), "host")
         return replace(case, script=script, run=None, benchmarks=())
-
-
-def _in_order(kind: BisectKind, good: T, bad: T) -> tuple[T, T]:
-    """Return the older of two first."""
-    return (good, bad) if kind is BisectKind.REGRESSION else (bad, good)
 
 
 @command
@@ -204,55 +187,46 @@ def bisect(
         raise BadInput("--model does not work with --metric, --interactive, --dry-run")
     if metric is None and above is not None:
         raise BadInput("--above needs --metric")
-    if (model or metric) and not (good and bad):
-        raise BadInput("--model and --metric need --good and --bad")
     if repo:
         Repository(repo)
     asked = partial(BisectRequest, repo=repo, kind=find, match=match.rule, build=build)
-    if model and good and bad:
-        known = _in_order(find, good, bad)
-        return _bisect_both(chosen, compiling, find, known, model, asked, output)
-    ends = _in_order(find, good, bad)
-    case = chosen.load(*ends)
+    before, after = find.in_order(good, bad)
+    if model:
+        return _bisect_both(
+            chosen, compiling, model, find, asked, (before, after), output
+        )
+    case = chosen.load(before, after)
     with compiling.open(case, dry=dry_run) as engine:
         request = asked(engine, case)
         if dry_run:
-            write_report(output, _forecast(request, *ends), forecast_document)
+            planned = forecast(engine, planned_jobs(request, before, after))
+            write_report(output, planned, forecast_document)
             return Exit.OK
-        with _measuring(request, *ends, metric, above) as measured:
+        with measuring(request, before, after, metric, above, SECONDS) as request:
             if interactive:
-                bisection = prompt(measured, *ends, resume=resume)
+                bisection = prompt(request, before, after, resume=resume)
             else:
-                bisection = bisect_between(measured, *ends)
+                bisection = bisect_between(request, before, after)
     return report(output, bisection, partial(bisect_document, compiler=case.compiler))
 
 
 def _bisect_both(
     chosen: BisectedCase,
     compiling: Compiling,
-    find: BisectKind,
-    ends: tuple[str, str],
     model: str,
+    find: BisectKind,
     asked: Callable[[Engine, Case], BisectRequest],
+    ends: tuple[str | None, str | None],
     output: str,
 ) -> Exit:
-    """Bisect the compiler and a model that DIR@GOOD..BAD names."""
-    match = re.fullmatch(r"(.+)@(.+?)\.\.(.+)", model)
-    if match is None:
-        raise BadInput(f"--model {model}: write DIR@GOOD..BAD, such as ~/models@v1..v2")
-    if chosen.recipe is None:
-        raise BadInput("--model needs a recipe")
-    repository = Repository(Path(match[1]).expanduser())
-    good, bad = repository.resolve(match[2]), repository.resolve(match[3])
-    path = path_inside(chosen.recipe, repository)
-    with temporary_folder() as scratch:
-        shas = _in_order(find, good, bad)
-        models = ModelHistory(repository, path, shas, scratch, chosen.load_from)
-        case = models.case_of(shas[1])
-        if isinstance(case, NoAnswer):
-            raise BadInput(case.reason)
+    """Bisect the compiler and a model."""
+    before, after = ends
+    if before is None or after is None:
+        raise BadInput("--model needs --good and --bad")
+    with models_between(model, chosen.recipe, find, chosen.load_from) as models:
+        case = models.newest_case()
         with compiling.open(case) as engine:
-            both = bisect_two(asked(engine, case), models, *ends)
+            both = bisect_two(asked(engine, case), models, before, after)
     document = partial(two_repositories_document, compiler=case.compiler)
     return report(output, both, document)
 
@@ -268,45 +242,6 @@ def _tested_family(*revs: str | None) -> str:
     if family in Families():
         return family
     return str(FamilyRef(family, recipe="script"))  # a compiler in a folder
-
-
-def _forecast(
-    request: BisectRequest, before: str | None, after: str | None
-) -> Forecast:
-    """Return what is known of each release; over commits, of the ends."""
-    ends = commit_ends(request, before, after)
-    if ends:
-        refs = list(compilers_at(request, *ends))
-    else:
-        releases, _, _ = releases_between(request, before, after)
-        refs = [release.ref for release in releases.candidates]
-    return forecast(request.engine, [ProbeJob(request.case, ref) for ref in refs])
-
-
-@contextmanager
-def _measuring(
-    request: BisectRequest,
-    before: str | None,
-    after: str | None,
-    metric: str | None,
-    above: float | None,
-) -> Iterator[BisectRequest]:
-    """Yield the request; with a metric, NAME[:FUNCTION], its engine or its case calls a
-    number beyond the limit a failure.
-    """
-    if not (metric and before and after):
-        yield request
-        return
-    choice, case = MetricChoice.parse(metric, SECONDS), request.case
-    if above is None:
-        refs = _in_order(request.kind, *compilers_at(request, before, after))
-        with engine_with_judge(request.engine, case, refs, choice) as judging:
-            yield replace(request, engine=judging)
-        return
-    if not choice.metric.exact:
-        raise BadInput("--above needs a number that is the same each time")
-    limits = (*case.thresholds, (choice.metric.name, above))
-    yield replace(request, case=replace(case, thresholds=limits))
 
 
 @command
@@ -332,7 +267,7 @@ def suspects(
 
     The 20 most suspicious changes are shown, all of them with --verbose.
     """
-    from triage.bisect.suspects import rank_changes
+    from triage.bisect.suspects import rank_changes, stored_failures
 
     is_text = source.suffix not in (*RECIPES, *program_suffixes())
     failures: tuple[Failure, ...] = ()
@@ -350,20 +285,11 @@ def suspects(
             chosen.backend or "",
         )
     with open_engine_for(chosen.app, [about]) as engine:
-        failures = (*_last_failures(engine, about), *failures)
+        failures = (*stored_failures(engine, about), *failures)
         request = BisectRequest(engine, about, repo)
         ranked = rank_changes(request, good, bad, failures)
     write_report(output, ranked, suspects_document)
     return Exit.OK
-
-
-def _last_failures(engine: Engine, case: Case) -> tuple[Failure, ...]:
-    """Return the stored failures of a case on the newest release that has any."""
-    for ref in reversed(engine.registry.installed_releases(case.compiler)):
-        probe = engine.recall(ProbeJob(case, ref))
-        if probe and isinstance(probe.outcome, Failed):
-            return (probe.outcome.failure, *probe.outcome.others)
-    return ()
 
 
 def _case_about(file: Path, family: str, backend: str) -> Case:

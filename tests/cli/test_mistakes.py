@@ -1,0 +1,83 @@
+"""The mistakes that a newcomer makes end with what to write instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Triage
+from tests.fake_releases import fake_releases, recipe
+
+UNREACHABLE = "http://127.0.0.1:9/simple/"
+MISTAKES = {
+    "a mistyped key": ("run key.yaml", 2, 'key.yaml:4:1: "flgs".* mean "flags"'),
+    "an unknown version": ("run good.yaml -t 9.9.9", 4, "no release 9.9.9.*list"),
+    "a mistyped option": ("run good.yaml --tolchain 1", 2, "--toolchain"),
+    "a mistyped command": ("bisct good.yaml", 2, "mean 'bisect'"),
+    "no such recipe": ("run gud.yaml", 2, 'mean "good.yaml"'),
+    "no such program": ("why gud.mlir", 2, 'mean "good.mlir"'),
+    "a binary recipe": ("run binary.yaml", 2, "binary.yaml: .*not UTF-8"),
+    "a binary": ("run binary", 2, r"binary is not a recipe \(.yaml\)"),
+    "an empty folder": ("run empty", 2, "has no recipe"),
+    "another family": ("run good.yaml -t triton:3.2.0", 2, "of triton, .* use iree"),
+    "a wrong case": ("bisect many.yaml --case kind=c", 2, r"many\[kind=a\]"),
+    "several cases": ("bisect many.yaml", 2, r"--case: many\[kind=a\]"),
+}
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with fake_releases(tmp_path_factory.mktemp("index"), 1, logged=False) as served:
+        yield served.url
+
+
+@pytest.fixture
+def place(workplace: Path, home: Path, index: str, monkeypatch: Any) -> Path:
+    monkeypatch.setenv("TRIAGE_INDEX_URL", index)
+    monkeypatch.setenv("COLUMNS", "80")
+    recipe(workplace, "good", "fine")
+    recipe(workplace, "key", "fine", "flgs: [--a]")
+    recipe(workplace, "many", "fine", "matrix: {kind: [a, b]}\nargs: {k: '${kind}'}")
+    (workplace / "many.py").write_text("print('// fine')\n")
+    many = (workplace / "many.yaml").read_text().replace("many.mlir", "many.py")
+    (workplace / "many.yaml").write_text(many)
+    (workplace / "empty").mkdir()
+    for name in ("binary", "binary.yaml"):
+        (workplace / name).write_bytes(b"\x7fELF\x02\x01\xff\x00")
+    return workplace
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_answered_with_what_to_write(
+    triage: Triage, place: Path, mistake: str
+) -> None:
+    line, code, message = MISTAKES[mistake]
+    done = triage(*line.split())
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert re.search(message, done.stderr)
+    assert "Traceback" not in done.stderr
+
+
+def test_without_network_what_is_installed_works(
+    triage: Triage, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert triage("toolchains", "install", "1.0.0").returncode == 0
+    monkeypatch.setenv("TRIAGE_INDEX_URL", UNREACHABLE)
+    done = triage("run", "good.yaml", "-t", "1.1.0")
+    assert (done.returncode, done.stdout) == (4, "")
+    assert "cannot read http" in done.stderr
+    assert "`path:DIR` work without it" in done.stderr
+    assert triage("run", "good.yaml", "-t", "1.0.0").returncode == 0
+
+
+def test_a_list_of_cases_is_short(triage: Triage, place: Path) -> None:
+    for number in range(30):
+        recipe(place / "folder", f"case-{number}", "fine")
+    done = triage("run", "folder", "--case", "case_7")
+    assert done.returncode == 2
+    assert 'mean "case-7"' in done.stderr
+    assert "and 22 more; `triage recipe list` shows all" in done.stderr
