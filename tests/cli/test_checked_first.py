@@ -19,11 +19,9 @@ ENDS = ["--good", "3.2.0", "--bad", "3.3.0"]
 @pytest.mark.parametrize(
     "words",
     [
-        ["bisect", "m.mlir", "--repo", "nowhere"],
         ["bisect", "m.mlir", "--repo", "."],
         ["nightly", "m.mlir", "-t", "3.3.0", "-b", "3.2.0", "--repo", "nowhere"],
         ["suspects", "m.mlir", *ENDS, "--repo", "nowhere"],
-        ["why", "m.mlir", "--backend", "rocm", "--chip", "gfx924"],
         ["run", "m.mlir", "--backend", "cuda", "--chip", "sm_68"],
         [
             "recipe",

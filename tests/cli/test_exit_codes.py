@@ -39,16 +39,13 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackI
     "line",
     [
         "run {one} -t 1.1.0",
-        "run {one} -t 99.0.0",
         "nightly {one} -t 1.1.0 -b 1.0.0",
         "bisect {one} --good 1.0.0 --bad 99.0.0",
         "attribute {one} --good 1.0.0 --bad 1.1.0",
         "reduce {one} -t 99.0.0",
-        "remedy {one} -t 1.1.0",
         "variants {two} -t 1.1.0",
         "replay {reproducer} -t 99.0.0",
         "lint {one} -t 1.1.0",
-        "toolchains info 99.0.0",
     ],
 )
 def test_a_toolchain_that_cannot_be_used_is_an_environment_failure(

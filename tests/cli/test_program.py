@@ -13,6 +13,8 @@ import yaml
 from tests.conftest import ROOT, Triage
 from tests.fake_releases import install
 
+UV = Path(sys.executable).with_name("uv")
+
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
@@ -99,37 +101,18 @@ def test_the_written_folder_validates_and_is_never_overwritten(
 
 @pytest.mark.slow
 def test_an_installed_wheel_brings_the_examples(home: Path, tmp_path: Path) -> None:
-    subprocess.run(
-        [sys.executable, "-m", "uv", "build", "--wheel", "--out-dir", tmp_path, ROOT],
-        check=True,
-        capture_output=True,
-    )
-    [wheel] = tmp_path.glob("*.whl")
     environment = tmp_path / "environment"
-    subprocess.run(
-        [sys.executable, "-m", "uv", "venv", environment, "--python", sys.executable],
-        check=True,
-    )
-    install = [
-        sys.executable,
-        "-m",
-        "uv",
-        "pip",
-        "install",
-        "--python",
-        environment / "bin" / "python",
-        wheel,
-    ]
-    subprocess.run(install, check=True)
-    program = environment / "bin" / "triage"
-    for words in (
-        ["init", "recipes"],
-        ["recipe", "validate", "recipes"],
-    ):
-        done = subprocess.run(
-            [program, *words], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
+    python = environment / "bin" / "python"
+
+    def run(*words: object) -> None:
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
+
+    run(UV, "build", "--wheel", "--out-dir", tmp_path, ROOT)
+    run(UV, "venv", environment, "--python", sys.executable)
+    run(UV, "pip", "install", "--python", python, *tmp_path.glob("*.whl"))
+    run(environment / "bin" / "triage", "init", "recipes")
+    run(environment / "bin" / "triage", "recipe", "validate", "recipes")
 
 
 FIRST = "func.func @first(%a: tensor<8xf32>) -> tensor<8xf32> {\n  return %a : tensor<8xf32>\n}\n"
@@ -192,8 +175,9 @@ add[(1,)](torch.rand(10).cuda(), torch.rand(10).cuda(), 10, BLOCK=64)
 """
 
 
-@pytest.mark.parametrize("program", [CUT_START, CUT_END])
-@pytest.mark.parametrize("fence", ["```mlir\n{}```\n", "{}"])
+@pytest.mark.parametrize(
+    ("program", "fence"), [(CUT_START, "```mlir\n{}```\n"), (CUT_END, "{}")]
+)
 def test_a_program_that_was_cut_is_refused(
     home: Path, triage: Triage, tmp_path: Path, program: str, fence: str
 ) -> None:
@@ -222,14 +206,8 @@ LLVM = "define i32 @f(i32 %a) {\n  ret i32 %a ; ok }\n}\n"
     [
         (LLVM, "llc -O2 -mtriple=x86_64 a.ll -o -", ["-O2", "-mtriple=x86_64"]),
         (LLVM, "`opt-19 -passes=instcombine -S < a.ll`", ["-passes=instcombine", "-S"]),
-        (
-            WHOLE,
-            "$ mlir-opt --canonicalize a.mlir | FileCheck a.mlir",
-            ["--canonicalize"],
-        ),
+        (WHOLE, "$ mlir-opt --cse a.mlir | FileCheck a.mlir", ["--cse"]),
         (WHOLE, "// RUN: circt-opt %s --cse", ["--cse"]),
-        (WHOLE, "run `mlir-opt a.mlir --cse`", ["--cse"]),
-        (WHOLE, "`mlir-opt a.mlir --cse`", ["--cse"]),
     ],
 )
 def test_a_tool_of_llvm_becomes_a_recipe_with_a_command(

@@ -30,9 +30,6 @@ def test_a_reduced_program_reproduces_the_failure(
     )
     assert answer["operations"]["before"] > 10 > answer["operations"]["after"]
     assert answer["bytes"]["after"] < answer["bytes"]["before"]
-    assert set(answer["lines"]) == {"before", "after"}
-    assert answer["oracle_calls"] > 0
-    assert answer["seconds"] > 0
     assert answer["reproducer"] == "reproducers/device"
     folder = tmp_path / "work" / "reproducers" / "device"
     names = {"input.mlir", "recipe.yaml", "reproducer.json", "repro.sh", "README.md"}
@@ -51,17 +48,9 @@ def test_a_reduced_program_reproduces_the_failure(
     ]
 
     assert triage("recipe", "validate", folder / "recipe.yaml").returncode == 0
-    assert (
-        "xfail" in triage("run", folder / "recipe.yaml").stdout
-        or kept["bad"]["name"] == "local build"
-    )
     done = triage("replay", "reproducers", "-t", "installed", "--format", "json")
     [replayed] = json.loads(done.stdout)["reproducers"]
     assert (done.returncode, replayed["status"]) == (0, "reproduces"), done.stderr
-    assert (
-        "REPRODUCES  reproducers/device"
-        in triage("replay", "reproducers/device", "-t", "installed").stdout
-    )
 
 
 def test_a_folder_that_is_no_reproducer_is_never_touched(

@@ -139,16 +139,6 @@ PROGRAM = "func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {\n  return %a : ten
             "triage why PROGRAM --backend BACKEND",
         ),
         (
-            "```mlir\nfunc.func @f() {\n  ...\n  return\n}\n```\n",
-            "no complete program",
-            "triage why PROGRAM --backend BACKEND",
-        ),
-        (
-            "```python\nimport torch\ntorch.compile(f)(x)\n```\n",
-            "no complete program",
-            "triage why PROGRAM --backend BACKEND",
-        ),
-        (
             f"```mlir\n{PROGRAM}```\n\n`mlir-opt a.mlir --canonicalize`\n",
             "no package to install this compiler from is known",
             "triage why {path} -t path:DIR",

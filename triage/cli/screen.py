@@ -5,17 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Timer
-from typing import TYPE_CHECKING
 
 from triage.model.progress import Progress, ProgressTask
 from triage.report.printable import printable
-
-if TYPE_CHECKING:
-    from rich.progress import Progress as Bars
 
 _FIRST_LINE = 1.0  # seconds until a log says what runs
 _LOG_INTERVAL = 10.0  # seconds between two lines in a log
@@ -64,28 +60,22 @@ class LiveBars(Progress):
 
     def task(self, text: str, total: float | None = None) -> ProgressTask:
         self.bars.start()
-        return _BarTask(self.bars, text, total)
+        number = self.bars.add_task(text, total=total)
+
+        def show(task: _Task) -> None:
+            self.bars.update(number, description=task.text, completed=task.done)
+
+        def remove() -> None:
+            self.bars.remove_task(number)
+            if not self.bars.tasks:
+                self.bars.stop()
+
+        return _Task(text, show, remove)
 
     def note(self, text: str) -> None:
         self.bars.console.print(text)
 
     error = note
-
-
-class _BarTask(ProgressTask):
-    def __init__(self, bars: Bars, text: str, total: float | None) -> None:
-        self._bars, self._number = bars, bars.add_task(text, total=total)
-
-    def advance(self, amount: float = 1.0) -> None:
-        self._bars.advance(self._number, amount)
-
-    def describe(self, text: str) -> None:
-        self._bars.update(self._number, description=text)
-
-    def finish(self) -> None:
-        self._bars.remove_task(self._number)
-        if not self._bars.tasks:
-            self._bars.stop()
 
 
 class LogLines(Progress):
@@ -98,7 +88,18 @@ class LogLines(Progress):
     def task(self, text: str, total: float | None = None) -> ProgressTask:
         if self._quiet:
             return ProgressTask()
-        return _LogTask(self, text, total)
+
+        def show(task: _Task) -> None:
+            if time.monotonic() >= self._next:
+                self._next = time.monotonic() + _LOG_INTERVAL
+                count = f"  {task.done:g}/{total:g}" if total and total != 1 else ""
+                print_stderr(task.text + count)
+
+        first = Timer(_FIRST_LINE, lambda: show(task))
+        task = _Task(text, show, first.cancel)
+        first.daemon = True
+        first.start()
+        return task
 
     def note(self, text: str) -> None:
         if not self._quiet:
@@ -107,30 +108,18 @@ class LogLines(Progress):
     def error(self, text: str) -> None:
         print_stderr(text)
 
-    def occasionally(self, text: str) -> None:
-        """Print a line unless there was one a moment ago."""
-        if time.monotonic() >= self._next:
-            self._next = time.monotonic() + _LOG_INTERVAL
-            print_stderr(text)
 
-
-class _LogTask(ProgressTask):
-    def __init__(self, lines: LogLines, text: str, total: float | None) -> None:
-        self._lines, self._text, self._total, self._done = lines, text, total, 0.0
-        self._first = Timer(_FIRST_LINE, self.advance, (0.0,))
-        self._first.daemon = True
-        self._first.start()
+@dataclass
+class _Task(ProgressTask):
+    text: str
+    show: Callable[[_Task], None]
+    finish: Callable[[], None]
+    done: float = 0.0
 
     def advance(self, amount: float = 1.0) -> None:
-        self._done += amount
-        text = self._text
-        if self._total not in (None, 0.0, 1.0):
-            text += f"  {self._done:g}/{self._total:g}"
-        self._lines.occasionally(text)
+        self.done += amount
+        self.show(self)
 
     def describe(self, text: str) -> None:
-        self._text = text
-        self.advance(0.0)
-
-    def finish(self) -> None:
-        self._first.cancel()
+        self.text = text
+        self.show(self)

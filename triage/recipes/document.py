@@ -117,19 +117,21 @@ class ConfigDocument:
         return data
 
 
-def read_document(path: Path, empty: str, *, json: bool = False) -> ConfigDocument:
+def read_document(
+    path: Path, empty: str | None, *, json: bool = False
+) -> ConfigDocument:
     """Read a file with one YAML document. Raises BadFiles if it is not YAML.
 
     Args:
         path: The file, named in problems as it is given here.
-        empty: How to begin such a file, for an empty one.
+        empty: How to begin such a file, for an empty one; None if it may be empty.
         json: Whether it is JSON, where `null` is a value and `//` begins a comment.
     """
     return parse_document(str(path), read_text(path), empty, json=json)
 
 
 def parse_document(
-    path: str, text: str, empty: str, *, json: bool = False
+    path: str, text: str, empty: str | None, *, json: bool = False
 ) -> ConfigDocument:
     """Parse the text of a file as `read_document` does."""
     document = ConfigDocument(path, nulls=json)
@@ -148,9 +150,10 @@ def parse_document(
     except RecursionError as error:
         message = "values are nested too deeply; remove some levels."
         raise BadFiles([Problem(path, None, None, message)]) from error
-    if root is None or root.tag == _NULL:
+    if root is not None and root.tag != _NULL:
+        document.data = document.read(root)
+    elif empty is not None:
         raise BadFiles([Problem(path, None, None, f"the file is empty; {empty}.")])
-    document.data = document.read(root)
     return document
 
 

@@ -19,7 +19,6 @@ from triage.recipes.document import (
     ConfigDocument,
     parse_document,
     read_document,
-    read_text,
     why_unreadable,
 )
 from triage.recipes.expectations import label_of
@@ -100,20 +99,10 @@ def check_recipe(families: RecipeFamilies, text: str) -> None:
     """Check the text of a recipe; its input need not exist. Raises BadFiles with every
     mistake.
     """
-    cases_of(parse_document("new recipe", text, _START), Path(), families, None)
-
-
-def cases_of(
-    document: ConfigDocument,
-    source: Path,
-    families: RecipeFamilies,
-    folder: Path | None,
-) -> list[Case]:
-    """Return the cases of one recipe. Raises BadFiles with every mistake."""
-    cases = _cases(document, source, families, folder, ())
+    document = parse_document("new recipe", text, _START)
+    _cases(document, Path(), families, None, ())
     if document.problems:
         raise BadFiles(document.in_order())
-    return cases
 
 
 def _recipe_files(paths: Sequence[Path], problems: list[Problem]) -> Collection[Path]:
@@ -218,10 +207,9 @@ def _with_expectations(
     """Return the cases with the known failures in a file, which has a list like
     `expect` for each case.
     """
-    lines = read_text(path).splitlines()
-    if all(line.strip()[:1] in ("", "#") for line in lines):
-        return list(cases)  # all entries were removed, or none was written yet
-    document = read_document(path, "write {}, or `CASE: [{failure: timeout}]`")
+    document = read_document(path, None)
+    if document.data is None:
+        return list(cases)
     lists = checked(document, dict[str, Entries], context=setting) or {}
     labels = [label_of(case.name) for case in cases]
     for label in lists.keys() - set(labels):
