@@ -84,17 +84,6 @@ def test_entries_begin_and_end_at_the_version(
     )
 
 
-def test_a_list_for_all_cases_becomes_a_file_with_one_for_each(folder: Path) -> None:
-    known = MATRIX + "expect: [{failure: timeout}]\n"
-    update = updated(known, {"n[kind=a]": TIMEOUT, "n[kind=b]": None})
-    assert [(change.case, change.after) for change in update.changes] == [
-        ("n[kind=b]", "timeout until 3.9.0")
-    ]
-    cases = load_recipes([Path("r.yaml")])
-    assert [case.expect[0].until for case in cases] == [None, "3.9.0"]
-    assert updated(known, {"n[kind=a]": TIMEOUT}).changes == []
-
-
 def test_a_file_has_a_list_for_each_case(folder: Path) -> None:
     file = Path("expect.yaml")
     file.write_text('# ours\nkind=a: [{failure: timeout, issue: "a/b#1"}]\n')

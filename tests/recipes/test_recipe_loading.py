@@ -52,17 +52,6 @@ def test_every_key_reaches_the_case(loaded, folder):
     )
 
 
-def test_inputs_are_relative_to_the_recipe(folder):
-    deep = folder / "suites/cuda"
-    deep.mkdir(parents=True)
-    (deep / "a.yaml").write_text(
-        "name: a\ninput: ../../models/matmul.mlir\ntarget: {backend: cuda}\n"
-    )
-    (case,) = load_recipes([Path("suites")])
-    assert case.input.path == folder / "models/matmul.mlir"
-    assert case.source == deep / "a.yaml"
-
-
 def test_many_mistakes_are_reported_at_once(folder):
     """`many_mistakes.txt` has the position and a key word of each."""
     Path("many_mistakes.yaml").write_text((GOLDEN / "many_mistakes.yaml").read_text())

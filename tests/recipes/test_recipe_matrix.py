@@ -40,19 +40,11 @@ matrix: {file: [make], n: [86], backend: [cuda], d: [2], flag: ["--y=z"]}
 
 
 def test_values_stay_as_written(loaded):
+    values = ["1.10", "no", "0x1F", "1e3", "2025-06-04", "1:30"]
     cases = loaded(
-        BASE
-        + 'matrix: {v: [1.10, no, 0x1F, 1e3, "", 2025-06-04, 1:30]}\nflags: ["-v=${v}"]\n'
+        f"{BASE}matrix: {{v: [{', '.join(values)}]}}\nflags: ['-v=${{v}}']\n"
     )
-    assert [case.flags[0].text[3:] for case in cases] == [
-        "1.10",
-        "no",
-        "0x1F",
-        "1e3",
-        "",
-        "2025-06-04",
-        "1:30",
-    ]
+    assert [case.flags[0].text[3:] for case in cases] == values
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.recipes.conftest import Told
 from tests.recipes.loading import load_recipes
 from triage.model.errors import BadFiles
 
@@ -33,7 +32,6 @@ def zoo(folder: Path) -> Path:
     [
         ("zoo/**/*.onnx", ["bert/model", "bert/small", "resnet/model"]),
         ("zoo/*/model.onnx", ["bert", "resnet"]),
-        ("zoo/bert/*.onnx", ["model", "small"]),
         ("../zoo/zoo/*.mlir", ["a"]),
     ],
 )
@@ -48,18 +46,6 @@ def test_a_case_has_the_name_of_its_file(
     assert [case.name for case in cases] == [f"n[file={name}]" for name in names]
     assert [case.matrix for case in cases] == [(("file", name),) for name in names]
     assert all(case.input.path.is_file() for case in cases)
-
-
-@pytest.mark.parametrize(
-    ("line", "place"),
-    [
-        ("input: zoo/*.onnx\n", "3:8:"),
-        ("input: zoo/**/*.txt\n", "3:8:"),
-        ("input: zoo/**/*.onnx\nmatrix: {file: [a]}\nflags: ['--x=${file}']\n", "4:9:"),
-    ],
-)
-def test_mistakes_have_positions(told: Told, line: str, place: str) -> None:
-    assert [problem.split(" ")[0] for problem in told(BASE + line)] == [place]
 
 
 def test_test_data_beside_a_model_is_run(folder: Path, zoo: Path) -> None:
@@ -77,12 +63,7 @@ def test_test_data_beside_a_model_is_run(folder: Path, zoo: Path) -> None:
 
 @pytest.mark.parametrize(
     "names",
-    [
-        [],
-        ["input_0.pb"],
-        ["input_1.pb", "output_0.pb"],
-        ["output_0.pb", "output_0.npy"],
-    ],
+    [["input_0.pb"], ["input_1.pb", "output_0.pb"], ["output_0.pb", "output_0.npy"]],
 )
 def test_a_folder_of_test_data_with_gaps_is_refused(
     folder: Path, zoo: Path, names: list[str]

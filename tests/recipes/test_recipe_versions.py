@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
 
-from triage.model.case import Case, Expectation, Flag, Input, InputKind, Target
+from tests.bisect.letters import case_named
+from triage.model.case import Case, Expectation, Flag
 from triage.model.execution import Stage
 from triage.model.outcome import Failure
 from triage.recipes.expectations import expectation_for, flag_applies, matches
 
 
 def case(*expect: Expectation) -> Case:
-    source = Path("/r/a.yaml")
-    return Case(
-        "a",
-        "a",
-        "",
-        "iree",
-        source,
-        Input(Path("/r/a.mlir"), InputKind.MLIR),
-        Target("cuda"),
-        expect=expect,
-    )
+    return replace(case_named("a"), expect=expect)
 
 
 def holds(since: str | None, until: str | None, version: str | None) -> bool:
@@ -35,19 +26,16 @@ def holds(since: str | None, until: str | None, version: str | None) -> bool:
 @pytest.mark.parametrize(
     ("since", "until", "version", "expected"),
     [
-        ("3.1.0", "3.8.0", "3.0.0", False),
         ("3.1.0", "3.8.0", "3.1.0", True),
         ("3.1.0", "3.8.0", "3.8.0", False),
         ("3.9.0", None, "3.10.0", True),
         # a nightly counts as the release it leads to
         ("3.5.0", None, "3.5.0rc20250604", True),
         (None, "3.5.0", "3.5.0rc20250604", False),
-        ("3.5.0", None, "3.5.0.dev0+abc", True),
         (None, "3.5.0", "3.5.0.post1", False),
         ("3.5.0", "3.5.1", "3.5.0+cu128", True),
         # a bound that names more than a release is exact
         ("3.5.0rc20250604", None, "3.5.0rc20250603", False),
-        ("3.5.0rc20250604", None, "3.5.0rc20250604", True),
         (None, "3.5.0rc20250604", "3.5.0rc20250603", True),
     ],
 )

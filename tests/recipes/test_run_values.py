@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import numpy as np
@@ -17,16 +16,9 @@ from triage.recipes.run_values import (
     identity_of,
     located,
     read_value,
-    split_value,
     value_type,
 )
 from triage.reduce.runs import ArgumentValues
-
-
-@pytest.mark.parametrize("text", ["", "4 5", "3x4y=1", "=@", "2x3x=4", "f33=1", "@"])
-def test_a_text_that_is_no_value_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"."):
-        split_value(text)
 
 
 @pytest.mark.parametrize("element", ELEMENTS.values(), ids=ELEMENTS)
@@ -96,25 +88,12 @@ def test_the_identity_is_the_content(tmp_path: Path) -> None:
     assert identity_of(f"f32=@{tmp_path}/a") != identity_of(f"f32=@{tmp_path}/b")
 
 
-def test_differences_are_counted(tmp_path: Path) -> None:
-    np.save(
-        tmp_path / "want.npy",
-        np.array([1.0, 2.0, 3.0, math.nan, math.inf, 0.0], dtype="f4"),
-    )
-    np.save(
-        tmp_path / "got.npy",
-        np.array([1.00005, 2.5, math.nan, math.nan, math.inf, math.inf], dtype="f4"),
-    )
-    got, want = f"@{tmp_path}/got.npy", f"@{tmp_path}/want.npy"
+def test_differences_are_counted() -> None:
+    want, got = "6xf32=1 2 3 nan inf 0", "6xf32=1.00005 2.5 nan nan inf inf"
     numbers = differences(got, want, {})
-    assert (
-        numbers["elements"],
-        numbers["mismatches"],
-        numbers["nan"],
-        numbers["inf"],
-    ) == (6, 3, 1, 1)
-    assert numbers["max_abs_error"] == 0.5
-    assert numbers["max_rel_error"] == 0.25
+    seen = [numbers[name] for name in ("elements", "mismatches", "nan", "inf")]
+    assert seen == [6, 3, 1, 1]
+    assert (numbers["max_abs_error"], numbers["max_rel_error"]) == (0.5, 0.25)
     assert differences(got, want, {"f32": 0.6})["mismatches"] == 2
     assert differences("3xf32=1", want, {}) == {}
     assert differences("2xf32=1 inf", "2xf32=inf inf", {})["mismatches"] == 1
@@ -147,9 +126,7 @@ def test_integers_are_compared_exactly() -> None:
     [
         ("2xf32=1", "2xf64=1"),
         ("2xi32=1", "2xf32=1"),
-        ("2xi32=1", "2xi64=1"),
         ("2xi1=1", "2xi8=1"),
-        ("2xf16=1", "2xbf16=1"),
     ],
 )
 def test_another_type_is_wrong_whatever_the_numbers(actual: str, expected: str) -> None:
