@@ -6,14 +6,13 @@ import json
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.cli.test_cli import GOOD, recipe
+from tests.cli.test_cli import GOOD, TRIAGE, recipe
 from tests.conftest import Triage
 
 
@@ -52,15 +51,11 @@ def test_an_interruption_leaves_no_child_and_prints_how_to_resume(
     home: Path, tmp_path: Path, number: signal.Signals, words: list[str], again: str
 ) -> None:
     path = endless(tmp_path)
-    command = [
-        sys.executable,
-        "-c",
-        "from triage.cli import main; main()",
-        *words,
-        str(path),
-    ]
     running = subprocess.Popen(
-        command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [*TRIAGE, *words, path],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     while not marked(tmp_path):
         assert running.poll() is None
@@ -79,17 +74,10 @@ def test_kill_9_loses_at_most_the_compile_in_flight(
     folder = tmp_path / "many"
     for number in range(5):
         recipe(folder, f"case-{number}", GOOD.replace("4", str(number + 3)))
-    command = [
-        sys.executable,
-        "-c",
-        "from triage.cli import main; main()",
-        "run",
-        str(folder),
-        "--jobs",
-        "1",
-    ]
     running = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [*TRIAGE, "run", folder, "--jobs", "1"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     while stored(home) < 2:
         assert running.poll() is None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,9 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.cli.test_cli import TRIAGE
 from tests.toolchains.hostile import HostileServer, http, serve_hostile
-
-MAIN = "from triage.cli import main; main()"
 
 
 @pytest.fixture
@@ -29,7 +27,7 @@ def stop_while(
     is_waiting: Callable[[], bool], folder: Path, number: int, *words: str
 ) -> None:
     """Start the program, send it a signal once it waits, and check that it ends."""
-    command, errors = [sys.executable, "-c", MAIN, *words], folder / "stderr"
+    command, errors = [*TRIAGE, *words], folder / "stderr"
     with errors.open("w") as sink:
         running = subprocess.Popen(command, stderr=sink, stdout=sink, cwd=folder)
     try:
@@ -47,36 +45,18 @@ def stop_while(
     assert not psutil.wait_procs(children, timeout=10)[1]
 
 
-def answers(server: HostileServer, name: str) -> None:
-    server.answers = {
-        "a header": {"/": server.trickle(b"HTTP/1.1 200 OK\r\nX: ")},
-        "TLS": {"": server.wait},
-        "a wheel": {
-            "/simple": server.index(),
-            "/wheel": server.trickle(http(length=1 << 20)),
-        },
-    }[name]
-
-
 @pytest.mark.parametrize(
     ("name", "number"),
     [
         ("a wheel", signal.SIGINT),
-        pytest.param("TLS", signal.SIGTERM, marks=pytest.mark.slow),
         pytest.param("a header", signal.SIGTERM, marks=pytest.mark.slow),
     ],
 )
 def test_a_request_is_stopped(
-    home: Path,
-    tmp_path: Path,
-    server: HostileServer,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    number: int,
+    home: Path, tmp_path: Path, server: HostileServer, name: str, number: int
 ) -> None:
-    answers(server, name)
-    if name == "TLS":
-        monkeypatch.setenv(
-            "TRIAGE_INDEX_URL", server.url.replace("http:", "https:") + "/simple/"
-        )
+    server.answers = {"/": server.trickle(b"HTTP/1.1 200 OK\r\nX: ")}
+    if name == "a wheel":
+        wheel = server.trickle(http(length=1 << 20))
+        server.answers = {"/simple": server.index(), "/wheel": wheel}
     stop_while(server.asked.is_set, tmp_path, number, "toolchains", "install", "1.0.0")

@@ -7,13 +7,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cli.test_cli import TRIAGE
 from tests.conftest import Triage
 from tests.fake_releases import install
 from triage.toolchains.home import KeptKind
@@ -85,17 +85,10 @@ def test_a_command_that_runs_keeps_its_files(
     )
     recipe = folder / "case.yaml"
     recipe.write_text("name: case\ninput: generator.py\ntarget: {backend: llvm-cpu}\n")
-    command = [
-        sys.executable,
-        "-c",
-        "from triage.cli import main; main()",
-        "run",
-        str(recipe),
-        "-t",
-        f"path:{built}",
-    ]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*TRIAGE, "run", recipe, "-t", f"path:{built}"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     ) as process:
         with pipe.open("rb"):  # the compiler runs
             done = triage("toolchains", "prune", "--keep", "0", "--format", "json")

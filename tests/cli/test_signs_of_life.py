@@ -6,15 +6,13 @@ from __future__ import annotations
 
 import select
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from tests.cli.test_cli import TRIAGE
 from triage.cli.screen import LogLines
-
-TRIAGE = [sys.executable, "-c", "from triage.cli import main; main()"]
 
 
 @pytest.mark.parametrize(("words", "shown"), [((), True), (("-q",), False)])

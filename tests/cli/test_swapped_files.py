@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,7 @@ from triage.cli.app import app
 GENERATOR = """import sys
 print("// a program that is generated:", "breaks-2" if "bad" in sys.argv else "steady")
 """
-CASES = {
-    "steady": ("steady",),
-    "breaks": ("breaks-1",),
-    "later": ("breaks-2",),
-    "otherwise": ("differs-2",),
-}
+CASES = {"steady": "steady", "breaks": "breaks-1", "later": "breaks-2"}
 RUN = (("run", "cases", "-t", "1.0.0", "-t", "1.1.0", "-t", "1.2.0"),)
 PROGRAMS = tuple(
     ("run", name, "-t", "1.2.0", "--backend", "llvm-cpu")
@@ -50,8 +44,8 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeReleases]
 def used(releases: FakeReleases, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with cases and a home in which all commands have run."""
     folder = tmp_path_factory.mktemp("used")
-    for name, words in CASES.items():
-        write_case(folder / "cases", name, *words)
+    for name, word in CASES.items():
+        write_case(folder / "cases", name, word)
     (folder / "cases" / "made.py").write_text(GENERATOR)
     (folder / "cases" / "made.yaml").write_text(
         "name: made\ninput: made.py\nmatrix: {kind: [good, bad]}\n"
@@ -98,15 +92,9 @@ def test_swapped_files_are_misses(
     pattern, commands = KINDS[kind]
     [place] = (used / "home").glob(kind)
     expected = _answers(used, releases, commands)
-    pairs = list(combinations(sorted(place.glob(pattern)), 2))
-    assert pairs
-    for first, second in pairs if kind == "state/capabilities" else pairs[:1]:
-        checksums = [path.with_suffix(".sha256") for path in (first, second)]
-        has_checksums = checksums[0].is_file()
-        for with_checksums in (False, True) if has_checksums else (False,):
-            _swap(first, second)
-            if with_checksums:
-                _swap(*checksums)
-            seen = _answers(used, releases, commands)
-            for answer, right in zip(seen, expected, strict=True):
-                assert answer == right
+    first, second, *_ = sorted(place.glob(pattern))
+    for with_checksums in (False, True):
+        _swap(first, second)
+        if with_checksums and first.with_suffix(".sha256").is_file():
+            _swap(first.with_suffix(".sha256"), second.with_suffix(".sha256"))
+        assert _answers(used, releases, commands) == expected
