@@ -61,6 +61,7 @@ def test_values_stay_as_written(loaded):
             "input, args, flags",
         ),
         ('matrix: {a: [[f16]]}\nflags: ["-a=${a}"]\n', "4:14", "not a list"),
+        ('flags: ["-a=${a} ${b"]\nmatrix: {a: [b]}\n', "4:9", "not closed"),
         ('matrix: {a: [~]}\nflags: ["-a=${a}"]\n', "4:14", "no value"),
         ('matrix: {a: ["x,y"]}\nflags: ["-a=${a}"]\n', "4:14", "commas"),
         ('matrix: {a: [O3]}\nflags: ["${a}"]\n', "5:9", '"--O3"'),

@@ -5,6 +5,7 @@ and `triage expect`.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from shutil import copyfile, copytree, ignore_patterns
@@ -26,15 +27,13 @@ from triage.cli.program import read_pasted, split_kernel, start_recipe
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.recipe_start import NewRecipe
 from triage.compilers.registry import recipe_families, suite_reader
-from triage.execution.judge import status_of
-from triage.execution.task import ProbeJob
+from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput
 from triage.model.exit_codes import Exit
-from triage.model.outcome import Failed, NoAnswer, Passed, Probe, Status
+from triage.nightly.expectation_update import update_expectations
 from triage.recipes.expectations import (
-    ExpectationUpdate,
-    LeftCase,
     ObservedCase,
+    UpdatedFile,
     updated_expectations,
 )
 from triage.recipes.recipe import recipe_schema
@@ -42,7 +41,7 @@ from triage.report.document import Paragraph, Table
 from triage.report.elements import plural
 from triage.report.formats import write_answer, write_report
 from triage.report.tables import update_document
-from triage.toolchains.home import disk_errors, save_file
+from triage.toolchains.home import disk_errors
 
 app = typer.Typer(no_args_is_help=True, help="Write, validate and list recipes.")
 
@@ -215,49 +214,14 @@ def update(
     selection = select_one_family(cases_in(paths, suite_config), (toolchain,))
     with open_engine_for(app, selection.cases) as engine:
         [ref] = selection.refs(engine)
-        jobs = [ProbeJob(case, ref) for case in selection.cases]
-        probes = list(engine.probe_all(jobs))
-        again = [
-            ProbeJob(probe.case, ref, fresh=True)
-            for probe in probes
-            if status_of(probe) is Status.XPASS
-        ]
-        flaky = {
-            probe.case.name
-            for probe in engine.probe_all(again, "unexpected passes")
-            if not isinstance(probe.outcome, Passed)
-        }
-        revision = engine.registry.revision(ref)
-    left: list[LeftCase] = []
-    observed: dict[Path, list[ObservedCase]] = {}
-    for probe in probes:
-        name, reason = probe.case.name, _why_left(probe)
-        if name in flaky:
-            reason = "flaky: it passes and fails"
-        if reason:
-            left.append(LeftCase(name, reason))
-        else:
-            case = ObservedCase(probe.case, probe.version, probe.outcome.failure)
-            observed.setdefault(probe.case.source, []).append(case)
-    updated = []
-    for source, seen in observed.items():
-        if suite_config:
-            updated.append(suite_reader().updated_config(source, seen))
-        else:
-            cases = [case for case in selection.cases if case.source == source]
-            updated.append(updated_expectations(source, cases, seen))
-    for file in updated:
-        if file.changes and file.paste is None:
-            save_file(file.path, file.text, f"write {file.path}")
-    write_report(output, ExpectationUpdate(revision, updated, left), update_document)
+        of_file = updated_config if suite_config else updated_expectations
+        updated = update_expectations(engine, selection.cases, ref, of_file)
+    write_report(output, updated, update_document)
     return Exit.OK
 
 
-def _why_left(probe: Probe) -> str | None:
-    """Return why a result changes no list; None if it does."""
-    match probe.outcome:
-        case NoAnswer(reason=reason):
-            return f"untestable: {reason}"
-        case Failed(failure, flaky=True):
-            return f"flaky: {failure.failure_class}"
-    return None
+def updated_config(
+    source: Path, _: Sequence[Case], seen: Sequence[ObservedCase]
+) -> UpdatedFile:
+    """Update the lists of a test suite's config."""
+    return suite_reader().updated_config(source, seen)

@@ -110,7 +110,7 @@ def content_of(document: ConfigDocument, kind: type[Content]) -> Content:
 
 def _report(error: ValidationError, document: ConfigDocument, kind: Any) -> None:
     """Report pydantic's errors, except those of values that have problems of their own:
-    empty ones, those with placeholders, and lists whose entries have mistakes.
+    empty ones and those with placeholders.
     """
     for details in error.errors(include_url=False):
         loc, value = document.resolve(details["loc"]), details["input"]
@@ -118,7 +118,7 @@ def _report(error: ValidationError, document: ConfigDocument, kind: Any) -> None
         at_key = type_ in _UNKNOWN_KEY or details["loc"][-1:] == ("[key]",)
         is_empty = value is None and not document.nulls
         is_open = isinstance(value, str) and "${" in value and not at_key
-        if is_empty or is_open or (type_ == "too_short" and value):
+        if is_empty or is_open:
             continue
         if type_ == "missing":
             loc = (*loc, details["loc"][-1])

@@ -1,0 +1,69 @@
+"""Match the lists of known failures to the results of a toolchain."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from triage.execution.engine import Engine
+from triage.execution.judge import status_of
+from triage.execution.task import ProbeJob
+from triage.model.case import Case
+from triage.model.outcome import Failed, NoAnswer, Passed, Probe, Status
+from triage.recipes.expectations import (
+    ExpectationUpdate,
+    LeftCase,
+    ObservedCase,
+    UpdatedFile,
+)
+from triage.toolchains.home import save_file
+from triage.toolchains.registry import ToolchainRef
+
+ListUpdate = Callable[[Path, Sequence[Case], Sequence[ObservedCase]], UpdatedFile]
+"""Updates the list for the cases of a file to what was seen of some of them."""
+
+
+def update_expectations(
+    engine: Engine, cases: Sequence[Case], ref: ToolchainRef, update: ListUpdate
+) -> ExpectationUpdate:
+    """Probe the cases, and write the files of known failures that change. A known
+    failure that was not seen is tried once more.
+    """
+    probes = list(engine.probe_all([ProbeJob(case, ref) for case in cases]))
+    passing = [probe.case for probe in probes if status_of(probe) is Status.XPASS]
+    again = [ProbeJob(case, ref, fresh=True) for case in passing]
+    flaky = {
+        probe.case.name
+        for probe in engine.probe_all(again, "unexpected passes")
+        if not isinstance(probe.outcome, Passed)
+    }
+    left: list[LeftCase] = []
+    observed = defaultdict[Path, list[ObservedCase]](list)
+    for probe in probes:
+        name, reason = probe.case.name, _why_left(probe)
+        if name in flaky:
+            reason = "flaky: it passes and fails"
+        if reason:
+            left.append(LeftCase(name, reason))
+            continue
+        case = ObservedCase(probe.case, probe.version, probe.outcome.failure)
+        observed[probe.case.source].append(case)
+    files = []
+    for source, seen in observed.items():
+        of_source = [case for case in cases if case.source == source]
+        files.append(update(source, of_source, seen))
+    for file in files:
+        if file.changes and file.paste is None:
+            save_file(file.path, file.text, f"write {file.path}")
+    return ExpectationUpdate(engine.registry.revision(ref), files, left)
+
+
+def _why_left(probe: Probe) -> str | None:
+    """Return why a result changes no list; None if it does."""
+    match probe.outcome:
+        case NoAnswer(reason=reason):
+            return f"untestable: {reason}"
+        case Failed(failure, flaky=True):
+            return f"flaky: {failure.failure_class}"
+    return None
