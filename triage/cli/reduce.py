@@ -21,7 +21,6 @@ from triage.cli.options import (
     toolchain_option,
 )
 from triage.cli.screen import AppContext
-from triage.execution.match import same_signature
 from triage.execution.number_judge import MetricChoice, engine_with_judge
 from triage.model.errors import BadInput
 from triage.model.exit_codes import Exit
@@ -78,7 +77,7 @@ def reduce_recipe(
             judging = opened.enter_context(
                 engine_with_judge(engine, case, refs, choice, other_programs=True)
             )
-        request = ReductionRequest(case, bad, better, same_signature)
+        request = ReductionRequest(case, bad, better)
         reduction, reproducer = reduce_case(judging, request), None
         opened.close()
         if reduction.unanswered is None:

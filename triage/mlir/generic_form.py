@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Sequence
 from functools import cache
 
 from triage.mlir.tree import (
@@ -242,93 +242,63 @@ def print_module(module: Module) -> str:
     """Return the module's text: one operation a line, regions indented by two
     spaces.
     """
-    printer = _Printer(module.root)
+    printer = _Printer()
     printer.operation(module.root, "")
     body = "\n".join(printer.lines)
-    parts = [*_used_aliases(body, module.aliases), body]
-    if module.trailer:
-        parts.append(module.trailer)
-    return "\n".join([*parts, ""])
-
-
-def _used_aliases(body: str, aliases: Mapping[str, str]) -> list[str]:
-    """Return the definitions of the aliases that the body or other aliases use."""
-    printed = {
+    aliases = {
         name: text
-        for name, text in aliases.items()
+        for name, text in module.aliases.items()
         if not _LOCATION_ALIAS.fullmatch(name)
     }
-    used = set(_ALIAS_USE.findall("\n".join([body, *printed.values()])))
-    return [f"{name} = {text}" for name, text in printed.items() if name in used]
+    used = set(_ALIAS_USE.findall("\n".join([body, *aliases.values()])))
+    lines = [f"{name} = {text}" for name, text in aliases.items() if name in used]
+    lines += [body, module.trailer] if module.trailer else [body]
+    return "\n".join([*lines, ""])
 
 
 class _Printer:
-    def __init__(self, root: Operation) -> None:
-        """Name all values first, because they may be used above their definition."""
-        self.names: dict[Value, str] = {}
-        self.labels: dict[Block, str] = {}
+    """Prints operations. Values and blocks are numbered as they first appear."""
+
+    def __init__(self) -> None:
         self.lines: list[str] = []
-        results = arguments = 0
-        for operation in root.walk():
-            are_many = len(operation.results) > 1
-            for index, value in enumerate(operation.results):
-                number = f"#{index}" if are_many else ""
-                self.names[value] = f"%{results}{number}"
-            results += bool(operation.results)
-            for region in operation.regions:
-                for index, block in enumerate(region.blocks):
-                    if index or block.arguments:
-                        self.labels[block] = f"^bb{len(self.labels)}"
-                    for value in block.arguments:
-                        self.names[value] = f"%arg{arguments}"
-                        arguments += 1
+        self.numbers: dict[Value | Block, int] = {}
+
+    def names(self, items: Sequence[Value | Block], prefix: str = "%") -> list[str]:
+        numbers = self.numbers
+        return [f"{prefix}{numbers.setdefault(one, len(numbers))}" for one in items]
 
     def operation(self, operation: Operation, indent: str) -> None:
         """Print an operation with its regions."""
-        head = indent + self._head(operation)
-        tail = self._tail(operation)
-        if not operation.regions:
-            self.lines.append(head + tail)
-            return
-        self.lines.append(head + " ({")
-        for index, region in enumerate(operation.regions):
-            if index:
-                self.lines.append(f"{indent}}}, {{")
-            for block in region.blocks:
-                if block in self.labels:
-                    typed = [
-                        f"{self.names[value]}: {value.type}"
-                        for value in block.arguments
-                    ]
-                    arguments = f"({', '.join(typed)})" if typed else ""
-                    self.lines.append(f"{indent}{self.labels[block]}{arguments}:")
-                for inner in block.operations:
-                    self.operation(inner, indent + "  ")
-        self.lines.append(f"{indent}}}){tail}")
-
-    def _head(self, operation: Operation) -> str:
-        """Return the part of an operation before its regions."""
-        text = ""
-        count = len(operation.results)
-        if count:
-            name = self.names[operation.results[0]].partition("#")[0]
-            text = f"{name}:{count} = " if count > 1 else f"{name} = "
-        operands = ", ".join(self.names[value] for value in operation.operands)
-        text += f'"{operation.name}"({operands})'
+        text = f"{indent}{', '.join(self.names(operation.results))}"
+        if operation.results:
+            text += " = "
+        text += f'"{operation.name}"({", ".join(self.names(operation.operands))})'
         if operation.successors:
-            labels = ", ".join(self.labels[block] for block in operation.successors)
-            text += f"[{labels}]"
+            text += f"[{', '.join(self.names(operation.successors, '^bb'))}]"
         if operation.properties:
             text += f" <{{{entries_text(operation.properties)}}}>"
-        return text
-
-    def _tail(self, operation: Operation) -> str:
-        """Return the part of an operation after its regions."""
-        text = ""
+        for index, region in enumerate(operation.regions):
+            self.lines.append(f"{indent}}}, {{" if index else f"{text} ({{")
+            for block in region.blocks:
+                self.block(block, indent, is_entry=block is region.blocks[0])
+            text = f"{indent}}})"
         if operation.attributes:
-            text = f" {{{entries_text(operation.attributes)}}}"
+            text += f" {{{entries_text(operation.attributes)}}}"
         operands = ", ".join(value.type for value in operation.operands)
         results = ", ".join(value.type for value in operation.results)
         if len(operation.results) != 1 or results.startswith("("):
             results = f"({results})"
-        return f"{text} : ({operands}) -> {results}"
+        self.lines.append(f"{text} : ({operands}) -> {results}")
+
+    def block(self, block: Block, indent: str, *, is_entry: bool) -> None:
+        names = self.names(block.arguments)
+        if names or not is_entry:
+            typed = [
+                f"{name}: {value.type}"
+                for name, value in zip(names, block.arguments, strict=True)
+            ]
+            arguments = f"({', '.join(typed)})" if typed else ""
+            [label] = self.names([block], "^bb")
+            self.lines.append(f"{indent}{label}{arguments}:")
+        for operation in block.operations:
+            self.operation(operation, indent + "  ")

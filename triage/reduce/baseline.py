@@ -4,7 +4,7 @@ on both toolchains.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from triage.execution.engine import Engine
@@ -29,14 +29,16 @@ class ReductionRequest:
     case: Case
     bad: ToolchainRef
     good: ToolchainRef | None
-    match: Callable[[Failure], Match] = same_signature
-    """Returns, for the failure of the case, the test whether another is the same."""
+
+    @property
+    def refs(self) -> list[ToolchainRef]:
+        return [self.bad, self.good] if self.good else [self.bad]
 
 
 class NotReducibleError(Exception):
     """Why a case cannot be reduced."""
 
-    def __init__(self, answer: NoAnswer, probes: Sequence[Probe] = ()) -> None:
+    def __init__(self, answer: NoAnswer, probes: Sequence[Probe]) -> None:
         """probes: of the original, as far as it was probed."""
         super().__init__(answer.reason)
         self.answer, self.probes = answer, tuple(probes)
@@ -80,20 +82,24 @@ def measure_baseline(engine: Engine, request: ReductionRequest) -> Baseline:
         case = replace(case, run=None)
         probes = _probe_original(engine, request, case)
     failure = _failure_to_keep(probes)
-    naming, trials = _trials_for(case, failure)
-    # smaller programs are tried in the same way
-    tried = tuple(
+    naming, times = Naming.NEVER, 0
+    if failure.family == "crash" or rules_of(case).needs_pass(failure):
+        naming, times = Naming.AT_ONCE, 1
+    if failure.family in _DOUBTED:
+        times = 2
+    # as smaller programs are compiled
+    repeated = [
         engine.probe(ProbeJob(case, request.bad, once=naming, attempt=attempt))
-        for attempt in range(trials)
-    )
-    if tried and isinstance(tried[0].outcome, Failed):
-        failure = tried[0].outcome.failure
-    same = request.match(failure)
-    if failure.failure_class == "wrong-result" and request.match is same_signature:
+        for attempt in range(times)
+    ]
+    for probe in repeated[:1]:
+        failure = probe.outcome.failure or failure
+    same = same_signature(failure)
+    if failure.failure_class == "wrong-result":
         # the signature has the index of the result, which may change
         same = same_wrong_result(failure)
     repeats = 1
-    for probe in (probes[0], *tried):
+    for probe in (probes[0], *repeated):
         failed = probe.outcome.failure
         if probe.outcome.flaky or failed is None or not same(failed):
             repeats = _REPEATS
@@ -107,53 +113,36 @@ def measure_baseline(engine: Engine, request: ReductionRequest) -> Baseline:
         failure=failure,
         match=same,
         naming=naming,
-        seconds=(tried or probes)[0].measured.seconds,
+        seconds=(repeated or probes)[0].measured.seconds,
         repeats=repeats,
-        probes=(*probes, *tried),
+        probes=(*probes, *repeated),
     )
 
 
 def _probe_original(
     engine: Engine, request: ReductionRequest, case: Case
-) -> tuple[Probe, ...]:
-    def probe(ref: ToolchainRef) -> Probe:
-        job = ProbeJob(case, ref)
-        return engine.recall(job) or engine.probe(replace(job, once=Naming.NEVER))
-
-    return tuple(map(probe, filter(None, (request.bad, request.good))))
+) -> list[Probe]:
+    jobs = [ProbeJob(case, ref) for ref in request.refs]
+    return [
+        engine.recall(job) or engine.probe(replace(job, once=Naming.NEVER))
+        for job in jobs
+    ]
 
 
 def _failure_to_keep(probes: Sequence[Probe]) -> Failure:
     """Return the failure on the bad toolchain. Raises NotReducibleError if there is
     none, if the good toolchain fails, or if one cannot be tested.
     """
-    why, failure = "", probes[0].outcome.failure
     for probe in probes:
-        name = probe.revision.name
         if isinstance(probe.outcome, NoAnswer):
-            why = f"untestable on {name}: {probe.outcome.reason}"
+            why = f"untestable on {probe.revision.name}: {probe.outcome.reason}"
             raise NotReducibleError(NoAnswer(probe.outcome.cause, why), probes)
-        if probe is not probes[0] and isinstance(probe.outcome, Failed):
-            why = f"it fails on {name}, the --good version, too"
-    name = probes[0].revision.name
-    if failure is None:
-        why = f"it passes on {name}; there is nothing to reduce"
-    elif failure.stage is Stage.IMPORT:
+    failure, name = probes[0].outcome.failure, probes[0].revision.name
+    why = f"it passes on {name}; there is nothing to reduce"
+    if failure and failure.stage is Stage.IMPORT:
         why = f"the importer of {name} fails before the compiler runs"
-    if failure is None or why:
-        raise NotReducibleError(NoAnswer(Cause.NOT_FOUND, why), probes)
-    return failure
-
-
-def _trials_for(case: Case, failure: Failure) -> tuple[Naming, int]:
-    """Return whether a trial names the failing pass, and the number of trials.
-
-    A failure that may be flaky gets two trials. Any other gets one if only a trial
-    names its pass.
-    """
-    naming, trials = Naming.NEVER, 0
-    if failure.family == "crash" or rules_of(case).needs_pass(failure):
-        naming, trials = Naming.AT_ONCE, 1
-    if failure.family in _DOUBTED:
-        trials = 2
-    return naming, trials
+    elif isinstance(probes[-1].outcome, Failed) and len(probes) > 1:
+        why = f"it fails on {probes[-1].revision.name}, the --good version, too"
+    elif failure:
+        return failure
+    raise NotReducibleError(NoAnswer(Cause.NOT_FOUND, why), probes)

@@ -133,6 +133,9 @@ def reproducer_of(
 
     probes = tuple(_clean_probe(other, clean) for other in reduction.probes)
     failing = probes[reduction.probes.index(probe)]
+    program = None
+    with suppress(UnicodeDecodeError):  # of a binary file
+        program = compiled.read_text("utf-8")
     assert isinstance(failing.outcome, Failed)
     return Reproducer(
         reduction=replace(
@@ -142,7 +145,7 @@ def reproducer_of(
             failure=failing.outcome.failure,
             bad=failing.revision,
             good=reduction.good and with_portable_name(reduction.good),
-            program=_text_in(compiled),
+            program=program,
         ),
         bad=failing,
         compile=_standalone(task, small, failing, bad, names[compiled]),
@@ -151,13 +154,6 @@ def reproducer_of(
         output=clean("\n".join(filter(None, output))),
         files=files,
     )
-
-
-def _text_in(path: Path) -> str | None:
-    """Return the text of a file, None if it is binary."""
-    with suppress(UnicodeDecodeError):
-        return path.read_text("utf-8")
-    return None
 
 
 def _standalone(
@@ -351,35 +347,24 @@ def _requirement(ref: ToolchainRef, packaging: Packaging) -> str | None:
     return shlex.join(requirements)
 
 
-class VersionSpan(NamedTuple):
-    """The versions around the bad one that fail in the same way."""
+class Window(NamedTuple):
+    """Neighbouring versions that end alike, without untestable ones."""
 
+    probes: list[Probe]
     before: Probe | None
-    """The nearest older version that was tested. It passes or fails in another way."""
-    first_bad: Probe
-    last_bad: Probe
+    """The nearest older version that ends otherwise."""
     after: Probe | None
 
 
-def span_around(probes: Sequence[Probe], bad: Probe) -> VersionSpan:
-    """Return the span of a failing probe's signature. The probes are sorted by version;
-    untestable ones are skipped.
-    """
-    groups = _alike(probes)
-    number = next(at for at, group in enumerate(groups) if bad in group)
-    span, before, after = groups[number], None, None
-    if number > 0:
-        before = groups[number - 1][-1]
-    if number + 1 < len(groups):
-        after = groups[number + 1][0]
-    return VersionSpan(before, span[0], span[-1], after)
-
-
-def _alike(probes: Iterable[Probe]) -> list[list[Probe]]:
-    """Return the testable probes in groups of neighbours that end alike."""
+def windows(probes: Iterable[Probe]) -> list[Window]:
+    """Return the windows of probes that are sorted by version."""
     tested = [each for each in probes if not isinstance(each.outcome, NoAnswer)]
-    grouped = groupby(tested, lambda probe: result_of(probe).state)
-    return [list(group) for _, group in grouped]
+    groups = [
+        list(group) for _, group in groupby(tested, lambda each: result_of(each).state)
+    ]
+    befores = [None, *(group[-1] for group in groups)]
+    afters = [*(group[0] for group in groups[1:]), None]
+    return list(map(Window, groups, befores, afters))
 
 
 def in_order(probes: Iterable[Probe]) -> tuple[Probe, ...]:
@@ -399,10 +384,13 @@ def expectations(probes: Iterable[Probe]) -> tuple[Expectation, ...]:
     """Return the windows of versions that fail alike, from the first failing version to
     the first that does not. Skips untestable probes and those without a version.
     """
-    groups = _alike(each for each in in_order(probes) if parse_version(each.version))
-    ends = [*(group[0].version for group in groups[1:]), None]
+    versioned = [each for each in in_order(probes) if parse_version(each.version)]
     return tuple(
-        Expectation(failure.failure_class, since=group[0].version, until=end)
-        for group, end in zip(groups, ends, strict=False)
-        if (failure := group[0].outcome.failure)
+        Expectation(
+            failure.failure_class,
+            since=window.probes[0].version,
+            until=window.after.version if window.after else None,
+        )
+        for window in windows(versioned)
+        if (failure := window.probes[0].outcome.failure)
     )

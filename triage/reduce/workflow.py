@@ -23,7 +23,7 @@ from triage.execution.persistent_workers import PersistentWorkers
 from triage.execution.task import ProbeJob
 from triage.model.case import Case, InputKind, Reference
 from triage.model.errors import BadInput
-from triage.model.execution import Limits, Stage
+from triage.model.execution import Stage
 from triage.model.outcome import Cause, Failed, NoAnswer, Passed
 from triage.model.revision import Toolchain
 from triage.reduce.baseline import (
@@ -42,7 +42,6 @@ from triage.reduce.reproducer import in_order
 from triage.reduce.result import Reduction, SizeChange
 from triage.reduce.runs import ArgumentValues, RunTest
 from triage.toolchains.home import KeptKind, disk_errors, write_whole
-from triage.toolchains.registry import ToolchainRef
 
 # a candidate's time limit, as a multiple of the original's compile time
 _PATIENCE = 4.0
@@ -97,16 +96,11 @@ def _passes(problem: ReductionProblem, form: Form) -> Iterator[Pass]:
     """
     yield from form.first_passes
     for _ in range(8):  # more have not been seen to help
-        before = _size(problem.current)
+        before = problem.current
         yield from form.passes
-        if _size(problem.current) == before:
+        if problem.current is before:
             break
     yield from form.final_passes
-
-
-def _size(candidate: ReducedCase) -> tuple[object, ...]:
-    program, case = candidate.program, candidate.case
-    return program.size, len(program.content), len(case.flags), case.spec
 
 
 def _test_of(
@@ -122,8 +116,12 @@ def _test_of(
         return CompileTest(engine, replace(baseline, case=plain), candidates)
     if engine.compilers[plain.compiler].compared_with(plain, "") != plain:
         return CompileTest(engine, baseline, candidates)  # its results are in its text
-    references = references_for(engine, baseline.case, baseline.request.good)
-    if not references:
+    assert baseline.case.run
+    reference, good = baseline.case.run.reference, baseline.request.good
+    programs = engine.compilers[plain.compiler].run
+    if good:
+        reference = Reference(good.revision.name)
+    if reference is None or programs is None:
         answer = NoAnswer(Cause.NOT_FOUND, _NO_REFERENCE)
         raise NotReducibleError(answer, baseline.probes)
     workers = PersistentWorkers(candidates, engine.stop)
@@ -133,28 +131,10 @@ def _test_of(
         baseline,
         candidates,
         values=ArgumentValues(folder / "values"),
-        references=references,
+        references=[reference, Reference(reference.toolchain, programs.unoptimised)],
         results=folder / "results",
         workers=workers,
     )
-
-
-def references_for(
-    engine: Engine, case: Case, good: ToolchainRef | None
-) -> list[Reference]:
-    """Return two references: one that computes the expected results of candidates, and
-    one that confirms them. Return none if nothing computes them.
-
-    The first is the good toolchain, else the case's own reference. The second is the
-    same without the case's flags and without optimisation.
-    """
-    first = case.run.reference if case.run else None
-    if good:
-        first = Reference(good.revision.name)
-    programs = engine.compilers[case.compiler].run
-    if first is None or programs is None:
-        return []
-    return [first, Reference(first.toolchain, programs.unoptimised)]
 
 
 def forms_for(
@@ -234,13 +214,11 @@ def _in_less_time(baseline: Baseline) -> Case:
     longest = max(_SHORTEST, _PATIENCE * baseline.seconds)
     if baseline.seconds >= case.limits.timeout:  # the original hangs
         longest = _LONGEST_HANGING
+    limits = replace(case.limits, timeout=min(case.limits.timeout, longest))
     if run:
-        run = replace(run, limits=_shortened(run.limits, _SHORTEST))
-    return replace(case, limits=_shortened(case.limits, longest), run=run)
-
-
-def _shortened(limits: Limits, longest: float) -> Limits:
-    return replace(limits, timeout=min(limits.timeout, longest))
+        timeout = min(run.limits.timeout, _SHORTEST)
+        run = replace(run, limits=replace(run.limits, timeout=timeout))
+    return replace(case, limits=limits, run=run)
 
 
 def _probe_result(
@@ -270,20 +248,17 @@ def _probe_result(
         expect=(),
     )
     installed = test.engine.registry.installed_releases(case.compiler)
-    named = filter(None, (request.bad, request.good))
-    refs = {ref.revision.name: ref for ref in (*installed, *named)}
+    refs = {ref.revision.name: ref for ref in (*installed, *request.refs)}
     jobs = [ProbeJob(case, ref) for ref in refs.values()]
     probes = in_order(test.engine.probe_all(jobs, "probe the reduced program"))
     outcomes = {probe.revision.name: probe.outcome for probe in probes}
-    failed = outcomes[request.bad.revision.name]
-    is_good = request.good is None or isinstance(
-        outcomes[request.good.revision.name], Passed
-    )
+    failed, *others = [outcomes[ref.revision.name] for ref in request.refs]
+    is_same = isinstance(failed, Failed) and baseline.match(failed.failure)
+    is_flaky = failed.flaky and baseline.repeats == 1
     if (
-        not isinstance(failed, Failed)
-        or not baseline.match(failed.failure)
-        or (failed.flaky and baseline.repeats == 1)
-        or not is_good
+        not is_same
+        or is_flaky
+        or not all(isinstance(other, Passed) for other in others)
     ):
         answer = NoAnswer(Cause.NOT_FOUND, _NOT_THE_SAME)
         if isinstance(failed, NoAnswer):

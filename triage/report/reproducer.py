@@ -28,7 +28,7 @@ from triage.reduce.reproducer import (
     Reproducer,
     expectations,
     slug,
-    span_around,
+    windows,
 )
 from triage.reduce.result import Reduction
 from triage.report.document import Block, Code, Document, Fact, Facts, Paragraph, Span
@@ -106,12 +106,16 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
     for key in ("program", "reproducer", "reason", "cause"):
         del record[key]
     record["evidence"] = [_recorded(one) for one in reproducer.reduction.versions]
-    span = span_around(reproducer.reduction.probes, reproducer.bad)
+    [window] = [
+        window
+        for window in windows(reproducer.reduction.probes)
+        if reproducer.bad in window.probes
+    ]
     record["versions"] = {
-        "last_good": _passing(span.before),
-        "first_bad": span.first_bad.revision.name,
-        "last_bad": span.last_bad.revision.name,
-        "first_good": _passing(span.after),
+        "last_good": _passing(window.before),
+        "first_bad": window.probes[0].revision.name,
+        "last_bad": window.probes[-1].revision.name,
+        "first_good": _passing(window.after),
     }
     files[RECORD] = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
     return files
@@ -145,7 +149,7 @@ def _recipe(reproducer: Reproducer) -> str:
     summary = f"Reduced from {case.name}{f': {case.summary}' if case.summary else ''}"
     flags = [flag if flag.since or flag.until else flag.text for flag in case.flags]
     variables = dict(case.env)
-    windows = expectations(reproducer.reduction.probes)
+    expected = expectations(reproducer.reduction.probes)
     first = {
         "name": f"{slug(case)}-reduced",
         "summary": summary,
@@ -160,7 +164,7 @@ def _recipe(reproducer: Reproducer) -> str:
         "limits": limits_keys(case.limits),
         "expect": [
             Expectation(window.failure, window.since, window.until)
-            for window in windows
+            for window in expected
         ],
     }
     return "\n".join([*recipe_lines({**first, **own}, more), ""])

@@ -22,6 +22,7 @@ from triage.mlir.rewrite import (
     reshaped,
 )
 from triage.mlir.tree import Operation
+from triage.model.execution import Stage
 from triage.model.outcome import Failure
 from triage.reduce.frontends.mlir_operations import (
     bypass_operations,
@@ -38,11 +39,12 @@ from triage.reduce.frontends.mlir_program import (
     name_arguments,
     update_function_type,
 )
-from triage.reduce.problem import Form, ReductionProblem
+from triage.reduce.problem import Form, Pass, ReductionProblem
 from triage.reduce.program import ReducedCase, UnreadableError
 from triage.reduce.settings import drop_settings
 
 _ELIDED = "dense_resource<__elided__>"  # parses, but is not a program
+_FUSE = ("--linalg-fuse-elementwise-ops",)  # it drops unread operands, too
 _LARGE = 4 << 20  # bytes of a file from which it is first read without its constants
 _NEEDED = frozenset(
     (
@@ -74,15 +76,13 @@ def mlir_form(readers: Sequence[Reader], source: Path, failure: Failure) -> Form
     readers: the tools of the bad toolchain, then those of others in which a smaller
     program must be valid if the original is.
     """
+    cuts: tuple[Pass, ...] = (drop_operations, bypass_operations)
+    if failure.stage is not Stage.COMPILE:
+        # a dropped operation's value becomes made-up numbers, a bypassed one's stays
+        cuts = (bypass_operations, drop_operations)
     return Form(
         partial(_open, readers, source),
-        (
-            drop_operations,
-            bypass_operations,
-            thin_bodies,
-            fold,
-            shorten_constants,
-        ),
+        (*cuts, thin_bodies, fold, shorten_constants),
         (shrink_dimensions, drop_attributes, drop_settings),
         (find_failing_part(failure),),
     )
@@ -114,16 +114,22 @@ def _open(readers: Sequence[Reader], source: Path) -> Iterator[MlirProgram]:
 
 
 def fold(problem: ReductionProblem) -> None:
-    """Let the compiler canonicalize the program, where that makes it smaller."""
+    """Let the compiler fuse and canonicalize the program, or canonicalize it alone,
+    where that makes it smaller.
+    """
     program = mlir_program_of(problem.current)
-    options = (*CANONICALIZE, "--mlir-print-op-generic")
-    text = program.readers[0].text_after_passes(program.text, options)
-    with suppress(UnparsableError):
-        module = parse_module(text or "")
-        name_arguments(module, program.module)
-        folded = MlirProgram(module, program.readers)
-        if folded.size < program.size:
-            problem.take_first([problem.current.with_program(folded)])
+    for passes in ((*_FUSE, *CANONICALIZE), CANONICALIZE):
+        options = (*passes, "--mlir-print-op-generic")
+        text = program.readers[0].text_after_passes(program.text, options)
+        with suppress(UnparsableError):
+            module = parse_module(text or "")
+            name_arguments(module, program.module)
+            folded = MlirProgram(module, program.readers)
+            is_smaller = len(folded.content) < len(program.content)
+            if is_smaller and folded.size <= program.size:
+                candidate = problem.current.with_program(folded)
+                if problem.take_first([candidate]) is not None:
+                    return
 
 
 def drop_attributes(problem: ReductionProblem) -> None:

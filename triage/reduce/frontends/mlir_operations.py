@@ -100,6 +100,8 @@ def _drop_operations_of(problem: ReductionProblem, function: Operation) -> None:
         droppable,
         lambda dropped: cut(start, function, set(droppable).difference(dropped)),
     )
+    if problem.current is start:  # without unread arguments
+        problem.take_first([cut(start, function, droppable)])
 
 
 def bypass_operations(problem: ReductionProblem) -> None:

@@ -4,7 +4,7 @@ IREE imports a model, and the MLIR is reduced.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -12,13 +12,13 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import (
     ModelProto,
-    NodeProto,
     ValueInfoProto,
     checker,
     defs,
     helper,
     shape_inference,
 )
+from onnx.utils import Extractor
 
 from triage.model.case import InputKind
 from triage.reduce.problem import Form, ReductionProblem
@@ -45,21 +45,25 @@ class OnnxProgram(Reducible):
         return len(self.model.graph.node) + len(self.model.graph.initializer)
 
     @cached_property
-    def types(self) -> dict[str, ValueInfoProto]:
-        """The known type of each value, inferred where the model does not state it."""
-        graph = shape_inference.infer_shapes(self.model).graph
-        held = [
+    def typed(self) -> ModelProto:
+        """The model with the types of all values that are known."""
+        model = shape_inference.infer_shapes(self.model)
+        model.graph.value_info.extend(
             helper.make_tensor_value_info(value.name, value.data_type, list(value.dims))
-            for value in graph.initializer
-        ]
-        values = (*held, *graph.input, *graph.output, *graph.value_info)
-        return {value.name: value for value in values if value.type.WhichOneof("value")}
+            for value in model.graph.initializer
+        )
+        return model
+
+    @property
+    def inputs(self) -> dict[str, ValueInfoProto]:
+        """The inputs that hold no constant, by name."""
+        held = {value.name for value in self.model.graph.initializer}
+        inputs = self.model.graph.input
+        return {value.name: value for value in inputs if value.name not in held}
 
     def entry(self, name: str | None) -> Entry | None:  # noqa: ARG002 - a model is one function
-        graph = self.model.graph
-        held = {value.name for value in graph.initializer}
-        inputs = [value for value in graph.input if value.name not in held]
-        return Entry(None, tuple((value.name, _tensor_type(value)) for value in inputs))
+        inputs = self.inputs.items()
+        return Entry(None, tuple((key, _tensor_type(value)) for key, value in inputs))
 
     @property
     def canonical(self) -> bytes | None:
@@ -104,115 +108,72 @@ def _tensor_type(value: ValueInfoProto) -> str:
     return f"tensor<{'x'.join([*sizes, f'{letter}{bits}'])}>"
 
 
-def cut_model(
-    candidate: ReducedCase,
-    kept: Collection[int],
-    returned: Sequence[str] | None = None,
-    freed: Collection[str] = (),
-) -> ReducedCase | None:
-    """Return the model with only the nodes at these indices, or None when a type is
-    unknown or nothing is returned.
-
-    Values that they need from other nodes become inputs, as do the initializers in
-    `freed`. Values that other nodes or the caller need become outputs, unless
-    `returned` names them.
-    """
-    program = onnx_program_of(candidate)
-    model, types = program.model, program.types
-    graph = model.graph
-    nodes = [graph.node[index] for index in sorted(set(kept))]
-    results = [name for node in nodes for name in node.output if name]
-    read = [name for node in nodes for name in values_read(node)]
-    if returned is None:
-        chosen = {id(node) for node in nodes}
-        outside = {
-            name
-            for node in graph.node
-            if id(node) not in chosen
-            for name in values_read(node)
-        }
-        outside |= {value.name for value in graph.output}
-        returned = [name for name in results if name in outside] or [
-            name for name in results if name not in set(read)
-        ]
-    needed = list(dict.fromkeys(name for name in read if name not in set(results)))
-    constants = {
-        value.name: value for value in graph.initializer if value.name not in freed
-    }
-    inputs = [name for name in needed if name not in constants]
-    if not returned or any(name not in types for name in (*inputs, *returned)):
-        return None
-    small = helper.make_graph(
-        nodes,
-        # a name may be any bytes
-        graph.name if isinstance(graph.name, str) and graph.name else "graph",
-        [types[name] for name in inputs],
-        [types[name] for name in returned],
-        [constants[name] for name in needed if name in constants],
-    )
-    built = helper.make_model(
-        small, opset_imports=list(model.opset_import), functions=list(model.functions)
-    )
-    built.ir_version = model.ir_version
-    return ReducedCase(OnnxProgram(built), candidate.case)
-
-
-def values_read(node: NodeProto) -> list[str]:
-    """Return the values that a node and its subgraphs read from outside."""
-    names = [name for name in node.input if name]
-    for attribute in node.attribute:
-        for graph in (attribute.g, *attribute.graphs):
-            inside = {name for inner in graph.node for name in inner.output}
-            inside |= {value.name for value in graph.input} | {
-                value.name for value in graph.initializer
-            }
-            names += [
-                name
-                for inner in graph.node
-                for name in values_read(inner)
-                if name not in inside
-            ]
-    return list(dict.fromkeys(names))
-
-
 def drop_nodes(problem: ReductionProblem) -> None:
-    """Drop nodes, halves before single ones. Their outputs become inputs of the
-    model.
+    """Drop nodes, halves before single ones. Values that the others need from them
+    become inputs of the model, and values that they need from others its outputs.
     """
     start = problem.current
-    nodes = range(len(onnx_program_of(start).model.graph.node))
-    problem.delete(
-        nodes, lambda dropped: cut_model(start, {*nodes}.difference(dropped))
-    )
+    graph = onnx_program_of(start).model.graph
+    held = {value.name for value in graph.initializer}
+
+    def without(dropped: Sequence[int]) -> ReducedCase | None:
+        made, read, outside = list[str](), set[str](), set[str]()
+        outside.update(value.name for value in graph.output)
+        for index, node in enumerate(graph.node):
+            names = filter(None, node.input)
+            if index in dropped:
+                outside.update(names)
+            else:
+                read.update(names)
+                made += filter(None, node.output)
+        returned = [name for name in made if name in outside]
+        if not returned:
+            returned = [name for name in made if name not in read]
+        return _extracted(start, sorted(read.difference(made, held)), returned)
+
+    problem.delete(range(len(graph.node)), without)
 
 
 def drop_outputs(problem: ReductionProblem) -> None:
     """Return fewer values, and drop the nodes that are then unused."""
-    start = problem.current
-    graph = onnx_program_of(start).model.graph
-    outputs = [value.name for value in graph.output]
-
-    def without(dropped: Sequence[str]) -> ReducedCase | None:
-        returned = [name for name in outputs if name not in dropped]
-        needed, chosen = set(returned), list[int]()
-        for index, node in reversed(list(enumerate(graph.node))):
-            if needed & set(node.output):
-                chosen.append(index)
-                needed.update(values_read(node))
-        return cut_model(start, chosen, returned)
-
-    problem.delete(outputs, without)
+    start, program = problem.current, onnx_program_of(problem.current)
+    outputs = [value.name for value in program.model.graph.output]
+    problem.delete(
+        outputs,
+        lambda dropped: _extracted(
+            start, program.inputs, [name for name in outputs if name not in dropped]
+        ),
+    )
 
 
 def free_initializers(problem: ReductionProblem) -> None:
     """Turn initializers into inputs, so that the model holds no numbers."""
-    start = problem.current
-    graph = onnx_program_of(start).model.graph
-    returned = [value.name for value in graph.output]
+    start, program = problem.current, onnx_program_of(problem.current)
+    outputs = [value.name for value in program.model.graph.output]
     problem.delete(
-        [value.name for value in graph.initializer],
-        lambda freed: cut_model(start, range(len(graph.node)), returned, freed),
+        [value.name for value in program.model.graph.initializer],
+        lambda freed: _extracted(start, [*program.inputs, *freed], outputs),
     )
+
+
+def _extracted(
+    candidate: ReducedCase, inputs: Iterable[str], outputs: Sequence[str]
+) -> ReducedCase | None:
+    """Return the part of the model between some values; None if the type of one is not
+    known, or if it returns nothing.
+    """
+    try:
+        extractor = Extractor(onnx_program_of(candidate).typed)
+        names = list(inputs)
+        small = extractor.extract_model(names, list(outputs))
+    except ValueError:
+        return None
+    left = [value for value in small.graph.initializer if value.name not in names]
+    del small.graph.initializer[:]
+    small.graph.initializer.extend(left)
+    if not outputs:
+        return None
+    return candidate.with_program(OnnxProgram(small))
 
 
 def onnx_program_of(candidate: ReducedCase) -> OnnxProgram:

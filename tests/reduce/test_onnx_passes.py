@@ -1,0 +1,64 @@
+"""Passes over ONNX models return valid models that are not larger."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+
+from tests.reduce.made import LuckyTest
+from tests.reduce.test_search import CASE
+from triage.reduce.frontends.onnx import (
+    OnnxProgram,
+    drop_nodes,
+    drop_outputs,
+    free_initializers,
+    onnx_program_of,
+)
+from triage.reduce.problem import ReductionProblem
+from triage.reduce.program import ReducedCase
+
+
+def chain(length: int) -> OnnxProgram:
+    """A chain of nodes that each add a constant, with an output after every third."""
+    kinds = [
+        helper.make_tensor_value_info(f"v{number}", TensorProto.FLOAT, [4])
+        for number in range(length + 1)
+    ]
+    nodes = [
+        helper.make_node("Add", [f"v{number}", f"c{number}"], [f"v{number + 1}"])
+        for number in range(length)
+    ]
+    constants = [
+        numpy_helper.from_array(np.full(4, number, np.float32), f"c{number}")
+        for number in range(length)
+    ]
+    graph = helper.make_graph(nodes, "chain", kinds[:1], kinds[:0:-3], constants)
+    opset = helper.make_opsetid("", 18)
+    return OnnxProgram(helper.make_model(graph, opset_imports=[opset], ir_version=8))
+
+
+@settings(max_examples=20, deadline=None)
+@given(length=st.integers(1, 12), luck=st.integers(0, 255))
+def test_every_pass_returns_a_valid_model_that_is_not_larger(
+    length: int, luck: int
+) -> None:
+    problem = ReductionProblem(ReducedCase(chain(length), CASE), LuckyTest(luck, 110))
+    for step in (drop_nodes, drop_outputs, free_initializers):
+        before = problem.current.program.size
+        step(problem)
+        assert problem.current.program.canonical is not None, step
+        assert problem.current.program.size <= before, step
+
+
+def test_one_node_is_left_without_constants() -> None:
+    needed = LuckyTest(0, 256, b"v4")
+    problem = ReductionProblem(ReducedCase(chain(9), CASE), needed)
+    for step in (drop_nodes, drop_outputs, free_initializers):
+        step(problem)
+    graph = onnx_program_of(problem.current).model.graph
+    assert (len(graph.node), len(graph.initializer), len(graph.output)) == (1, 0, 1)
+    entry = problem.current.program.entry(None)
+    assert entry
+    assert {type_ for _, type_ in entry.arguments} == {"tensor<4xf32>"}
