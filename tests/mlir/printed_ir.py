@@ -150,22 +150,10 @@ def read(text: str, words: Vocabulary = WORDS) -> PrintedModule:
 
 
 def changed(op: Op, change: int) -> Op:
-    """The same with one operation's name, or one type, or one nesting, made another,
-    chosen by a number.
-    """
-    if op.regions and change % 3:
-        first, *others = op.regions
-        return replace(
-            op, regions=((changed(first[0], change // 3), *first[1:]), *others)
-        )
-    match change % 4:
-        case 0:
-            return replace(op, name="t.other")
-        case 1:
-            return replace(op, results=(*op.results, "i7"))
-        case 2:
-            return replace(op, operands=(*op.operands, "i7"))
-        case _:
-            return replace(
-                op, regions=(*op.regions, (Op("t.other", results=("f32",)),))
-            )
+    """The same with another name, type or nesting, chosen by a number."""
+    return [
+        replace(op, name="t.other"),
+        replace(op, results=(*op.results, "i7")),
+        replace(op, operands=(*op.operands, "i7")),
+        replace(op, regions=(*op.regions, (Op("t.other", results=("f32",)),))),
+    ][change % 4]

@@ -20,7 +20,7 @@ from triage.reduce.program import ReducedCase
 DEEP = 100_000
 TEXTS = [
     text
-    for opening, closing in ("()", "[]", "{}", "<>")
+    for opening, closing in ("()", "<>")
     for text in (opening * DEEP, opening * DEEP + closing * DEEP)
 ]
 
@@ -73,7 +73,7 @@ def test_nested_brackets_are_read_or_refused(text: str) -> None:
             read(damaged)
 
 
-@pytest.mark.parametrize("depth", [150, 5_000, 20_000])
+@pytest.mark.parametrize("depth", [150, 20_000])
 def test_regions_nested_too_deeply_are_refused(depth: int) -> None:
     with pytest.raises(UnparsableError):
         read(nested(depth))

@@ -46,21 +46,3 @@ def test_constants_and_size_arithmetic_are_ignored(body: tuple[Op, ...]) -> None
         read(printed(program(body))).functions
         == read(printed(program((*sizes, *body)))).functions
     )
-
-
-@given(BODIES, st.integers(0, 7))
-def test_nesting_is_ignored(body: tuple[Op, ...], moved: int) -> None:
-    op = body[moved % len(body)]
-    loop = Op("t.loop", regions=(body,))
-    outside = Op("t.loop", regions=(tuple(each for each in body if each is not op),))
-    assert read(printed(program((loop,)))).whole.same_as(
-        read(printed(program((op, outside)))).whole
-    )
-
-
-def test_the_index_of_an_iteration_counts() -> None:
-    add = Op("t.add", ("f32",), ("f32",))
-    position = Op("t.position", results=("index",))
-    assert not read(printed(program((add,)))).whole.same_as(
-        read(printed(program((position, add)))).whole
-    )

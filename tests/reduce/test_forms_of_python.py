@@ -18,8 +18,6 @@ FAILS = "fail('breaks-3')"
 @pytest.mark.parametrize(
     "program",
     [
-        f"async def f():\n    {FAILS}\n",
-        f"def f():\n    global g\n    g = fail\n    {FAILS}\n    return g\n",
         f"class A:\n    def f(self):\n        return __class__, {FAILS}\n",
         f"{FAILS}\n__annotations__\nnot_bound\n",
     ],

@@ -5,47 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT, Triage
-from triage.cli.context import cases_in, one_case
-from triage.reduce.replay import open_reproducers
-from triage.reduce.reproducer import slug
 
 HERE = ROOT / "reproducers"
 FOLDERS = sorted(one for one in HERE.iterdir() if one.is_dir())
-
-
-def ordered() -> dict[str, list[str]]:
-    """The words after the recipe's name, by the name of the folder."""
-    lines = [
-        shlex.split(line, comments=True)
-        for line in (HERE / "orders.txt").read_text().splitlines()
-    ]
-    found = {}
-    for recipe, *words in filter(None, lines):
-        case = words[words.index("--case") + 1] if "--case" in words else None
-        found[slug(one_case(cases_in([ROOT / "recipes" / f"{recipe}.yaml"]), case))] = (
-            words
-        )
-    return found
-
-
-def test_the_reproducers_match_orders_txt() -> None:
-    orders = ordered()
-    assert {one.name for one in FOLDERS} == set(orders)
-    for one in open_reproducers([HERE]):
-        words = orders[one.folder.name]
-        assert one.bad == words[words.index("-t") + 1]
-    classes = {
-        json.loads((one / "reproducer.json").read_text())["failure"]["class"]
-        for one in FOLDERS
-    }
-    assert len(FOLDERS) >= 8
-    assert len(classes) >= 6
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

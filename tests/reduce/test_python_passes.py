@@ -34,10 +34,8 @@ from triage.reduce.problem import ReductionProblem
 from triage.reduce.program import ReducedCase, Reducible, UnreadableError
 
 KERNELS = [
-    case
-    for path in sorted((ROOT / "recipes").glob("triton-*.yaml"))
-    for case in load_recipes([path])
-    if case.matrix == () or case.matrix[0][1] == "8"
+    load_recipes([ROOT / "recipes" / f"triton-{name}.yaml"])[-1]
+    for name in ("delta-rule", "matmul", "softmax")
 ]
 
 
@@ -56,7 +54,7 @@ def run_all(case: Case, document: PythonProgram, luck: int) -> ReducedCase:
 
 @settings(max_examples=5, deadline=None)
 @given(luck=st.integers(0, 255))
-@pytest.mark.parametrize("name", ["bisect.py", "textwrap.py"])
+@pytest.mark.parametrize("name", ["bisect.py"])
 def test_every_pass_returns_a_valid_program(name: str, luck: int) -> None:
     """Programs that nobody wrote for this test: modules of Python's library."""
     tree = parse_program((Path(ast.__file__).parent / name).read_bytes())
@@ -82,17 +80,13 @@ def test_every_pass_keeps_kernel_and_specialisation_consistent(
 @pytest.mark.parametrize(
     ("text", "names"),
     [
-        ("def f():\n    return g()\ndef g():\n    pass\n", ""),
         ("def f():\n    print(x)\n", "x"),
-        ("def f():\n    x = 1\nprint(x)\n", "x"),
         ("x = [y for y in range(3)]\nz = lambda a: a + x\nprint(b := 2, b)\n", ""),
-        ("for i in n:\n    print(i)\n", "n"),
         ("from os import *\nprint(path)\n", ""),
         (
             "def f(a):\n    def g():\n        return a + h\n    h = 1\n    return g\n",
             "",
         ),
-        ("match 3:\n    case int() as n:\n        print(n)\n", ""),
         ("try:\n    pass\nexcept ValueError as error:\n    print(error)\n", ""),
     ],
 )
@@ -149,14 +143,9 @@ def test_no_program_that_python_compiles_is_refused() -> None:
             "from os import *\nfail(path)\n",
         ),
         ("print(added)\nx = 1\nfail(x)\n", "x = 1\nfail(x)\n"),
-        ("async def f():\n    pass\n\n\nf()\nfail()\n", "fail()\n"),
         (
             "def f():\n    global x\n    x = 1\n\n\nf()\nfail(x)\n",
             "def f():\n    global x\n    x = 1\nfail(x)\n",
-        ),
-        (
-            "class A:\n\n    def f(self):\n        return fail(__class__)\n",
-            "class A:\n\n    def f(self):\n        return fail(__class__)\n",
         ),
     ],
 )

@@ -34,7 +34,7 @@ HOW = KernelSpec(
 )
 
 
-def of_kernel(version: str, backend: str, kernel: KernelSpec = HOW) -> Reproducer:
+def of_kernel(version: str, backend: str) -> Reproducer:
     made = reproducer()
     tried = tuple(
         replace(probe, version=version) if probe is made.bad else probe
@@ -42,7 +42,7 @@ def of_kernel(version: str, backend: str, kernel: KernelSpec = HOW) -> Reproduce
     )
     target = Target("cuda", "sm_90") if backend == "cuda" else Target("hip", "gfx942")
     case = replace(
-        CASE, compiler="triton", spec=kernel, target=target, flags=(), phase=None
+        CASE, compiler="triton", spec=HOW, target=target, flags=(), phase=None
     )
     compiled = StandaloneCompile(
         case=case,
@@ -66,9 +66,7 @@ def of_kernel(version: str, backend: str, kernel: KernelSpec = HOW) -> Reproduce
     )
 
 
-@pytest.mark.parametrize(
-    "version", ["3.0.0", "3.1.0", "3.2.0", "3.3.0", "3.4.0", "3.9.0"]
-)
+@pytest.mark.parametrize("version", ["3.0.0", "3.2.0", "3.9.0"])
 @pytest.mark.parametrize("backend", ["cuda", "hip"])
 def test_a_kernels_script_has_the_calls_of_its_release(
     version: str, backend: str
@@ -100,9 +98,3 @@ def test_a_kernels_script_has_the_calls_of_its_release(
     assert "iree-compile" not in "".join(map(str, files.values()))
     assert "MLIR" not in str(files["README.md"])
     assert "```py\nimport triton\n" in str(files["README.md"])
-
-
-@pytest.mark.parametrize("version", ["3.1.0", "3.2.0", "3.9.0"])
-def test_a_script_of_a_kernel_without_hints_suits_other_releases(version: str) -> None:
-    made = of_kernel(version, "cuda", replace(HOW, hints={}))
-    assert "attrs" not in str(reproducer_files(made)["repro.py"]).lower()

@@ -103,41 +103,6 @@ def first(answer: Answer, count: int, jobs: int = 2) -> int | None:
     return problem.take_first(draft([number]) for number in range(count))
 
 
-@given(
-    st.lists(st.booleans(), max_size=12),
-    st.integers(1, 4),
-    st.randoms(use_true_random=False),
-)
-@settings(max_examples=40, deadline=None)
-def test_the_first_in_order_wins_whichever_compile_ends_first(
-    answers: list[bool], jobs: int, luck: random.Random
-) -> None:
-    waits = [luck.random() / 200 for _ in answers]
-
-    def answer(items: set[int], stop: threading.Event) -> bool:
-        [number] = items
-        if stop.wait(waits[number]):
-            raise Interrupted("stopped")
-        return answers[number]
-
-    expected = answers.index(True) if True in answers else None
-    assert first(answer, len(answers), jobs) == expected
-
-
-def test_a_match_cancels_the_later_compiles() -> None:
-    begun, ended = threading.Event(), threading.Event()
-
-    def answer(items: set[int], stop: threading.Event) -> bool:
-        if items == {0}:
-            return begun.wait(30)
-        begun.set()
-        ended.set() if stop.wait(30) else None
-        raise Interrupted("stopped")
-
-    assert first(answer, 2) == 0
-    assert ended.is_set()
-
-
 def test_ctrl_c_ends_every_compile_under_way() -> None:
     ended = threading.Semaphore(0)
     begun = threading.Barrier(2, action=lambda: os.kill(os.getpid(), signal.SIGINT))

@@ -204,11 +204,13 @@ def with_one_value(text: str) -> str:
 
 
 def shrink_dimensions(problem: ReductionProblem) -> None:
-    """Halve all numbers together, then all but small ones, then each size alone or with
+    """Halve all numbers together, or all but small ones, then each size alone or with
     another that depends on it, the largest first.
     """
+    start = problem.current
     _halve(problem, lambda number: number > 1)
-    _halve(problem, lambda number: number > _SMALL)
+    if problem.current is start:
+        _halve(problem, lambda number: number > _SMALL)
     sizes = sorted(_sizes(problem.current), reverse=True)
     for size in sizes:
         multiples = [other for other in sizes if other % size == 0 or size % other == 0]
