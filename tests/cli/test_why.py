@@ -78,6 +78,23 @@ def test_a_failure_that_a_newer_release_fixed(triage: Triage, tmp_path: Path) ->
     assert always["next"][1].endswith("--find fix --good 1.4.0 --bad 1.3.0 --repo DIR")
 
 
+def test_a_spent_budget_says_the_narrowest_range_and_what_was_tried(
+    triage: Triage, tmp_path: Path
+) -> None:
+    path = recipe(tmp_path, "spent", "breaks-3")
+    for version in ("1.1.0", "1.4.0"):
+        triage("run", path, "-t", version)
+    said = triage("why", path, "-t", "1.5.0", "--budget", "0.001s").stdout
+    said = " ".join(said.split())
+    assert "one of 3 IREE revisions: 1.2.0, 1.3.0, 1.4.0; not confirmed" in said
+    assert "last good 1.1.0" in said
+    assert (
+        "fails on 1.4.0 to 1.5.0; not tried on 1.2.0 to 1.3.0; passes on 1.1.0" in said
+    )
+    assert "not done bisect: the budget is spent" in said
+    assert "--budget 10m" in said
+
+
 def test_what_always_failed_says_since_when_it_fails_as_today(
     triage: Triage, tmp_path: Path
 ) -> None:

@@ -196,7 +196,7 @@ def why_facts(found: Explanation) -> Iterator[Fact]:
         f"{outcomes.get(one.outcome, 'not tried on')} {_range(one)}"
         for one in reversed(found.releases)
     ]
-    if known and not (found.bisection and found.bisection.after):
+    if known and not (found.bisection and found.bisection.confirmed):
         yield "releases", "; ".join(known)
     if found.unseen and found.failure:
         yield "reported", f"{found.unseen}, which is another failure"
