@@ -24,8 +24,7 @@ from pypi_simple import PyPISimple
 from requests import ConnectionError  # noqa: A004 - of the index
 
 from benchmarks.common import TRIAGE, Ratio, cost_of
-from tests.bisect.test_python_compiler import COPIED
-from tests.bisect.test_two_changes import RECIPE, repository
+from tests.bisect.tiny_compiler import repository, write_case
 from tests.git_history.history import ENV, History
 
 BROKE = 27
@@ -117,9 +116,7 @@ def ratios_of_made_ones() -> Iterator[Ratio]:
             folder = Path(place)
             env = os.environ | ENV | {"TRIAGE_HOME": str(folder / "home")}
             shas = repository(letters, folder / "clone")
-            (folder / "p.c").write_text("int x;\n")
-            (folder / "triage.yaml").write_text(COPIED)
-            (folder / "r.yaml").write_text(RECIPE)
+            write_case(folder)
             write_test(folder, TEST, "p.c")
             ours = with_triage(folder, "r.yaml", shas, BROKE, env)
             theirs = with_git(folder, BARE, shas, BROKE, env)

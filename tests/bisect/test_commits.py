@@ -81,14 +81,9 @@ def test_the_culprit_is_confirmed_and_described(timeline: Timeline) -> None:
     )
     assert note.files == ("compiler/part2.cpp",)
     assert len(set(engine.asked)) <= 9  # both ends, and log2(39) + 1 others
-
-
-def test_commits_shortly_before_a_failure_was_noticed_are_likelier(
-    timeline: Timeline,
-) -> None:
-    _, engine = bisect(timeline, "P" * 17 + "F" * 23)
+    # commits shortly before a failure was noticed are likelier than the middle, 20
     places = {commit.sha[:10]: index for index, commit in enumerate(timeline.commits)}
-    assert places[engine.asked[2]] > 22  # the first after both ends; the middle is 20
+    assert places[engine.asked[2]] > 22
 
 
 def test_commits_that_cannot_change_the_compiler_are_no_candidates(
@@ -141,4 +136,15 @@ def test_a_source_that_fails_does_not_end_a_bisect_that_another_serves(
     bring = only.candidates[4].ref.bring
     assert bring is not None
     with pytest.raises(Unobtainable, match="expired: it was removed"):
+        bring()
+
+
+def test_a_package_that_was_built_from_another_commit_is_not_taken(
+    timeline: Timeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = timeline.commits[3].sha
+    monkeypatch.setattr(Compilers, "reported_commit", lambda *_: other)
+    bring = range_of(timeline, 9, WorkingSource()).candidates[4].ref.bring
+    assert bring is not None
+    with pytest.raises(Unobtainable, match=f"built from {other[:10]}, not from"):
         bring()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.bisect.driving import answered
+from tests.bisect.tiny_compiler import write_case
 from tests.conftest import Triage
 from tests.git_history.history import ENV, History
 from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
@@ -101,22 +102,10 @@ def test_releases_between_commits_are_installed_as_the_recipe_wants_them(
     assert "fusion" not in reasons
 
 
-COPIED = """name: tinyc
-compiler: command
-build: {copy: [tinyc.py]}
-paths: [tinyc.py]
-"""
-
-
 def test_a_checkout_that_needs_no_build_is_the_toolchain(
     clone: History, triage: Triage, workplace: Path, home: Path
 ) -> None:
-    (workplace / "triage.yaml").write_text(COPIED)
-    (workplace / "p.c").write_text("int x;\n")
-    (workplace / "r.yaml").write_text(
-        "name: p\nsummary: s\ncompiler: command\ninput: p.c\n"
-        'command: [python3, "{toolchain}/tinyc.py", "{input}"]\n'
-    )
+    write_case(workplace)
     shas = clone.git("rev-list", "--reverse", "HEAD").split()
     ends = ["--good", f"commit:{shas[-COUNT]}", "--bad", f"commit:{shas[-1]}"]
     words = ["r.yaml", "--repo", clone.path, *ends, "-j", "1", "--format", "json"]

@@ -65,13 +65,6 @@ def test_a_culprit_that_was_picked_to_the_new_branch(
     assert culprit(found) == releases.shas["changed"]
 
 
-def test_a_culprit_that_exists_on_the_new_branch_only(
-    releases: Releases, tmp_path: Path
-) -> None:
-    found, _ = searched(releases, tmp_path, {"own"})
-    assert culprit(found) == releases.shas["own"]
-
-
 def test_a_release_that_has_a_fix_of_its_branch_alone(
     releases: Releases, tmp_path: Path
 ) -> None:

@@ -4,8 +4,6 @@ they are not named.
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -15,11 +13,8 @@ from triage.bisect.history import histories
 from triage.bisect.plan import bisect_between
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import Answer, Bisection, BisectKind, Transition
-from triage.execution.match import any_failure, same_family
 from triage.model.errors import BadInput
 from triage.model.outcome import Cause
-from triage.report.bisection import bisect_document
-from triage.report.formats import rendered
 
 
 def bisect(
@@ -56,16 +51,9 @@ def test_another_failure_is_never_taken_for_this_one() -> None:
     assert {one.failure.failure_class for one in found.other_failures} == {"class-G"}
 
 
-def test_a_family_is_followed_through_its_change_of_class() -> None:
-    found, _ = bisect("PPPPPGGGFFFF", match=same_family)
-    assert (found.status, pair(found)) == (Answer.CULPRIT, (4, 5))
-    found, _ = bisect("PPPPPGGGFFFF", match=lambda _: any_failure)
-    assert pair(found) == (4, 5)
-
-
 @pytest.mark.parametrize(
     ("history", "before", "after"),
-    [("XPFF", 0, 3), ("PPFX", 0, 3), ("XXXX", None, None), ("PPFX", None, 3)],
+    [("XPFF", 0, 3), ("XXXX", None, None), ("PPFX", None, 3)],
 )
 def test_an_end_that_cannot_be_obtained_is_the_cause(
     history: str, before: int | None, after: int | None
@@ -75,33 +63,23 @@ def test_an_end_that_cannot_be_obtained_is_the_cause(
 
 
 @pytest.mark.parametrize("letter", ["F", "P"])
-@pytest.mark.parametrize(
-    ("before", "after", "most"), [(10, 20, 2), (None, 20, 7), (None, None, 8)]
-)
+@pytest.mark.parametrize(("before", "after", "most"), [(10, 20, 2), (None, None, 8)])
 def test_a_case_that_ends_alike_everywhere_is_probed_at_few_releases(
     letter: str, before: int | None, after: int | None, most: int
 ) -> None:
     engine = HistoryEngine({"case": 60 * letter})
     engine.registry.installed = {0, 59}
     found = run(engine, before, after)
-    ends = f"both ends, 1.{before or 0}.0 and 1.{59 if after is None else after}.0"
-    says = (
-        f"it fails at {ends}: it failed" if letter == "F" else f"it compiles at {ends}"
-    )
-    if (letter, before, after) == ("P", None, 20):
-        says = "expected 1.20.0 to fail, but it compiles"
+    verb = "fails" if letter == "F" else "compiles"
+    ends = f"1.{before or 0}.0 and 1.{after or 59}.0"
     assert (found.status, found.cause) == (Answer.INCONCLUSIVE, Cause.NOT_FOUND)
-    assert (found.reason or "").startswith(says)
-    probed = {index for _, index, _ in engine.asked}
-    assert probed <= set(range(before or 0, 60 if after is None else after + 1))
-    assert len(probed) <= most
+    assert (found.reason or "").startswith(f"it {verb} at both ends, {ends}")
+    assert len({index for _, index, _ in engine.asked}) <= most
 
 
 @pytest.mark.parametrize("kind", BisectKind)
 @pytest.mark.parametrize("look", ["known", "installed"])
-@pytest.mark.parametrize(
-    "history", ["PPPFPPPPPPPPPPPP", "PPPPFFPPPPPPPPPP", "PPPPPPPPPPPPFPPP"]
-)
+@pytest.mark.parametrize("history", ["PPPFPPPPPPPPPPPP", "PPPPPPPPPPPPFPPP"])
 def test_a_short_window_is_found_among_known_and_installed_releases(
     history: str, look: str, kind: BisectKind
 ) -> None:
@@ -125,14 +103,6 @@ def test_a_failure_that_replaced_another_long_one_is_found_with_few_probes() -> 
     assert found.broke
     assert pair(found.broke) == (19, 20)
     assert len({index for _, index, _ in engine.asked}) <= 30
-
-
-@pytest.mark.parametrize(
-    "history", ["PPUUUUUUUUUFFF", "GGGGGGPFFFFFFF", "UUUUUUUUPPPFFF"]
-)
-def test_a_release_that_compiles_is_found_between_two_that_differ(history: str) -> None:
-    found, _ = bisect(history)
-    assert pair(found) == (history.rindex("P"), history.index("F"))
 
 
 @settings(max_examples=300, deadline=None)
@@ -215,26 +185,22 @@ def test_every_reported_change_is_true_and_known_results_are_used(
     assert bench.known <= {(name, index) for name, index, _ in bench.asked}
 
 
-@pytest.mark.parametrize("named", [False, True])
-@pytest.mark.parametrize("history", ["GGGGGGFFFFFF", "GGGGFGGGUUFF", "UUGGGGGGGGGF"])
+@pytest.mark.parametrize("history", ["GGGGGGFFFFFF", "GGGGFGGGUUFF"])
 def test_a_case_that_always_failed_says_where_its_failure_changed(
-    history: str, named: bool
+    history: str,
 ) -> None:
-    found, _ = bisect(history, after=len(history) - 1 if named else None)
+    found, _ = bisect(history)
     last = history.rindex("G")
-    exact = history[last + 1] == "F"
-    assert found.status is (Answer.CULPRIT if exact else Answer.SUSPECTS)
+    is_exact = history[last + 1] == "F"
+    assert found.status is (Answer.CULPRIT if is_exact else Answer.SUSPECTS)
     assert pair(found) == (last, history.index("F", last))
     assert found.confirmed
     assert found.broke is None
     assert found.changed
     assert pair(found.changed) == pair(found)
-    said = rendered("text", found, partial(bisect_document, compiler="iree"))
-    assert f"fails as today since 1.{last + 1}.0: it failed" in said or not exact
-    assert "it failed otherwise before" in said
 
 
-@pytest.mark.parametrize("window", [1, 6, 9, 14])
+@pytest.mark.parametrize("window", [1, 9])
 @pytest.mark.parametrize("named", [False, True])
 def test_a_fix_is_searched_among_all_releases_before_it_is_given_up(
     window: int, named: bool

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.bisect.driving import answered
-from tests.bisect.test_python_compiler import COPIED, COUNT, CULPRIT, clone, index
+from tests.bisect.test_python_compiler import COUNT, CULPRIT, clone, index
+from tests.bisect.tiny_compiler import COPIED
 from tests.conftest import Triage
 from tests.git_history.history import History
 
@@ -77,7 +78,6 @@ def test_releases_are_tested_by_a_script_that_gets_the_input(
     ("text", "words", "status", "message"),
     [
         ("exit 0", [], 3, "compiles at both ends"),
-        ("exit 125", [], 3, "skips it"),
         ("no-such-program", [], 4, "no-such-program: "),
         ("exit 0", ["--model", ".@a..b"], 2, "--model"),
     ],
@@ -99,11 +99,3 @@ def test_scripts_that_give_no_answer(
     done = triage("bisect", "--script", "check.sh", *ends, *words)
     assert done.returncode == status, done.stdout + done.stderr
     assert message in done.stdout + done.stderr
-
-
-def test_a_script_must_be_a_program(triage: Triage, workplace: Path) -> None:
-    (workplace / "check.sh").write_text("exit 0\n")
-    done = triage("bisect", "--script", "check.sh", "--good", "1", "--bad", "2")
-    assert done.returncode == 2
-    assert "chmod +x" in done.stderr
-    assert triage("bisect", "--good", "1", "--bad", "2").returncode == 2

@@ -15,45 +15,17 @@ from hypothesis import strategies as st
 
 from tests.bisect.driving import answered
 from tests.bisect.letters import LetterEngine, plain_range, search_along
-from tests.bisect.test_python_compiler import COPIED
+from tests.bisect.tiny_compiler import repository, write_case
 from tests.conftest import Triage
-from tests.git_history.history import ENV, History
+from tests.git_history.history import ENV
 from triage.bisect.changes import find_changes
 from triage.bisect.result import Answer, BisectKind
 
-PROGRAMS = {
-    "P": "print(open(sys.argv[1]).read())",
-    "F": 'sys.exit("tinyc: internal error: lost a symbol")',
-    "G": 'sys.exit("tinyc: fatal: cannot allocate a register")',
-    "N": "from os import emit",  # a missing name
-    "S": "import os\nif os.urandom(1)[0] < 205: sys.exit('tinyc: internal error')",
-    "H": 'sys.exit("usage: tinyc [-h] file\\ntinyc: error: unrecognized arguments: -x")',
-}
-RECIPE = """name: p
-summary: s
-compiler: command
-command: [python3, "{toolchain}/tinyc.py", "{input}"]
-input: p.c
-"""
 TEST = """#!/bin/sh
 test -f tinyc.py || exit 125
 python3 tinyc.py PROGRAM && exit CODE
 exit $((1 - CODE))
 """
-
-
-def repository(letters: str, folder: Path) -> list[str]:
-    """Write a commit for each letter; B has no compiler. Return the shas."""
-    history = History.begin(folder)
-    shas = []
-    for number, letter in enumerate(letters):
-        if letter == "B":
-            (folder / "tinyc.py").unlink(missing_ok=True)
-        else:
-            text = f"import sys\n\n{PROGRAMS[letter]}\n# {number}\n"
-            history.write("tinyc.py", text)
-        shas.append(history.commit(f"change {number}"))
-    return shas
 
 
 def named_by_git(clone: Path, shas: list[str], program: Path, code: int) -> set[int]:
@@ -87,17 +59,12 @@ def pair(change: dict[str, Any], shas: list[str]) -> tuple[int, int]:
 @pytest.mark.parametrize(
     ("letters", "kind", "this"),
     [
-        ("PPPPPFFFFFFF", "regression", (4, 5)),
         ("PPPGGGGGFFFF", "regression", (7, 8)),
         # a missing name and a usage message say nothing about this failure
         ("PPPNNHHNFFFF", "regression", (2, 8)),
-        ("PPPNNGGGFFFF", "regression", (7, 8)),
-        ("PPPBGGGBFFFF", "regression", (6, 8)),
         ("FFFFGGGGNPPP", "fix", (3, 4)),
-        ("FFFFFHHHHPPP", "fix", (4, 9)),
         # this failure is a missing name: there is no other one
         ("NNNNNGGPPPPP", "fix", (6, 7)),
-        ("PPPPPPHHFFNN", "regression", (5, 6)),
     ],
 )
 def test_commits_are_answered_as_by_git_and_for_this_failure(
@@ -114,9 +81,7 @@ def test_commits_are_answered_as_by_git_and_for_this_failure(
         monkeypatch.setenv(name, value)
     clone = tmp_path / "clone"
     shas = repository(letters, clone)
-    (workplace / "triage.yaml").write_text(COPIED)
-    (workplace / "p.c").write_text("int x;\n")
-    (workplace / "r.yaml").write_text(RECIPE)
+    write_case(workplace)
     ends = [f"commit:{shas[0]}", f"commit:{shas[-1]}"]
     if kind == "fix":
         ends.reverse()

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.bisect.driving import PROJECT
 from tests.conftest import Triage
 from tests.git_history.history import ENV, History
 from triage.compilers.pasted_flags import keep_harmless
@@ -337,7 +336,9 @@ def test_a_project_file_in_the_clone_runs_nothing_unless_builds_are_allowed(
     for name, value in ENV.items():
         monkeypatch.setenv(name, value)
     mark = tmp_path / "mark"
-    steps = PROJECT + f"build: {{commands: ['touch {mark}; false']}}\n"
+    steps = (
+        f"name: small\ncompiler: iree\nbuild: {{commands: ['touch {mark}; false']}}\n"
+    )
     clone = History.begin(tmp_path / "clone")
     first, last = (
         clone.commit("first", {"triage.yaml": steps}),

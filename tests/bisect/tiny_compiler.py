@@ -1,0 +1,51 @@
+"""A compiler that is one Python file, and repositories of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.git_history.history import History
+
+PROGRAMS = {
+    "P": "print(open(sys.argv[1]).read())",
+    "F": 'sys.exit("tinyc: internal error: lost a symbol")',
+    "G": 'sys.exit("tinyc: fatal: cannot allocate a register")',
+    "N": "from os import emit",  # a missing name
+    "S": "import os\nif os.urandom(1)[0] < 205: sys.exit('tinyc: internal error')",
+    "H": 'sys.exit("usage: tinyc [-h] file\\ntinyc: error: unrecognized arguments: -x")',
+}
+COPIED = """name: tinyc
+compiler: command
+build: {copy: [tinyc.py]}
+paths: [tinyc.py]
+"""
+RECIPE = """name: p
+summary: s
+compiler: command
+command: [python3, "{toolchain}/tinyc.py", "{input}"]
+input: p.c
+"""
+
+
+def repository(
+    letters: str, folder: Path, programs: dict[str, str] = PROGRAMS
+) -> list[str]:
+    """Write a commit for each letter; B has no compiler. Return the shas."""
+    history = History.begin(folder)
+    shas = []
+    for number, letter in enumerate(letters):
+        if letter == "B":
+            (folder / "tinyc.py").unlink(missing_ok=True)
+        else:
+            text = f"import sys\n\n{programs[letter]}\n# {number}\n"
+            history.write("tinyc.py", text)
+        shas.append(history.commit(f"change {number} (#{100 + number})"))
+    return shas
+
+
+def write_case(folder: Path, recipe: str = RECIPE) -> Path:
+    """Write the project file, a program and its recipe, which is returned."""
+    (folder / "triage.yaml").write_text(COPIED)
+    (folder / "p.c").write_text("int x;\n")
+    (folder / "r.yaml").write_text(recipe)
+    return folder / "r.yaml"
