@@ -8,11 +8,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.git_history.history import History
-from triage.git_history.repository import (
-    PinMove,
-    UnknownCommit,
-    pin_moved,
-)
+from triage.git_history.repository import UnknownCommit
 from triage.git_history.timeline import CommitPosition, Timeline
 from triage.model.errors import BadInput
 
@@ -164,24 +160,6 @@ def test_the_files_that_a_commit_changes(history: History) -> None:
     assert files(timeline, 1) == {"a.c", "blob"}
     assert files(timeline, 2) == set()
     assert files(timeline, 3) == {"a.c"}
-
-
-def test_which_commits_moved_a_pin(history: History) -> None:
-    one, two = "1" * 40, "2" * 40
-    history.commit("root")
-    (history.path / "llvm").mkdir()
-    for sha in (one, two):
-        history.git("update-index", "--add", "--cacheinfo", f"160000,{sha},llvm")
-        history.git("commit", "--quiet", "-m", "submodule")
-        history.commit("file", {"llvm-hash.txt": f"{sha}\n"})
-    timeline = Timeline(history.path)
-    commits = timeline.with_files(range(1, 5))
-    for path, at in {"llvm": (0, 2), "llvm-hash.txt": (1, 3), "none": ()}.items():
-        moves = [PinMove(path, None, one), PinMove(path, one, two)]
-        expected = dict(zip(at, moves, strict=False))
-        assert [pin_moved(timeline.repository, commit, path) for commit in commits] == [
-            expected.get(index) for index in range(4)
-        ]
 
 
 def test_git_is_named_in_one_place() -> None:

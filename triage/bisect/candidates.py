@@ -15,7 +15,6 @@ from triage.git_history.repository import (
     Links,
     Repository,
     links_of,
-    pin_moved,
     pull_request,
 )
 from triage.git_history.timeline import Timeline, main_refs
@@ -87,20 +86,16 @@ class BisectRange:
         if self.repository is None:
             return {}
         ranked = self._suspicions(clues)
-        project = self.project
         links = links_of(self.repository.remote)
-        if links is None and project:
-            links = links_of(project.repository)
-        pin = (project and project.llvm) or ""
+        if links is None and self.project:
+            links = links_of(self.project.repository)
         details = {}
         for index in indices:
             commit = self.candidates[index].commits[0]
             reasons = ranked[index - 1].reasons
             if index == self.fork:
                 reasons = (_OF_BRANCH,)
-            moved = pin_moved(self.repository, commit, pin)
-            suspect = suspect_of(commit, links)
-            details[index] = replace(suspect, pin_moved=moved, reasons=reasons)
+            details[index] = replace(suspect_of(commit, links), reasons=reasons)
         return details
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from triage.git_history.repository import PinMove
 from triage.model.case import Case
 from triage.model.exit_codes import Exit, exit_without_answer
 from triage.model.outcome import Failure, MayLackAnswer, NoAnswer, Verdict
@@ -75,8 +74,6 @@ class Suspect(Revision):
     """Of the pull request or the commit."""
     files: tuple[str, ...] = ()
     """The paths that it changed."""
-    pin_moved: PinMove | None = None
-    """The submodule that it moved."""
     reasons: tuple[str, ...] = ()
     """Why it is suspicious."""
 

@@ -8,7 +8,6 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
@@ -19,7 +18,6 @@ from triage.git_history.git_program import READ_ONLY, GitRefused, reading, run_g
 from triage.model.address import Address
 from triage.model.errors import BadInput
 from triage.model.foreign_file import check_regular
-from triage.model.revision import Commit
 
 # Seconds for the first command, which reads only the settings, and for another one. A
 # file of a clone may be a pipe that nobody writes to.
@@ -222,41 +220,6 @@ def day_in(text: str) -> str | None:
         except ValueError:
             continue
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class PinMove:
-    """A commit that changes which commit of another repository is used, such as an
-    integration of LLVM.
-    """
-
-    path: str
-    before: str | None
-    """The pinned commit, unless the commit adds the pin."""
-    after: str | None
-
-
-def pin_moved(repository: Repository, commit: Commit, path: str) -> PinMove | None:
-    """Return how a commit, read with its files, changes the pin at `path`, a submodule
-    or a file; None if it does not change it, or the clone lacks the file's content.
-    """
-    if path not in commit.files:
-        return None
-    with suppress(GitRefused):
-        before = _pinned(repository, commit.parent, path) if commit.parent else None
-        return PinMove(path, before, _pinned(repository, commit.sha, path))
-    return None
-
-
-def _pinned(repository: Repository, sha: str, path: str) -> str | None:
-    """Return the commit of a submodule, or the one in a file; None for no file."""
-    listed = repository.text("ls-tree", "--full-tree", sha, "--", path).split()
-    if not listed:
-        return None
-    _, kind, pinned, *_ = listed
-    if kind == "blob":
-        pinned = next(iter(repository.text("cat-file", "blob", pinned).split()), "")
-    return pinned or None
 
 
 _SQUASHED = re.compile(r"\s*\(#(\d+)\)\s*$")

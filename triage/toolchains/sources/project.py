@@ -114,9 +114,6 @@ class Project(MappingFormat):
     releases: ReleasesSection | None = None
     nightlies: NightliesSection | None = None
     build: BuildSection | None = None
-    llvm: Text | None = Field(
-        default=None, description="Submodule, or file with a sha, that pins LLVM."
-    )
     paths: Texts = Field(
         default=(),
         description="Shell patterns of the files that can change what the compiler "
