@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,17 +19,6 @@ from triage.processes.process import run, unlimited
 
 Version = tuple[int, int]
 
-# Where version managers install interpreters: folder -> pattern of the folders in it.
-# uv itself searches its own folder and the PATH.
-_FOLDERS = {
-    "~/.pyenv/versions": "*/bin",
-    "~/.asdf/installs/python": "*/bin",
-    "~/.local/share/mise/installs/python": "*/bin",
-    "~/miniconda3": "bin",
-    "~/miniconda3/envs": "*/bin",
-    "/opt/python": "*/bin",
-    "/opt/homebrew": "bin",
-}
 _TIMEOUT = 60.0  # seconds; uv runs each interpreter that it finds for the first time
 
 
@@ -51,26 +41,21 @@ def versions() -> tuple[Version, ...]:
 
 @cache
 def _interpreters_by_version() -> dict[Version, Path]:
-    path = [os.environ.get("PATH", os.defpath)]
-    for base, pattern in _FOLDERS.items():
-        path += map(str, sorted(Path(base).expanduser().glob(pattern), reverse=True))
     options = "--only-installed --output-format json --offline --no-config"
     answer = run(
         [uv_program(), "python", "list", *options.split()],
         unlimited(_TIMEOUT),
         seal=None,
         purpose=Purpose.INSTALL,
-        env={"PATH": os.pathsep.join(path)},
+        env={"PATH": os.environ.get("PATH", os.defpath)},
     )
-    if not answer.ok:
-        return {}
-    found: dict[Version, Path] = {}
-    for entry in json.loads(answer.stdout.text):
+    listed = json.loads(answer.stdout.text) if answer.ok else []
+    paths: dict[Version, Path] = {}
+    for entry in listed:
         kind = entry["implementation"], entry["variant"]
         if entry["path"] and kind == ("cpython", "default"):
-            version = version_of(entry["version"])
-            found.setdefault(version, Path(entry["path"]))
-    return found
+            paths.setdefault(version_of(entry["version"]), Path(entry["path"]))
+    return paths
 
 
 def base_of(python: Path) -> Path:
@@ -80,11 +65,8 @@ def base_of(python: Path) -> Path:
     config = python.parents[1] / "pyvenv.cfg"
     if not config.is_file():
         return python
-    for line in config.read_text("utf-8", "replace").splitlines():
-        key, _, value = line.partition("=")
-        if key.strip() == "home":
-            return Path(value.strip()) / python.name
-    return python
+    home = re.search(r"(?m)^home *= *(.+?) *$", config.read_text("utf-8", "replace"))
+    return Path(home[1]) / python.name if home else python
 
 
 def prefixes_of(python: Path) -> tuple[Path, ...]:

@@ -18,7 +18,6 @@ from triage.recipes.family import RecipeStart
 
 # The variables that a text may set. Many others load code or write files.
 _VARIABLES = "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
-_SETTING = re.compile(rf"\b({'|'.join(_VARIABLES)})\W{{1,9}}(\d+)")
 
 _HARMLESS_VALUE = re.compile(r"(?!.*\.\.)[\w.,:;+=\[\]-]*")  # no path, no `@FILE`
 _PIPELINES = frozenset({"pass-pipeline", "iree-preprocessing-pass-pipeline", "passes"})
@@ -43,15 +42,6 @@ def names_in(file: Traversable) -> frozenset[str]:
 
     lists: Mapping[str, str] = yaml.safe_load(file.read_text("utf-8"))
     return frozenset(name for names in lists.values() for name in names.split())
-
-
-def variables_in(text: str) -> dict[str, str]:
-    """Return the variables that a text sets, of those that it may set.
-
-    >>> variables_in("run `OMP_NUM_THREADS=4 python a.py`")
-    {'OMP_NUM_THREADS': '4'}
-    """
-    return dict(_SETTING.findall(text))
 
 
 def keep_harmless(start: RecipeStart, names: frozenset[str]) -> RecipeStart:

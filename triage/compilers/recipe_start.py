@@ -15,7 +15,7 @@ from pathlib import Path
 from triage.classify import classify_log, packaged_rules
 from triage.classify.log import decoded
 from triage.compilers.base import Compiler
-from triage.compilers.pasted_flags import keep_harmless, names_passes, variables_in
+from triage.compilers.pasted_flags import keep_harmless, names_passes
 from triage.compilers.pasted_text import calls_in, found_in, python_in
 from triage.compilers.recipe_input import RecipeRequest, ShellCommand
 from triage.compilers.registry import (
@@ -119,7 +119,6 @@ class NewRecipe(RecipeRequest):
             start = self.from_file(self.source or self.path)
         if program:
             start = replace(start, copied=start.copied or program)
-        start = replace(start, env={**variables_in(text), **start.env})
         versions = reported_revisions(text, family)
         failure = _reported_failure(text)
         notes = list(start.notes)
