@@ -27,13 +27,19 @@ READ_NIGHTS = "import json, pathlib, sys, zlib\nfor path in pathlib.Path(sys.arg
 SEED = """
 import sys
 from pathlib import Path
+import numpy
 from triage.execution import engine, run_task
 from triage.model.execution import Captured, Ending, Execution
 
 def run(argv, *_, **__):
     words = list(map(str, argv))
     name = next((word for word in words if "/op_" in word), "op_00001")
-    failed = int(name.partition("op_")[2][:5]) % 23 == 0
+    number = int(name.partition("op_")[2][:5])
+    failed = number % 23 == 0
+    for word in words:
+        if word.startswith("--output=@"):
+            shape = (number % 37 + 4, number // 37 + 1)
+            numpy.save(word.partition("@")[2], numpy.zeros(shape, "f4"))
     if "-o" in words and not failed:
         Path(words[words.index("-o") + 1]).write_bytes(b"module")
     error = "model.mlir:1:1: error: failed to legalize operation 'torch.op'" if failed else ""
