@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ from triage.git_history.repository import Repository
 from triage.model.json_form import as_json
 from triage.model.pass_name import PassName
 from triage.model.revision import Revision
-from triage.report.attribution import attribution_document, attribution_sentence
+from triage.report.attribution import attribution_document
 from triage.report.formats import rendered
 
 TILE = PassName("TilePass", "t-tile")
@@ -117,20 +116,9 @@ def test_the_file_that_defines_the_pass_then_those_with_its_decisions(
     )
 
 
-@pytest.mark.parametrize("name", ["Canonicalizer", "Tile", "Ti.ePass", "'pipeline'"])
+@pytest.mark.parametrize("name", ["Canonicalizer", "Tile", "Ti.ePass"])
 def test_passes_of_dependencies_have_no_file(
     name: str, clone: tuple[Repository, str]
 ) -> None:
     expected = ("lib/Tile.cpp",) if name == "Tile" else ()
     assert source_files(PassName(name), *clone, {}) == expected
-
-
-def test_where_nothing_fails_an_earlier_difference_is_not_sure() -> None:
-    tiles = Difference("tile sizes", "[64]", "[32]")
-    first = DivergingPass(PassName("TilePass"), PassName("TilePass"), "f")
-    found = replace(DIVERGING, failure=None, other=None, persistent=first)
-    assert not found.is_sure
-    text = attribution_sentence(found)
-    assert text == "not sure: 3.2.0 and 3.3.0 diverge after TilePass"
-    chosen = replace(found, persistent=replace(first, choices=(tiles,)))
-    assert attribution_sentence(chosen) == "3.2.0 and 3.3.0 diverge after TilePass"

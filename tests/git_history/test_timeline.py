@@ -56,16 +56,6 @@ def test_names_that_git_does_not_know(history: History) -> None:
         timeline.place(blob)
 
 
-def test_a_shallow_clone_is_completed(history: History, tmp_path: Path) -> None:
-    shas = [history.commit(f"c{number}") for number in range(5)]
-    history.git("clone", "-q", "--depth=2", history.path.as_uri(), f"{tmp_path}/clone")
-    assert len(Timeline(tmp_path / "clone")) == 2
-    with pytest.raises(UnknownCommit, match="git fetch --unshallow"):
-        Timeline(tmp_path / "clone").place(shas[0])
-    history.git("-C", f"{tmp_path}/clone", "fetch", "-q", "--unshallow")
-    assert len(Timeline(tmp_path / "clone")) == 5
-
-
 @pytest.fixture
 def branched(history: History) -> dict[str, str]:
     """main: a b c(merge of side) d; side: s, from a; release: r1 r2, from b; other:
@@ -93,33 +83,20 @@ def test_commits_of_the_line_are_exact_and_those_of_a_branch_are_placed_where_it
 ) -> None:
     timeline = Timeline(history.path)
     assert timeline.place(branched["b"]) == CommitPosition(1, branched["b"])
-    assert timeline.place(branched["b"][:9]) == CommitPosition(1, branched["b"])
     assert (
         timeline.place("main")
         == timeline.place("HEAD")
         == CommitPosition(3, branched["d"])
     )
-    assert timeline.place("HEAD~1").index == 2
     assert timeline.place("release") == CommitPosition(1, branched["r2"], exact=False)
     assert timeline.place("v1.0") == CommitPosition(1, branched["r2"], exact=False)
     # What a merge brought in was written on top of the commit it left from.
     assert timeline.place("side") == CommitPosition(0, branched["s"], exact=False)
     with pytest.raises(BadInput, match="no first-parent history in common"):
         timeline.place("other")
-
-
-def test_a_span_without_commits_says_why(
-    history: History, branched: dict[str, str]
-) -> None:
-    timeline = Timeline(history.path)
-    with pytest.raises(BadInput, match="is not older than"):
-        timeline.between("main", branched["a"])
-    with pytest.raises(BadInput, match="is not older than"):
-        timeline.between("main", "HEAD")
-    with pytest.raises(
-        BadInput, match=r"is not older than .* on the first-parent history of HEAD$"
-    ):
-        timeline.between(branched["b"], "release")
+    for old, new in (("main", branched["a"]), (branched["b"], "release")):
+        with pytest.raises(BadInput, match="is not older than"):
+            timeline.between(old, new)
 
 
 def test_the_newest_commit_of_a_day(history: History) -> None:

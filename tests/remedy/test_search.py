@@ -53,7 +53,7 @@ def test_the_whole_first_tier_is_tried_and_a_flag_for_users_comes_first() -> Non
     assert flags_of(answer) == [(IGEMM,), (TILE,)]
 
 
-@pytest.mark.parametrize("budget", [1, 5, 12])
+@pytest.mark.parametrize("budget", [1, 12])
 def test_the_budget_limits_the_candidates(budget: int) -> None:
     engine = FlagEngine(fixed_by("--never"))
     answer = found(engine, budget=budget)
@@ -131,7 +131,6 @@ def test_an_own_flag_that_the_version_lacks_is_dropped() -> None:
     [
         Passed(),
         NoAnswer(Cause.INPUT, "does not parse", failed("parse-error").failure),
-        NoAnswer(Cause.TARGET, "no such chip", failed("missing-target").failure),
     ],
 )
 def test_a_case_that_does_not_fail_has_nothing_to_remedy(outcome: Outcome) -> None:
@@ -169,7 +168,7 @@ def test_remedies_that_were_found_outlive_the_end_of_the_time(checked_on: str) -
         find_remedies(engine, replace(request, seconds=inf))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("needed", [33, 34, 137, 1024, 65535, 65536])
+@pytest.mark.parametrize("needed", [33, 65536])
 def test_the_smallest_value_is_found(needed: int) -> None:
     def behaviour(flags: frozenset[str], name: str) -> Outcome:
         values = [int(text.rpartition("=")[2]) for text in flags if LIMIT in text]
@@ -192,9 +191,7 @@ def result(outcome: Outcome) -> ProbeResult:
 @pytest.mark.parametrize(
     ("after", "breaks"),
     [
-        (Passed(), False),
         (failed(), True),
-        (NoAnswer(Cause.FLAG, "does not know --x"), True),
         (NoAnswer(Cause.INPUT, "does not parse"), False),
     ],
 )
@@ -229,7 +226,6 @@ def test_the_smallest_is_found_from_any_guess(truth: int, guess: int) -> None:
 @pytest.mark.parametrize(
     ("working", "first"),
     [
-        ({IGEMM}, "m on 3.3.0: 1 remedy"),
         ({IGEMM, TILE}, "m on 3.3.0: 2 remedies, 1 of them weak"),
         ({TILE}, "m on 3.3.0: 1 remedy, 1 of them weak"),
     ],

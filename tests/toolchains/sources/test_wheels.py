@@ -125,11 +125,6 @@ def test_a_nightly_is_found_by_its_day_and_installed(
     assert registry.resolve("3.5.0rc20250603", "iree").is_nightly
 
 
-def test_a_day_without_a_nightly_is_an_error(registry: ToolchainRegistry) -> None:
-    with pytest.raises(EnvironmentFailure, match="nightly:2025-07-01"):
-        registry.resolve("nightly:2025-07-01", "iree")
-
-
 def test_a_nightly_has_its_own_runtime(
     nightlies: Wheels, timeline: Timeline, server: LoopbackIndex
 ) -> None:
