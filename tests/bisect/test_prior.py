@@ -18,6 +18,8 @@ DOCS = "docs/website/docs/index.md"
 TEST = f"{CODEGEN}/LLVMGPU/test/config.mlir"
 
 NOTHING = Clues()
+IREE = find_project("iree")
+PROJECTS = (None, IREE, find_project("triton"))
 
 
 def commit(subject: str, *files: str) -> Commit:
@@ -32,7 +34,7 @@ def commit(subject: str, *files: str) -> Commit:
 
 def odds(subjects: list[Commit], clues: Clues = NOTHING) -> list[float]:
     """Each in relation to the first."""
-    prior = [one.chance for one in suspicions(subjects, clues, find_project("iree"))]
+    prior = [one.chance for one in suspicions(subjects, clues, IREE)]
     return [one / prior[0] for one in prior]
 
 
@@ -54,7 +56,7 @@ def test_the_file_of_the_failing_pass_is_most_suspicious() -> None:
     collapse = "compiler/src/iree/compiler/DispatchCreation/CollapseDimensions.cpp"
     commits = [commit("Collapse dynamic dims", collapse), commit("Tune it", GPU)]
     clues = Clues(failing_pass="CollapseDimensionsPass")
-    first, other = suspicions(commits, clues, find_project("iree"))
+    first, other = suspicions(commits, clues, IREE)
     assert first.chance > 2 * other.chance
     assert "changes the pass that the failure names" in first.reasons
 
@@ -93,7 +95,7 @@ def test_any_history_gets_a_prior_with_its_floor(
     subjects: list[tuple[str, str]], text: str
 ) -> None:
     commits = [commit(subject, path) for subject, path in subjects]
-    for project in (None, find_project("iree"), find_project("triton")):
+    for project in PROJECTS:
         clues = Clues(text, text, noticed=True)
         prior = [one.chance for one in suspicions(commits, clues, project)]
         assert sum(prior) == pytest.approx(1)

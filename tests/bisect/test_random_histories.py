@@ -22,6 +22,7 @@ from tests.bisect.letters import (
 )
 from triage.bisect.changes import find_changes
 from triage.bisect.result import Answer, Bisection, BisectKind
+from triage.model.outcome import Cause
 
 PRICES = (0.0, 5.0, 60.0, 1800.0)
 
@@ -127,9 +128,7 @@ def test_the_answer_is_the_best_possible(examples: int) -> None:
     )(given(worlds())(holds))()
 
 
-@pytest.mark.parametrize(
-    "runs", [pytest.param(20), pytest.param(500, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("runs", [8, pytest.param(500, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("fails", [0.4, 0.5, 0.6, 0.75])
 def test_a_failure_that_comes_and_goes_since_its_culprit_is_not_blamed_on_a_later_commit(
     fails: float, runs: int
@@ -163,3 +162,12 @@ def test_a_culprit_costs_few_probes_and_most_where_a_failure_may_come_and_go(
         assert found.status is Answer.CULPRIT
         assert suspects_of(found) == {culprit}
         assert found.probes <= most
+
+
+def test_a_search_ends_soon_if_no_compiler_can_be_obtained_between_its_ends() -> None:
+    line = "P" + "X" * 38 + "F"
+    found = find_changes(search_along(LetterEngine(line), plain_range(len(line))))
+    assert (found.status, found.confirmed) == (Answer.SUSPECTS, False)
+    assert found.unanswered is not None
+    assert found.unanswered.cause is Cause.ENVIRONMENT
+    assert found.probes <= 7
