@@ -133,14 +133,10 @@ def run_screen() -> str:
 
 def history_screen() -> str:
     found = probes(matmul_64="UUPFFP", matmul_128="UUPFFP", add="UUPPPP")
-    places = tuple(probe.revision for probe in found[0])
     return rendered(
         "text",
         Histories(
-            [
-                History(row[0].case, places, tuple(map(result_of, row)), 3)
-                for row in found
-            ]
+            [History(row[0].case, tuple(map(result_of, row)), 3) for row in found]
         ),
         history_document,
     )

@@ -60,8 +60,8 @@ class BisectRange:
     """
 
     candidates: tuple[Candidate, ...]
-    repository: Repository | None = None
-    """The clone that has their commits."""
+    links: Links | None = None
+    """The web pages of their repository."""
     project: Project | None = None
     """The compiler that the clone holds, if it is one."""
     fork: int | None = None
@@ -75,28 +75,18 @@ class BisectRange:
         """Return how suspicious each candidate is; the first one counts for nothing."""
         return [1.0, *(one.chance for one in self._suspicions(clues))]
 
+    def reasons(self, clues: Clues) -> list[tuple[str, ...]]:
+        """Return why each candidate is suspicious."""
+        reasons = [(), *(one.reasons for one in self._suspicions(clues))]
+        if self.fork is not None:
+            reasons[self.fork] = (_OF_BRANCH,)
+        return reasons
+
     def _suspicions(self, clues: Clues) -> list[Suspicion]:
         if self.project is None:
             return [Suspicion(1.0, ())] * (len(self.candidates) - 1)
         commits = [candidate.commits[0] for candidate in self.candidates[1:]]
         return suspicions(commits, clues, self.project)
-
-    def details(self, indices: Sequence[int], clues: Clues) -> Mapping[int, Suspect]:
-        """Return what more is known of the changes of some candidates."""
-        if self.repository is None:
-            return {}
-        ranked = self._suspicions(clues)
-        links = links_of(self.repository.remote)
-        if links is None and self.project:
-            links = links_of(self.project.repository)
-        details = {}
-        for index in indices:
-            commit = self.candidates[index].commits[0]
-            reasons = ranked[index - 1].reasons
-            if index == self.fork:
-                reasons = (_OF_BRANCH,)
-            details[index] = replace(suspect_of(commit, links), reasons=reasons)
-        return details
 
 
 def release_range(
@@ -151,10 +141,15 @@ def commit_range(
             commits = candidates[index].commits
             revision = replace(revision, name=end.ref.revision.name)
             candidates[index] = Candidate(revision, end.ref, commits=commits)
-    range_ = BisectRange(tuple(candidates), request.repository, request.project)
-    if fork.own:
-        return replace(range_, fork=1)
-    return range_
+    links = pages_of(request)
+    fork_index = 1 if fork.own else None
+    return BisectRange(tuple(candidates), links, request.project, fork_index)
+
+
+def pages_of(request: BisectRequest) -> Links | None:
+    """Return the web pages of a clone, or of the project that it should hold."""
+    links = links_of(request.repository.remote)
+    return links or links_of(request.project.repository)
 
 
 def line_to(repository: Repository, newest: str) -> Timeline:

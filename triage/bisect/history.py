@@ -34,7 +34,6 @@ class History:
     """One case across releases, oldest first."""
 
     about: Case = field(metadata=UNPRINTED)
-    places: tuple[Revision, ...] = field(metadata=UNPRINTED)
     results: tuple[ProbeResult, ...]
     """Of the releases that were probed."""
     compiles: int
@@ -119,11 +118,9 @@ def histories(
         for name, row in probes.items():
             states = {index: state_of(row[index].outcome) for index in sorted(row)}
             wanted += [(index, name) for index in middles_of_changes(states)]
-    revisions = tuple(ref.revision for ref in refs)
     return tuple(
         History(
             case,
-            revisions,
             tuple(result_of(row[index]) for index in sorted(row)),
             sum(_is_compiled(probe) for probe in row.values()),
         )

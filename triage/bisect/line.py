@@ -28,7 +28,6 @@ from triage.model.revision import Revision
 
 COME_AND_GO = ("crash", "out-of-memory", "timeout", "runaway-output", "metric")
 """Families of failures that may."""
-_DETAILED = 20  # suspects
 _MOST_WITHOUT_COMPILER = 5  # candidates in a row, before the search gives up
 
 
@@ -64,7 +63,8 @@ class Line:
         this one and this one.
         """
         if self.range.is_of_commits:
-            return suspect_of(self.range.candidates[index].commits[0])
+            commit = self.range.candidates[index].commits[0]
+            return suspect_of(commit, self.range.links)
         return Suspect.of(self.revision(index))
 
     def outcomes(self, index: int) -> list[Outcome]:
@@ -192,12 +192,12 @@ class Line:
     ) -> tuple[Suspect, ...]:
         """Return candidates that may be the culprit, the likeliest first."""
         total = sum(chances.values())
-        ranked = sorted(chances, key=lambda index: (-chances[index], index))
-        details = self.range.details(ranked[:_DETAILED], clues)
+        reasons = self.range.reasons(clues)
         return tuple(
             replace(
-                details.get(index) or self.change(index),
+                self.change(index),
                 probability=round(chances[index] / total, 4),
+                reasons=reasons[index],
             )
-            for index in ranked
+            for index in sorted(chances, key=lambda index: (-chances[index], index))
         )

@@ -8,14 +8,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
-from triage.bisect.candidates import line_to, suspect_of
+from triage.bisect.candidates import line_to, pages_of, suspect_of
 from triage.bisect.plan import range_end
 from triage.bisect.prior import Clues, suspicions
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import RankedChange, RankedChanges
 from triage.execution.engine import Engine
 from triage.execution.task import ProbeJob
-from triage.git_history.repository import links_of, pull_request, title
+from triage.git_history.repository import pull_request, title
 from triage.model.case import Case
 from triage.model.outcome import Failed, Failure
 
@@ -61,7 +61,7 @@ def rank_changes(
     # somebody noticed the failure at a bad end that is a commit or a nightly
     clues = Clues.of(failures, noticed=not new.is_release)
     suspicion = suspicions(commits, clues, project)
-    links = links_of(repository.remote) or links_of(project.repository)
+    links = pages_of(request)
     ranked = []
     for group in group_by_change([commit.subject for commit in commits]):
         index = max(group, key=lambda member: (suspicion[member].chance, -member))

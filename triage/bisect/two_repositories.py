@@ -20,7 +20,7 @@ from triage.bisect.plan import bisect_between, compilers_at, whole_search
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import Bisection, BisectKind, Side
 from triage.git_history.git_program import GitRefused
-from triage.git_history.repository import Repository
+from triage.git_history.repository import Repository, links_of
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.exit_codes import Exit
@@ -98,7 +98,7 @@ class ModelHistory:
             if any(path.startswith(self._folder) for path in commit.files)
         ]
         candidates = [self.candidate(commit, compiler) for commit in (first, *inside)]
-        return BisectRange(tuple(candidates), self.repository)
+        return BisectRange(tuple(candidates), links_of(self.repository.remote))
 
 
 @contextmanager
