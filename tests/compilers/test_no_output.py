@@ -88,29 +88,3 @@ def test_a_command_without_an_output_needs_none(triage: Triage, tmp_path: Path) 
     rev = _compiler(tmp_path / "good", KINDS["nothing"], "1.0")
     [row] = _answer(triage, "run", recipe, "-t", rev, code=0)["results"]
     assert row["status"] == "passed"
-
-
-WORKER = """#!/bin/sh
-case "$3" in
-describe) echo '{"version": "1.0", "commit": null, "options": [], "passes": []}' ;;
-esac
-"""
-
-
-@pytest.mark.usefixtures("home")
-def test_a_program_that_was_not_written_is_not_run(
-    triage: Triage, tmp_path: Path
-) -> None:
-    """The interpreter of this jaxlib does nothing."""
-    root = tmp_path / "env"
-    (root / "lib/python3.11/site-packages/jaxlib").mkdir(parents=True)
-    (root / "lib/python3.11/site-packages/jaxlib/version.py").touch()
-    write_program(root / "bin/python", WORKER)
-    (tmp_path / "p.mlir").write_text("module {}\n")
-    recipe = tmp_path / "p.yaml"
-    recipe.write_text(
-        "name: p\ncompiler: xla\ninput: p.mlir\ntarget: {backend: cpu}\n"
-        "run: {inputs: ['4xf32=1'], expected: ['4xf32=1']}\n"
-    )
-    [row] = _answer(triage, "run", recipe, "-t", f"path:{root}", code=1)["results"]
-    assert (row["failure"]["class"], row["stage"]) == ("no-output", "compile")

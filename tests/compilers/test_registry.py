@@ -10,7 +10,7 @@ import pytest
 
 import triage
 from triage.compilers.registry import DEFAULT_FAMILY, Families
-from triage.model.revision import FamilyRef, split_revision
+from triage.model.revision import split_revision
 
 PACKAGE = Path(triage.__file__).parent
 
@@ -43,24 +43,6 @@ def test_no_other_package_names_a_family() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "ref", "title"),
-    [
-        ("iree", FamilyRef("iree"), "iree"),
-        (
-            "command:cython numpy<2",
-            FamilyRef("command", ("cython", "numpy<2")),
-            "cython numpy<2",
-        ),
-        ("command@opt", FamilyRef("command", recipe="opt"), "opt"),
-        ("", FamilyRef(""), ""),
-    ],
-)
-def test_a_family_is_named_in_one_way(text: str, ref: FamilyRef, title: str) -> None:
-    assert FamilyRef.parse(text) == ref
-    assert (str(ref), ref.title) == (text, title)
-
-
-@pytest.mark.parametrize(
     ("text", "parts"),
     [
         ("3.2.0", ("iree", "3.2.0")),
@@ -72,7 +54,3 @@ def test_a_family_is_named_in_one_way(text: str, ref: FamilyRef, title: str) -> 
 )
 def test_a_revision_may_name_its_family(text: str, parts: tuple[str, str]) -> None:
     assert split_revision(text, Families(), DEFAULT_FAMILY) == parts
-
-
-def test_families_that_only_a_case_describes_are_not_listed() -> None:
-    assert list(Families()) == ["iree", "triton", "xla"]

@@ -141,25 +141,19 @@ def reported_facts(execution: Execution) -> RunFacts:
     `{"stage": "llir"}` when a stage starts, `{"metrics": {"shared_bytes": 4096}}`, and
     wrong results as `mismatch_line` writes them. Other lines are skipped.
     """
-    phase: str | None = None
-    mismatch: dict[str, str | int] = {}
+    facts: dict[str, Any] = {}
     metrics: dict[str, Any] = {}
-    for line in execution.stdout.text.splitlines():
-        report = _report_in(line) or {}
-        stage = report.get("stage")
-        if isinstance(stage, str):
-            phase = utf8(stage[:_LONGEST_NAME])
-        wrong = report.get("mismatch")
-        if isinstance(wrong, dict):
-            mismatch = _known_mismatch(wrong)
-        numbers = report.get("metrics")
-        if isinstance(numbers, dict):
+    for report in filter(None, map(_report_in, execution.stdout.text.splitlines())):
+        if isinstance(report.get("stage"), str):
+            facts["phase"] = utf8(report["stage"][:_LONGEST_NAME])
+        if isinstance(report.get("mismatch"), dict):
+            facts["mismatch"] = _known_mismatch(report["mismatch"])
+        if isinstance(report.get("metrics"), dict):
             left = max(0, _MOST_METRICS - len(metrics))
-            for name, value in islice(numbers.items(), left):
-                if type(value) in (int, float):
+            for name, value in islice(report["metrics"].items(), left):
+                if type(value) in (int, float) and is_number(value):
                     metrics[utf8(name[:_LONGEST_NAME])] = value
-    finite = {name: value for name, value in metrics.items() if is_number(value)}
-    return RunFacts(phase, finite, mismatch)
+    return RunFacts(metrics=metrics, **facts)
 
 
 def _report_in(line: str) -> dict[str, Any] | None:

@@ -119,8 +119,9 @@ class ReproScript:
     override its methods.
     """
 
-    module = "module.bin"
-    """The name of the compiled file, if the reproducer runs it."""
+    def __init__(self, module: str = "module.bin") -> None:
+        """`module` is the name of the compiled file, if the reproducer runs it."""
+        self.module = module
 
     def recipe_keys(self, case: Case) -> Mapping[str, object]:
         """Return `compiler`, `run`, and the recipe keys that only this family has."""
@@ -157,12 +158,17 @@ class ReproScript:
         output = self.module if keeps_output else "/dev/null"
         commands = self.commands(task, output)
         checks = []
+        packages = [task.requirement, task.runtime]
         if task.comparison:
             commands.append((_PYTHON, COMPARE))
             module = "numpy"
             if _TYPES in task.comparison:
                 module = "ml_dtypes"
+                packages.append(module)
             checks.append(f'"${{PYTHON:-{_PYTHON}}}" -c "import {module}" || exit 127')
+        install = None
+        if task.requirement:
+            install = " ".join(filter(None, packages))
         lines, variables = [], []
         for program, *arguments in commands:
             variable = re.sub(r"\W", "_", program).upper()
@@ -175,7 +181,7 @@ class ReproScript:
             f"{' and '.join(dict.fromkeys(variables))} to use another compiler."
         )
         return StandaloneCall(
-            _requirements(task),
+            install,
             commands[0],
             " &&\n".join(lines),
             remark,
@@ -202,6 +208,7 @@ class WorkerScript(ReproScript):
     """Repeats what a family's worker does, with a copy of it."""
 
     def __init__(self, worker: Path) -> None:
+        super().__init__()
         self.worker = worker
 
     def program_name(self, case: Case, toolchain: Toolchain) -> str:
@@ -230,14 +237,6 @@ class WorkerScript(ReproScript):
         """Return the worker, and the script that compares."""
         worker = {self.worker.name: self.worker.read_text("utf-8")}
         return {**worker, **super().files(task)}
-
-
-def _requirements(task: StandaloneCompile) -> str | None:
-    """Return what pip installs, None if it cannot install the compiler."""
-    if not task.requirement:
-        return None
-    types = "ml_dtypes" if _TYPES in task.comparison else None
-    return " ".join(filter(None, (task.requirement, task.runtime, types)))
 
 
 def result_files(run: RunSpec) -> list[Path]:

@@ -66,12 +66,6 @@ _VALUE = re.compile(r"^\s+=([\w-]+)\s", re.MULTILINE)
 _NIGHTLY = re.compile(r"(?:rc|dev)(20\d\d)(\d\d)(\d\d)$")
 
 
-class IreeScript(ReproScript):
-    """Repeats a compile with `iree-compile`, and runs the program."""
-
-    module = "module.vmfb"
-
-
 class Iree(Compiler):
     """The IREE family."""
 
@@ -87,7 +81,7 @@ class Iree(Compiler):
             "iree/compiler/extras/onnx_importer.py",
         ),
     )
-    script = IreeScript()
+    script = ReproScript("module.vmfb")
     measures = Measures()
     folders = (
         "an unpacked wheel, a virtual environment, a build tree (tools/) or an "

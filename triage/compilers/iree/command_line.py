@@ -198,7 +198,10 @@ def _start_of_compile(path: Path, flags: list[str], backend: str | None) -> Reci
     if len(phases) == 1 and phases[0] in IREE.phases:
         phase = phases[0]
     assumed: tuple[str, ...] = ()
-    chosen = IREE.aliases.get(backend or "", backend) or _backend_of(flags)
+    named, _ = named_targets(flags)
+    # a GPU comes first: versions spell its chip differently
+    named.sort(key=lambda name: (name not in ("rocm", "cuda"), name not in BACKENDS))
+    chosen = IREE.aliases.get(backend or "", backend) or next(iter(named), None)
     if chosen is None:
         chosen = _DEFAULT_BACKEND
         assumed = (chosen,)
@@ -218,19 +221,10 @@ def _start_of_compile(path: Path, flags: list[str], backend: str | None) -> Reci
     return RecipeStart(IREE.name, path, target, tuple(flags), phase, assumed=assumed)
 
 
-def _backend_of(flags: Sequence[str]) -> str | None:
-    """Return the backend that the flags compile for, None if they name none. A GPU
-    comes first: versions spell its chip differently.
-    """
-    named, _ = named_targets(flags)
-    named.sort(key=lambda name: (name not in ("rocm", "cuda"), name not in BACKENDS))
-    return next(iter(named), None)
-
-
 def _devices(flags: Sequence[str], backend: str) -> int | None:
     """Return the number of devices; None unless they are declared by number from 0."""
     declared = [flag for flag in flags if flag.startswith(DEVICE)]
     counted = device_flags(Target(backend, devices=len(declared)))
-    if declared and [flag for flag in counted if flag.startswith(DEVICE)] == declared:
+    if declared and counted[: len(declared)] == declared:
         return len(declared)
     return None
