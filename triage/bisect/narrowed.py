@@ -2,12 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from packaging.version import Version
+
 from triage.bisect.result import Answer, Bisection, BisectKind, Suspect, Transition
+from triage.execution.engine import Engine
 from triage.execution.match import same_signature
-from triage.execution.results import TriedReleases
+from triage.execution.task import ProbeJob
 from triage.model.case import Case
-from triage.model.outcome import Failed, Failure, Passed
+from triage.model.errors import BadInput, EnvironmentFailure
+from triage.model.outcome import Failed, Failure, Outcome, Passed
 from triage.model.revision import Revision
+from triage.toolchains.registry import ToolchainRef
+
+
+@dataclass(frozen=True)
+class TriedReleases:
+    """The outcomes of a case, None if it was not tried, oldest release first."""
+
+    revisions: Sequence[Revision]
+    outcomes: Sequence[Outcome | None]
+    are_all: bool
+    """Whether there is no other release."""
+
+    @classmethod
+    def recall(
+        cls, engine: Engine, case: Case, others: Sequence[ToolchainRef]
+    ) -> TriedReleases:
+        """Look up what is known on all releases and on other toolchains."""
+        releases, are_all = engine.registry.installed_releases(case.compiler), False
+        try:
+            releases = engine.registry.listed_releases(case.compiler)
+            are_all = True
+        except (BadInput, EnvironmentFailure):  # it has none, or there is no network
+            pass
+        refs = {ref.revision.name: ref for ref in (*releases, *others)}
+        names = sorted(refs, key=Version)
+        probes = [engine.recall(ProbeJob(case, refs[name])) for name in names]
+        revisions = [refs[name].revision for name in names]
+        outcomes = [probe.outcome if probe else None for probe in probes]
+        return cls(revisions, outcomes, are_all)
 
 
 def narrowed(

@@ -18,11 +18,16 @@ from triage.bisect.result import Bisection
 from triage.bisect.walk import bounds_of
 from triage.classify import ClassifiedLog
 from triage.execution.engine import Engine
-from triage.execution.own_program import ends_as_expected, fails_each_time, first_that
-from triage.execution.results import KnownReleases, TriedReleases
 from triage.execution.task import ProbeJob
 from triage.investigate.investigation import Investigation
 from triage.investigate.origin import OriginFinder
+from triage.investigate.own_program import (
+    KnownReleases,
+    ends_as_expected,
+    fails_each_time,
+    first_that,
+    known_releases,
+)
 from triage.investigate.result import ClusterKey, StepResult
 from triage.investigate.steps import ClusterInWork, InvestigationSetting, do_step
 from triage.model.case import Case
@@ -396,7 +401,7 @@ class Explainer:
         return is_expected and fails_each_time(outcome)
 
     def _tried(self) -> tuple[KnownReleases, ...]:
-        return TriedReleases.recall(self.engine, self.case, self.named).known()
+        return known_releases(self.engine, self.case, self.named)
 
     def _seconds_left(self) -> float:
         return self.budget - (time.monotonic() - self.started)

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 
-from triage.bisect.narrowed import narrowed
+from triage.bisect.narrowed import TriedReleases, narrowed
 from triage.bisect.result import Bisection
-from triage.execution.results import TriedReleases
 from triage.investigate.result import (
     CaseChangeKind,
     CaseResult,

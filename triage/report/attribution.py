@@ -36,8 +36,8 @@ from triage.report.tables import log_blocks
 from triage.toolchains.home import save_file
 
 if TYPE_CHECKING:
-    from triage.execution.results import KnownReleases
     from triage.investigate.explanation import Explanation
+    from triage.investigate.own_program import KnownReleases
 
 _MAX_LINES = 80  # of IR
 _MAX_NAMES = 6

@@ -98,8 +98,8 @@ def forecast_document(forecast: Forecast) -> Document:
     """Show how many results a dry run knows."""
     cached = sum(probe.cached_status is not None for probe in forecast.probes)
     count = plural(len(forecast.probes), "probe")
-    text = forecast.remark or f"{count}, {cached} cached"
-    return Document("Dry run", [Paragraph(f"{text}; nothing was compiled")])
+    text = f"{count}, {cached} cached; nothing was compiled"
+    return Document("Dry run", [Paragraph(text)])
 
 
 def issues_document(result: IssueChanges) -> Document:

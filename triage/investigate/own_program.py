@@ -1,15 +1,46 @@
-"""Look for a failure on one toolchain after another."""
+"""Look for a failure on one toolchain after another, and say how a case ends on all."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
+from triage.bisect.narrowed import TriedReleases
 from triage.execution.engine import Engine
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.outcome import Failed, Outcome, Probe
+from triage.model.revision import Revision
 from triage.recipes.expectations import matches
 from triage.toolchains.registry import ToolchainRef
+
+
+@dataclass(frozen=True, slots=True)
+class KnownReleases:
+    """Neighbouring releases on which a case ended alike. outcome: passed, failed,
+    untestable, or not tried.
+    """
+
+    outcome: str
+    first: Revision
+    last: Revision
+
+
+def known_releases(
+    engine: Engine, case: Case, others: Sequence[ToolchainRef]
+) -> tuple[KnownReleases, ...]:
+    """Return how a case ends on all releases and on other toolchains. Neighbours that
+    ended alike are joined, unless a release may lie between two.
+    """
+    tried = TriedReleases.recall(engine, case, others)
+    known: list[KnownReleases] = []
+    for revision, outcome in zip(tried.revisions, tried.outcomes, strict=True):
+        status = outcome.plain_status if outcome else "not tried"
+        if tried.are_all and known and known[-1].outcome == status:
+            known[-1] = replace(known[-1], last=revision)
+        else:
+            known.append(KnownReleases(status, revision, revision))
+    return tuple(known)
 
 
 def fails_each_time(outcome: Outcome) -> bool:
@@ -41,10 +72,10 @@ def first_that(
     if it alone has it. what: progress.
     """
     for start in range(0, len(refs), engine.jobs):
-        names = [ref.revision.name for ref in refs[start : start + engine.jobs]]
         batch = [ProbeJob(case, ref) for ref in refs[start : start + engine.jobs]]
         probes = {probe.revision.name: probe for probe in engine.probe_all(batch, what)}
-        for name in names:
-            if is_wanted(probes[name].outcome):
-                return probes[name]
+        for job in batch:
+            probe = probes[job.ref.revision.name]
+            if is_wanted(probe.outcome):
+                return probe
     return None
