@@ -81,62 +81,37 @@ class Lab:
         for name, text in inputs.items():
             (self.folder / f"{name}.txt").write_text(text)
 
-    def start(self, name: str, *words: object, **env: str) -> subprocess.Popen[bytes]:
+    def start(self, name: str, *words: str, **env: str) -> None:
         log = (self.folder / f"{name}.log").open("ab")
-        cwd = self.folder / f"cwd-{name}"
-        cwd.mkdir(exist_ok=True)
-        command = [sys.executable, "-m", "dask", *map(str, words)]
-        settings = {
+        environ = {
+            **os.environ,
             "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "2",
             "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "3s",
+            "TRIAGE_HOME": str(self.folder / f"home-{name}"),
+            **env,
         }
-        environ = (
-            os.environ
-            | settings
-            | {"TRIAGE_HOME": str(self.folder / f"home-{name}")}
-            | env
-        )
         self.processes[name] = subprocess.Popen(
-            command,
+            [sys.executable, "-m", "dask", *words],
             env=environ,
-            cwd=cwd,
+            cwd=self.folder,
             stdout=log,
             stderr=log,
             start_new_session=True,
         )
-        return self.processes[name]
 
     def scheduler(self) -> None:
         file = self.folder / "scheduler.json"
         file.unlink(missing_ok=True)
-        self.start(
-            "scheduler",
-            "scheduler",
-            "--host",
-            "127.0.0.1",
-            "--port",
-            self.port,
-            "--no-dashboard",
-            "--scheduler-file",
-            file,
-        )
+        options = f"--host 127.0.0.1 --port {self.port} --no-dashboard".split()
+        self.start("scheduler", "scheduler", *options, "--scheduler-file", str(file))
         until(
             lambda: file.exists() and file.read_text().strip().endswith("}"),
             "the scheduler starts",
         )
         self.port = int(json.loads(file.read_text())["address"].rpartition(":")[2])
 
-    def worker(self, name: str, *words: str, **env: str) -> None:
-        options = [
-            "--nthreads",
-            "1",
-            "--no-dashboard",
-            "--name",
-            name,
-            "--memory-limit",
-            "0",
-            *words,
-        ]
+    def worker(self, name: str, **env: str) -> None:
+        options = f"--nthreads 1 --no-dashboard --name {name} --memory-limit 0".split()
         self.start(name, "worker", self.address, *options, **env)
         until(
             lambda: b"Registered to" in (self.folder / f"{name}.log").read_bytes(),
@@ -145,18 +120,16 @@ class Lab:
 
     def liar(self, name: str) -> None:
         """Start a worker whose compiler has other bytes."""
-        write_program(
-            self.folder / "other" / "bin" / "cc", COMPILER + "# other bytes\n"
-        )
-        (self.folder / "lie").mkdir()
-        (self.folder / "lie" / "sitecustomize.py").write_text(
-            LIE.replace("FOLDER", repr(str(self.folder / "other")))
-        )
-        self.worker(name, PYTHONPATH=str(self.folder / "lie"))
+        other, lie = self.folder / "other", self.folder / "lie"
+        write_program(other / "bin" / "cc", COMPILER + "# other bytes\n")
+        lie.mkdir()
+        text = LIE.replace("FOLDER", repr(str(other)))
+        (lie / "sitecustomize.py").write_text(text)
+        self.worker(name, PYTHONPATH=str(lie))
 
-    def end(self, name: str, number: int = signal.SIGKILL) -> None:
+    def end(self, name: str) -> None:
         process = self.processes.pop(name)
-        os.killpg(process.pid, number)
+        os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
     def recipe(self, *names: str) -> Path:
@@ -165,29 +138,21 @@ class Lab:
         path.write_text(RECIPE.replace("NAMES", ", ".join(names)))
         return path
 
-    def start_triage(
-        self, *words: object, home: str = "client", **env: str
-    ) -> subprocess.Popen[str]:
+    def start_triage(self, *words: object) -> subprocess.Popen[str]:
         """Start a command that uses the cluster."""
-        command = [
-            sys.executable,
-            "-c",
-            "from triage.cli import main; main()",
-            *map(str, words),
-            "--format",
-            "json",
-        ]
-        place = {
-            "TRIAGE_HOME": str(self.folder / f"home-{home}"),
+        program = [sys.executable, "-c", "from triage.cli import main; main()"]
+        environ = {
+            **os.environ,
+            "TRIAGE_HOME": str(self.folder / "home-client"),
             "TRIAGE_EXECUTOR": f"dask:{self.address}",
         }
-        pipes: dict[str, Any] = {
-            "text": True,
-            "stdout": subprocess.PIPE,
-            "stderr": subprocess.PIPE,
-        }
         return subprocess.Popen(
-            command, env=os.environ | place | env, cwd=self.folder, **pipes
+            [*program, *map(str, words), "--format", "json"],
+            env=environ,
+            cwd=self.folder,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
 
     def ended(self, process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
@@ -197,23 +162,19 @@ class Lab:
         stdout, stderr = process.communicate(timeout=PATIENCE)
         return process.returncode, json.loads(stdout or "{}"), stderr
 
-    def client(self, *names: str, **env: str) -> subprocess.Popen[str]:
+    def client(self, *names: str) -> subprocess.Popen[str]:
         """Start `triage run` for these inputs."""
-        return self.start_triage(
-            "run", self.recipe(*names), "-t", f"path:{self.toolchain}", "-q", **env
-        )
+        rev = f"path:{self.toolchain}"
+        return self.start_triage("run", self.recipe(*names), "-t", rev, "-q")
 
     def answer(self, process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
         """Return the exit code, the results by input, and what was printed to stderr."""
         code, answer, stderr = self.ended(process)
-        return (
-            code,
-            {
-                result["case"].rpartition("=")[2].rstrip("]"): result
-                for result in answer.get("results", ())
-            },
-            stderr,
-        )
+        results = {
+            result["case"].rpartition("=")[2].rstrip("]"): result
+            for result in answer.get("results", ())
+        }
+        return code, results, stderr
 
     def run(self, *names: str) -> tuple[int, dict[str, Any], str]:
         return self.answer(self.client(*names))
@@ -221,11 +182,9 @@ class Lab:
     def calls(self) -> list[list[str]]:
         """Return the process, its parent and the input of each compile."""
         file = self.folder / "calls"
-        return (
-            [line.split(maxsplit=2) for line in file.read_text().splitlines()]
-            if file.exists()
-            else []
-        )
+        if not file.exists():
+            return []
+        return [line.split(maxsplit=2) for line in file.read_text().splitlines()]
 
     def records(self, home: str) -> int:
         path = self.folder / f"home-{home}" / "evidence.db"

@@ -15,63 +15,34 @@ TRACEBACK = 'Traceback (most recent call last):\n  File "/w/compile.py", line 9,
 
 
 def compiled(message: str) -> Execution:
-    return Execution(
-        ("c",),
-        Ending.EXITED,
-        1,
-        None,
-        1.0,
-        1.0,
-        100.0,
-        Captured(),
-        Captured(f"{TRACEBACK}{message}\n"),
-    )
+    printed = Captured(f"{TRACEBACK}{message}\n")
+    return Execution(("c",), Ending.EXITED, 1, stderr=printed)
 
 
-@pytest.mark.parametrize(
-    "exception",
-    [
+def test_a_status_that_no_rule_explains_is_a_failure_of_the_compile() -> None:
+    for exception in (
         "jaxlib.xla_extension.XlaRuntimeError",
-        "jaxlib._jax.XlaRuntimeError",
         "jax.errors.JaxRuntimeError",
-    ],
-)
-@pytest.mark.parametrize(
-    "status",
-    ["INTERNAL", "FAILED_PRECONDITION", "DEADLINE_EXCEEDED", "INVALID_ARGUMENT"],
-)
-def test_a_status_that_no_rule_explains_is_a_failure_of_the_compile(
-    exception: str, status: str
-) -> None:
-    outcome = judge(
-        compiled(f"{exception}: {status}: too many tiles: 18"), packaged_rules()
-    )
-    assert isinstance(outcome, Failed)
-    assert outcome.failure.signature == f"compiler-status:{status} too many tiles: #"
+    ):
+        for status in ("INTERNAL", "INVALID_ARGUMENT"):
+            message = f"{exception}: {status}: too many tiles: 18"
+            outcome = judge(compiled(message), packaged_rules())
+            assert isinstance(outcome, Failed)
+            signature = f"compiler-status:{status} too many tiles: #"
+            assert outcome.failure.signature == signature
 
 
 @pytest.mark.parametrize(
     "message",
     [
         "jaxlib._jax.JaxRuntimeError: UNKNOWN: -:2:8: error: unregistered operation 'stablehlo.new' found in dialect",
-        "jaxlib._jax.JaxRuntimeError: UNKNOWN: -:2:8: error: rank must be between 1 and 3, but got 4.\n"
-        "-:2:8: error: 'stablehlo.fft' op failed to infer returned types\n"
-        "<unknown>:0: error: Failed to parse using StableHLO v1.17.0, this could indicate forward incompatibility",
         "jaxlib.xla_extension.XlaRuntimeError: INVALID_ARGUMENT: Failed to upgrade versioned StableHLO.",
-        "jax.errors.JaxRuntimeError: NOT_FOUND: No FFI handler registered for lapack_new_ffi on a platform Host",
     ],
 )
 def test_a_program_that_a_release_does_not_know_is_untestable(message: str) -> None:
     outcome = judge(compiled(message), packaged_rules())
     assert isinstance(outcome, NoAnswer)
     assert outcome.cause is Cause.INPUT
-
-
-def test_an_operation_without_a_lowering_is_a_failure() -> None:
-    message = "jaxlib._jax.JaxRuntimeError: UNKNOWN: -:2:8: error: 'stablehlo.dynamic_iota' op can't be translated to XLA HLO"
-    outcome = judge(compiled(message), packaged_rules())
-    assert isinstance(outcome, Failed)
-    assert outcome.failure.failure_class == "unsupported-op"
 
 
 @pytest.mark.parametrize(

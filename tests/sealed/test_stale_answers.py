@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +60,9 @@ class Workshop:
         [result] = json.loads(done.stdout)["results"]
         assert isinstance(result, dict)
         return result
+
+    def write_compiler(self, script: str) -> None:
+        write_program(self.built / "bin" / "cc", f"#!/bin/sh\n{script}\n")
 
     def write_recipe(self, more: str = "", argument: str = "") -> None:
         text = RECIPE.replace("MORE", argument)
@@ -112,7 +116,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_a_change_of_what_can_be_read_makes_another_answer(
-    change: Callable[[Workshop], None], workshop: Workshop
+    change: Callable[[Workshop], object], workshop: Workshop
 ) -> None:
     first = workshop.run()
     assert first["status"] == "passed", first
@@ -121,11 +125,6 @@ def test_a_change_of_what_can_be_read_makes_another_answer(
     again = workshop.run()
     assert not again["cached"]
     assert workshop.run()["cached"]
-
-
-def touch_all(shop: Workshop) -> None:
-    for path in (*shop.built.rglob("*"), *shop.folder.glob("*.*")):
-        path.touch()
 
 
 def restore_home(shop: Workshop) -> None:
@@ -137,16 +136,10 @@ def restore_home(shop: Workshop) -> None:
     shutil.copytree(kept, home, copy_function=shutil.copyfile)
 
 
-def run_from_elsewhere(shop: Workshop) -> None:
-    other = shop.folder / "elsewhere"
-    other.mkdir()
-    os.chdir(other)
-
-
 NEEDLESS = {
-    "times": touch_all,
+    "times": lambda shop: [path.touch() for path in shop.folder.rglob("*.*")],
     "restored home": restore_home,
-    "another folder": run_from_elsewhere,
+    "another folder": lambda shop: os.chdir(shop.folder / "data"),
     "compiled modules": lambda shop: (shop.built / "bin/__pycache__").mkdir(),
     "lock": lambda shop: (shop.built / ".lock").touch(),
     "unrelated file beside the input": lambda shop: (shop.folder / "notes.txt").touch(),
@@ -155,7 +148,7 @@ NEEDLESS = {
 
 @pytest.mark.parametrize("change", NEEDLESS.values(), ids=NEEDLESS.keys())
 def test_nothing_else_makes_another_answer(
-    change: Callable[[Workshop], None],
+    change: Callable[[Workshop], object],
     workshop: Workshop,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -174,16 +167,21 @@ def test_a_copied_compiler_shares_its_results(workshop: Workshop) -> None:
     assert not workshop.run(copy)["cached"]
 
 
-@pytest.mark.parametrize(
-    "name", ["SOME_SETTING", "CUDA_HOME", "PATH", "LD_LIBRARY_PATH", "HOME", "LANG"]
-)
-def test_a_variable_that_nothing_names_is_not_seen(
-    name: str, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+def test_variables_that_nothing_names_are_not_seen(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in an activated environment."""
     workshop.run()
-    monkeypatch.setenv(name, f"/secret{os.pathsep}{os.environ.get(name, '')}")
-    assert workshop.run()["cached"]
+    for name in (
+        "SOME_SETTING",
+        "CUDA_HOME",
+        "PATH",
+        "LD_LIBRARY_PATH",
+        "HOME",
+        "LANG",
+    ):
+        monkeypatch.setenv(name, f"/secret{os.pathsep}{os.environ.get(name, '')}")
+        assert workshop.run()["cached"]
 
 
 def test_a_variable_that_the_recipe_names_is_part_of_the_answer(
@@ -201,8 +199,6 @@ def test_a_file_that_changes_meanwhile_leaves_no_answer(workshop: Workshop) -> N
     """The compiler cannot change it; the user does."""
     slow = COMPILER.replace("touch", "sleep 0.3; touch")
     write_program(workshop.built / "bin" / "cc", slow)
-    import threading
-
     change = rewrite("weights.bin")
     timer = threading.Timer(0.15, change, [workshop])
     timer.start()
@@ -219,14 +215,13 @@ def test_a_file_that_changes_meanwhile_leaves_no_answer(workshop: Workshop) -> N
 def test_what_is_not_declared_is_refused_and_named(workshop: Workshop) -> None:
     hidden = workshop.folder / "hidden.txt"
     hidden.write_text("secret")
-    write_program(
-        workshop.built / "bin" / "cc",
-        f'#!/bin/sh\ncat {hidden} > "$2" || exit 1\n',
-    )
+    workshop.write_compiler(f'cat {hidden} > "$2" || exit 1')
     refused = workshop.run()
     assert refused["status"] == "untestable"
     assert str(hidden) in str(refused["reason"])
     assert "reads:" in str(refused["reason"])
+    assert workshop.run(None, "--unsealed")["status"] == "passed"
+    assert workshop.run()["status"] == "untestable"
     workshop.write_recipe(f"reads: [{hidden.name}]")
     assert workshop.run()["status"] == "passed"
 
@@ -234,22 +229,8 @@ def test_what_is_not_declared_is_refused_and_named(workshop: Workshop) -> None:
 def test_a_failure_that_only_looks_like_a_refusal_is_a_failure(
     workshop: Workshop,
 ) -> None:
-    write_program(
-        workshop.built / "bin" / "cc",
-        "#!/bin/sh\necho 'error: permission denied for this type' >&2; exit 1\n",
-    )
+    workshop.write_compiler("echo 'error: permission denied for this type' >&2; exit 1")
     assert workshop.run()["status"] == "failed"
-
-
-def test_unsealed_is_another_answer(workshop: Workshop) -> None:
-    hidden = workshop.folder / "hidden.txt"
-    hidden.write_text("secret")
-    write_program(
-        workshop.built / "bin" / "cc", f'#!/bin/sh\ncat {hidden} > "$2" || exit 1\n'
-    )
-    assert workshop.run()["status"] == "untestable"
-    assert workshop.run(None, "--unsealed")["status"] == "passed"
-    assert workshop.run()["status"] == "untestable"
 
 
 GENERATOR = """import shapes
@@ -273,13 +254,10 @@ def test_a_generator_is_run_again_when_what_it_reads_changes(
     (folder / "table.json").write_text("[1]\n")
     (folder / "lib").mkdir()
     (folder / "lib" / "__init__.py").write_text("X = 1\n")
-    text = RECIPE.replace("MORE", "").replace("program.txt", "make.py")
-    (folder / "mine.yaml").write_text(text.replace("command\n", "triton\n", 0))
     # a recipe of commands takes Python as it is; a family with generators runs it
     recipe = "name: mine\ninput: make.py\ntarget: {backend: llvm-cpu}\n"
     (folder / "mine.yaml").write_text(recipe)
-    digests = [prepared_input(workshop)]
-    digests.append(prepared_input(workshop))
+    digests = [prepared_input(workshop) for _ in range(2)]
     path = folder / name
     path.write_text(path.read_text() + "# more\n" if name.endswith(".py") else "[2]\n")
     digests.append(prepared_input(workshop))

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from hashlib import file_digest, sha256
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from triage.compilers.base import SCRIPT_RUNNER, Compiler, Needs
@@ -87,12 +86,12 @@ class Inputs:
     threads and processes.
     """
 
-    _registry: ToolchainRegistry
-    _compilers: Mapping[str, Compiler]
-    _cache: ResultCache
+    registry: ToolchainRegistry
+    compilers: Mapping[str, Compiler]
+    cache: ResultCache
     """Keeps failed imports."""
-    _stop: threading.Event
-    _fresh: bool = False
+    stop: threading.Event
+    fresh: bool = False
     """Whether every input is prepared again, once."""
     _kept: KeptFiles = field(default_factory=KeptFiles)
     _prepared: dict[str, Prepared | Missing] = field(default_factory=dict)
@@ -155,7 +154,7 @@ class Inputs:
         if maker is None:
             state, mentioned = file_state([source]), tuple(mentioned_by(source))
             return Prepared(source, file_sha256(source), state, mentioned)
-        digest = self._registry.contents.digest
+        digest = self.registry.contents.digest
         parts = [
             f"{case.input.kind} {case.input.args}",
             *settings(dict(case.env)),
@@ -164,17 +163,17 @@ class Inputs:
             maker.identity,
         ]
         key = sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
-        target = self._registry.home.kept(KeptKind.INPUTS) / f"{key}.mlir"
-        record = self._cache.find(key)
+        target = self.registry.home.kept(KeptKind.INPUTS) / f"{key}.mlir"
+        record = self.cache.find(key)
         if record is None:
             make = partial(maker.make, sources)
             made: Prepared | Missing | Execution
-            made = self._kept.get(target, make, fresh=self._fresh)
+            made = self._kept.get(target, make, fresh=self.fresh)
             if not isinstance(made, Execution):
                 return made
             name = toolchain.revision.name if toolchain else ""
             record = Record(key, case.name, name, made)
-            self._cache.add(record)
+            self.cache.add(record)
         return judge_import(record.execution, rules_of(case))
 
     # Generators
@@ -183,14 +182,14 @@ class Inputs:
         """Return what runs a generator: this program's interpreter or, for a family
         whose tools do, the newest toolchain or the one that the case names.
         """
-        words = self._compilers[case.compiler].generator
+        words = self.compilers[case.compiler].generator
         if not words:
             own = (sys.executable, "-P", str(SCRIPT_RUNNER))
             make = partial(self._generate, case, own, own_python())
             return _Maker(self._identity_of_own_python, make)
         try:
             rev = case.input.maker or "latest"
-            toolchain = named_toolchain(self._registry, rev, case)
+            toolchain = named_toolchain(self.registry, rev, case)
         except TriageError as error:
             problem = f"cannot obtain the toolchain that makes the program: {error}"
             return NoAnswer(Cause.TOOLCHAIN, problem)
@@ -203,7 +202,7 @@ class Inputs:
 
     @cached_property
     def _identity_of_own_python(self) -> str:
-        return self._registry.contents.identity(Needs((), Path(sys.executable)))
+        return self.registry.contents.identity(Needs((), Path(sys.executable)))
 
     def _generate(
         self,
@@ -225,7 +224,7 @@ class Inputs:
             seal=seal,
             env={**_SAME, **dict(case.env)},
             stdout_to=target,
-            stop=self._stop,
+            stop=self.stop,
         )
         if execution.ok and regular_size(target):
             return target
@@ -253,7 +252,7 @@ class Inputs:
         roots: list[Path | None] = [None]
         if toolchain:
             parts.append(toolchain.identity)
-            tools = self._compilers[toolchain.family].mlir_tools(toolchain)
+            tools = self.compilers[toolchain.family].mlir_tools(toolchain)
             if tools:
                 roots.insert(0, tools.python_root)
         make = partial(self._import_model, case, importer.module, roots)
@@ -282,7 +281,7 @@ class Inputs:
                 scratch,
                 seal=Seal((*own_python(), *sources, *folders)),
                 env=env,
-                stop=self._stop,
+                stop=self.stop,
             )
             if execution.ok and regular_size(target):
                 return target
@@ -314,18 +313,18 @@ class Inputs:
         by its MD5. It is asked once, and only for fresh results.
         """
         path, url = artifact.path, artifact.source
-        if not self._fresh or path in self._asked or not path.is_file():
+        if not self.fresh or path in self._asked or not path.is_file():
             return False
         self._asked.add(path)
         if not isinstance(url, Address):
             return False
-        digest = server_md5(self._registry.workspace, url)
+        digest = server_md5(self.registry.workspace, url)
         return digest not in (None, _file_md5(path))
 
     def _obtain(self, artifact: Artifact, scratch: Path) -> Path:
         target = scratch / artifact.path.name
         if isinstance(artifact.source, Address):
-            download(self._registry.workspace, artifact.source, target)
+            download(self.registry.workspace, artifact.source, target)
         else:
             artifact.source.write(target)
         return target
@@ -389,6 +388,8 @@ def _write_decoded(sources: Sequence[Path], scratch: Path) -> Path:
 
 def package_version(package: str) -> str:
     """Return the version of an installed package, or `none`."""
+    from importlib.metadata import PackageNotFoundError, version  # slow to import
+
     try:
         return version(package)
     except PackageNotFoundError:
