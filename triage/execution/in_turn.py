@@ -49,7 +49,9 @@ class Ratio:
     high: float
 
     def __str__(self) -> str:
-        """Return the ratio with its interval: `1.97 [1.92, 2.01]`."""
+        """Return the ratio with its interval, if it has one: `1.97 [1.92, 2.01]`."""
+        if self.low == self.high:
+            return f"{self.value:.2f}"
         return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
     def pace(self, threshold: float) -> Pace:

@@ -70,7 +70,7 @@ def load_recipes(
         )
     cases: list[Case] = []
     problems: list[Problem] = []
-    named_at: dict[str, Problem] = {}
+    named_in: dict[str, ConfigDocument] = {}
     for path in _recipe_files(paths, problems):
         try:
             document = read_document(path, _START)
@@ -79,10 +79,9 @@ def load_recipes(
             problems += error.problems
             continue
         for case in cases_of_file[:1]:
-            here = document.problem(("name",), "")
-            first = named_at.setdefault(case.recipe, here)
-            if first is not here:
-                place = str(first).removesuffix(": ")
+            first = named_in.setdefault(case.recipe, document)
+            if first is not document:
+                place = str(first.problem(("name",), "")).removesuffix(": ")
                 message = (
                     f'the name "{case.recipe}" is already used at {place}; give each '
                     "recipe its own name."
