@@ -13,7 +13,7 @@ from triage.bisect.changes import passing_search
 from triage.bisect.plan import plan
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import Answer, Bisection, BisectKind
-from triage.cli.interactive_bisect import Session, read_journal
+from triage.cli.interactive_bisect import HELP, Session, read_journal
 from triage.model.outcome import NoAnswer
 from triage.toolchains.home import Home
 
@@ -80,6 +80,18 @@ def test_undo_takes_a_wrong_verdict_back() -> None:
     assert found.after.name == "1.17.0"
     assert "removed: 1.19.0 bad" in said
     assert "the culprit is this one or older with" in said
+
+
+def test_undo_takes_a_compile_back() -> None:
+    _, said = typed(session_on(), "", "undo", "quit")
+    assert said.count("39 suspects, about 6 steps") == 2
+
+
+def test_what_stays_the_same_is_shown_once_and_help_fits_a_narrow_terminal() -> None:
+    _, said = typed(session_on(), "why", "undo", "what?", "quit")
+    assert said.count("39 suspects") == 1
+    assert "there is no verdict to remove" in said
+    assert max(map(len, HELP.splitlines())) <= 60
 
 
 @each_damage

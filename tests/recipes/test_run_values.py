@@ -144,9 +144,11 @@ def test_flags_that_set_a_tolerance_are_tolerances(tmp_path: Path) -> None:
     (tmp_path / "p.mlir").write_text("")
     recipe = tmp_path / "r.yaml"
     start = "name: r\ninput: p.mlir\ntarget: {backend: llvm-cpu}\n"
-    recipe.write_text(f"{start}run: {{flagfile: {file.name}, tolerance: {{f64: 1}}}}\n")
+    more = f"flagfile: {file.name}, tolerance: {{f64: 1}}, inputs: [f32=2]"
+    recipe.write_text(f"{start}run: {{{more}}}\n")
     [case] = load_cases([recipe])
     assert case.run
+    assert case.run.inputs == ("f32=1", "f32=2")
     assert case.run.tolerances == (("f32", 0.5), ("f64", 1))
     recipe.write_text(f"{start}run: {{flags: [--expected_f16_threshold=1]}}\n")
     with pytest.raises(BadFiles, match="tolerance"):

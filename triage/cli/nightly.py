@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import os
-import shlex
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from triage.cli.context import cases_in, cases_named, select_one_family
-from triage.cli.exit_codes import command
+from triage.cli.exit_codes import command, command_again
 from triage.cli.nights import earlier_nights, store_night
 from triage.cli.options import (
     CASES,
@@ -22,7 +16,6 @@ from triage.cli.options import (
     OUT,
     PATHS,
     REPO,
-    SECONDS,
     SUITE,
     Compiling,
     argument,
@@ -35,19 +28,20 @@ from triage.cli.screen import print_stderr
 from triage.execution.results import forecast
 from triage.execution.task import ProbeJob
 from triage.git_history.repository import Repository
-from triage.investigate.origin import OriginFinder
+from triage.investigate.steps import ReportFiles
 from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.model.exit_codes import Exit
 from triage.nightly.result import Night
-from triage.nightly.run import NightRun, with_investigation
+from triage.nightly.run import NightRun
 from triage.nightly.shards import copy_files, merge, shard
 from triage.nightly.store import read_night
-from triage.nightly.verdict import owner_rules, with_owners
+from triage.nightly.verdict import owner_rules
+from triage.nightly.workflow import NightPlan, NightWork
+from triage.report.attribution import write_attribution
 from triage.report.formats import write_report
 from triage.report.night import write_night, write_reports
 from triage.report.reproducer import folder_for, write_reproducer
 from triage.report.tables import forecast_document
-from triage.toolchains.sources.project import OwnerRule
 
 
 @command
@@ -121,6 +115,7 @@ def nightly(
         for tested in cases:
             folder_for(out / "reproducers", tested)
     owners = owner_rules(selection.family)
+    plan = NightPlan(repo, bisect, reduce, investigate, budget, bench)
     with compiling.open(*cases, dry=dry_run) as engine:
         new, old = (
             engine.registry.resolve(rev, selection.family) for rev in selection.revs
@@ -130,63 +125,35 @@ def nightly(
             write_report(output, forecast(engine, jobs), forecast_document)
             return Exit.OK
         run = NightRun(engine, cases, new, old, part, strict, earlier_nights())
-        finder = OriginFinder(engine, run.refs, repo)
-        reports = _Reports(run, out, output, github, owners)
-        steps = _steps(bisect, reduce, investigate, repo)
-        with reports.partial():
-            run.compare()
-            run.time_compiles()
-            if bench or steps:
-                reports.write()
-            if bench:
-                run.bench(bench)
-            if bisect:
-                run.bisect_slower(finder, bench or SECONDS)
-            if steps:
-                _investigate(run, finder, steps, budget, reports)
-            night = reports.write()
+        files = None
+        if out:
+            files = ReportFiles(out, write_reproducer, write_attribution)
+        work = NightWork(run, plan, owners, files, write_reports, command_again())
+        try:
+            night = work.do()
+        except (KeyboardInterrupt, Exception) as error:
+            _publish_partial(work, error, out, output, github)
+            raise
     return _publish(night, out, output, github)
 
 
-def _steps(
-    bisect: bool, reduce: bool, investigate: bool, repo: Path | None
-) -> list[str]:
-    """Return the steps for each new failure."""
-    from triage.investigate.steps import STEPS
-
-    wanted = {
-        "bisect": bisect,
-        "narrow": bisect and repo is not None,
-        "confirm": bisect,
-        "reduce": reduce,
-    }
-    return [step for step in STEPS if investigate or wanted.get(step)]
-
-
-def _investigate(
-    run: NightRun,
-    finder: OriginFinder,
-    steps: Sequence[str],
-    budget: float | None,
-    reports: _Reports,
+def _publish_partial(
+    work: NightWork,
+    error: BaseException,
+    out: Path | None,
+    output: str,
+    github: bool,
 ) -> None:
-    """Do the steps for each new failure. The reports are rewritten after each one, so
-    that they are complete whenever the run is killed.
-    """
-    from triage.investigate.investigation import Investigation
-    from triage.investigate.steps import InvestigationSetting, ReportFiles
-    from triage.report.attribution import write_attribution
-
-    run.phase = "investigation"
-    files = ReportFiles(reports.out or Path(), write_reproducer, write_attribution)
-    setting = InvestigationSetting(run.engine, run.cases_by_name, finder, files)
-    again = shlex.join(["triage", *sys.argv[1:]])
-    work = Investigation(setting, again, budget, steps)
-    night = run.night()
-    work.add_clusters(night.clusters, {case.case: case for case in night.cases})
-    reports.add = partial(with_investigation, found=work)
-    for _ in work.run():
-        reports.write()
+    """Report what is known when the work is interrupted or fails."""
+    stopped = f"internal error: {type(error).__name__}"
+    if isinstance(error, KeyboardInterrupt | Interrupted):
+        stopped = "interrupted"
+    elif isinstance(error, TriageError | OSError):
+        stopped = str(error)
+    try:
+        _publish(work.report(stopped), out, output, github)
+    except Exception as problem:
+        print_stderr(f"triage: the partial report is missing: {problem}")
 
 
 @command
@@ -229,45 +196,3 @@ def _publish(night: Night, out: Path | None, output: str, github: bool) -> Exit:
 
         show_on_github(night, os.environ)
     return night.exit
-
-
-@dataclass
-class _Reports:
-    """Writes what is known of a run, as often as it changes."""
-
-    run: NightRun
-    out: Path | None
-    output: str
-    github: bool
-    owners: Sequence[OwnerRule]
-    add: Callable[[Night], Night] = lambda night: night
-    """Adds what is known beyond the comparison."""
-
-    def write(self, stopped: str | None = None) -> Night:
-        if self.out:
-            self.run.write_logs(self.out)
-        night = self.add(self.run.night(stopped))
-        clusters = with_owners(night.cases, night.clusters, self.owners)
-        night = replace(night, clusters=clusters)
-        if self.out:
-            night = write_reports(night, self.out)
-        return night
-
-    @contextmanager
-    def partial(self) -> Iterator[None]:
-        """Report what is known, marked as partial, when the block is interrupted or
-        fails.
-        """
-        try:
-            yield
-        except (KeyboardInterrupt, Exception) as error:
-            stopped = f"internal error: {type(error).__name__}"
-            if isinstance(error, KeyboardInterrupt | Interrupted):
-                stopped = "interrupted"
-            elif isinstance(error, TriageError | OSError):
-                stopped = str(error)
-            try:
-                _publish(self.write(stopped), self.out, self.output, self.github)
-            except Exception as problem:
-                print_stderr(f"triage: the partial report is missing: {problem}")
-            raise

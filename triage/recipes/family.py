@@ -122,16 +122,15 @@ class RecipeStart:
 
 def new_recipe(title: str, input_path: str, start: RecipeStart) -> str:
     """Return the YAML text of a new recipe. Its name is made from the title."""
-    name, summary = name_from(title) or start.family, ""
+    name = summary = name_from(title) or start.family
     if start.target:
-        summary = f" on {start.target.chip or start.target.backend}"
-    first = {
+        summary += f" on {start.target.chip or start.target.backend}"
+    values = {
         "name": name,
-        "summary": name + summary,
+        "summary": summary,
         "compiler": start.family,
         "input": input_path,
-    }
-    more = {
+        **start.keys,
         "target": start.target,
         "flags": start.flags,
         "env": start.env,
@@ -140,8 +139,6 @@ def new_recipe(title: str, input_path: str, start: RecipeStart) -> str:
         "expect": [{"failure": failure} for failure in start.expect],
     }
     comments = "\n".join(filter(None, (*start.notes, start.comment)))
-    lines = [
-        *(f"# {line}" for line in comments.splitlines()),
-        *recipe_lines({**first, **start.keys}, more, start.guessed),
-    ]
-    return "\n".join(lines) + "\n"
+    lines = [f"# {line}\n" for line in comments.splitlines()]
+    lines += [f"{line}\n" for line in recipe_lines(values, start.guessed)]
+    return "".join(lines)

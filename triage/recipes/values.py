@@ -108,36 +108,24 @@ def yaml_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def yaml_lines(
+def recipe_lines(
     values: Mapping[str, Any], guessed: Mapping[str, str] | None = None
 ) -> list[str]:
-    """Return keys and values as lines of YAML. Each entry of a mapping has its own
-    line.
+    """Return the lines of a recipe, without keys that have no value.
 
     `guessed` maps names of entries to the reason of their value, which becomes a
-    comment.
+    comment; the entries of such a mapping have a line each.
     """
-    reasons = guessed or {}
-    lines = []
+    reasons, lines = guessed or {}, []
     for key, value in values.items():
-        if not isinstance(value, Mapping) or not value:
+        if isinstance(value, Mapping) and reasons.keys() & value.keys():
+            lines.append(f"{key}:")
+            for name, item in value.items():
+                comment = f"  # guessed: {reasons[name]}" if name in reasons else ""
+                lines.append(f"  {name}: {yaml_text(item)}{comment}")
+        elif value:
             lines.append(f"{key}: {yaml_text(value)}")
-            continue
-        lines.append(f"{key}:")
-        for name, item in value.items():
-            comment = f"  # guessed: {reasons[name]}" if name in reasons else ""
-            lines.append(f"  {name}: {yaml_text(item)}{comment}")
     return lines
-
-
-def recipe_lines(
-    first: Mapping[str, Any],
-    more: Mapping[str, Any],
-    guessed: Mapping[str, str] | None = None,
-) -> list[str]:
-    """Return the lines of a recipe. Of `more`, keys without a value are left out."""
-    rest = (f"{key}: {yaml_text(value)}" for key, value in more.items() if value)
-    return [*yaml_lines(first, guessed), *rest]
 
 
 def name_from(text: str) -> str:

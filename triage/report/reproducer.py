@@ -150,13 +150,12 @@ def _recipe(reproducer: Reproducer) -> str:
     flags = [flag if flag.since or flag.until else flag.text for flag in case.flags]
     variables = dict(case.env)
     expected = expectations(reproducer.reduction.probes)
-    first = {
+    values = {
         "name": f"{slug(case)}-reduced",
         "summary": summary,
         "compiler": own.pop("compiler"),
         "input": reproducer.file,
-    }
-    more = {
+        **own,
         "target": case.target,
         "flags": flags,
         "phase": case.phase,
@@ -167,7 +166,7 @@ def _recipe(reproducer: Reproducer) -> str:
             for window in expected
         ],
     }
-    return "\n".join([*recipe_lines({**first, **own}, more), ""])
+    return "\n".join([*recipe_lines(values), ""])
 
 
 def _script(reproducer: Reproducer, call: StandaloneCall) -> str:
