@@ -117,15 +117,15 @@ def one_case(cases: Sequence[Case], name: str | None) -> Case:
     """Return the only case that `name` identifies; the recipe's only case when `name`
     is None.
 
-    `name` is the case's name, its part in brackets or behind the last slash, or enough
-    `key=value` pairs in any order. Raises BadInput when no case or several cases fit.
+    `name` is the case's name, enough `key=value` pairs in any order, or else a part of
+    the name. Raises BadInput when no case or several cases fit.
     """
     wanted = {pair.strip() for pair in name.split(",")} if name else set()
-    chosen = [case for case in cases if name in _names_of(case)] or [
-        case
-        for case in cases
-        if wanted <= {f"{key}={value}" for key, value in case.matrix}
-    ]
+    chosen = (
+        [case for case in cases if case.name == name]
+        or [case for case in cases if wanted <= _values_of(case)]
+        or [case for case in cases if name and name in case.name]
+    )
     if not chosen:
         raise _no_case(name, cases)
     if len(chosen) > 1:
@@ -133,9 +133,8 @@ def one_case(cases: Sequence[Case], name: str | None) -> Case:
     return chosen[0]
 
 
-def _names_of(case: Case) -> tuple[str, str, str]:
-    in_brackets = case.name.partition("[")[2].rstrip("]")
-    return case.name, in_brackets, case.name.rpartition("/")[2]
+def _values_of(case: Case) -> set[str]:
+    return {f"{key}={value}" for key, value in case.matrix}
 
 
 def _no_case(name: str | None, cases: Sequence[Case]) -> BadInput:

@@ -105,7 +105,9 @@ def install_toolchains(
     write_answer(output, answer, [Table(["toolchain", "folder"], rows)])
     for message in failures.values():
         print_stderr(f"triage: {message}")
-    return Exit.ENVIRONMENT if failures else Exit.OK
+    if failures:
+        return Exit.ENVIRONMENT
+    return Exit.OK
 
 
 @app.command()
@@ -182,4 +184,6 @@ def doctor(output: str = FORMAT) -> Exit:
     ]
     answer = {"checks": checks, "ok": not is_broken}
     write_answer(output, answer, [Table(["", "", "", ""], rows)], "This machine")
-    return Exit.ENVIRONMENT if is_broken else Exit.OK
+    if is_broken:
+        return Exit.ENVIRONMENT
+    return Exit.OK

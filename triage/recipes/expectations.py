@@ -49,7 +49,7 @@ def applies(item: Expectation, version: str | None) -> bool:
     applies only if it has no bounds.
     """
     has_bounds = item.since is not None or item.until is not None
-    return _is_between(item.since, item.until, version, if_unknown=not has_bounds)
+    return _is_between(item, version, if_unknown=not has_bounds)
 
 
 def flag_applies(flag: Flag, version: str | None) -> bool:
@@ -59,7 +59,7 @@ def flag_applies(flag: Flag, version: str | None) -> bool:
     gets flags without `until`. If it is older, the compiler reports the unknown flag,
     and the case is untestable.
     """
-    return _is_between(flag.since, flag.until, version, if_unknown=flag.until is None)
+    return _is_between(flag, version, if_unknown=flag.until is None)
 
 
 def applied_flags(case: Case, version: str | None) -> list[str]:
@@ -83,17 +83,17 @@ def expected_class(case: Case) -> str | None:
 
 
 def _is_between(
-    since: str | None, until: str | None, version: str | None, *, if_unknown: bool
+    item: Expectation | Flag, version: str | None, *, if_unknown: bool
 ) -> bool:
-    """Return whether a version is in [since, until). `if_unknown` is the answer for an
-    unknown version.
+    """Return whether a version is in the range of an item. `if_unknown` is the answer
+    for an unknown version.
     """
-    parsed = parse_version(version or "")
+    parsed = parse_version(version)
     if parsed is None:
         return if_unknown
-    if since and _is_before(parsed, Version(since)):
+    if item.since and _is_before(parsed, Version(item.since)):
         return False
-    return until is None or _is_before(parsed, Version(until))
+    return item.until is None or _is_before(parsed, Version(item.until))
 
 
 def _is_before(version: Version, bound: Version) -> bool:
