@@ -101,45 +101,37 @@ def cases_in(
 
 
 def cases_named(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
-    """Return the cases whose name contains `text` or, with `*` in it, is matched by it;
+    """Return the case of this name, or else those with these `key=value` pairs in any
+    order, or those whose name contains the text or, with `*` in it, is matched by it;
     all without a text. Raises BadInput when there is none.
     """
     pattern = (text or "*").replace("[", "[[]")
     if "*" not in pattern:
         pattern = f"*{pattern}*"
-    chosen = tuple(case for case in cases if fnmatchcase(case.name, pattern))
-    if not chosen:
-        raise _no_case(text, cases)
-    return chosen
-
-
-def one_case(cases: Sequence[Case], name: str | None) -> Case:
-    """Return the only case that `name` identifies; the recipe's only case when `name`
-    is None.
-
-    `name` is the case's name, enough `key=value` pairs in any order, or else a part of
-    the name. Raises BadInput when no case or several cases fit.
-    """
-    wanted = {pair.strip() for pair in name.split(",")} if name else set()
+    wanted = {pair.strip() for pair in (text or "").split(",")}
     chosen = (
-        [case for case in cases if case.name == name]
-        or [case for case in cases if wanted <= _values_of(case)]
-        or [case for case in cases if name and name in case.name]
+        [case for case in cases if case.name == text]
+        or [case for case in cases if wanted <= _pairs_of(case)]
+        or [case for case in cases if fnmatchcase(case.name, pattern)]
     )
     if not chosen:
-        raise _no_case(name, cases)
-    if len(chosen) > 1:
-        raise BadInput(f"several cases fit; choose one with --case: {_listed(chosen)}")
-    return chosen[0]
+        guess = did_you_mean(text or "", [case.name for case in cases])
+        raise BadInput(f"there is no case {text!r}{guess} Choose from {_listed(cases)}")
+    return tuple(chosen)
 
 
-def _values_of(case: Case) -> set[str]:
+def _pairs_of(case: Case) -> set[str]:
     return {f"{key}={value}" for key, value in case.matrix}
 
 
-def _no_case(name: str | None, cases: Sequence[Case]) -> BadInput:
-    guess = did_you_mean(name or "", [case.name for case in cases])
-    return BadInput(f"there is no case {name!r}{guess} Choose from {_listed(cases)}")
+def one_case(cases: Sequence[Case], name: str | None) -> Case:
+    """Return the only case that `cases_named` returns. Raises BadInput if there are
+    several.
+    """
+    chosen = cases_named(cases, name)
+    if len(chosen) > 1:
+        raise BadInput(f"several cases fit; choose one with --case: {_listed(chosen)}")
+    return chosen[0]
 
 
 def _listed(cases: Sequence[Case]) -> str:

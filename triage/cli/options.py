@@ -99,8 +99,8 @@ SUITE = option(
 CASE = option("NAME", "Choose one case of a matrix by its name or by `key=value,...`.")
 CASES = option(
     "TEXT",
-    "Use only cases whose name contains this text or matches it, as `*_f16_*` "
-    "(default: all).",
+    "Use only the case of this name, or those whose name contains this text or "
+    "matches it, as `*_f16_*` (default: all).",
 )
 TOOLCHAINS = toolchain_option(
     "Compile with this toolchain; repeatable (default: the newest installed one)."
