@@ -18,32 +18,33 @@ ENDS = {
     "nightly": ("-b", "1.1.0", "-t", "1.2.0"),
 }
 
+EXPECTED = [("1.1.0", None, True), ("1.2.0", None, False)]
+EITHER_FIRST = (EXPECTED, EXPECTED[::-1])
+
 
 def installed(home: Path) -> list[str]:
     return sorted(path.name for path in (home / "toolchains").glob("[!.]*"))
 
 
 @pytest.mark.parametrize("command", list(ENDS))
-@pytest.mark.parametrize("is_installed", [False, True])
 @pytest.mark.parametrize("more", ["", REFERENCE])
 def test_nothing_is_installed_and_nothing_compiled(
-    tmp_path: Path, triage: Triage, command: str, is_installed: bool, more: str
+    tmp_path: Path, triage: Triage, command: str, more: str
 ) -> None:
     """Also not the toolchain of a reference, without which no key is known."""
     path = recipe(tmp_path / "cases", "case", "breaks-2", more)
     with fake_releases(tmp_path / "releases", count=4) as releases:
         env = environment(releases, tmp_path / "home")
-        if is_installed:
-            assert not triage("toolchains", "install", "1.1.0", env=env).returncode
+        assert triage("toolchains", "install", "1.1.0", env=env).returncode == 0
         before = installed(tmp_path / "home")
         done = triage(
             command, path, *ENDS[command], "--dry-run", "--format", "json", env=env
         )
         assert done.returncode == 0, done.stderr
         forecast = json.loads(done.stdout)
-        assert {
-            probe["toolchain"]: (probe["known"], probe["installed"])
+        assert [
+            (probe["toolchain"], probe["known"], probe["installed"])
             for probe in forecast["probes"]
-        } == {"1.1.0": (None, is_installed), "1.2.0": (None, False)}
+        ] in EITHER_FIRST
         assert installed(tmp_path / "home") == before
         assert releases.events("start") == []

@@ -162,17 +162,6 @@ def test_an_issue_becomes_a_recipe(home: Path, triage: Triage, tmp_path: Path) -
 
 CUT_START = "  %0 = arith.addf %a, %b : f32\n  func.return %0 : f32\n}\n"
 CUT_END = WHOLE.rstrip().rstrip("}")
-KERNEL = """import torch
-import triton
-import triton.language as tl
-
-@triton.jit
-def add(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
-    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(y_ptr + offsets, tl.load(x_ptr + offsets, mask=offsets < n), mask=offsets < n)
-
-add[(1,)](torch.rand(10).cuda(), torch.rand(10).cuda(), 10, BLOCK=64)
-"""
 
 
 @pytest.mark.parametrize(
@@ -184,18 +173,6 @@ def test_a_program_that_was_cut_is_refused(
     words = ["recipe", "new", tmp_path / "mine.yaml", "--from-text", "-"]
     assert triage(*words, input=f"{fence.format(program)}\n{COMMAND}\n").returncode == 2
     assert not [*tmp_path.glob("mine.*")]
-
-
-def test_a_kernel_in_a_python_block_becomes_a_recipe(
-    home: Path, triage: Triage, tmp_path: Path
-) -> None:
-    words = ["recipe", "new", tmp_path / "mine.yaml", "--from-text", "-"]
-    done = triage(*words, input=f"Fails with triton 3.2.0:\n```python\n{KERNEL}```\n")
-    assert done.returncode == 0, done.stderr
-    text = (tmp_path / "mine.yaml").read_text()
-    assert "compiler: triton" in text
-    assert "BLOCK: 64" in text
-    assert "def add" in (tmp_path / "mine.py").read_text()
 
 
 LLVM = "define i32 @f(i32 %a) {\n  ret i32 %a ; ok }\n}\n"

@@ -42,13 +42,8 @@ def modules_of(*words: object) -> set[str]:
     """Run a command that succeeds and return the names of the modules that it has
     imported.
     """
-    done = subprocess.run(
-        [sys.executable, "-c", PRINT_MODULES, *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
+    command = [sys.executable, "-c", PRINT_MODULES, *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     return set(done.stderr.splitlines()[-1].split())
 
 
