@@ -230,7 +230,7 @@ def _halve(problem: ReductionProblem, is_chosen: Callable[[int], bool]) -> bool:
     program was valid.
 
     Bisect how often, which assumes that a program which fails also fails with larger
-    numbers. Begin with the smallest program.
+    numbers.
     """
     start = problem.current
     largest = max(filter(is_chosen, _sizes(start)), default=1)
@@ -239,13 +239,13 @@ def _halve(problem: ReductionProblem, is_chosen: Callable[[int], bool]) -> bool:
         for times in range(1, (largest - 1).bit_length() + 1)
     )
     steps = [smaller for smaller in halved if problem.is_new(smaller)]
-    low, middle, high = 0, len(steps) - 1, len(steps) - 1
+    low, high = 0, len(steps) - 1
     while low <= high:
-        if problem.take_first([steps[middle]]) is not None:
-            low = middle + 1
-        else:
-            high = middle - 1
         middle = (low + high + 1) // 2
+        if problem.take_first([steps[middle]]) is None:
+            high = middle - 1
+        else:
+            low = middle + 1
     return bool(steps)
 
 
