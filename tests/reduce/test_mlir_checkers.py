@@ -47,7 +47,7 @@ def test_a_release_that_refuses_the_original_checks_nothing(
 SLICE = """"builtin.module"() ({
   "func.func"() <{function_type = (tensor<64x96xf32>) -> tensor<32xf32>, sym_name = "f"}> ({
   ^bb0(%a: tensor<64x96xf32>):
-    %0 = "tensor.extract_slice"(%a) <{static_offsets = array<i64: 32, 0>, static_sizes = array<i64: 32, 1>}> : (tensor<64x96xf32>) -> tensor<32xf32>
+    %0 = "tensor.extract_slice"(%a) <{static_offsets = array<i64: 32, 0>, static_sizes = array<i64: 32, 1>, x = array<i64: 0, 3, 64>}> : (tensor<64x96xf32>) -> tensor<32xf32>
     "func.return"(%0) : (tensor<32xf32>) -> ()
   }) : () -> ()
 }) : () -> ()
@@ -61,5 +61,6 @@ def test_offsets_and_sizes_of_slices_shrink_with_the_types() -> None:
     text = problem.current.program.content.decode()
     assert "static_offsets = array<i64: 2, 0>" in text
     assert "static_sizes = array<i64: 2, 1>" in text
+    assert "x = array<i64: 0, 3, 4>" in text
     assert "(tensor<4x1xf32>) -> tensor<2xf32>" in text
     assert "-> (tensor<2xf32>)" in text

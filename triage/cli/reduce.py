@@ -109,7 +109,7 @@ def replay_reproducers(
 
     - `triage replay reproducers/ -t nightly:latest`
     """
-    reproducers = open_reproducers(paths, on_recorded=not toolchain)
+    reproducers = open_reproducers(paths)
     cases = [reproducer.case for reproducer in reproducers]
     revs_of = None
     if toolchain:

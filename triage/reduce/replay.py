@@ -16,7 +16,7 @@ from triage.execution.engine import Engine
 from triage.execution.judge import result_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
-from triage.model.errors import BadFiles, BadInput, Problem
+from triage.model.errors import BadFiles, Problem
 from triage.model.exit_codes import Exit, exit_without_answer
 from triage.model.foreign_file import read_bytes
 from triage.model.json_form import in_json
@@ -80,12 +80,9 @@ class RecordedReproducer:
         return self.record.bad.name
 
 
-def open_reproducers(
-    paths: Sequence[Path], *, on_recorded: bool = True
-) -> tuple[RecordedReproducer, ...]:
+def open_reproducers(paths: Sequence[Path]) -> tuple[RecordedReproducer, ...]:
     """Read the reproducers in `paths`: folders of one reproducer, or folders of such
-    folders (hidden ones are skipped). `on_recorded`: whether the recorded versions are
-    to be compiled.
+    folders (hidden ones are skipped).
 
     Raises BadFiles with the mistakes in all folders, BadInput for an unknown compiler.
     """
@@ -100,7 +97,7 @@ def open_reproducers(
             problems.append(Problem(str(path), None, None, message))
         for folder in folders:
             try:
-                reproducers[folder] = _open(folder, on_recorded=on_recorded)
+                reproducers[folder] = _open(folder)
             except BadFiles as error:
                 problems += error.problems
     if problems:
@@ -108,13 +105,11 @@ def open_reproducers(
     return tuple(reproducers.values())
 
 
-def _open(folder: Path, *, on_recorded: bool) -> RecordedReproducer:
+def _open(folder: Path) -> RecordedReproducer:
     path = folder / RECORD
     try:
         content = read_bytes(path, _LARGEST_RECORD)
         record = ReproducerRecord.model_validate_json(content, strict=True)
-        if on_recorded and record.bad.name != LOCAL:
-            recorded_rev(record.bad.name)
         case, *others = load_cases([folder / RECIPE])
         if not others:
             return RecordedReproducer(folder, case, record)
@@ -126,10 +121,6 @@ def _open(folder: Path, *, on_recorded: bool) -> RecordedReproducer:
         ]
     except OSError as error:
         messages = [why_unreadable(path, error)]
-    except BadFiles:
-        raise
-    except BadInput as error:
-        messages = [f"cannot be used: {error}; name a toolchain with -t."]
     raise BadFiles([Problem(str(path), None, None, message) for message in messages])
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from typing import Any
 
-from triage.compilers.base import kernel_of
+from triage.compilers.base import KernelSpec, kernel_of
 from triage.reduce.problem import ReductionProblem
 from triage.reduce.program import ReducedCase
+
+_SETTINGS = ("options", "hints")
 
 
 def drop_settings(problem: ReductionProblem) -> None:
@@ -25,10 +27,17 @@ def drop_settings(problem: ReductionProblem) -> None:
         smaller = start.with_case(flags=tuple(flags))
         if kernel is None:
             return smaller
-        fields: dict[str, Any] = {}
-        for field in ("options", "hints"):
-            named = getattr(kernel, field)
-            fields[field] = {key: named[key] for key in named if key not in dropped}
-        return smaller.with_case(spec=replace(kernel, **fields))
+        return smaller.with_case(spec=without_names(kernel, dropped, *_SETTINGS))
 
     problem.delete(items, without)
+
+
+def without_names(
+    kernel: KernelSpec, dropped: Container[object], *fields: str
+) -> KernelSpec:
+    """Return a kernel without some of the names in these fields."""
+    left: dict[str, Any] = {}
+    for field in fields:
+        named = getattr(kernel, field)
+        left[field] = {key: named[key] for key in named if key not in dropped}
+    return replace(kernel, **left)

@@ -210,15 +210,12 @@ def _open_first(test: CompileTest, forms: Iterator[Form]) -> tuple[Form, Reduced
 
 def _in_less_time(baseline: Baseline) -> Case:
     """Return the case with shorter limits, so that candidates that hang cost little."""
-    case, run = baseline.case, baseline.case.run
+    case = baseline.case
     longest = max(_SHORTEST, _PATIENCE * baseline.seconds)
     if baseline.seconds >= case.limits.timeout:  # the original hangs
         longest = _LONGEST_HANGING
     limits = replace(case.limits, timeout=min(case.limits.timeout, longest))
-    if run:
-        timeout = min(run.limits.timeout, _SHORTEST)
-        run = replace(run, limits=replace(run.limits, timeout=timeout))
-    return replace(case, limits=limits, run=run)
+    return replace(case, limits=limits)
 
 
 def _probe_result(

@@ -46,16 +46,6 @@ from triage.reduce.settings import drop_settings
 _ELIDED = "dense_resource<__elided__>"  # parses, but is not a program
 _FUSE = ("--linalg-fuse-elementwise-ops",)  # it drops unread operands, too
 _LARGE = 4 << 20  # bytes of a file from which it is first read without its constants
-_NEEDED = frozenset(
-    (
-        "function_type",
-        "sym_name",
-        "operandSegmentSizes",
-        "resultSegmentSizes",
-        "value",
-        "callee",
-    )
-)
 _LONG = re.compile(
     r"(dense(?:_resource)?)<(?:\"[^\"]*\"|\[.*\]|[\w.$-]+)>(?= : (?:tensor|vector)<)",
     re.DOTALL,
@@ -133,7 +123,7 @@ def fold(problem: ReductionProblem) -> None:
 
 
 def drop_attributes(problem: ReductionProblem) -> None:
-    """Drop attributes, but for those that the program is invalid without."""
+    """Drop the attributes without which the program is valid."""
     start = problem.current
 
     def without(dropped: Sequence[Attribute]) -> ReducedCase:
@@ -143,7 +133,6 @@ def drop_attributes(problem: ReductionProblem) -> None:
         (operation, name)
         for operation in module_of(start).root.walk()
         for name in (*operation.attributes, *operation.properties)
-        if name not in _NEEDED
     ]
     valid = [each for each in attributes if problem.is_new(without([each]))]
     problem.delete(valid, without)
@@ -208,7 +197,7 @@ def shrink_dimensions(problem: ReductionProblem) -> None:
     another that depends on it, the largest first.
     """
     start = problem.current
-    _halve(problem, lambda number: number > 1)
+    _halve(problem, lambda _: True)
     if problem.current is start:
         _halve(problem, lambda number: number > _SMALL)
     sizes = sorted(_sizes(problem.current), reverse=True)
@@ -257,7 +246,7 @@ def _with_halved(
     """
 
     def smaller(number: int) -> int:
-        if is_chosen(number):
+        if number > 1 and is_chosen(number):
             return -(-number >> times)  # rounded up
         return number
 
@@ -274,9 +263,20 @@ def _with_halved(
                 if operation.name == "arith.constant" and "dense" in literal and typed:
                     holder["value"] = f"{literal} : {operation.results[0].type}"
                 for name in holder.keys() - _NOT_SIZES:
-                    if holder[name].startswith("array<i"):
-                        holder[name] = _NUMBER.sub(
-                            lambda found: str(smaller(int(found[0]))), holder[name]
-                        )
+                    holder[name] = _with_smaller(name, holder[name], smaller)
 
     return changed(candidate, change)
+
+
+def _with_smaller(name: str, text: str, smaller: Callable[[int], int]) -> str:
+    """Return an attribute with smaller numbers, if it is an array of integers."""
+    if not text.startswith("array<i"):
+        return text
+    # small numbers of other arrays may count dimensions
+    least = 1 if name.startswith("static_") else _SMALL
+
+    def replaced(found: re.Match[str]) -> str:
+        number = int(found[0])
+        return str(smaller(number) if number > least else number)
+
+    return _NUMBER.sub(replaced, text)

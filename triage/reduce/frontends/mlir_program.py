@@ -77,20 +77,17 @@ class MlirProgram(Reducible):
         return f"{self.text.rstrip()}\n".encode()
 
     def entry(self, name: str | None) -> Entry | None:
-        functions = self.module.functions()
-        fitting = [function for function in functions if function.symbol == name]
-        if not fitting:
-            private = '"private"'
-            fitting = [
-                function
-                for function in functions
-                if function.attribute("sym_visibility") != private
-            ]
-        if len(fitting) != 1:
-            return None
-        values = arguments_of(fitting[0])
-        arguments = [(value.origin, value.type) for value in values]
-        return Entry(fitting[0].symbol, tuple(arguments))
+        functions = {each.symbol: each for each in self.module.functions()}
+        if name not in functions:
+            [name, *others] = [
+                symbol
+                for symbol, function in functions.items()
+                if function.attribute("sym_visibility") != '"private"'
+            ] or [None]
+            if name is None or others:
+                return None
+        values = arguments_of(functions[name])
+        return Entry(name, tuple((value.origin, value.type) for value in values))
 
 
 def name_arguments(module: Module, before: Module | None = None) -> None:

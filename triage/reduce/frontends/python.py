@@ -7,7 +7,6 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ from triage.reduce.frontends.python_program import (
 )
 from triage.reduce.problem import Form, Pass, ReductionProblem
 from triage.reduce.program import ReducedCase
-from triage.reduce.settings import drop_settings
+from triage.reduce.settings import drop_settings, without_names
 
 _LARGE = 3  # the smallest number that is halved
 _BOUND = 16  # a loop's bound instead of a value; it is halved later
@@ -232,18 +231,15 @@ def drop_parameters(problem: ReductionProblem) -> None:
     def without(dropped: Sequence[str]) -> ReducedCase:
         # Without defaults, because a specialised kernel gets a value for each
         # parameter.
-        left = [each for each in parameters(function) if each.arg not in dropped]
-        arguments = ast.arguments([], left, None, [], [], None, [])
+        names = [each for each in parameters(function) if each.arg not in dropped]
+        arguments = ast.arguments([], names, None, [], [], None, [])
         edits: dict[ast.AST, Any] = {function.args: arguments}
         for name in dropped:
             value = values[name]
             if value:
                 edits |= _reads_of(function, name, value)
-        fields: dict[str, Any] = {}
-        for field in ("signature", "constexprs", "hints"):
-            named = getattr(kernel, field)
-            fields[field] = {key: named[key] for key in named if key not in dropped}
-        return with_edits(start, edits).with_case(spec=replace(kernel, **fields))
+        left = without_names(kernel, dropped, "signature", "constexprs", "hints")
+        return with_edits(start, edits).with_case(spec=left)
 
     problem.delete(list(values), without)
 
