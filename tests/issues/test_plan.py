@@ -128,15 +128,6 @@ def test_an_older_compiler_changes_nothing() -> None:
     ]
 
 
-def test_a_failure_that_is_back_opens_its_issue_again() -> None:
-    result = night(failure("s", "a", change="failing"))
-    tracked = closed(issue(1, "s", "a"))
-    [action] = plan_issues(result, [tracked], 10).changes
-    assert (action.action, action.cases) == (ActionKind.REOPEN, ("a",))
-    assert planned(result, replace(after(tracked, action), is_open=True)) == []
-    assert planned(night(failure("s", "a", letter="X", change="known")), tracked) == []
-
-
 @pytest.mark.parametrize(
     ("reason", "on"),
     [
@@ -152,16 +143,6 @@ def test_what_a_person_closed_stays_closed_until_a_newer_compiler_fails(
         night(failure("s", "a")), [closed(issue(1, "s", "a"), reason, on)], 10
     )
     assert result.changes == ()
-
-
-def test_a_limit_leaves_the_rest_for_the_next_time() -> None:
-    result = night(failure("few", "a"), failure("many", "b", "c"), passing=("z",))
-    outcome = plan_issues(result, [issue(1, "s", "z")], 2)
-    assert changes(outcome) == [("close", 1), ("open", None)]
-    assert [action.signature for action in (outcome.changes[1], *outcome.left)] == [
-        "many",
-        "few",
-    ]
 
 
 def of_backend(

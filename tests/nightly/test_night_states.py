@@ -14,7 +14,7 @@ from tests.bisect.letters import HistoryEngine, case_named, release_refs
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.execution.results import RunResults
 from triage.investigate.result import CaseChangeKind, StepResult
-from triage.model.case import Expectation, Target
+from triage.model.case import Expectation
 from triage.model.exit_codes import Exit
 from triage.model.outcome import Failure, Status
 from triage.model.probe_result import ProbeResult
@@ -24,10 +24,9 @@ from triage.nightly.result import Night
 from triage.nightly.run import NightRun
 from triage.nightly.verdict import Action
 from triage.report.formats import rendered
-from triage.report.github_actions import night_summary
 from triage.report.issue import LONGEST as LONGEST_ISSUE
 from triage.report.issue import issue_markdown
-from triage.report.night import backend_sentence, night_document, night_junit
+from triage.report.night import night_document, night_junit
 from triage.report.runs import run_junit
 
 HISTORIES = {
@@ -117,23 +116,6 @@ def test_the_exit_code_of_a_night(
     assert record.exit is code
 
 
-def test_the_summary_stays_within_its_limit_and_says_what_it_leaves_out() -> None:
-    record = night(worse="PF", same="FF")
-    worse, same = record.cases
-    many = [replace(worse, case=f"regressed-{number}") for number in range(100)]
-    many += [replace(same, case=f"failing-{number}") for number in range(900)]
-    [cluster] = record.clusters
-    large = replace(
-        record,
-        cases=many,
-        clusters=[replace(cluster, cases=[case.case for case in many[:100]])],
-    )
-    text = night_summary(large, 20_000)
-    assert len(text.encode()) <= 20_000
-    assert "are left out here" in text
-    assert "100 regressed" in text
-
-
 def test_an_issue_stays_within_the_limit() -> None:
     record = night(worse="PF")
     cluster = replace(
@@ -143,26 +125,6 @@ def test_an_issue_stays_within_the_limit() -> None:
     assert len(text.encode()) <= LONGEST_ISSUE
     assert "`case-0`" in text
     assert "more, which are left out" in text
-
-
-def test_each_backend_begins_with_what_broke_and_what_to_do() -> None:
-    record = night(flaky="unsteady")
-    other = [
-        replace(case, target=Target("cpu")) if case.case == "fine" else case
-        for case in record.cases
-    ]
-    record = replace(record, cases=other)
-    first, second = record.verdict
-    assert (first.broken, first.failures) == (2, 2)
-    assert first.actions == {
-        Action.INVESTIGATE: 2,
-        Action.CLOSE: 1,
-        Action.LOOK: 1,
-    }
-    assert (second.backend, second.cases, second.broken) == ("cpu", 1, 0)
-    for name in ("text", "markdown"):
-        report = rendered(name, record, night_document)
-        assert all(backend_sentence(one, record) in report for one in record.verdict)
 
 
 def test_an_investigated_failure_is_to_be_filed_and_a_known_issue_waited_for() -> None:

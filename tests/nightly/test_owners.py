@@ -8,18 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Triage
-from tests.nights.documents import FAILURES, case_result
+from tests.nights.documents import FAILURES
 from triage.attribute.result import Attribution, ComparisonResult
 from triage.bisect.result import Answer, Bisection, BisectKind, Suspect
 from triage.investigate.result import ClusterKey, FailureCluster
 from triage.model.pass_name import PassName
 from triage.model.revision import Revision
 from triage.nightly.verdict import (
-    Action,
-    failure_to_do,
     owner_of,
     owner_rules,
-    to_dos_of,
 )
 from triage.toolchains.sources.project import find_project
 
@@ -108,25 +105,3 @@ def test_a_bad_rule_is_reported_with_its_place(
     done = triage("nightly", str(recipe), "--dry-run")
     assert done.returncode == 2
     assert f"triage.yaml{place}" in done.stderr
-
-
-def test_each_failure_and_case_has_one_thing_to_do() -> None:
-    known = case_result("known", "X", issue="o/r#7")
-    cases = [
-        case_result("a", "F"),
-        case_result("b", "G"),
-        known,
-        replace(known, case="too"),
-    ]
-    first, second = KEY, replace(KEY, signature="segfault:x")
-    clusters = [
-        replace(first, backend="llvm-cpu").cluster(["a"]),
-        replace(second, backend="llvm-cpu").cluster(["b"]),
-    ]
-    to_dos = to_dos_of(cases, clusters)
-    # the issue of a known failure is also that of a new one with its signature
-    assert [(each.action, each.issue) for each in to_dos] == [
-        (Action.WAIT, "o/r#7"),
-        (Action.INVESTIGATE, None),
-    ]
-    assert failure_to_do(clusters[1], issue="o/r#8").issue == "o/r#8"

@@ -17,9 +17,9 @@ from tests.programs import write_program
 from triage.bisect.result import Answer, Bisection, BisectKind, Suspect
 from triage.cli.app import app
 from triage.execution.in_turn import Pace, Ratio
-from triage.model.outcome import Cause, Measured, NoAnswer, Probe
+from triage.model.outcome import Measured, Probe
 from triage.nightly import run
-from triage.nightly.result import SCHEMA, Night, TimeChange, night_bytes, parse_night
+from triage.nightly.result import SCHEMA, Night, TimeChange
 from triage.nightly.run import case_result
 from triage.report.formats import rendered
 from triage.report.night import night_document, night_junit
@@ -69,30 +69,6 @@ def night() -> Night:
         cases=[case_result(*probes)],
         times=rows,
     )
-
-
-def test_a_stored_night_has_the_keys_of_the_printed_one_and_reads_back(
-    night: Night,
-) -> None:
-    stored = night_bytes(night)
-    ratio = json.loads(stored)["times"][0]["ratio"]
-    assert ratio == {"ratio": 2.0, "low": 1.9, "high": 2.1}
-    assert parse_night(stored, "stored").times == night.times
-    printed = rendered("json", night, night_document)
-    assert parse_night(printed, "printed").times == night.times
-
-
-def test_a_bisect_without_an_answer_is_stored_with_its_reason(night: Night) -> None:
-    why = NoAnswer(Cause.NOISE, "its times vary too much")
-    row = replace(night.times[0], bisection=Bisection.inconclusive(CASE, why))
-    slow = replace(night, times=[row])
-    printed = rendered("json", slow, night_document)
-    bisection = json.loads(printed)["times"][0]["bisection"]
-    assert (bisection["cause"], bisection["reason"]) == ("noise", why.reason)
-    for document in (night_bytes(slow), printed):
-        [read] = parse_night(document, "stored").times
-        assert read.bisection is not None
-        assert read.bisection.unanswered == why
 
 
 def test_json_has_ratio_and_interval_and_no_zero_for_what_was_not_measured(

@@ -44,7 +44,7 @@ def stores(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 @given(stored=stores())
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_mixture_of_results_is_listed_shown_and_a_site(
     tmp_path_factory: pytest.TempPathFactory,
     triage: Triage,

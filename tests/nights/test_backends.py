@@ -49,16 +49,6 @@ def test_a_regression_does_not_show_the_issue_of_another_backend(
     assert [ISSUE in page for page in pages] == [True, False]
 
 
-def test_an_expected_failure_of_one_backend_does_not_name_the_issue_of_another(
-    home: Path, triage: Triage
-) -> None:
-    cases = [on("cuda", "on-cuda", "X", issue=ISSUE), on("rocm", "on-rocm")]
-    open_nights().add(night(1, {}, cases=cases))
-    assert [
-        shown(triage, name)["failures"][0]["issue"] for name in ("on-cuda", "on-rocm")
-    ] == [ISSUE, None]
-
-
 def test_a_site_of_some_tracks_has_their_nights_only(
     home: Path, triage: Triage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,23 +67,3 @@ def test_a_site_of_some_tracks_has_their_nights_only(
     assert counts == [(3, 2, 2), (2, 1, 1)]
     assert triage(*words, "tpu").returncode == 2
     assert not [*home.glob("nights*")]
-
-
-def test_a_night_has_a_cluster_for_each_backend_and_compiler() -> None:
-    cases = [
-        on("cuda", "a"),
-        on("rocm", "b"),
-        on("cuda", "c"),
-        on("cuda", "d", compiler="xla"),
-    ]
-    record = night(1, {}, cases=cases)
-    found = {
-        (cluster.compiler, cluster.backend): cluster.cases
-        for cluster in record.clusters
-    }
-    assert found == {
-        ("iree", "cuda"): ["a", "c"],
-        ("iree", "rocm"): ["b"],
-        ("xla", "cuda"): ["d"],
-    }
-    assert len({cluster.id for cluster in record.clusters}) == 3

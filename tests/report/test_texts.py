@@ -4,31 +4,10 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from triage.recipes.values import duration_text, rounded_text, share_text, time_text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.0, "0 s"),
-        (2.84e-3, "2.84 ms"),
-        (0.9996, "1 s"),
-        (0.99949, "999 ms"),
-        (9.999e-4, "1 ms"),
-        (1e-10, "0 s"),
-        (99.96, "100 s"),
-        (1230.4, "1230 s"),
-        (123456.0, "123456 s"),
-    ],
-)
-def test_a_measured_time_has_three_digits_and_no_exponent(
-    seconds: float, text: str
-) -> None:
-    assert time_text(seconds) == text
 
 
 @given(st.floats(0, 1e9))
