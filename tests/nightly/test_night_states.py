@@ -133,7 +133,7 @@ def test_an_investigated_failure_is_to_be_filed_and_a_known_issue_waited_for() -
     left = StepResult("bisect", "left", reason="the budget is spent")
     (cluster,) = record.clusters
     done = replace(record, clusters=[replace(cluster, steps=[step])])
-    assert done.verdict[0].actions == {Action.FILE: 1}
+    assert [to_do.action for to_do in done.to_do] == [Action.FILE]
     fix = Bisection(
         case="worse",
         kind=BisectKind.FIX,
@@ -151,7 +151,7 @@ def test_an_investigated_failure_is_to_be_filed_and_a_known_issue_waited_for() -
     assert [to_do.reason for to_do in stopped.to_do] == ["the budget is spent"]
     known = replace(record.cases[0], change=CaseChangeKind.KNOWN, issue="o/r#1")
     waiting = replace(record, cases=[known, known], clusters=[])
-    assert waiting.verdict[0].actions == {Action.WAIT: 1}
+    assert [to_do.action for to_do in waiting.to_do] == [Action.WAIT]
 
 
 def test_a_known_failure_of_a_run_is_not_a_failed_test() -> None:

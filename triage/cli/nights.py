@@ -97,7 +97,7 @@ def show_night(
     output: str = JUNIT_FORMAT,
 ) -> Exit:
     """Print the report of a stored night."""
-    write_night(output, open_nights().night_named(night)[1])
+    write_night(output, open_nights().night_named(night))
     return Exit.OK
 
 

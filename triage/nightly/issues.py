@@ -126,14 +126,6 @@ class ActionKind(StrEnum):
     COMMENT = "comment"  # further cases fail with it, or it was investigated
 
 
-_REASONS = {
-    ActionKind.CLOSE: "passed",
-    ActionKind.REOPEN: "failed again",
-    ActionKind.OPEN: "regressed",
-    ActionKind.COMMENT: "seen",
-}
-
-
 @dataclass(frozen=True, slots=True)
 class IssueChange:
     """A change of an issue."""
@@ -154,12 +146,6 @@ class IssueChange:
     @in_json
     def signature(self) -> str:
         return self.marker.key.signature
-
-    @in_json
-    def reason(self) -> str:
-        """The reason of the change in a few words."""
-        noun = "case" if len(self.cases) == 1 else "cases"
-        return f"{len(self.cases)} {noun} {_REASONS[self.action]}"
 
 
 @dataclass(frozen=True)

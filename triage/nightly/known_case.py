@@ -98,15 +98,12 @@ def known_case(
 
 def _name_of(text: str, history: NightsHistory) -> str:
     """Return the name of the only case that a text fits, else the text."""
-    names = {case.case for case in history.cases}
-    fitting = sorted(name for name in names if text in name)
-    if text in names or not fitting:
+    fitting = sorted({case.case for case in history.cases if text in case.case})
+    if text in fitting or not fitting:
         return text
     if len(fitting) > 1:
-        raise BadInput(
-            f"{len(fitting)} cases have {text!r} in their name; choose from "
-            f"{', '.join(fitting[:10])}"
-        )
+        names = ", ".join(fitting[:10])
+        raise BadInput(f"{len(fitting)} cases fit {text!r}; choose from {names}")
     return fitting[0]
 
 
@@ -149,13 +146,12 @@ def _states_of(records: Sequence[Record]) -> list[ProbeResult]:
             metrics=record.metrics,
         )
         states.append(state)
-    return sorted(states, key=_release_order, reverse=True)
-
-
-def _release_order(state: ProbeResult) -> tuple[bool, Version]:
-    """Return the key that sorts other toolchains before releases, these by version."""
-    version = parse_version(state.toolchain.name)
-    return version is not None, version or Version("0")
+    oldest = Version("0")
+    return sorted(
+        states,
+        key=lambda state: parse_version(state.toolchain.name) or oldest,
+        reverse=True,
+    )
 
 
 def night_logs(

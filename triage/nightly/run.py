@@ -247,11 +247,11 @@ def _times_of(benchmark: Benchmark) -> Iterator[TimeChange]:
 
 def _metrics_of(rows: Mapping[str, Series]) -> Mapping[str, float]:
     """Return the metrics of a program, if it has one function only."""
-    values: dict[str, float | None] = {}
-    for series in rows.values() if len(rows) == 1 else ():
-        values["run_seconds"] = series.median
-        if series.program:
-            values["dispatches"] = series.program.dispatches
+    if len(rows) != 1:
+        return {}
+    [series] = rows.values()
+    dispatches = series.program.dispatches if series.program else None
+    values = {"run_seconds": series.median, "dispatches": dispatches}
     return {name: value for name, value in values.items() if value is not None}
 
 

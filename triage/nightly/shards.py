@@ -135,15 +135,12 @@ def _missing(nights: Sequence[Night]) -> str:
     """Return which shards are missing; empty when none is."""
     shards = {_number_and_count(night.shard) for night in nights}
     count = max(count for _, count in shards)
-    missing = [
-        f"{number}/{count}"
-        for number in range(1, count + 1)
-        if (number, count) not in shards
-    ]
-    if not missing:
-        return ""
-    more = " and more" if missing[_NAMED:] else ""
-    return f"shard {', '.join(missing[:_NAMED])}{more} missing"
+    planned = {(number, count) for number in range(1, count + 1)}
+    numbers = sorted(number for number, _ in planned - shards)
+    missing = [f"{number}/{count}" for number in numbers[:_NAMED]]
+    if len(numbers) > _NAMED:
+        missing.append("more")
+    return f"shard {', '.join(missing)} missing" if missing else ""
 
 
 def _order(nights: Sequence[Night]) -> dict[str, int]:

@@ -112,25 +112,22 @@ class NightStore:
         """
         return history_of(self.stored(), tracks)
 
-    def night_named(self, name: str) -> tuple[int, Night]:
+    def night_named(self, name: str) -> Night:
         """Return the night with a number or a date, or `latest` or `previous`. Raises
         BadInput if there is none.
         """
-        numbers: dict[str, int] = {}
         stored = self.stored()
-        for entry in stored:
-            started = entry.night.started
-            numbers |= dict.fromkeys((started[:10], started), entry.number)
-        numbers |= {str(entry.number): entry.number for entry in stored}
-        for entry, word in zip(reversed(stored), ("latest", "previous"), strict=False):
-            numbers[word] = entry.number
-        night = self.night(numbers[name]) if name in numbers else None
-        if night is None:
-            raise BadInput(
-                f"there is no night {name!r} in {self.path}; `triage nights list` "
-                "shows those that are stored"
-            )
-        return numbers[name], night
+        named = {"latest": stored[-1:], "previous": stored[-2:-1]}
+        dated = [each for each in stored if each.night.started.startswith(name)]
+        numbered = [each for each in stored if str(each.number) == name]
+        for entry in reversed(named.get(name) or numbered or dated):
+            night = self.night(entry.number)
+            if night:
+                return night
+        raise BadInput(
+            f"there is no night {name!r} in {self.path}; `triage nights list` shows "
+            "those that are stored"
+        )
 
     def night(self, number: int) -> Night | None:
         """Return a night, unless it is missing or damaged."""

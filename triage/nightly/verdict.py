@@ -5,8 +5,8 @@ it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from triage.bisect.result import Answer
@@ -69,7 +69,6 @@ class BackendVerdict:
     """New failures whose culprit a bisect found."""
     slower: int = 0
     """Cases that became slower."""
-    actions: Mapping[Action, int] = field(default_factory=dict)
 
 
 def verdicts_of(
@@ -88,7 +87,6 @@ def verdicts_of(
         names = {case.case for case in members}
         failures = [each for each in clusters if not names.isdisjoint(each.cases)]
         changes = Counter(case.change for case in members)
-        actions = Counter(to_do.action for to_do in to_dos_of(members, failures))
         verdict = BackendVerdict(
             backend,
             cases=len(members),
@@ -98,7 +96,6 @@ def verdicts_of(
             failures=len(failures),
             with_culprit=sum(map(_has_culprit, failures)),
             slower=len(names.intersection(slower)),
-            actions={action: actions[action] for action in Action if actions[action]},
         )
         verdicts.append(verdict)
     return sorted(verdicts, key=lambda verdict: (-verdict.broken, verdict.backend))

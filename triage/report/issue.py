@@ -92,7 +92,8 @@ def issue_body(change: IssueChange, night: Night) -> str:
             "each nightly run. Closed as not planned, it stays closed.</sub>"
         )
     if change.action is ActionKind.CLOSE:
-        fixed = Paragraph(f"Fixed: {change.reason} with {toolchain}.")
+        cases = plural(len(change.cases), "case passes", "cases pass")
+        fixed = Paragraph(f"Fixed: {cases} with {toolchain}.")
         return document_markdown([fixed])
     again = " again" if change.action is ActionKind.REOPEN else ""
     blocks: list[Block] = [

@@ -13,7 +13,7 @@ from triage.investigate.result import CaseChangeKind, CaseResult, FailureCluster
 from triage.model.outcome import Status
 from triage.nightly.result import Night, TimeChange
 from triage.nightly.store import NIGHT_FILE
-from triage.nightly.verdict import Action, BackendVerdict
+from triage.nightly.verdict import BackendVerdict
 from triage.recipes.values import duration_text, time_text
 from triage.report.document import (
     Block,
@@ -34,6 +34,7 @@ from triage.report.elements import (
     compiler_title,
     failure_text,
     names_text,
+    outcome_spans,
     plural,
     revision_text,
 )
@@ -68,18 +69,6 @@ _LISTED = {
     CaseChangeKind.FAILING: "Failing as before, and no recipe expects it",
     CaseChangeKind.UNEXPECTED_PASS: "Unexpected passes",
     CaseChangeKind.UNTESTABLE: "Not tested",
-}
-_VERBS = {
-    Action.FILE: ("file", "issue", "issues"),
-    Action.UPGRADE: ("upgrade for", "failure", "failures"),
-    Action.WAIT: ("wait for", "known issue", "known issues"),
-    Action.INVESTIGATE: ("run --investigate for", "failure", "failures"),
-    Action.CLOSE: (
-        "remove",
-        "expected failure that passes",
-        "expected failures that pass",
-    ),
-    Action.LOOK: ("look at", "flaky case", "flaky cases"),
 }
 _SEALED = "compiles were sealed: they could read and write only what they needed"
 _UNSEALED = "compiles were not sealed: they could read and write all that you can"
@@ -285,7 +274,7 @@ def times_text(row: TimeChange) -> str:
 
 def backend_sentence(verdict: BackendVerdict, night: Night) -> str:
     """Return what a night says of one backend: `rocm: 3 of 41 cases newly fail on 3.3.0
-    (2 failures, 1 with a culprit); 1 is fixed. To do: file 1 issue.`
+    (2 failures, 1 with a culprit); 1 is fixed.`
     """
     text = f"{verdict.backend}: " if verdict.backend else ""
     text += _what_broke(verdict, night)
@@ -293,11 +282,7 @@ def backend_sentence(verdict: BackendVerdict, night: Night) -> str:
         text += f"; {plural(verdict.fixed, 'is', 'are')} fixed"
     if verdict.slower:
         text += f"; {plural(verdict.slower, 'is', 'are')} slower"
-    actions = ", ".join(
-        f"{_VERBS[action][0]} {plural(count, *_VERBS[action][1:])}"
-        for action, count in verdict.actions.items()
-    )
-    return f"{text}. To do: {actions}." if actions else f"{text}."
+    return f"{text}."
 
 
 def _what_broke(verdict: BackendVerdict, night: Night) -> str:
@@ -322,6 +307,16 @@ def state_sentence(run: CaseRun) -> str:
     """Return the result of a case: `failed since 2026-01-06 with 3.13.0`."""
     text = f"{run.status.value} since {run.first[:10]} with {run.toolchain.name}"
     return f"{text}, when the input changed" if run.is_edited else text
+
+
+def runs_table(runs: Sequence[CaseRun]) -> Table:
+    """Return a row for the nights in which a case had the same result."""
+    rows: TableRows = []
+    for run in runs:
+        days = dict.fromkeys((run.first[:10], run.last[:10]))
+        ends = dict.fromkeys((run.toolchain.name, run.last_toolchain.name))
+        rows.append([" to ".join(days), " to ".join(ends), outcome_spans(run)])
+    return Table(("nights", "toolchain", "result"), rows)
 
 
 def night_table(

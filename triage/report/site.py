@@ -36,7 +36,7 @@ from triage.report.document import (
     Table,
     TableRows,
 )
-from triage.report.elements import outcome_spans, plural
+from triage.report.elements import plural
 from triage.report.facts import (
     came_span,
     command_line,
@@ -53,6 +53,7 @@ from triage.report.night import (
     night_document,
     night_table,
     night_title,
+    runs_table,
     times_text,
 )
 from triage.report.printable import visible
@@ -140,11 +141,6 @@ class Site:
         """Write what to do about a case, its results over the nights and the output of
         its failures. Return the nights with an output.
         """
-        rows: TableRows = []
-        for run in case_runs(self.history, case):
-            days = dict.fromkeys((run.first[:10], run.last[:10]))
-            ends = dict.fromkeys((run.toolchain.name, run.last_toolchain.name))
-            rows.append([" to ".join(days), " to ".join(ends), outcome_spans(run)])
         logs = dict(night_logs(self.store, self.history, case))
         failing = [run for run in case.runs if run.failed] or case.runs
         last = self.history.nights[failing[-1].last.night].toolchain.name
@@ -156,7 +152,7 @@ class Site:
             lives=lives,
             command=run_command(case.source, case.case, last),
             strip=state_strip(case, len(self.history.nights)),
-            blocks=[Table(("nights", "toolchain", "result"), rows)],
+            blocks=[runs_table(case_runs(self.history, case))],
             logs={night: "\n".join(log.lines) for night, log in logs.items()},
         )
         return {*logs}

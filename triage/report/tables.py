@@ -109,13 +109,13 @@ def issues_document(result: IssueChanges) -> Document:
             one.action,
             f"#{one.issue}" if one.issue else "new",
             one.title,
-            Span(one.reason, "dim"),
+            Span(plural(len(one.cases), "case"), "dim"),
         ]
         for one in result.changes
     ]
     blocks: list[Block] = []
     if rows:
-        blocks.append(Table(("change", "issue", "title", "why"), rows))
+        blocks.append(Table(("change", "issue", "title", "cases"), rows))
     blocks += [styled(note, "warning") for note in result.notes]
     total = f"{result.repository}: {plural(len(rows), 'change')}"
     if result.left:
@@ -170,7 +170,7 @@ def known_case_document(result: KnownCase) -> Document:
     output around the root cause.
     """
     from triage.report.facts import known_facts, life_facts  # slow to import
-    from triage.report.night import state_sentence
+    from triage.report.night import runs_table, state_sentence
 
     newest = {run.track: run for run in reversed(result.runs)}
     facts: list[Fact] = [
@@ -181,17 +181,11 @@ def known_case_document(result: KnownCase) -> Document:
         changes = plural(result.flaky_changes, "change")
         facts.append(("flaky", f"{changes} without a change of the compiler"))
     blocks: list[Block] = [styled(result.case, "strong"), Facts(facts)]
-    nights: TableRows = []
-    for run in result.runs:
-        days = dict.fromkeys((run.first[:10], run.last[:10]))
-        ends = dict.fromkeys((run.toolchain.name, run.last_toolchain.name))
-        nights.append([" to ".join(days), " to ".join(ends), outcome_spans(run)])
     states = [[one.toolchain.name, outcome_spans(one)] for one in result.states]
-    columns = ("nights", "toolchain", "result")
-    if nights:
-        blocks += [Heading("Nights"), Table(columns, nights)]
+    if result.runs:
+        blocks += [Heading("Nights"), runs_table(result.runs)]
     if states:
-        blocks += [Heading("Toolchains"), Table(columns[1:], states)]
+        blocks += [Heading("Toolchains"), Table(("toolchain", "result"), states)]
     for life in result.failures:
         blocks.append(Heading(f"{life.cluster.signature}, {life.state}"))
         blocks.append(Facts([*life_facts(life), *known_facts(life.cluster)]))
