@@ -60,18 +60,6 @@ def origin(night: dict[str, Any]) -> tuple[str, str]:
     ]
 
 
-@pytest.mark.parametrize(
-    "baseline", [pytest.param(LAST, marks=pytest.mark.slow), "nightly:2026-01-01"]
-)
-def test_nightlies_between_two_ends_are_bisected(
-    releases: FakeReleases, baseline: str
-) -> None:
-    night = answer(
-        "nightly", "cases", "-t", "nightly:latest", "-b", baseline, "--bisect"
-    )
-    assert origin(night) == ("1.2.0rc20260102", "1.2.0rc20260103")
-
-
 def test_a_local_build_is_placed_by_the_version_that_it_reports(
     releases: FakeReleases, tmp_path: Path
 ) -> None:

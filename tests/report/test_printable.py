@@ -13,11 +13,11 @@ import pytest
 from markdown_it import MarkdownIt
 from rich.text import Text
 
-from triage.report.document import Document, Paragraph, Span, Table
+from triage.report.document import Span, Table
 from triage.report.formats import SuiteCase, junit_text
 from triage.report.markdown import code, document_markdown, escaped, fenced
 from triage.report.printable import PrintedStream, printable, visible
-from triage.report.terminal import console_for, write
+from triage.report.terminal import console_for
 
 CONTROLS = "".join(
     map(
@@ -140,20 +140,6 @@ def test_a_console_shows_markup_and_codes_as_text() -> None:
     console.print("[red]x[/red]")
     console.print(Text("\x1b[31m\x9b31m"))
     assert raw.getvalue() == "[red]x[/red]\n\\u001b[31m\\u009b31m\n"
-
-
-def test_colours_that_are_asked_for_reach_a_pipe(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-    raw = io.StringIO()
-    stream = PrintedStream(raw)
-    texts = [Span("x\x1b[0m", "strong"), Span("::error::y", "strong"), Span("::z")]
-    write(Document("", [Paragraph(text) for text in texts]), stream)  # type: ignore[arg-type]
-    lines = ["\x1b[1mx\\u001b[0m\x1b[0m", "\x1b[1m\\u003a:error::y\x1b[0m", "\\u003a:z"]
-    assert raw.getvalue().splitlines() == lines
 
 
 @pytest.mark.parametrize("text", NASTY)
