@@ -27,8 +27,6 @@ _SOURCE_CODE = re.compile(
     r"\.(?:c|cc|cpp|cxx|h|hh|hpp|inc|inl|cu|cuh|hip|cl|rs|go|[fF]9\d|ii?|mm?|swift|cs"
     r"|ts|java|zig):\d+|\A\{standard input\}"
 )
-# where the compiler itself found the error
-_COMPILER_SOURCE = re.compile(r"\A\S*[/\\]\w+\.cpp:\d+: ")
 # also how Metal's compiler names the source that it is given
 _BUILD_TOOLS = ("configure", "program_source")
 _HOST_COMPILER = re.compile(
@@ -45,6 +43,8 @@ _MLIR_LOCATION = re.compile(
     r'(?:loc\()?"(?P<file>[^"]+)":(?P<line>\d+):(?P<column>\d+)\)?(?::\s*|\Z)'
 )
 _FUSED_LOCATION = re.compile(r"loc\((?:[^()]++|\([^()]*\))*+\):\s*")
+# where the compiler itself found the error
+_COMPILER_SOURCE = re.compile(r"\A\S*[/\\]\w+\.cpp:\d+: ")
 _PROGRAM = re.compile(r"[\w./+@-]+\Z")
 
 HEADLINE = 500
@@ -138,8 +138,6 @@ def _of_other_form(line: LogLine) -> Diagnostic | None:
     match = _SHOUTED_ERROR.match(line.text)
     if match and not log_format("no_errors", "{}", re.I).match(match["message"]):
         return Diagnostic("error", match["message"][:HEADLINE])
-    if line.annotation == "error" and line.text:
-        return Diagnostic("error", line.text[:HEADLINE])
     return None
 
 

@@ -145,8 +145,7 @@ class Finding:
         in lines.
         """
         for lines in self.rule.context:
-            wants = lines.op in (None, self.captures.get("op"))
-            if not wants or distance > lines.within or lines.unless in self.captures:
+            if distance > lines.within or lines.unless in self.captures:
                 continue
             match = compile_regex(lines.regex).search(text)
             if match:

@@ -17,6 +17,7 @@ from triage.classify.rules import (
     RuleSet,
     captures_of,
     compile_regex,
+    required_literals,
 )
 
 EXCEPTION = re.compile(
@@ -57,7 +58,7 @@ def _choices(
     for rule in rules:
         for pattern in rule.patterns:
             if pattern.scope in scopes:
-                for literal in rules.literals_of(pattern):
+                for literal in pattern.literals or required_literals(pattern.regex):
                     start = literal[:_START] if len(literal) >= _START else ""
                     by_start.setdefault(start, []).append(len(choices))
                     choices.append((literal, rule, pattern.scope, pattern.regex))

@@ -64,6 +64,7 @@ _OTHER_EXCEPTION = re.compile(rf"{_CHAINED.pattern}|File |Traceback ")
 _BROKEN = re.compile(
     r"\bAssertion(?: [`'](?!.*[`'] failed).*)?\Z|: Asse?r?t?i?o?\Z|\bpanicked at \S+:\Z"
 )
+_PASS_FUNCTION = re.compile(r"\b(?:(?P<old>\w+Pass)::|(?P<mlir>\w+)::runOnOperation\b)")
 IMPORT = "<import>"
 """Stands between the files of a traceback where a package is imported."""
 
@@ -363,7 +364,10 @@ class LogReader:
             rules = (rule for rule in self._rules if stack.has_frame(rule.frames))
             crash.rule = next(rules, crash.rule)
         crash.headline = crash.headline or "crashed"
-        name = stack.failing_pass or stack_dump.pass_of(captures)
+        of_function = _PASS_FUNCTION.search(captures.get("function", ""))
+        name = stack.failing_pass or captures.get("running")
+        if of_function and not name:
+            name = of_function["old"] or of_function["mlir"]
         if name:
             crash.failing_pass = PassName(name)
         self.findings.add(crash)

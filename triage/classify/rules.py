@@ -5,7 +5,6 @@ the files.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -112,13 +111,10 @@ def _choices(nodes: Any) -> Iterator[tuple[str, ...]]:
 def _regex(text: str, info: ValidationInfo) -> str:
     """Check a regex of a user's file. The tests check those of the packaged files."""
     if info.context:
-        with warnings.catch_warnings():
-            # such as `[[`, which a later Python may read otherwise
-            warnings.simplefilter("error", FutureWarning)
-            try:
-                re.compile(text)
-            except (re.error, FutureWarning, OverflowError, RecursionError) as error:
-                raise ValueError(f"not a regular expression: {error}") from None
+        try:
+            re.compile(text)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise ValueError(f"not a regular expression: {error}") from None
     return text
 
 
@@ -185,6 +181,10 @@ class Pattern(Strict):
     """
     anchors: Annotated[Texts, Field(alias="anchor")] = ()
     """Every matching line contains one of these anywhere."""
+    literals: tuple[str, ...] = ()
+    """The `required_literals` of a packaged regex, which take as long to find as to
+    compile it.
+    """
 
 
 def _check_found_fast(pattern: Pattern, info: ValidationInfo) -> Pattern:
@@ -264,8 +264,6 @@ class LinesAfter(Strict):
     """A regex for the lines after the match."""
 
     regex: Regex
-    op: str | None = None
-    """Search the lines only if the match is about this operation (default: any)."""
     unless: str = ""
     """Do not search them if the match has this capture."""
     within: int = _CONTEXT_LINES
@@ -386,10 +384,6 @@ class RuleSet:
     """
 
     rules: tuple[Rule, ...]
-    literals: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
-    """The `required_literals` of the packaged regexes. To find them takes as long as
-    compiling the regex.
-    """
 
     def __iter__(self) -> Iterator[Rule]:
         return iter(self.rules)
@@ -398,11 +392,6 @@ class RuleSet:
     def by_name(self) -> Mapping[str, Rule]:
         """The rules by class name."""
         return {rule.name: rule for rule in self.rules}
-
-    def literals_of(self, pattern: Pattern) -> tuple[str, ...]:
-        """Return literals of which each match of a pattern contains one."""
-        packaged = self.literals.get(pattern.regex)
-        return packaged or required_literals(pattern.regex)
 
     def is_unexplained(self, failure: Failure) -> bool:
         """Return whether the output does not say what went wrong: only a consequence,

@@ -4,13 +4,11 @@ line.
 
 from __future__ import annotations
 
-import re
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, TypeAdapter
 
@@ -18,6 +16,7 @@ from triage.classify.rules import (
     Rule,
     RuleSet,
     Strict,
+    compile_regex,
     read_yaml,
     required_literals,
 )
@@ -72,14 +71,15 @@ def packaged_rules() -> RuleSet:
 
 def _read_packaged(files: Sequence[Path]) -> RuleSet:
     adapter = TypeAdapter(RuleFile)
-    rules = [
-        rule
-        for file in files
-        for rule in adapter.validate_python(read_yaml(file)).rules
-    ]
-    regexes = (pattern.regex for rule in rules for pattern in rule.patterns)
-    literals = {regex: required_literals(regex) for regex in regexes}
-    return _rule_set(rules, literals)
+    rules: list[Rule] = []
+    for file in files:
+        for rule in adapter.validate_python(read_yaml(file)).rules:
+            patterns = tuple(
+                replace(pattern, literals=required_literals(pattern.regex))
+                for pattern in rule.patterns
+            )
+            rules.append(replace(rule, patterns=patterns))
+    return _rule_set(rules)
 
 
 def load_rules(paths: Sequence[Path] = ()) -> RuleSet:
@@ -107,7 +107,7 @@ def load_rules(paths: Sequence[Path] = ()) -> RuleSet:
     packaged = packaged_rules()
     if own:
         others = [rule for rule in packaged if rule.name not in own]
-        return _rule_set([*own.values(), *others], packaged.literals)
+        return _rule_set([*own.values(), *others])
     return packaged
 
 
@@ -138,20 +138,15 @@ def check_rules(path: Path, elsewhere: Mapping[str, Rule]) -> tuple[Rule, ...]:
     return rules
 
 
-def _rule_set(
-    rules: Sequence[Rule], literals: Mapping[str, tuple[str, ...]]
-) -> RuleSet:
-    return RuleSet(tuple(sorted(rules, key=lambda rule: rule.rank)), literals)
+def _rule_set(rules: Iterable[Rule]) -> RuleSet:
+    return RuleSet(tuple(sorted(rules, key=lambda rule: rule.rank)))
 
 
 def _check_identity(rule: Rule, index: int, document: ConfigDocument) -> None:
-    regexes = [pattern.regex for pattern in rule.patterns]
-    regexes += [lines.regex for lines in rule.context]
-    regexes += [lines.regex for lines in rule.above]
-    regexes += rule.frames
+    lines = [*rule.patterns, *rule.context, *rule.above]
     groups = {*_ALWAYS}
-    with warnings.catch_warnings(action="ignore"):
-        groups.update(*(re.compile(regex).groupindex for regex in regexes))
+    for regex in [*rule.frames, *(line.regex for line in lines)]:
+        groups.update(compile_regex(regex).groupindex)
     for names in rule.identity:
         if not set(names.split("|")) <= groups:
             document.report(
@@ -167,45 +162,31 @@ def _check_examples(
     """
     from triage.classify.reader import read_log
 
-    packaged = packaged_rules()
     own = {rule.name: rule for rule in rules}
-    by_name = {**packaged.by_name, **elsewhere, **own}
-    every = _rule_set(tuple(by_name.values()), packaged.literals)
-
-    def first_failure(text: str, rule: Rule) -> Failure | None:
-        reader = read_log([text.encode("utf-8", "replace")], every)
-        found = reader.findings.failures
-        return next(
-            (failure for failure in found if failure.failure_class == rule.name), None
-        )
-
+    every = _rule_set({**packaged_rules().by_name, **elsewhere, **own}.values())
     for number, rule in enumerate(rules):
+
+        def first_failure(text: str, name: str = rule.name) -> Failure | None:
+            reader = read_log([text.encode("utf-8", "replace")], every)
+            failures = reader.findings.failures
+            return next((one for one in failures if one.failure_class == name), None)
+
         for index, example in enumerate(rule.examples):
-            at: tuple[Any, ...] = ("classes", number, "examples", index)
+            at = ("classes", number, "examples", index)
             if not example.text.strip():  # an example of how a process ends has no text
                 continue
-            first = first_failure(example.text, rule)
+            first = first_failure(example.text)
             if first is None:
-                document.report(
-                    at,
-                    "this example is not classified as its class; correct the "
-                    "patterns or the text",
-                )
+                message = "this example is not classified as its class"
+                document.report(at, f"{message}; correct the patterns or the text")
                 continue
-            for name, value in example.details.items():
-                if first.details.get(name) != value:
-                    document.report(
-                        (*at, "details", name),
-                        f"`{name}` is {first.details.get(name)!r} in this example",
-                    )
+            read = {name: first.details.get(name) for name in example.details}
+            if read != example.details:
+                document.report((*at, "details"), f"this example has {read}")
             if example.signature not in (None, first.signature):
-                document.report(
-                    (*at, "signature"),
-                    f"the signature of this example is {first.signature!r}",
-                )
+                message = f"the signature of this example is {first.signature!r}"
+                document.report((*at, "signature"), message)
         for index, text in enumerate(rule.near_misses):
-            if first_failure(text, rule):
-                document.report(
-                    ("classes", number, "near_misses", index),
-                    "this near miss is classified as the class",
-                )
+            if first_failure(text):
+                message = "this near miss is classified as the class"
+                document.report(("classes", number, "near_misses", index), message)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -20,9 +20,6 @@ _NUMBERED = re.compile(
     r"#(?P<index>\d{1,9}+)\s+0x[0-9a-fA-F]+\s*(?:in\s+)?(?P<rest>.*)"
 )
 _COLUMNS = re.compile(r"(?P<index>\d{1,9}+)\s+\S+\s+0x[0-9a-fA-F]{6,}\s*(?P<rest>.*)")
-_MANGLED = re.compile(
-    r"\S*\((?P<mangled>\w*)(?:\+0x[0-9a-fA-F]+)?\) ?\[0x[0-9a-fA-F]+\]\Z"
-)
 # of absl and glog: `    @     0x7f.. 1234  mlir::Foo::bar()`
 _AT_ADDRESS = re.compile(
     r"(?:PC: )?@\s+0x[0-9a-f]+\s+(?:\(unknown\)\s+|\d{1,9}\s+)?(?P<unnumbered>\S.*)"
@@ -31,7 +28,6 @@ _AT_ADDRESS = re.compile(
 _OF_DEBUGGER = re.compile(
     r"#(?P<index>\d{1,9}+)\s+(?P<rest>[\w:~<>]+ \(.*\)(?: (?:at|from) \S+)?)\Z"
 )
-_MANGLED_NAME = re.compile(r"(\d{1,3})(?=\D)")
 AROUND_STACK = re.compile(
     r"Stack dump|(?:PLEASE|Please) submit a bug report|Please report issues to "
     r"https?://|\*\*\* Check failure stack trace|"
@@ -48,9 +44,6 @@ TASK = re.compile(
 """A line of a stack dump that names the pass that ran, or the command, whose paths say
 where it ran and are left out.
 """
-_PASS_FUNCTION = re.compile(
-    r"\b(?P<pass>\w+Pass)(?:<[^<>]*>)?::\w|\b(?P<mlir>\w+)::runOnOperation\b"
-)
 _STOPPING = frozenset({"abort", "raise", "gsignal", "pthread_kill", "__assert_fail"})
 _SYSTEM = re.compile(r"\blib(?:c|pthread|system_\w+)[.-]|/glibc\b")
 # Blanks are searched from the first one only: from each one, a long run takes quadratic
@@ -62,9 +55,6 @@ _FILE = re.compile(
 _CLONE = re.compile(r"(?<!\s)\s*+\[(?:clone|with|abi)[^\]]*\]|\(\.\w[\w.]*\)")
 _TEMPLATE = re.compile(r"<[^<>]*>")
 _INSTANTIATED = re.compile(r"\b(?:To|T|U) = ([\w:]{1,200})")
-_LAMBDA = re.compile(
-    r"\{lambda\([^{}]*\)#?\d*\}|'lambda\d*'|\$_\d+|<lambda[^>]*>|\{unnamed[^{}]*\}"
-)
 _OPERATORS = re.compile(
     r"operator(?:\s*(?:<<=?|>>=?|<=>|<=|>=|->\*?|<|>)| (?:new|delete)\b)"
 )
@@ -166,10 +156,7 @@ class Stack:
         if index <= self.last:
             return False
         self.last = index
-        if "mangled" in groups:
-            symbol = _demangle(groups["mangled"])
-        else:
-            symbol = symbol_of(groups.get("rest") or groups.get("unnumbered") or "")
+        symbol = symbol_of(groups.get("rest") or groups.get("unnumbered") or "")
         # stripped functions of the system's libraries get wrong names
         in_system = _SYSTEM.search(frame[0]) is not None
         is_named = not in_system or symbol in _STOPPING or symbol.startswith("_")
@@ -194,37 +181,16 @@ def _last_two(name: str) -> str:
 
 def parse_frame(text: str) -> re.Match[str] | None:
     """Parse ` #4 0x00007f.. mlir::Foo::bar(...) Foo.cpp:0:0`, `4  libX.so 0x00007f..
-    mlir::Foo::bar(...) + 63`, `/lib/libX.so(_ZN4mlir3Foo3barEv+0x3f)[0x7f..]`, or
+    mlir::Foo::bar(...) + 63`, or
     `@ 0x7f.. mlir::Foo::bar()`. None for another line.
     """
     if "0x" not in text and not text.startswith("#"):
         return None
-    for form in (_NUMBERED, _COLUMNS, _MANGLED, _AT_ADDRESS, _OF_DEBUGGER):
+    for form in (_NUMBERED, _COLUMNS, _AT_ADDRESS, _OF_DEBUGGER):
         match = form.match(text)
         if match:
             return match
     return None
-
-
-def _demangle(symbol: str) -> str:
-    names, rest = [], symbol.removeprefix("_ZN").removeprefix("K").removeprefix("_Z")
-    while match := _MANGLED_NAME.match(rest):
-        end = match.end() + int(match[1])
-        names.append(rest[match.end() : end])
-        rest = rest[end:]
-    return "::".join(names) or symbol
-
-
-def assertion_headline(captures: Mapping[str, str]) -> str | None:
-    """Describe a failed assertion with its function's name instead of the whole
-    declaration; None if the captures are not those of one.
-    """
-    function, expression = captures.get("function"), captures.get("expression")
-    if not function or not expression:
-        return None
-    name = _last_two(symbol_of(function.replace("{anonymous}::", "")))
-    file = f" ({captures['file']})" if "file" in captures else ""
-    return f"{name}{file}: Assertion `{' '.join(expression.split())}' failed"
 
 
 def short_name(function: str) -> str:
@@ -244,19 +210,6 @@ def is_in_header(function: str) -> bool:
     return _is_of_header(symbol_of(function))
 
 
-def pass_of(captures: Mapping[str, str]) -> str:
-    """Return the pass that ran, by the stack dump or by the function of an assertion;
-    empty when none is named.
-    """
-    running = captures.get("running")
-    if running:
-        return running
-    match = _PASS_FUNCTION.search(captures.get("function", ""))
-    if match:
-        return match["pass"] or match["mlir"]
-    return ""
-
-
 def symbol_of(text: str) -> str:
     """Return the qualified name in a demangled signature, without arguments, template
     arguments, file and return type.
@@ -274,9 +227,7 @@ def symbol_of(text: str) -> str:
     )
     # The brackets and blanks of an operator's name must not be taken for template
     # arguments.
-    text = _OPERATORS.sub(
-        lambda match: match[0].translate(_HIDE), _LAMBDA.sub("lambda", text)
-    )
+    text = _OPERATORS.sub(lambda match: match[0].translate(_HIDE), text)
     text = text.replace("->", "")
     for _ in range(40):
         text, replaced = _TEMPLATE.subn("", text)
