@@ -1,16 +1,16 @@
 """Classify logs that were drawn and labelled before any of them was read by a rule.
 
 Run: `python -m benchmarks.first_look SET [--wrong]`, SET one of open, practice,
-third, aside, fresh and sixth.
+third, aside, fresh, sixth and seventh.
 
 Threads were drawn by neutral queries (names of projects, versions and months) in the
 order in which they came, and retold: the form and the words of tools are theirs, names
 and prose are not. Two seeded halves were committed before the first run. `open` may be
 looked at while rules are written, like `practice`, which was drawn later; `aside` may
-not, so that only its first figures say how unseen logs are read. `third`, `fresh`
-and `sixth` are later draws; the last two were looked at once. The threads of `sixth`
-were not taken strictly in order: those whose excerpt ends before its error are left
-out.
+not, so that only its first figures say how unseen logs are read. `third`, `fresh`,
+`sixth` and `seventh` are later draws; the last three were looked at once. The threads
+of the last two were not taken strictly in order: those whose excerpt ends before its
+error are left out.
 About one log in four was completed from the known form of the tool, because its thread
 quotes only a part.
 
@@ -35,7 +35,7 @@ from triage.classify import ClassifiedLog, LogStatus, classify_log, packaged_rul
 
 _SEVERITY = re.compile(r"^(?:\S+: )?error: ")  # is no part of a headline
 _ADDED = {"uncaught-exception"}  # classes added since the labels, of what was `unknown`
-SETS = ("open", "practice", "third", "aside", "fresh", "sixth")
+SETS = ("open", "practice", "third", "aside", "fresh", "sixth", "seventh")
 FOLDER = Path(__file__).with_name("first_look")
 
 

@@ -143,9 +143,10 @@ def _rule_set(rules: Iterable[Rule]) -> RuleSet:
 
 
 def _check_identity(rule: Rule, index: int, document: ConfigDocument) -> None:
-    lines = [*rule.patterns, *rule.context, *rule.above]
+    regexes = [pattern.regex for pattern in rule.patterns]
+    regexes += [line.regex for line in (*rule.context, *rule.above)]
     groups = {*_ALWAYS}
-    for regex in [*rule.frames, *(line.regex for line in lines)]:
+    for regex in (*regexes, *rule.frames):
         groups.update(compile_regex(regex).groupindex)
     for names in rule.identity:
         if not set(names.split("|")) <= groups:
