@@ -144,7 +144,8 @@ def _rule_set(rules: Iterable[Rule]) -> RuleSet:
 
 def _check_identity(rule: Rule, index: int, document: ConfigDocument) -> None:
     regexes = [pattern.regex for pattern in rule.patterns]
-    regexes += [line.regex for line in (*rule.context, *rule.above)]
+    regexes += [lines.regex for lines in rule.context]
+    regexes += [lines.regex for lines in rule.above]
     groups = {*_ALWAYS}
     for regex in (*regexes, *rule.frames):
         groups.update(compile_regex(regex).groupindex)
