@@ -164,6 +164,19 @@ def test_a_culprit_costs_few_probes_and_most_where_a_failure_may_come_and_go(
         assert found.probes <= most
 
 
+def test_two_changes_cost_few_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(letters.failure, "__defaults__", ("codegen",))
+    for first in range(1, 38, 3):
+        for second in range(first + 1, 39, 3):
+            line = "P" * first + "G" * (second - first) + "F" * (40 - second)
+            found = find_changes(search_along(LetterEngine(line), plain_range(40)))
+            assert found.status is Answer.CULPRIT
+            assert found.broke
+            assert suspects_of(found) == {second}
+            assert found.broke.after.name == f"c{first}"
+            assert found.probes <= 20
+
+
 def test_a_search_ends_soon_if_no_compiler_can_be_obtained_between_its_ends() -> None:
     line = "P" + "X" * 38 + "F"
     found = find_changes(search_along(LetterEngine(line), plain_range(len(line))))

@@ -191,18 +191,22 @@ class Search:
 
     def _is_steady(self) -> bool:
         """Whether the failure is of a kind that does not come and go: a message and an
-        exit status, and the same each time.
+        exit status, and the same each time that a candidate is probed.
         """
         failure = self.failure
         if failure is None or failure.family in COME_AND_GO:
             return False
-        signatures = {
-            outcome.failure.signature
-            for index in range(self.first, self.last + 1)
-            for outcome in self.line.outcomes(index)
-            if outcome.failure and self.verdict(outcome) is Verdict.BAD
-        }
-        return failure.stage in (Stage.IMPORT, Stage.COMPILE) and len(signatures) == 1
+        if failure.stage not in (Stage.IMPORT, Stage.COMPILE):
+            return False
+        for index in range(self.first, self.last + 1):
+            signatures = {
+                outcome.failure.signature
+                for outcome in self.line.outcomes(index)
+                if outcome.failure and self.verdict(outcome) is Verdict.BAD
+            }
+            if len(signatures) > 1:
+                return False
+        return True
 
     def found(self, belief: Belief) -> Found:
         """Return what the probes so far say."""
