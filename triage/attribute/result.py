@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from triage.classify import phase_of
@@ -132,19 +132,6 @@ class Attribution(MayLackAnswer):
         if self.status is not ComparisonResult.DIVERGES or self.failure is not None:
             return True
         return self.persistent is not None and bool(self.persistent.choices)
-
-    def without_excerpts(self) -> Attribution:
-        """Return the attribution as a night stores it: without IR and long lists."""
-        persistent, other = (
-            found and replace(found, excerpt=None)
-            for found in (self.persistent, self.other)
-        )
-        return replace(
-            self,
-            persistent=persistent,
-            other=other,
-            files=self.files[:10],
-        )
 
     @in_json
     def failing_pass(self) -> str | None:

@@ -37,7 +37,6 @@ from triage.nightly.shards import copy_files, merge, shard
 from triage.nightly.store import read_night
 from triage.nightly.verdict import owner_rules
 from triage.nightly.workflow import NightPlan, NightWork
-from triage.report.attribution import write_attribution
 from triage.report.formats import write_report
 from triage.report.night import write_night, write_reports
 from triage.report.reproducer import folder_for, write_reproducer
@@ -127,7 +126,7 @@ def nightly(
         run = NightRun(engine, cases, new, old, part, strict, earlier_nights())
         files = None
         if out:
-            files = ReportFiles(out, write_reproducer, write_attribution)
+            files = ReportFiles(out, write_reproducer)
         work = NightWork(run, plan, owners, files, write_reports, command_again())
         try:
             night = work.do()

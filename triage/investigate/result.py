@@ -183,10 +183,6 @@ class FailureCluster:
     different: list[str] = field(default_factory=list)
     """Further cases that have the failure since another change."""
     attribution: Attribution | None = None
-    attribution_page: str | None = None
-    """The page with the IR of both toolchains, relative to the folder of the report. It
-    is never read.
-    """
     reproducer: ReproducerPath | None = None
     """Folder of the reproducer, relative to the folder of the report."""
     size: str | None = None

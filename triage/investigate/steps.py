@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from triage.attribute.divergence import AttributionRequest, attribute
-from triage.attribute.result import Attribution
 from triage.execution.engine import Engine, time_limit
 from triage.execution.match import same_signature
 from triage.execution.task import ProbeJob
@@ -30,7 +29,7 @@ from triage.model.execution import Stage
 from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Outcome, Passed
 from triage.reduce.baseline import ReductionRequest
 from triage.reduce.replay import replay_states
-from triage.reduce.reproducer import Reproducer, draft_of, reproducer_of, slug
+from triage.reduce.reproducer import Reproducer, draft_of, reproducer_of
 from triage.reduce.workflow import reduce_case
 from triage.remedy.search import RemedyRequest, find_remedies
 from triage.toolchains.registry import ToolchainRef
@@ -38,6 +37,7 @@ from triage.toolchains.registry import ToolchainRef
 _REMEDIES_TRIED = 60  # candidates
 _REMEDY_SECONDS = 300.0  # a budget may allow less
 _PATIENCE = 120.0  # seconds for each compile that prints its IR
+_FILES_KEPT = 10  # of a pass, in a stored night
 _SPENT = "the budget is spent"
 T = TypeVar("T")
 
@@ -91,8 +91,6 @@ class ReportFiles:
     """Folder of the reports."""
     write_reproducer: Callable[[Reproducer, Path], Path]
     """Writes a folder below another one."""
-    write_page: Callable[[Attribution, Path], Path]
-    """Writes the page of a divergence into a folder."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +215,6 @@ class ClusterInWork:
     def attribute(self) -> NoAnswer | None:
         """Find the pass after which the IR of both toolchains diverges."""
         engine = self.setting.engine
-        files = self.setting.files
         pair = self.pair or self.setting.finder.pair_of(self.record.fix)
         if pair is None:
             return NoAnswer(Cause.NEEDLESS, "its culprit is not known")
@@ -234,17 +231,14 @@ class ClusterInWork:
             self.case,
             *pair,
             clone,
-            excerpts=files is not None,
+            excerpts=False,
             patience=_PATIENCE,
         )
         attribution = attribute(engine, request)
         if attribution.unanswered:
             return attribution.unanswered
-        self.add(attribution=attribution.without_excerpts())
-        if files:
-            folder = f"attribution/{slug(self.case)}"
-            page = files.write_page(attribution, files.out / folder)
-            self.add(attribution_page=f"{folder}/{page.name}")
+        few = attribution.files[:_FILES_KEPT]
+        self.add(attribution=replace(attribution, files=few))
         return None
 
     def remedy(self) -> NoAnswer | None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.attribute.excerpt import diff
@@ -31,9 +30,7 @@ from triage.report.elements import (
     unseen_text,
 )
 from triage.report.facts import since_facts
-from triage.report.formats import rendered
 from triage.report.tables import log_blocks
-from triage.toolchains.home import save_file
 
 if TYPE_CHECKING:
     from triage.investigate.explanation import Explanation
@@ -57,14 +54,6 @@ def attribution_document(found: Attribution) -> Document:
         title = f"IR after {found.passes[0]}: - {good}, + {bad}"
         blocks += [Heading(title), Code("\n".join(lines), "diff")]
     return Document(f"{found.case}: {answer}", blocks)
-
-
-def write_attribution(found: Attribution, folder: Path) -> Path:
-    """Write `attribution.html` into a folder and return its path."""
-    path = folder / "attribution.html"
-    page = rendered("html", found, attribution_document)
-    save_file(path, page, f"write the page to {folder}")
-    return path
 
 
 def attribution_sentence(found: Attribution) -> str:
