@@ -12,9 +12,12 @@ import pytest
 from tests.conftest import ROOT
 from tests.recipes.loading import load_recipes
 from triage.compilers.base import KernelSpec
+from triage.compilers.recipe_input import RecipeRequest
+from triage.compilers.triton.adapter import Triton
 from triage.compilers.triton.kernel_copy import copy_kernel, is_standalone
 from triage.compilers.triton.kernel_recipe import TritonRecipes
 from triage.compilers.triton.kernel_source import guess_kernel
+from triage.recipes.family import new_recipe
 
 OURS = [
     case
@@ -146,3 +149,68 @@ def test_a_pasted_kernel_may_lack_its_first_indent_and_its_imports() -> None:
     assert guess.name == "scale"
     assert is_standalone(program)
     assert program.startswith("import triton\nimport triton.language as tl\n@")
+
+
+LAUNCHED = """import torch
+import triton
+import triton.language as tl
+
+HALF = torch.float16
+
+
+@triton.jit
+def scale(x, y, n, size: tl.constexpr):
+    at = tl.arange(0, size).to(tl.float16)
+    tl.store(y + at, tl.load(x + at, at < n))
+
+
+def run(data, kind=torch.bfloat16):
+    other = torch.empty_like(data)
+    scale[(1,)](data, other, data.numel(), size=64)
+
+
+run(%s)
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "element"),
+    [
+        ("torch.randn(8, dtype=torch.float32)", "fp32"),
+        ("torch.randn(8, 4)", "fp32"),
+        ("torch.ones(8).half().cuda()[1:]", "fp16"),
+        ("(2 * torch.ones(8, dtype=HALF) + 1).T", "fp16"),
+        ("torch.arange(8).to('cuda', torch.bfloat16)", "bf16"),
+        ("torch.relu(torch.rand(8).double())", "fp64"),
+        ("data=torch.zeros(8).long().view(2, 4)", "i64"),
+    ],
+)
+def test_the_types_of_a_launch_decide_those_of_the_arguments(
+    made: str, element: str
+) -> None:
+    guess = guess_kernel(LAUNCHED % made)
+    assert guess is not None
+    pointers = {"x": f"*{element}:16", "y": f"*{element}:16"}
+    assert guess.signature == {**pointers, "n": "i32"}
+    assert not {"x", "y"} & guess.guessed.keys()
+
+
+@pytest.mark.parametrize(
+    "line", ["triton.compile(source)", "os.environ['TRITON_INTERPRET'] = '1'"]
+)
+def test_a_script_that_needs_no_gpu_runs_and_another_says_why_not(
+    tmp_path: Path, line: str
+) -> None:
+    request = RecipeRequest(tmp_path / "r.yaml", None, None, None, None)
+    text = LAUNCHED % "torch.randn(8)"
+    start = TritonRecipes().from_program(request, None, f"{text}{line}\n")
+    assert start
+    assert not start.keys
+    (tmp_path / "r.yaml").write_text(new_recipe("r", "r.py", start))
+    (tmp_path / "r.py").write_text(text)
+    [case] = load_recipes([tmp_path / "r.yaml"])
+    assert Triton().runs_script(case)
+    start = TritonRecipes().from_program(request, None, text)
+    assert start
+    assert start.keys["kernel"] == "scale"
+    assert "it launches kernels on a GPU" in start.notes[0]

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from triage.compilers.base import (
+    SCRIPT_RUNNER,
+    SCRIPT_WORKER,
     Compiler,
     Description,
     Needs,
@@ -21,10 +23,12 @@ from triage.compilers.base import (
     Wheel,
     kernel_of,
     pep440,
+    script_invocation,
 )
 from triage.compilers.interpreters import Version as PythonVersion
 from triage.compilers.interpreters import base_of, interpreter
 from triage.compilers.invocation import Invocation
+from triage.compilers.parts import WorkerRunner
 from triage.compilers.triton.standalone import TritonScript, chip_of, kernel_keys
 from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure
@@ -67,6 +71,16 @@ def _keys() -> type[TritonRecipe]:
     return TritonRecipe
 
 
+class ScriptRunner(WorkerRunner):
+    """Reads what a script printed."""
+
+    def program(self, root: Path, *, measured: bool) -> Path | None:
+        library = Triton().locate(root)
+        version = library and _python_version(library)
+        python = interpreter(version) if version else None
+        return python and base_of(python)
+
+
 class Triton(Compiler):
     """The Triton family."""
 
@@ -88,6 +102,7 @@ class Triton(Compiler):
     noun = "kernel"
     title = "Triton"
     script = TritonScript()
+    run = ScriptRunner(SCRIPT_WORKER)
     folders = (
         "an unpacked wheel, a virtual environment or a tree built in place holds "
         "`triton/_C/libtriton.so`"
@@ -124,7 +139,8 @@ class Triton(Compiler):
         """
         version = _python_version(program)
         python = interpreter(version) if version else None
-        return Needs((program.parents[2], _WORKER), python and base_of(python))
+        files = (program.parents[2], _WORKER, SCRIPT_RUNNER, SCRIPT_WORKER)
+        return Needs(files, python and base_of(python))
 
     def describe(self, program: Path, seal: Seal) -> Description:
         package = program.parents[1]
@@ -145,6 +161,9 @@ class Triton(Compiler):
         )
         return Description(pep440(version), commit[1] if commit else None, None, known)
 
+    def runs_script(self, case: Case) -> bool:
+        return case.spec is None and case.input.path.suffix == ".py"
+
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
         name, target = toolchain.revision.name, case.target
         version = _python_version(toolchain.program)
@@ -155,6 +174,14 @@ class Triton(Compiler):
         if python is None:
             needed = f"{name} needs Python {version[0]}.{version[1]}"
             return NoAnswer(Cause.TOOLCHAIN, f"{needed}, and none is installed here")
+        if self.runs_script(case):
+            packages = str(toolchain.program.parents[2])
+            return script_invocation(
+                base_of(python),
+                PYTHONPATH=packages,
+                TRITON_HOME=".",
+                TRITON_CACHE_DIR="cache",
+            )
         backends = toolchain.capabilities.backends
         if target.backend not in backends:
             known = ", ".join(sorted(backends))

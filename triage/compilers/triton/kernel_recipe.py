@@ -20,6 +20,11 @@ _COMMENT = (
 )
 _DEFAULT_CHIP = "sm_90"
 _KERNEL = re.compile(r"^[ \t]*@(?:triton\.)?jit\b", re.MULTILINE)
+# What a script has that needs no GPU: it compiles ahead of time, or interprets kernels.
+_NEEDS_NO_GPU = re.compile(r"\btriton\.compile\(|\bTRITON_INTERPRET\b")
+_LAUNCHES = re.compile(
+    r"^(?:if __name__ ==|\w[\w.]*(?:\[.*\])?\(|.*= *torch\.)", re.MULTILINE
+)
 _IMPORTS = {"triton": "import triton\n", "tl": "import triton.language as tl\n"}
 
 
@@ -62,8 +67,15 @@ def _with_imports(kernel: str) -> str:
 
 
 def _start(request: RecipeRequest, file: Path | None, text: str) -> RecipeStart | None:
-    """Return a recipe for the kernel in a file or in a pasted text, if it has one."""
+    """Return a recipe for the script or the kernel in a file or in a pasted text, if it
+    has one.
+    """
     copied = text if file is None else None
+    place = request.path.with_suffix(".py")
+    default_chip = "gfx942" if request.backend == "hip" else _DEFAULT_CHIP
+    target = Target(request.backend or "cuda", request.chip or default_chip)
+    if request.kernel is None and _NEEDS_NO_GPU.search(text):
+        return RecipeStart("triton", file or place, target, copied=copied)
     try:
         guess = guess_kernel(text, request.kernel)
         if guess is None:
@@ -75,7 +87,7 @@ def _start(request: RecipeRequest, file: Path | None, text: str) -> RecipeStart 
     except RecursionError as error:
         name = file.name if file else "the text"
         raise BadInput(f"an expression in {name} is nested too deeply") from error
-    default_chip = "gfx942" if request.backend == "hip" else _DEFAULT_CHIP
+    notes = [_why_not_run(guess.name)] if _LAUNCHES.search(text) else []
     assumed = [] if request.backend else ["cuda"]
     if request.chip is None:
         assumed.append(default_chip)
@@ -87,14 +99,26 @@ def _start(request: RecipeRequest, file: Path | None, text: str) -> RecipeStart 
     }
     start = RecipeStart(
         "triton",
-        request.path.with_suffix(".py"),
-        Target(request.backend or "cuda", request.chip or default_chip),
+        place,
+        target,
         keys={name: value for name, value in keys.items() if value},
         comment=_COMMENT,
         copied=copied,
+        notes=notes,
         guessed=guess.guessed,
         assumed=assumed,
     )
     if file is not None and copied is None:
         return replace(start, input=file)
     return start
+
+
+def _why_not_run(kernel: str) -> str:
+    """Return a note on a script that launches kernels."""
+    why = "there is none here"
+    if Path("/dev/kfd").exists() or any(Path("/dev").glob("nvidia[0-9]*")):
+        why = "releases of Triton are installed without torch"
+    return (
+        f"The script is not run: it launches kernels on a GPU, and {why}. Only "
+        f"{kernel} is compiled."
+    )

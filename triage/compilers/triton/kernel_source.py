@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from triage.compilers.base import Constant
@@ -51,17 +51,23 @@ _TYPES = {
     "float": "fp32",
     "float32": "fp32",
     "float64": "fp64",
+    "double": "fp64",
+    "float8_e4m3fn": "fp8e4nv",
+    "float8_e5m2": "fp8e5",
     "float8e4nv": "fp8e4nv",
     "float8e5": "fp8e5",
 }
 # Functions of host code that return an integer.
 _COUNTS = re.compile(
-    "stride|numel|size|dim|element_size|len|int|cdiv|next_power_of_2|ceil|floor"
+    "stride|numel|size|dim|element_size|data_ptr|len|int|cdiv|next_power_of_2|ceil|floor"
 )
+# Those that return a tensor of 32-bit floats unless they are told another type.
+_MAKERS = re.compile(r"torch\.(?:empty|zeros|ones|randn?|linspace|eye)")
 # Functions of the kernel's language for floats of 32 bits and more.
 _WIDE = re.compile("exp2?|log2?|r?sqrt|sin|cos|erf|sigmoid")
 # Those whose first argument is an address.
 _MEMORY = re.compile("load|store|make_block_ptr|advance|atomic_.*")
+_LOAD = re.compile("load|atomic_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +91,9 @@ class HostValue:
     kind: str = ""
     """int, float, bool, str, tensor or type; empty if host code does not show it."""
     value: Constant = None
-    """A literal; `tl.float16` for a type; the name of the element type, as in a
-    signature, for a tensor.
-    """
+    """A literal; `tl.float16` for a type."""
+    element: str = ""
+    """The type, or that of a tensor's elements, as in a signature."""
 
 
 Bindings = dict[str, list[ast.expr]]
@@ -128,7 +134,7 @@ def guess_kernel(
     kernels = {
         node.name: node
         for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef) and any(map(is_jit, node.decorator_list))
+        if isinstance(node, ast.FunctionDef) and _is_kernel(node)
     }
     if not kernels or "triton" not in source:
         return None
@@ -136,7 +142,15 @@ def guess_kernel(
         name = _outermost(kernels)
     if name not in kernels:
         raise BadInput(f"there is no kernel {name!r}; there is {', '.join(kernels)}")
-    return _guess(ast.parse(host or source), kernels[name])
+    launching = ast.parse(host or source)
+    for node in ast.walk(launching):
+        if isinstance(node, ast.FunctionDef) and _is_kernel(node):
+            node.body.clear()  # what it assigns is not what host code passes
+    return _guess(launching, kernels[name])
+
+
+def _is_kernel(node: ast.AST) -> bool:
+    return any(map(is_jit, getattr(node, "decorator_list", ())))
 
 
 def is_jit(decorator: ast.expr) -> bool:
@@ -175,7 +189,7 @@ def _guess(host: ast.Module, kernel: ast.FunctionDef) -> KernelGuess:
         annotation = ast.unparse(parameter.annotation or ast.Name(""))
         if "constexpr" not in annotation:
             if passed.kind == "tensor":
-                guess.signature[name] = f"*{passed.value}:16"
+                guess.signature[name] = f"*{passed.element}:16"
                 continue
             kind = annotation if annotation in _SCALARS else passed.kind
             guess.signature[name] = _type(name, kind, uses, element)
@@ -227,17 +241,15 @@ def _host_values(
     first `Config({...}, num_warps=...)`, then those of the first launch with each.
     """
     decorators = ast.List(kernel.decorator_list)
-    configs: list[ast.Call] = []
+    passed: list[tuple[str, ast.expr]] = []
     if "autotune" in ast.unparse(decorators):
         calls = [*_calls(decorators), *_calls(host)]
-        configs = [call for call in calls if _callee(call) == "Config"]
-    passed: list[tuple[str, ast.expr]] = []
-    for call in configs[:1]:
-        match call.args:
-            case [ast.Dict(keys=keys, values=values), *_]:
-                names = [ast.unparse(key).strip("'") for key in keys if key]
-                passed += zip(names, values, strict=False)
-        passed += _keywords(call)
+        for call in [call for call in calls if _callee(call) == "Config"][:1]:
+            match call.args:
+                case [ast.Dict(keys=keys, values=values), *_]:
+                    names = [ast.unparse(key).strip("'") for key in keys if key]
+                    passed += zip(names, values, strict=False)
+            passed += _keywords(call)
     for call in _calls(host):
         place, _, _ = ast.unparse(call.func).partition("[")
         is_launch = isinstance(call.func, ast.Subscript)
@@ -245,6 +257,7 @@ def _host_values(
             passed += zip(parameters, call.args, strict=False)
             passed += _keywords(call)
     bound = _bindings(host)
+    _bind_arguments(host, bound)
     shown: dict[str, HostValue] = {}
     for name, node in passed:
         if name not in shown:
@@ -252,6 +265,22 @@ def _host_values(
             if value.kind:
                 shown[name] = value
     return shown
+
+
+def _bind_arguments(host: ast.Module, bound: Bindings) -> None:
+    """Add what host code passes to its own functions to the values of their parameters,
+    which are thus looked up last.
+    """
+    functions = {
+        node.name: node for node in host.body if isinstance(node, ast.FunctionDef)
+    }
+    for call in _calls(host):
+        function = functions.get(_callee(call))
+        if function and isinstance(call.func, ast.Name):
+            names = [parameter.arg for parameter in function.args.args]
+            pairs = [*zip(names, call.args, strict=False), *_keywords(call)]
+            for name, value in pairs:
+                bound.setdefault(name, []).append(value)
 
 
 def _calls(tree: ast.AST) -> list[ast.Call]:
@@ -276,48 +305,78 @@ def _value_of(node: ast.expr, names: Bindings) -> HostValue:
     `names` are the bindings of names; a name is removed when it is looked up.
     """
     same: Sequence[ast.expr] = ()  # expressions that this one may be equal to
+    tensors: Sequence[ast.expr] = ()  # and those with the same type if they are tensors
     match node:
         case ast.Constant(value=bool() | int() | float() | str() as value):
             return HostValue(type(value).__name__, value)
         case ast.Compare() | ast.UnaryOp(op=ast.Not()):
             return HostValue("bool")
-        case ast.Attribute(attr="dtype"):
-            return HostValue("type")
+        case ast.Attribute(attr="dtype", value=tensor):
+            shown = _value_of(tensor, names)
+            return HostValue("type", None, shown.element)
         case ast.Attribute(attr=name) if name in _TYPES:
-            return HostValue("type", f"tl.{name}")
+            return HostValue("type", f"tl.{name}", _TYPES[name])
         case ast.Call():
-            return _value_of_call(node)
+            return _value_of_call(node, names)
         case ast.Name(id=name):
             same = names.pop(name, ())
         case ast.IfExp(body=first, orelse=second):
             same = (first, second)
         case ast.BoolOp(values=values) | ast.List(elts=values) | ast.Tuple(elts=values):
             same = values
-    for expression in same:
-        shown = _value_of(expression, names)
-        if shown.kind:
+        case ast.BinOp(left=left, right=right):
+            tensors = (left, right)
+        case ast.Subscript(value=tensor) | ast.Attribute(value=tensor, attr="T"):
+            tensors = (tensor,)
+    return (
+        _first_shown(same, names)
+        or _first_shown(tensors, names, "tensor")
+        or HostValue()
+    )
+
+
+def _first_shown(
+    nodes: Iterable[ast.expr], names: Bindings, kind: str = ""
+) -> HostValue | None:
+    """Return the first value of some expressions that shows its kind."""
+    for node in nodes:
+        shown = _value_of(node, names)
+        if shown.kind and kind in ("", shown.kind):
             return shown
-    return HostValue()
+    return None
 
 
-def _value_of_call(call: ast.Call) -> HostValue:
-    """Return a tensor if the call names the type of its elements, and an integer for a
-    function that returns one.
+def _value_of_call(call: ast.Call, names: Bindings) -> HostValue:
+    """Return a tensor if the call names the type of its elements or has a tensor with
+    one, and an integer for a function that returns one.
     """
-    types = [value for name, value in _keywords(call) if name == "dtype"]
-    if _callee(call) == "to":
+    name, function = _callee(call), ast.unparse(call.func)
+    types = [value for key, value in _keywords(call) if key == "dtype"]
+    tensors = call.args[:1]
+    owner = getattr(call.func, "value", None)
+    if owner is not None and ast.unparse(owner) != "torch":
+        tensors = [owner]
+        if name in _TYPES:  # x.float()
+            return HostValue("tensor", None, _TYPES[name])
+    if name in ("to", "type"):
         types += call.args
-    for node in types:
-        if isinstance(node, ast.Attribute) and node.attr in _TYPES:
-            return HostValue("tensor", _TYPES[node.attr])
-    return HostValue("int" if _COUNTS.fullmatch(_callee(call)) else "")
+    shown = _first_shown(types, dict(names), "type")
+    if shown and shown.element:
+        return HostValue("tensor", None, shown.element)
+    if _COUNTS.fullmatch(name):
+        return HostValue("int")
+    if types or name in ("item", "tolist"):
+        return HostValue()
+    if _MAKERS.fullmatch(function):
+        return HostValue("tensor", None, "fp32")
+    return _first_shown(tensors, names, "tensor") or HostValue()
 
 
 def _uses_of(kernel: ast.FunctionDef) -> Uses:
     """Return how a kernel uses its parameters."""
-    addresses: list[ast.expr] = []
-    floats: list[ast.expr] = []
-    conditions: list[ast.expr] = []
+    addresses: list[ast.AST] = []
+    floats: list[ast.AST] = []
+    conditions: list[ast.AST] = []
     for node in ast.walk(kernel):
         match node:
             case ast.If(test=test) | ast.IfExp(test=test):
@@ -335,37 +394,41 @@ def _uses_of(kernel: ast.FunctionDef) -> Uses:
         _pointers_in(addresses, bound),
         _pointers_in(_loaded_addresses(addresses, bound), bound),
         _pointers_in(_loaded_addresses(floats, bound), bound),
-        _names_of(conditions),
+        {node.id for node in conditions if isinstance(node, ast.Name)},
     )
 
 
-def _loaded_addresses(values: Iterable[ast.expr], bound: Bindings) -> list[ast.expr]:
+def _loaded_addresses(values: Sequence[ast.AST], bound: Bindings) -> list[ast.AST]:
     """Return the addresses from which the kernel loads to compute these values."""
-    calls = [
-        node
-        for node in _expressions_in(values, bound, ast.iter_child_nodes)
-        if _callee(node).startswith(("load", "atomic_"))
-    ]
-    return [call.args[0] for call in calls if isinstance(call, ast.Call) and call.args]
+    addresses: list[ast.AST] = []
+    names: set[str] = set()
+    waiting = list(values)
+    for node in waiting:
+        if isinstance(node, ast.Name) and node.id not in names:
+            names.add(node.id)
+            waiting += bound.get(node.id, [])
+        if isinstance(node, ast.Call) and _LOAD.match(_callee(node)):
+            addresses += node.args[:1]
+        waiting += ast.iter_child_nodes(node)
+    return addresses
 
 
-def _pointers_in(addresses: Iterable[ast.expr], bound: Bindings) -> set[str]:
+def _pointers_in(addresses: Sequence[ast.AST], bound: Bindings) -> set[str]:
     """Return the names that addresses such as `x + offsets` begin with."""
-    return _names_of(_expressions_in(addresses, bound, _base_of))
-
-
-def _base_of(node: ast.AST) -> Sequence[ast.AST]:
-    """Return the part of an address that contains its pointer: the left operand of a
-    sum, the first argument of a call.
-    """
-    match node:
-        case (
-            ast.Call(func=ast.Attribute(attr="to", value=inner))
-            | ast.BinOp(left=inner)
-            | ast.Call(args=[inner, *_])
-        ):
-            return (inner,)
-    return ()
+    names: set[str] = set()
+    waiting = list(addresses)
+    for node in waiting:
+        match node:
+            case ast.Name(id=name) if name not in names:
+                names.add(name)
+                waiting += bound.get(name, [])
+            case (
+                ast.Call(func=ast.Attribute(attr="to", value=inner))
+                | ast.BinOp(left=inner)
+                | ast.Call(args=[inner, *_])
+            ):
+                waiting.append(inner)
+    return names
 
 
 def _bindings(tree: ast.AST) -> Bindings:
@@ -393,27 +456,3 @@ def _bindings(tree: ast.AST) -> Bindings:
                 name = getattr(node, "arg", None) or ast.unparse(node)
                 bound.setdefault(name, []).append(assigned)
     return bound
-
-
-def _expressions_in(
-    values: Iterable[ast.AST],
-    bound: Bindings,
-    parts: Callable[[ast.AST], Iterable[ast.AST]],
-) -> Iterator[ast.AST]:
-    """Yield expressions, their `parts`, the values of names among them, and so on. Each
-    name is looked up once.
-    """
-    names: set[str] = set()
-    waiting = list(values)
-    while waiting:
-        node = waiting.pop()
-        yield node
-        if not isinstance(node, ast.Name):
-            waiting += parts(node)
-        elif node.id not in names:
-            names.add(node.id)
-            waiting += bound.get(node.id, [])
-
-
-def _names_of(nodes: Iterable[ast.AST]) -> set[str]:
-    return {node.id for node in nodes if isinstance(node, ast.Name)}
