@@ -390,3 +390,40 @@ def test_the_project_limits_each_test_and_passes_variables_on(
     done = triage("run", *words, "--format", "json", cwd=tmp_path)
     [result] = json.loads(done.stdout)["results"]
     assert result["failure"]["class"] == "timeout"
+
+
+def test_a_torch_benchmark_runs_where_the_runtime_would(suite: Path) -> None:
+    torch = suite / "generated" / "AB" / "small_bench" / "run_module_io.json"
+    torch.parent.mkdir(parents=True)
+    formula = '{"Formula": {"shape": [2, 3], "offset": 1.0}}'
+    torch.write_text(f'{{"flat_args": [{formula}, {formula}], "mode": "benchmark"}}')
+    (torch.parent / "test.mlir").write_text("module {}")
+    flags = '"iree_compile_flags": ["--iree-hal-target-backends=llvm-cpu"]'
+    config = suite / "torch.json"
+    config.write_text(
+        f'{{"config_name": "t", {flags}, "iree_run_module_flags": [],\n'
+        '"golden_times_ms": {"AB/small_bench": 2.0}, "tolerance_factor": 1.5}'
+    )
+    case = cases(suite, config)["AB/small_bench"]
+    assert case.run
+    assert case.run.measured
+    assert (case.run.device, case.thresholds) == ("local-task", (("run_ms", 3.0),))
+    first, second = case.run.artifacts
+    for artifact in (first, second):
+        assert not isinstance(artifact.source, str)
+        artifact.path.parent.mkdir(parents=True, exist_ok=True)
+        artifact.source.write(artifact.path)
+    drawn = np.random.RandomState(0).rand(12).astype("f4").reshape(2, 2, 3) + 1
+    assert np.load(first.path) == pytest.approx(drawn[0])
+    assert np.load(second.path) == pytest.approx(drawn[1])
+
+
+def test_a_benchmark_without_a_chip_has_the_golden_values_of_the_cpu(
+    suite: Path,
+) -> None:
+    for place in ("benchmarks", "quality"):
+        file = suite / "shark" / place / "a" / "clip_rocm.json"
+        text = file.read_text().replace('"mi300": 10', '"cpu": 20')
+        file.with_name("clip_cpu.json").write_text(text)
+    case = cases(suite, suite / "shark" / "benchmarks")["shark/benchmarks/a/clip_cpu"]
+    assert case.thresholds == (("run_ms", pytest.approx(22.0)),)
