@@ -42,6 +42,7 @@ _LEFT_OUT = re.compile(
     r"|verify-diagnostics|split-input-file|save-temp|iree-scheduling-dump-|iree-(llvm"
     r"|llvmcpu)-\w+-linker-path=)"
 )
+_EARLY = IREE.phases[: IREE.phases.index("stream")]
 # options without a value, although a word may follow
 _ALONE = ("--verify", "--debug")
 _IREE_OPT = [
@@ -188,7 +189,9 @@ def _input_path(inputs: Sequence[str], stdin: str | None) -> Path:
 
 
 def _start_of_compile(path: Path, flags: list[str], backend: str | None) -> RecipeStart:
-    """Return the start of a recipe that compiles a program with these flags."""
+    """Return the start of a recipe that compiles a program with these flags. Raises
+    BadInput if nothing names the backend.
+    """
     for index, flag in enumerate(flags):
         name = flag.removeprefix(TARGET_BACKENDS)
         if name in IREE.aliases:
@@ -202,9 +205,14 @@ def _start_of_compile(path: Path, flags: list[str], backend: str | None) -> Reci
     # a GPU comes first: versions spell its chip differently
     named.sort(key=lambda name: (name not in ("rocm", "cuda"), name not in BACKENDS))
     chosen = IREE.aliases.get(backend or "", backend) or next(iter(named), None)
-    if chosen is None:
+    if chosen is None and phase in _EARLY:
         chosen = _DEFAULT_BACKEND
         assumed = (chosen,)
+    if chosen is None:
+        raise BadInput(
+            "the command line names no backend and no device; name the backend with "
+            "--backend"
+        )
     chips = [flag for flag in flags if CHIP_FLAGS.get(flag_name(flag)) == chosen]
     chip = None
     if len(chips) == 1:
