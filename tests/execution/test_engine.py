@@ -19,7 +19,7 @@ from triage.compilers.parts import Measures, PassTrace, Runner
 from triage.execution.cache import ResultCache
 from triage.execution.engine import Engine
 from triage.execution.references import reference_results
-from triage.execution.task import ProbeJob
+from triage.execution.task import Naming, ProbeJob
 from triage.model.case import Case, Input, InputKind, Reference, RunSpec, Target
 from triage.model.execution import Limits
 from triage.model.outcome import Cause, Failed, NoAnswer
@@ -104,33 +104,15 @@ class Laboratory:
         return ProbeJob(self.case(), ToolchainRef("script", Revision("1.0.0")))
 
     def case(self) -> Case:
-        source, target = (
-            Input(self.folder / "m.mlir", InputKind.MLIR),
-            Target("llvm-cpu"),
-        )
-        return Case(
-            "m",
-            "m",
-            "",
-            "script",
-            self.folder / "m.yaml",
-            source,
-            target,
-            limits=Limits(timeout=60),
-        )
+        source = Input(self.folder / "m.mlir", InputKind.MLIR)
+        names = ("m", "m", "", "script", self.folder / "m.yaml")
+        return Case(*names, source, Target("llvm-cpu"), limits=Limits(timeout=60))
 
 
 def lab_toolchain(folder: Path) -> Toolchain:
-    return Toolchain(
-        "script",
-        Revision("1.0.0"),
-        "identity",
-        folder,
-        folder / "compiler",
-        Capabilities(),
-        "1.0.0",
-        (folder,),
-    )
+    names = ("script", Revision("1.0.0"), "identity")
+    places = (folder, folder / "compiler")
+    return Toolchain(*names, *places, Capabilities(), "1.0.0", (folder,))
 
 
 @pytest.fixture
@@ -187,6 +169,14 @@ def test_a_failure_with_which_a_run_disagrees_is_flaky(lab: Laboratory) -> None:
     recalled = lab.engine.probe(lab.job())
     assert recalled.cached
     assert recalled.outcome == outcome
+
+
+def test_a_trial_is_recorded_apart_from_probes(lab: Laboratory) -> None:
+    lab.plan(CRASHES)
+    trial = replace(lab.job(), once=Naming.NEVER)
+    assert [lab.engine.probe(trial).cached for _ in range(2)] == [False, True]
+    assert len(lab.runs) == 1
+    assert not lab.engine.probe(lab.job()).cached
 
 
 def test_the_failing_pass_comes_from_another_run(lab: Laboratory) -> None:

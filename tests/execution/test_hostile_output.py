@@ -27,17 +27,8 @@ OUTPUTS = [
 
 
 def execution(stdout: str = "", stderr: str = "") -> Execution:
-    return Execution(
-        ("c",),
-        Ending.EXITED,
-        1,
-        None,
-        1.0,
-        1.0,
-        1.0,
-        Captured(stdout),
-        Captured(stderr),
-    )
+    printed = {"stdout": Captured(stdout), "stderr": Captured(stderr)}
+    return Execution(("c",), Ending.EXITED, 1, **printed)
 
 
 @pytest.mark.parametrize("text", OUTPUTS, ids=range(len(OUTPUTS)))

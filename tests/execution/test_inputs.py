@@ -40,16 +40,8 @@ def inputs_in(folder: Path, *, fresh: bool = False) -> Inputs:
 def prepared(script: Path) -> Prepared:
     """Run a generator as a process with the home beside it does."""
     source = Input(script, InputKind.GENERATOR)
-    case = Case(
-        "r",
-        "r",
-        "",
-        "iree",
-        script,
-        source,
-        Target("llvm-cpu"),
-        limits=Limits(timeout=30),
-    )
+    names = ("r", "r", "", "iree")
+    case = Case(*names, script, source, Target("llvm-cpu"), limits=Limits(timeout=30))
     answer = inputs_in(script.parent).prepare(case, None)
     assert isinstance(answer, Prepared)
     return answer
