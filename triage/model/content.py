@@ -37,7 +37,7 @@ def settled_sha256(path: str) -> str:
     A file that was changed a moment ago is always read, because its next change may get
     the same time.
     """
-    stat = Path(path).stat()
+    stat = os.stat(path)  # noqa: PTH116 - a third of the time
     changed = max(stat.st_mtime_ns, stat.st_ctime_ns)
     if abs(time.time_ns() - changed) < _COARSEST_TIME:
         return file_sha256(path)

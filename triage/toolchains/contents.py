@@ -122,8 +122,9 @@ def states(path: Path) -> Iterator[tuple[str, _State]]:
 
     Links are followed to files, not to folders. Raises OSError if there is none.
     """
-    if not path.is_dir():
-        yield "", _state(path.stat())
+    status = path.stat()
+    if not stat.S_ISDIR(status.st_mode):
+        yield "", _state(status)
         return
     for parent, folders, names in os.walk(path):
         folders[:] = sorted(set(folders) - _NOT_CONTENT)
