@@ -75,3 +75,15 @@ def test_each_case_gets_what_was_seen_and_a_flaky_one_stays(
     }
     [left] = answer["left"]
     assert (left["case"], "flaky" in left["reason"]) == ("own[kind=moody]", True)
+
+
+def test_a_list_in_a_recipe_is_printed_and_never_written(
+    triage: Triage, recipe: Path
+) -> None:
+    text = RECIPE.replace("expect: expect.yaml  # ours\n", "")
+    recipe.write_text(text)
+    built = f"path:{recipe.parent / 'built'}"
+    done = triage("expect", "update", recipe, "-t", built, "--format", "json")
+    [file] = json.loads(done.stdout)["files"]
+    assert '"kind=bad":\n  - {failure: unknown, since: "3.0"}\n' in file["paste"]
+    assert recipe.read_text() == text

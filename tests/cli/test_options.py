@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import Triage
 from tests.recipes.loading import load_recipes
 from triage.cli.app import COMMANDS, every_command
-from triage.cli.context import one_case, select_families
+from triage.cli.context import cases_named, one_case, select_families
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import BadInput
 
@@ -113,6 +113,17 @@ IREE, TRITON, CYTHON = (
     case("b", "triton"),
     case("c", "command:cython"),
 )
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [("add", ["add"]), ("ad", ["add", "add-f16"]), ("*f16", ["add-f16"])],
+)
+def test_a_name_selects_its_case_or_those_that_contain_it(
+    text: str, names: list[str]
+) -> None:
+    cases = [case(name, "iree") for name in ("add", "add-f16", "mul")]
+    assert [chosen.name for chosen in cases_named(cases, text)] == names
 
 
 def selected(

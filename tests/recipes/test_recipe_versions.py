@@ -44,6 +44,14 @@ def test_ranges(since, until, version, expected):
     assert flag_applies(Flag("-a", since, until), version) is expected
 
 
+@pytest.mark.parametrize("version", [None, "local build"])
+def test_an_unknown_version_excuses_nothing_and_is_new(version: str | None) -> None:
+    assert holds(None, None, version)
+    assert not holds("3.1.0", None, version)
+    assert flag_applies(Flag("-a", since="3.1.0"), version)
+    assert not flag_applies(Flag("-a", until="3.1.0"), version)
+
+
 def test_a_failure_is_named_by_its_class_its_family_or_its_stage():
     failure = Failure("shared-memory-overflow", "memory", "s", "h")
     assert matches(Expectation("shared-memory-overflow"), failure)

@@ -74,6 +74,12 @@ def test_a_file_that_does_not_fit_its_type_has_no_values(tmp_path: Path) -> None
     assert read_value("2xf32=1 two") is None
 
 
+def test_a_signed_integer_may_be_written_without_its_sign() -> None:
+    array = read_value("4xi8=127 128 255 -1")
+    assert array is not None
+    assert array.tolist() == [127, -128, -1, -1]
+
+
 def test_a_value_that_would_fill_the_memory_is_not_read() -> None:
     assert read_value("1000000x1000000xf32=1") is None
     assert read_value(f"{'9' * 4000}xf32=1") is None

@@ -20,6 +20,7 @@ from triage.cli.options import (
     SUITE,
     ProgramTarget,
     argument,
+    format_option,
     option,
     toolchain_option,
 )
@@ -91,7 +92,7 @@ def validate(paths: list[Path] = PATHS, output: str = FORMAT) -> Exit:
 
 @app.command()
 @command
-def schema(output: str = FORMAT) -> Exit:  # noqa: ARG001 - only JSON
+def schema(output: str = format_option(default="json")) -> Exit:  # noqa: ARG001 - only JSON
     """Print the JSON Schema of recipe files, for editors."""
     typer.echo(json.dumps(recipe_schema(recipe_families()), indent=2))
     return Exit.OK
