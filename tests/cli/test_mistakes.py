@@ -11,6 +11,7 @@ import pytest
 
 from tests.conftest import Triage
 from tests.fake_releases import fake_releases, recipe
+from triage.cli.screen import print_stderr
 
 UNREACHABLE = "http://127.0.0.1:9/simple/"
 MISTAKES = {
@@ -81,3 +82,15 @@ def test_a_list_of_cases_is_short(triage: Triage, place: Path) -> None:
     assert done.returncode == 2
     assert 'mean "case-7"' in done.stderr
     assert "and 22 more; `triage recipe list` shows all" in done.stderr
+
+
+def test_messages_end_their_lines_between_words_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    command = "  triage run " + "recipe.yaml " * 9
+    print_stderr("a message of words that need lines " + "x" * 50 + f"\n{command}")
+    *lines, path, shown = capsys.readouterr().err.splitlines()
+    assert max(map(len, lines)) <= 40
+    assert (path, shown) == ("x" * 50, command)

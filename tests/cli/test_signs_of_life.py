@@ -55,4 +55,5 @@ def test_many_compiles_leave_few_lines_that_say_which(
     several = progress.task("nightly", total=9)
     clock[0] += 20
     several.advance(3)
+    several.finish()
     assert capsys.readouterr().err == "nightly  3/9\n"
