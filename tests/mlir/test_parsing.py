@@ -74,3 +74,20 @@ def test_an_operation_uses_what_its_regions_take_from_outside() -> None:
 }) : () -> ()"""
     make, branch = parse_module(text).body.operations
     assert free_values(branch) == [make.results[number] for number in (0, 2, 1)]
+
+
+def test_results_blocks_and_function_types_are_printed_as_they_are_read() -> None:
+    text = """#map = affine_map<(d0) -> (d0)>
+"builtin.module"() ({
+  %0, %1 = "t.make"() <{map = #map}> : () -> (i1, (i32) -> i32)
+  %2 = "t.wrap"(%1) {unit} : ((i32) -> i32) -> ((i32) -> i32)
+  "t.branch"(%0) ({
+    "t.jump"(%0)[^bb3] : (i1) -> ()
+  ^bb3(%4: i1):
+    "t.end"(%4, %2) : (i1, (i32) -> i32) -> ()
+  }, {
+  }) : (i1) -> ()
+}) : () -> ()
+"""
+    printed = print_module(parse_module(f"#unused = 1\n{text}"))
+    assert printed == text

@@ -31,4 +31,5 @@ def test_expectations_cover_the_failing_versions(
 def test_versions_are_sorted_and_what_has_none_is_last() -> None:
     good, bad = probes("PF")
     local = replace(good, version="local")
-    assert in_order([local, bad, good]) == (good, bad, local)
+    passing = replace(good, version=bad.version)
+    assert in_order([local, bad, passing, good]) == (good, passing, bad, local)

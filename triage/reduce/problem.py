@@ -95,20 +95,22 @@ class ReductionProblem:
         """
         left, size = list(range(len(items))), len(items)
 
-        def keeping(kept: set[int]) -> ReducedCase | None:
-            return without([item for at, item in enumerate(items) if at not in kept])
+        def keeping(kept: Sequence[int]) -> ReducedCase | None:
+            dropped = set(range(len(items))).difference(kept)
+            return without([items[index] for index in sorted(dropped)])
 
         while left:
-            before, number = len(left), 0
-            chunks = [left[start : start + size] for start in range(0, before, size)]
-            while number < len(chunks):
-                rest = set(left)
-                kept = (rest.difference(chunk) for chunk in chunks[number:])
+            before, start = len(left), 0
+            while start < len(left):
+                kept = (
+                    [*left[:at], *left[at + size :]]
+                    for at in range(start, len(left), size)
+                )
                 taken = self.take_first(map(keeping, kept))
                 if taken is None:
                     break
-                number += taken + 1
-                left = sorted(rest.difference(chunks[number - 1]))
+                start += taken * size
+                del left[start : start + size]
             if size == 1 and len(left) == before:
                 break
             size = max(1, min(size // 2, len(left)))

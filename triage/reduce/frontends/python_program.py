@@ -7,7 +7,7 @@ import builtins
 import symtable
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -41,7 +41,7 @@ class PythonProgram(Reducible):
 
     @cached_property
     def size(self) -> int:
-        return len(list(statements(self.tree)))
+        return len(statements(self.tree))
 
     @cached_property
     def canonical(self) -> bytes | None:
@@ -177,17 +177,8 @@ def parameter_names(function: ast.FunctionDef) -> list[str]:
     return [argument.arg for argument in parameters(function)]
 
 
-def children(node: ast.AST) -> Iterator[ast.stmt]:
-    """Yield the statements directly inside a node."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.stmt):
-            yield child
-        elif isinstance(child, (ast.excepthandler, ast.match_case)):
-            yield from children(child)
-
-
-def statements(tree: ast.AST) -> Iterator[ast.stmt]:
-    """Yield all statements below a node, in the order of the text."""
-    for child in children(tree):
-        yield child
-        yield from statements(child)
+def statements(tree: ast.AST) -> list[ast.stmt]:
+    """Return all statements below a node, inner ones after outer ones."""
+    nodes = (node for node in ast.walk(tree) if node is not tree)
+    below = [node for node in nodes if isinstance(node, ast.stmt)]
+    return sorted(below, key=lambda statement: getattr(statement, "lineno", 0))
