@@ -202,8 +202,8 @@ def shrink_dimensions(problem: ReductionProblem) -> None:
         _halve(problem, lambda number: number > _SMALL)
     sizes = sorted(_sizes(problem.current), reverse=True)
     for size in sizes:
-        multiples = [other for other in sizes if other % size == 0 or size % other == 0]
-        for other in (size, *multiples):
+        multiples = {other for other in sizes if other % size == 0 or size % other == 0}
+        for other in (size, *sorted(multiples - {size})):
             if size > _SMALL and _halve(problem, {size, other}.__contains__):
                 break
 
