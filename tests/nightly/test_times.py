@@ -129,6 +129,11 @@ def test_a_compile_that_became_slower_is_measured_in_turn_and_reported(
     ] * count
     assert [row["ratio"]["low"] > 1.25 for row in rows] == [True] * count
     assert [each["slower"] for each in answer["verdict"]] == [count]
+    words.insert(1, "--bisect")
+    bisected = json.loads(CliRunner().invoke(app, [*words, "json"]).stdout)
+    for row in bisected["slower"]:
+        # it searches for a compile: only versions are missing between two folders
+        assert "reports no version" in row["bisection"]["reason"]
     strict = CliRunner().invoke(app, [*words, "text", "--strict"])
     assert strict.exit_code == count
     assert ("1 is slower" in strict.stdout) == (count == 1)

@@ -106,26 +106,8 @@ def test_a_nightly_stores_its_night_and_the_page_shows_its_log(
     (recipes / "c.yaml").write_text(
         'name: c\ncompiler: command\ninput: a.txt\ncommand: ["{toolchain}/compile", "{input}"]\n'
     )
-    done = triage("nightly", recipes, "-t", f"path:{bad}", "-b", f"path:{good}")
-    assert done.returncode == 1, done.stderr
-    assert [
-        night["cases"]
-        for night in json.loads(triage("nights", "list", "-f", "json").stdout)["nights"]
-    ] == [{"failed": 1}]
-    shown = json.loads(triage("show", "c", "--format", "json").stdout)
-    assert shown["log"]["lines"][shown["log"]["root"]].endswith("error: broken badly")
-    assert {state["status"] for state in shown["states"]} == {"passed", "failed"}
-    investigated = triage(
-        "nightly",
-        recipes,
-        "-t",
-        f"path:{bad}",
-        "-b",
-        f"path:{good}",
-        "--investigate",
-        "--out",
-        tmp_path / "out",
-    )
+    night = ("nightly", recipes, "-t", f"path:{bad}", "-b", f"path:{good}")
+    investigated = triage(*night, "--investigate", "--out", tmp_path / "out")
     assert investigated.returncode == 1, investigated.stderr
     [cluster] = json.loads((tmp_path / "out" / "nightly.json").read_text())["clusters"]
     steps = {step["step"]: step["status"] for step in cluster["steps"]}
@@ -133,7 +115,20 @@ def test_a_nightly_stores_its_night_and_the_page_shows_its_log(
         "failed",
         ["reproduces"],
     )
+    assert triage(*night).returncode == 1, "without a log"
+    assert [
+        night["cases"]
+        for night in json.loads(triage("nights", "list", "-f", "json").stdout)["nights"]
+    ] == [{"failed": 1}] * 2
+    shown = json.loads(triage("show", "c", "--format", "json").stdout)
+    assert shown["log"]["lines"][shown["log"]["root"]].endswith("error: broken badly")
+    assert {state["status"] for state in shown["states"]} == {"passed", "failed"}
     assert triage("site", "--out", tmp_path / "public").returncode == 0
-    assert "broken badly" in "".join(
-        path.read_text() for path in (tmp_path / "public" / "failures").glob("*.html")
-    )
+    [case] = (tmp_path / "public" / "cases").glob("*.html")
+    page = case.read_text()
+    assert 'id="log-0"' in page
+    assert "error: broken badly" in page.partition('id="log-0"')[2]
+    command = f"triage run {recipes}/c.yaml --case c -t path:{bad}"
+    assert command in page.replace("~/", f"{Path.home()}/")
+    [failure] = (tmp_path / "public" / "failures").glob("*.html")
+    assert f"../cases/{case.name}#log-0" in failure.read_text()

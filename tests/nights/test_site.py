@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from tests.nights.documents import case_result, failure, night, nightly_name, nights
+from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.investigate.result import ClusterKey, StepResult
+from triage.model.revision import Revision
 from triage.nightly.store import NightStore
 from triage.reduce.result import IssueDraft
 from triage.report.site import Site
@@ -21,6 +23,13 @@ from triage.toolchains.home import Home
 LEGALIZE, SEGFAULT = (
     ClusterKey("iree", "llvm-cpu", signature).id
     for signature in ("legalize:x", "segfault:x")
+)
+FIX = Bisection(
+    case="breaks",
+    kind=BisectKind.FIX,
+    status=Answer.CULPRIT,
+    before=Revision("3.10.0"),
+    after=Revision("3.11.0"),
 )
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u2028"
 
@@ -173,4 +182,38 @@ def test_the_first_page_begins_with_what_broke_and_what_to_do(tmp_path: Path) ->
     assert failures.count('<span class="chip new">new</span>') == 2
     assert re.findall('class="button first".*?>(.*?)</button>', failures) == [
         "Copy issue"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("known", "button"),
+    [
+        ({"steps": [StepResult("reduce", "done")]}, "Copy issue"),
+        ({"fix": FIX}, "Upgrade to 3.11.0"),
+        ({}, "Copy command"),
+    ],
+)
+def test_the_page_of_a_failing_case_begins_with_its_to_do(
+    tmp_path: Path, known: dict[str, Any], button: str
+) -> None:
+    """A case that only passed has no page, and all names lead to the pages."""
+    store = NightStore(Home(tmp_path / "home"))
+    for record in nights({"breaks": "PPF", "fine": "PPP"}):
+        cases = [replace(case, source="recipes/a.yaml") for case in record.cases]
+        clusters = [replace(cluster, **known) for cluster in record.clusters]
+        store.add(replace(record, cases=cases, clusters=clusters))
+    Site(store, tmp_path / "site").write()
+    [page] = (tmp_path / "site" / "cases").glob("*.html")
+    text = page.read_text().partition("<h1")[2]
+    head, _, rest = text.partition("<h2>Nights</h2>")
+    assert f">{button}</button>" in head
+    assert f"failures/{LEGALIZE}.html" in head
+    assert f"recipes/a.yaml --case breaks -t {nightly_name(3)}" in head
+    assert f"{nightly_name(1)} to {nightly_name(2)}" in rest
+    for name in ("index", f"failures/{LEGALIZE}"):
+        linked = (tmp_path / "site" / f"{name}.html").read_text()
+        assert f"cases/{page.name}" in linked
+    found = dict(search_rows(tmp_path / "site"))
+    assert [url for text, url in found.items() if "breaks" in text] == [
+        f"cases/{page.name}"
     ]

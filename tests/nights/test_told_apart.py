@@ -97,7 +97,7 @@ def test_an_edited_input_is_no_change_of_the_compiler(
     assert "the input changed" in text
     call("site")
     index = (workplace / "public" / "index.html").read_text()
-    assert "nothing new fails" in index
+    assert "<h1>Nothing new fails" in index
     assert "newly fails" not in index
 
 
