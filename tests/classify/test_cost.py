@@ -28,14 +28,10 @@ def test_no_rule_is_slow_on_a_line_that_repeats_its_words(rule: Rule) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "x.cc:12: Assertion `a",
         "could not turn if " + "if " * 1200,
-        "cannot open " + "a." * 2000,
-        'cannot open "' + 'ab " ' * 800,
-        "cannot open x" + "   y" * 900,
         "cannot open " + "error " * 600,
     ],
-    ids=["assertion", "if", "dots", "quotes", "blanks", "words"],
+    ids=["if", "words"],
 )
 def test_a_second_look_takes_linear_time(line: str) -> None:
     def seconds(count: int) -> float:

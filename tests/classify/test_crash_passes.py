@@ -68,7 +68,6 @@ def crash_of(text: str, number: int = 11) -> Failure:
         ),
         (OUTSIDE, "segfault:mlir::translate < compile", None),
         (STRIPPED, "segfault:SIGSEGV", None),  # its places are others in each release
-        ("", "segfault:SIGSEGV", None),
     ],
 )
 def test_a_stack_identifies_a_crash(
@@ -103,10 +102,6 @@ Stack dump:
             "x: /s/F.cpp:9: void mlir::(anonymous namespace)::Fold::runOnOperation(): Assertion `x' failed.\n",
             "Fold",
         ),
-        (
-            "x: /s/F.cpp:9: void mlir::detail::fold(mlir::Pass*): Assertion `x' failed.\n",
-            None,
-        ),
     ],
 )
 def test_the_failing_pass_is_read_from_the_stack_dump_and_the_function(
@@ -125,14 +120,6 @@ def test_the_failing_pass_is_read_from_the_stack_dump_and_the_function(
         (
             "Stack dump:\n0.\tProgram arguments: /home/me/mlir-opt --cse /home/me/x.mlir -o y\n",
             "crashed: mlir-opt --cse",
-        ),
-        (
-            "Stack dump:\n0.\tProgram arguments: /home/me/mlir-opt --cse x.mlir\nSegmentation fault (core dumped)\n",
-            "Segmentation fault (core dumped): mlir-opt --cse",
-        ),
-        (
-            "Stack dump:\n0.\tProgram arguments: llc x.ll\n1.\tRunning pass 'Greedy Allocator' on function '@f'\n",
-            "crashed in Greedy Allocator",
         ),
     ],
 )

@@ -12,13 +12,16 @@ import yaml
 from benchmarks.first_look import FOLDER, classified, is_right, is_specific
 from triage.classify import LogStatus
 
-# the least share that is right and specific, and how many may be called green; the
-# labels of the last two sets name lines more strictly
+# how many are right and specific at least, and how many may be called green: the
+# figures after mechanisms were left out that moved fewer than five logs together
 LEAST = {
-    "open": (0.85, 0.88, 0),
-    "practice": (0.85, 0.86, 2),
-    "third": (0.67, 0.55, 1),
-    "fresh": (0.60, 0.72, 1),
+    "open": (72, 73, 0),
+    "practice": (166, 167, 2),
+    "third": (34, 27, 1),
+    "aside": (67, 75, 1),
+    "fresh": (39, 44, 0),
+    "sixth": (55, 55, 1),
+    "seventh": (35, 37, 0),
 }
 
 
@@ -39,13 +42,18 @@ def test_failing_logs_of_strangers_are_read_and_never_called_green(half: str) ->
         if found.status is LogStatus.NO_FAILURES
     ]
     least_right, least_specific, most_green = LEAST[half]
-    assert sum(right) >= least_right * len(right)
-    assert sum(specific) >= least_specific * len(specific)
+    assert sum(right) >= least_right
+    assert sum(specific) >= least_specific
     assert len(green) <= most_green, green
 
 
-# they quote messages of failures
-ALARMING = ("release notes that quote", "FAQ that")
+# they quote or print messages of failures
+ALARMING = (
+    "release notes that quote",
+    "FAQ that",
+    "diffusion demo compiles",
+    "printed source with a traceback",
+)
 
 
 @pytest.mark.parametrize(

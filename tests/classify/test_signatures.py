@@ -51,31 +51,6 @@ def test_names_numbers_and_paths_do_not_change_the_signature(
     )
 
 
-@pytest.mark.parametrize(
-    "first, second",
-    [
-        (
-            "error: failed to legalize operation 'arith.bitcast'",
-            "error: failed to legalize operation 'arith.extf'",
-        ),
-        ("error: 'a.b' op is too purple", "error: 'a.c' op is too purple"),
-        ("error: 'a.b' op is too purple", "error: 'a.b' op is too green"),
-        ("error: ld: value f16 is odd", "error: ld: value f32 is odd"),
-        (
-            "error: 'a.b' op references a promised device that was not declared: #hal.device.promise<@__device_7>",
-            "error: 'a.b' op references a promised device that was not declared: #hal.device.promise<@__device_6>",
-        ),
-        (
-            "iree-compile: F.cpp:3: f(): Assertion `a' failed.",
-            "iree-compile: F.cpp:3: f(): Assertion `b' failed.",
-        ),
-        ("LLVM ERROR: one thing", "LLVM ERROR: another"),
-    ],
-)
-def test_different_failures_have_different_signatures(first: str, second: str) -> None:
-    assert signatures_in(first) != signatures_in(second)
-
-
 CHAIN = (
     "RuntimeError: Exception from src/core.cpp:{}:\nException from src/{}.cpp:53:\n{}\n"
 )
@@ -102,6 +77,14 @@ Stack dump:
         (CRASH.format("clang::FrontendAction::Execute"), "Segmentation fault", True),
         ("FAILED: lib/a.o", "FAILED: lib/b.o", False),
         ("make: *** [Makefile:9: a] Error 1", "make: *** [b] Error 1", False),
+        ("error: 'a.b' op is purple", "error: 'a.c' op is purple", False),
+        ("error: 'a.b' op is purple", "error: 'a.b' op is green", False),
+        ("error: ld: value f16 is odd", "error: ld: value f32 is odd", False),
+        (
+            "x: F.cpp:3: f(): Assertion `a' failed.",
+            "x: F.cpp:3: f(): Assertion `b' failed.",
+            False,
+        ),
     ],
 )
 def test_one_bug_has_one_signature_and_two_have_two(
@@ -119,14 +102,6 @@ def test_one_bug_has_one_signature_and_two_have_two(
         (
             "F1123 03:39:09 24959 xla_builder.h:187] Check failed: x == 3 (2 vs. 3) bad",
             "xla_builder.h:187] Check failed: x == 3 (2 vs. 3) bad",
-        ),
-        (
-            "ptxas /tmp/tmpabc12.ptx, line 12; error : Feature foo requires bar",
-            "ptxas line 12; error : Feature foo requires bar",
-        ),
-        (
-            "2026-01-02 03:04:05.678901: F external/xla/shape.cc:10] Check failed: rank >= 0",
-            "external/xla/shape.cc:10] Check failed: rank >= 0",
         ),
         (
             "RuntimeError: LLD failed to link source /tmp/tmpfu_v6ld5 into /tmp/tmpamu7yphj",
@@ -187,28 +162,3 @@ def test_a_message_that_no_rule_knows_names_nothing_of_the_machine_in_its_signat
     assert first == second
     assert first[0].startswith("unknown:")
     assert not any(character.isdigit() for character in first[0])
-
-
-@pytest.mark.parametrize(
-    ("log", "signature"),
-    [
-        (
-            'error: Command "gcc -I/h/toolchains/venv-p-0.18.0/include x.c" failed with exit status 1\n',
-            "silent-failure:gcc",
-        ),
-        (
-            "x.cpp:4:10: error: 'Foo' was not declared in this scope\n"
-            'error: Command "g++ -I/h/toolchains/venv-p-0.18.0/include x.cpp" failed with exit status 1\n',
-            "build-error:'Foo' was not declared in this scope",
-        ),
-        (
-            "ptxas fatal   : Unresolved extern function 'f'\n"
-            "subprocess.CalledProcessError: Command '['/opt/cuda-12.4/bin/ptxas', '/tmp/t.ptx']' returned non-zero exit status 255.",
-            "unresolved-symbol:f",
-        ),
-    ],
-)
-def test_a_command_that_failed_is_explained_by_the_last_tool(
-    log: str, signature: str
-) -> None:
-    assert signatures_in(log)[0] == signature

@@ -132,11 +132,13 @@ class SelectedLines:
                     number += block.count(b"\n", at, begin)
                 end = block.find(b"\n", begin) + 1 or len(block)
                 line = block[begin : min(end - 1, begin + HEAD)]
+                at = end
+                if begin == end:  # no line is left
+                    continue
                 self.follow -= 1
-                if begin < end and not (is_inner and _WARNING.match(line)):
+                if not (is_inner and _WARNING.match(line)):
                     yield number, line
                 number += 1
-                at = end
 
 
 def _blocks(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
