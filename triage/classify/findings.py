@@ -26,8 +26,9 @@ class Findings:
 
     def __init__(self, rules: RuleSet) -> None:
         self._rules = rules
-        # by whether it is only a remark, and by signature
-        self._by_key: dict[tuple[bool, str], Finding] = {}
+        # by signature
+        self._by_key: dict[str, Finding] = {}
+        self._remarks: dict[str, Finding] = {}
         self._classes: Counter[str] = Counter()
         self._without_pass: list[Finding] = []
         self.first_pass: PassName | None = None
@@ -45,8 +46,7 @@ class Findings:
             text = "further errors with other messages"
             finding = Finding(unknown, text, finding.line, scope=finding.scope)
             finding.signature = f"unknown:{text}"
-        key = finding.scope is MatchScope.REMARK, finding.signature
-        first = self._by_key.setdefault(key, finding)
+        first = self._kind(finding).setdefault(finding.signature, finding)
         if first is finding:
             self._classes[finding.rule.name] += 1
         else:
@@ -56,8 +56,7 @@ class Findings:
 
     def count(self, finding: Finding) -> None:
         """Count a finding once more, whether it was added already or not."""
-        key = finding.scope is MatchScope.REMARK, finding.signature
-        self._by_key.get(key, finding).count += 1
+        self._kind(finding).get(finding.signature, finding).count += 1
 
     def assign_pass(self, failed: PassName) -> None:
         """Assign a pass that failed to the findings that were added since the report of
@@ -68,19 +67,18 @@ class Findings:
             finding.failing_pass = finding.failing_pass or failed
         self._without_pass.clear()
 
-    def _where(self, *, is_remark: bool) -> list[Finding]:
-        return [finding for key, finding in self._by_key.items() if key[0] == is_remark]
+    def _kind(self, finding: Finding) -> dict[str, Finding]:
+        return self._remarks if finding.scope is MatchScope.REMARK else self._by_key
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing was found but remarks."""
-        return not self._where(is_remark=False)
+        return not self._by_key
 
     @property
     def has_cause(self) -> bool:
         """Whether there is a finding that is not a consequence of another one."""
-        findings = self._where(is_remark=False)
-        return any(not finding.rule.is_consequence for finding in findings)
+        return any(not one.rule.is_consequence for one in self._by_key.values())
 
     @property
     def passes_ran(self) -> bool:
@@ -102,7 +100,7 @@ class Findings:
         )
 
     def _causes(self) -> list[Finding]:
-        findings = self._where(is_remark=False)
+        findings = [*self._by_key.values()]
         roots = [root for root in findings if not root.rule.is_consequence]
         if roots:
             roots = self._without_unread_input(roots)
@@ -133,7 +131,7 @@ class Findings:
     @cached_property
     def remarks(self) -> tuple[Failure, ...]:
         """Failures that were only remarked."""
-        return _in_order(self._where(is_remark=True))
+        return _in_order(self._remarks.values())
 
 
 def _without_explained(roots: list[Finding]) -> list[Finding]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache, lru_cache
+from functools import cache
 
 from triage.classify.diagnostic import HEADLINE, Diagnostic
 from triage.classify.finding import Finding
@@ -35,11 +35,8 @@ LOOSE_EXCEPTION = re.compile(
 """The same where a traceback was read, so that an exception may have any name."""
 
 _PLAIN = (MatchScope.LINE, MatchScope.CRASH)
-_IN_MESSAGE = (MatchScope.ERROR, MatchScope.REMARK)
-
 _START = 4  # characters of a literal by which it is looked for
 
-_Match = tuple[Rule, MatchScope, re.Match[str]]
 _Choice = tuple[str, Rule, MatchScope, str]
 """A literal that a match contains, the rule, the scope, the regex. A pattern with
 several such literals is listed with each.
@@ -82,55 +79,34 @@ def match_line(
     """Find the first rule that matches a line; None if none does, or for a warning or
     note. parsed: the line as a diagnostic, if it has a severity.
     """
-    message, of_source = "", False
     scopes: tuple[MatchScope, ...] = _PLAIN
-    if parsed:
-        if parsed.severity in ("warning", "note"):
-            return None
-        message, of_source = parsed.message, parsed.of_source
+    if parsed and parsed.severity in ("warning", "note"):
+        return None
+    if parsed and parsed.severity == "remark":
         scopes = (MatchScope.REMARK,)
-        if parsed.severity == "error":
-            scopes = (*_PLAIN, MatchScope.ERROR)
+    elif parsed:
+        scopes = (*_PLAIN, MatchScope.ERROR)
     elif EXCEPTION.match(line.text):
         scopes = (*_PLAIN, MatchScope.EXCEPTION)
-    matched = _first_match(rules, scopes, line.text, message, of_source=of_source)
-    if matched is None:
-        return None
-    rule, scope, match = matched
-    if scope is MatchScope.EXCEPTION:
-        finding = match_exception(rules, line.text, ())
-        if finding:
-            finding.line = line.number
-        return finding
-    text = message
-    if scope in _PLAIN:  # without the program and the path before it
-        text = match.string[match.start() :]
-    finding = Finding(rule, text[:HEADLINE], line.number, scope=scope)
-    finding.captures = captures_of(match)
-    if parsed:
-        finding.location = parsed.location
-    return finding
-
-
-@lru_cache(maxsize=4096)
-def _first_match(
-    rules: RuleSet,
-    scopes: tuple[MatchScope, ...],
-    line: str,
-    message: str,
-    *,
-    of_source: bool,
-) -> _Match | None:
-    """Return the first rule that matches. Logs repeat their lines, so the answers are
-    remembered.
-    """
-    for _, rule, scope, regex in _possible(rules, line, *scopes):
+    for _, rule, scope, regex in _possible(rules, line.text, *scopes):
         # these concern operations; the compiler of C++ reports others
-        if of_source and rule.family in ("codegen", "input"):
+        if parsed and parsed.of_source and rule.family in ("codegen", "input"):
             continue
-        match = compile_regex(regex).search(message if scope in _IN_MESSAGE else line)
-        if match:
-            return rule, scope, match
+        text = parsed.message if parsed and scope not in _PLAIN else line.text
+        match = compile_regex(regex).search(text)
+        if not match:
+            continue
+        if scope is MatchScope.EXCEPTION:
+            finding = match_exception(rules, line.text, ())
+            if finding:
+                finding.line = line.number
+            return finding
+        if scope in _PLAIN:  # without the program and the path before it
+            text = text[match.start() :]
+        finding = Finding(rule, text[:HEADLINE], line.number, scope=scope)
+        finding.captures = captures_of(match)
+        finding.location = parsed.location if parsed else None
+        return finding
     return None
 
 
