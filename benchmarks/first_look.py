@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections import Counter
 from dataclasses import dataclass
 from io import BytesIO
 from math import sqrt
@@ -96,39 +97,27 @@ def main() -> None:
     logs = yaml.safe_load((FOLDER / f"logs_{arguments.set}.yaml").read_text())
     greens = yaml.safe_load((FOLDER / f"green_{arguments.set}.yaml").read_text())
     results = [(entry, classified(entry["log"])) for entry in logs]
-    alarms = [
-        (entry, found)
-        for entry in greens
-        if (found := classified(entry["log"])).status is not LogStatus.NO_FAILURES
-    ]
-    right = [entry["thread"] for entry, found in results if is_right(entry, found)]
-    specific = [one for one, found in results if is_specific(one, found)]
-    silent = [found for _, found in results if found.status is LogStatus.NO_FAILURES]
-    unknown = [found for _, found in results if found.status is LogStatus.UNRECOGNISED]
-    print(f"right         {Share(len(right), len(logs))}")
-    print(f"specific      {Share(len(specific), len(logs))}")
-    print(f"unrecognised  {Share(len(unknown), len(logs))}")
-    print(f"silent        {Share(len(silent), len(logs))}")
-    print(f"false alarms  {Share(len(alarms), len(greens))}")
-    if not arguments.wrong:
-        return
-    for entry, found in results:
-        if entry["thread"] in right and is_specific(entry, found):
-            continue
-        print(f"\n=== {entry['thread']}: {found.status}")
-        print(f"expected {entry['class']}: {entry['headline']} {entry['names']}")
-        for failure in found.failures[:2]:
-            print(f"found    {failure.failure_class}: {failure.headline}")
-            print(f"         {failure.signature}")
-        for line in found.likeliest:
-            print(f"likely   {line.line}: {line.text}")
-        print(entry["log"])
-    for entry, found in alarms:
-        print(f"\n=== FALSE ALARM {entry['name']}: {found.status}")
-        for failure in found.failures[:2]:
-            print(f"found    {failure.failure_class}: {failure.headline}")
-        for line in found.likeliest:
-            print(f"likely   {line.line}: {line.text}")
+    quiet = [(entry, classified(entry["log"])) for entry in greens]
+    statuses = Counter(found.status for _, found in results)
+    alarms = [pair for pair in quiet if pair[1].status is not LogStatus.NO_FAILURES]
+    rows = {
+        "right": sum(is_right(entry, found) for entry, found in results),
+        "specific": sum(is_specific(entry, found) for entry, found in results),
+        "unrecognised": statuses[LogStatus.UNRECOGNISED],
+        "silent": statuses[LogStatus.NO_FAILURES],
+    }
+    for name, count in rows.items():
+        print(f"{name:13} {Share(count, len(logs))}")
+    print(f"{'false alarms':13} {Share(len(alarms), len(greens))}")
+    if arguments.wrong:
+        wrong = [pair for pair in results if not is_right(*pair)]
+        for entry, found in [*wrong, *alarms]:
+            print(f"\n=== {entry.get('thread') or entry['name']}: {found.status}")
+            print("expected", entry.get("class"), entry.get("headline"))
+            for failure in found.failures[:2]:
+                print(f"found    {failure.signature} | {failure.headline}")
+            for line in found.likeliest:
+                print(f"likely   {line.line}: {line.text}")
 
 
 if __name__ == "__main__":
