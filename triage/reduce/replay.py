@@ -16,7 +16,7 @@ from triage.execution.engine import Engine
 from triage.execution.judge import result_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
-from triage.model.errors import BadFiles, Problem
+from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.exit_codes import Exit, exit_without_answer
 from triage.model.foreign_file import read_bytes
 from triage.model.json_form import in_json
@@ -215,7 +215,7 @@ def replay(
         if revs_of is not None:
             texts = [*revs_of.get(family, ())]
         elif each.bad is not None:
-            texts.insert(0, recorded_rev(each.bad))
+            texts.insert(0, _recorded_rev_of(each.folder / RECORD, each.bad))
         named = [engine.registry.resolve(text, family) for text in texts]
         refs = {ref.revision.name: ref for ref in named}
         names[each.folder] = list(refs)
@@ -237,6 +237,13 @@ def replay(
         for each in reproducers
         if names[each.folder]
     )
+
+
+def _recorded_rev_of(path: Path, name: str) -> str:
+    try:
+        return recorded_rev(name)
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}; name a toolchain with -t") from error
 
 
 def replay_state(result: ProbeResult, signature: str) -> ReplayState:
