@@ -16,8 +16,8 @@ from triage.classify import LogStatus
 # figures after mechanisms were left out that moved fewer than five logs together
 LEAST = {
     "open": (72, 73, 0),
-    "practice": (166, 167, 2),
-    "third": (34, 27, 1),
+    "practice": (165, 167, 2),
+    "third": (33, 27, 1),
     "aside": (67, 75, 1),
     "fresh": (39, 44, 0),
     "sixth": (55, 55, 1),

@@ -261,6 +261,8 @@ class LogReader:
                 finding.captures |= self._crash.captures
             else:
                 self._close_crash()
+            if "function" in finding.captures and "expression" in finding.captures:
+                finding.headline = stack_dump.assertion_headline(finding.captures)
             self._crash = finding
         else:
             self._error = finding

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -191,6 +191,14 @@ def parse_frame(text: str) -> re.Match[str] | None:
         if match:
             return match
     return None
+
+
+def assertion_headline(captures: Mapping[str, str]) -> str:
+    """Describe a failed assertion, with the name of its function."""
+    name = _last_two(symbol_of(captures["function"].replace("{anonymous}::", "")))
+    expression = " ".join(captures["expression"].split())
+    file = f" ({captures['file']})" if "file" in captures else ""
+    return f"{name}{file}: Assertion `{expression}' failed"
 
 
 def short_name(function: str) -> str:
