@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.mlir.printed_ir import BODIES, Op, changed, printed, program, read
 
 
-@settings(max_examples=50)
+@settings(max_examples=20, deadline=None)
 @given(BODIES, st.integers(0, 2**32))
 def test_names_order_attributes_and_locations_are_ignored(
     body: tuple[Op, ...], seed: int
@@ -23,7 +23,7 @@ def test_names_order_attributes_and_locations_are_ignored(
     assert plain.whole.same_as(shuffled.whole)
 
 
-@settings(max_examples=50)
+@settings(max_examples=20, deadline=None)
 @given(BODIES, st.integers(0, 2**16), st.data())
 def test_another_operation_or_type_is_detected(
     body: tuple[Op, ...], change: int, data: st.DataObject
@@ -35,7 +35,7 @@ def test_another_operation_or_type_is_detected(
     )
 
 
-@settings(max_examples=50)
+@settings(max_examples=20, deadline=None)
 @given(BODIES)
 def test_constants_and_size_arithmetic_are_ignored(body: tuple[Op, ...]) -> None:
     sizes = (

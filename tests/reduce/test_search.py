@@ -138,7 +138,7 @@ def test_the_result_fails_and_the_good_toolchain_compiles_it(
     assert set(left_in(problem.current)) == wanted | needed
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.sets(st.integers(0, 59), min_size=1, max_size=25),
     st.randoms(use_true_random=False),
