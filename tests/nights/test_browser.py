@@ -117,6 +117,9 @@ def test_a_draft_is_copied(page: Any) -> None:
     page.get_by_role("button", name="Copy issue").click()
     page.get_by_role("button", name="Copied").wait_for()
     assert "module @reduced {}" in page.evaluate("window.copied")
+    page.get_by_role("link", name="breaks", exact=True).first.click()
+    page.get_by_role("heading", name="breaks").wait_for()
+    page.get_by_role("button", name="Copy issue").wait_for()
 
 
 @pytest.mark.parametrize("text", ["segfault", "breaks"])
@@ -125,7 +128,8 @@ def test_the_search_finds_failures_by_message_and_case(page: Any, text: str) -> 
     page.keyboard.press("Enter")
     page.get_by_role("status").filter(has_text="1 found").wait_for()
     page.locator("#results a").click()
-    page.get_by_role("region", name="Report").wait_for()
+    page.locator("#results").wait_for(state="detached")
+    assert text in page.locator("main").inner_text()
 
 
 def test_a_step_has_its_line_and_its_range(page: Any, site: Path) -> None:
@@ -148,7 +152,7 @@ def test_a_step_has_its_line_and_its_range(page: Any, site: Path) -> None:
 )
 def test_no_page_has_an_accessibility_fault(page: Any, site: Path) -> None:
     opened = [f"{name}.html" for name in ("index", "trends", "nights")]
-    for folder in ("failures", "nights"):
+    for folder in ("cases", "failures", "nights"):
         opened += [f"{folder}/{file.name}" for file in (site / folder).iterdir()]
     for name in (*opened, "search.html?text=segfault"):
         page.goto((site / name).as_uri().replace("%3F", "?"))
