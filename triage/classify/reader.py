@@ -261,8 +261,8 @@ class LogReader:
                 finding.captures |= self._crash.captures
             else:
                 self._close_crash()
-            if "function" in finding.captures and "expression" in finding.captures:
-                finding.headline = stack_dump.assertion_headline(finding.captures)
+            headline = stack_dump.assertion_headline(finding.captures)
+            finding.headline = headline or finding.headline
             self._crash = finding
         else:
             self._error = finding

@@ -193,12 +193,16 @@ def parse_frame(text: str) -> re.Match[str] | None:
     return None
 
 
-def assertion_headline(captures: Mapping[str, str]) -> str:
-    """Describe a failed assertion, with the name of its function."""
-    name = _last_two(symbol_of(captures["function"].replace("{anonymous}::", "")))
-    expression = " ".join(captures["expression"].split())
+def assertion_headline(captures: Mapping[str, str]) -> str | None:
+    """Describe a failed assertion with its function's name instead of the whole
+    declaration; None if the captures are not those of one.
+    """
+    function, expression = captures.get("function"), captures.get("expression")
+    if not function or not expression:
+        return None
+    name = _last_two(symbol_of(function.replace("{anonymous}::", "")))
     file = f" ({captures['file']})" if "file" in captures else ""
-    return f"{name}{file}: Assertion `{expression}' failed"
+    return f"{name}{file}: Assertion `{' '.join(expression.split())}' failed"
 
 
 def short_name(function: str) -> str:
