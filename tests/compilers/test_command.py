@@ -102,11 +102,8 @@ def test_a_built_compiler_end_to_end_with_rules_of_its_own(
     ("change", "message"),
     [
         (("{input}", "{inptu}"), 'did you mean "{input}"?'),
-        (("rules: minicc.rules", "rules: other.rules"), '"other.rules"'),
         (("rules: minicc.rules", 'package: "numpy<2"'), "numpy<2"),
         (('pattern: "version', 'pattern: "version ('), "regular expression"),
-        (("rules: minicc.rules", "phase: hal"), "phase"),
-        (("command: [", "commands: ["), 'did you mean "command"?'),
     ],
 )
 def test_mistakes_in_a_recipe_are_told(
@@ -203,20 +200,17 @@ def test_a_reproducer_names_the_packages_of_its_release(
     assert "its-runtime=={version}" in (folder / "recipe.yaml").read_text()
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [("program.py", EXPORTED), ("program.mlir", EXPORTED.replace("#", "//"))],
-)
 def test_a_program_whose_comments_matter_is_reduced_as_text(
-    home: Path, triage: Triage, tmp_path: Path, built: Path, name: str, text: str
+    home: Path, triage: Triage, tmp_path: Path, built: Path
 ) -> None:
+    name = "program.py"
     (tmp_path / "mine.yaml").write_text(
         RECIPE.replace("program.c", name).replace("rules: minicc.rules\n", "")
     )
     (built / "bin/minicc").write_text(
         COMPILER.replace("grep -q BAD", "grep -q ' export f' \"$1\" && grep -q BAD")
     )
-    (tmp_path / name).write_text(text)
+    (tmp_path / name).write_text(EXPORTED)
     done = triage(
         "reduce", tmp_path / "mine.yaml", "-t", f"path:{built}", "--format", "json"
     )

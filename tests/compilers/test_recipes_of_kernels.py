@@ -60,13 +60,13 @@ def launch(x):
 OPS = """import triton
 import triton.language as tl
 from ..constants import RATE as SPEED
-from .. import versions
+from ..versions import at_least
 
-if versions.at_least(triton.__version__, 3):
+if at_least(triton.__version__, 3):
     @triton.jit
     def exp(x): return tl.new(x)
 else:
-    from .approximations import exp
+    exp = tl.exp
 
 
 @triton.jit
@@ -77,8 +77,7 @@ FILES = {
     "layers/__init__.py": "",
     "layers/linear.py": LINEAR,
     "layers/constants.py": "RATE = 0.5\nwidths = (1, 2)\n",
-    "layers/versions.py": "def at_least(version, major):\n    from .constants import RATE\n    return RATE\n",
-    "layers/parts/approximations.py": "import triton\n\n\n@triton.jit\ndef exp(x):\n    return x\n",
+    "layers/versions.py": "def at_least(version, major):\n    return True\n",
     "layers/machine.py": "import nothing_of_the_kind\nHAS_GPU = nothing_of_the_kind.gpu()\n",
     "layers/parts/__init__.py": "",
     "layers/parts/ops.py": OPS,
@@ -113,7 +112,7 @@ def test_a_kernel_leaves_its_package_with_what_it_uses(package):
     functions = [
         node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)
     ]
-    assert functions == ["exp", "at_least", "decay", "state"]
+    assert functions == ["at_least", "decay", "state"]
     assert "# a row for each step" in text
     assert "fade = decay" in text
     assert "if at_least(triton.__version__, 3):" in text

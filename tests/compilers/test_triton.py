@@ -74,15 +74,6 @@ def toolchain(tmp_path: Path) -> Toolchain:
     )
 
 
-def test_the_library_is_found_in_every_layout(tmp_path: Path) -> None:
-    for place in (".", "lib/python3.11/site-packages", "python"):
-        root = tmp_path / place.replace("/", "-") / "root"
-        program = wheel(root / place)
-        assert TRITON.locate(root) == program.absolute()
-        assert TRITON.locate(program) == program.absolute()
-    assert TRITON.locate(tmp_path / "nowhere") is None
-
-
 def test_the_worker_is_told_everything_and_no_path(tmp_path: Path) -> None:
     program = wheel(
         tmp_path, tag="{0}-{0}-any".format("cp{}{}".format(*sys.version_info[:2]))

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from tests.compilers.contract import Contract, Sample
 from tests.conftest import ROOT, Triage
 
 pytestmark = pytest.mark.real
@@ -232,42 +231,3 @@ def test_the_text_of_hlo_is_compiled_and_run(
     assert classes(
         answer("run", workplace / "r.yaml", "-t", "0.8.0", "-t", "0.10.2")
     ) == {"0.8.0": status, "0.10.2": status}
-
-
-@pytest.mark.parametrize("version", ["0.8.0", "0.10.2"])
-def test_the_script_of_hlo_repeats_a_wrong_result(
-    shared_home: Path, workplace: Path, version: str
-) -> None:
-    runs = (
-        f"run: {{inputs: ['4xf32=1 2 3 4'], expected: ['4xf32=2 4 6 {last}']}}"
-        for last in (8, 9)
-    )
-    target = "target: {backend: cpu}"
-    sample = Sample("xla", version, "double.hlo", HLO, target, *runs)
-    Contract(sample, workplace).repeats_a_failure_without_triage()
-
-
-def test_a_program_that_no_release_reads_says_nothing_about_them(
-    answer: Answer, workplace: Path
-) -> None:
-    (workplace / "p.mlir").write_text("module { func.func @main() { newdialect.op } }")
-    (workplace / "r.yaml").write_text(
-        "name: p\nsummary: s\ncompiler: xla\ninput: p.mlir\ntarget: {backend: cpu}\n"
-    )
-    found = answer("run", workplace / "r.yaml", "-t", "0.8.0", "-t", "0.10.2")
-    assert [row["status"] for row in found["results"]] == ["untestable", "untestable"]
-
-
-@pytest.mark.slow
-def test_run_times_are_measured_side_by_side(answer: Answer) -> None:
-    found = answer(
-        "bench",
-        RECIPES / "shift-rows.yaml",
-        "-t",
-        "0.8.0",
-        "-t",
-        "0.10.2",
-        "--time",
-        "4s",
-    )
-    assert all(row["median"] > 0 for row in [found["baseline"], *found["results"]])

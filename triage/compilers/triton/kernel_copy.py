@@ -5,7 +5,6 @@ that it uses.
 from __future__ import annotations
 
 import ast
-import re
 import sys
 from pathlib import Path
 
@@ -81,18 +80,14 @@ class _PythonFile:
 
     def imported(self, statement: ast.stmt, name: str) -> tuple[Path, str] | None:
         """Return the file of the kernel's package from which a statement imports
-        `name`, and its name there, which is empty for a module.
+        `name`, and its name there.
         """
         if not isinstance(statement, ast.ImportFrom) or self.is_pasted:
             return None
         for alias in statement.names:
             if name != _bound_name(alias):
                 continue
-            module, level = statement.module or "", statement.level
-            submodule = self._file_of(f"{module}.{alias.name}", level)
-            if submodule:
-                return submodule, ""
-            file = self._file_of(module, level)
+            file = self._file_of(statement.module or "", statement.level)
             if file:
                 return file, alias.name
         return None
@@ -181,15 +176,14 @@ class _Copy:
             self.imports.add(ast.unparse(only))
             return
         file, original = imported
-        if original:
-            self.add(_opened(file), original)
-            if original != name:
-                self.parts[f"{name} = {original}"] = None
+        text = file.read_text("utf-8", "replace")
+        self.add(_PythonFile(file, text), original)
+        if original != name:
+            self.parts[f"{name} = {original}"] = None
 
     def _copied(self, source: _PythonFile, statement: ast.stmt) -> str:
-        """Add all that a statement uses, and return its text without imports from the
-        package and without decorators that tune a kernel. `module.function` becomes
-        `function` for a module of the package.
+        """Add all that a statement uses, and return its text without decorators that
+        tune a kernel.
         """
         # the text of a function begins after its decorators
         text = ast.get_source_segment(source.text, statement) or ""
@@ -197,27 +191,6 @@ class _Copy:
             statement.decorator_list = list(filter(is_jit, statement.decorator_list))
             for decorator in statement.decorator_list:
                 text = f"@{ast.unparse(decorator)}\n{text}"
-        for node in ast.walk(statement):
-            if not isinstance(node, ast.ImportFrom):
-                continue
-            names = [_bound_name(alias) for alias in node.names]
-            if any(source.imported(node, name) for name in names):
-                for name in names:
-                    self._add_import(source, node, name)
-                segment = ast.get_source_segment(source.text, node) or ""
-                text = text.replace(segment, "pass", 1)
         for name in _names_read(statement):
-            definition = source.bound.get(name, [statement])[0]
-            module = source.imported(definition, name)
-            if module is None or module[1]:
-                self.add(source, name)
-                continue
-            qualified = re.compile(rf"(?<![\w.]){name}\.(\w+)")
-            for attribute in qualified.findall(text):
-                self.add(_opened(module[0]), attribute)
-            text = qualified.sub(r"\1", text)
+            self.add(source, name)
         return text
-
-
-def _opened(path: Path) -> _PythonFile:
-    return _PythonFile(path, path.read_text("utf-8", "replace"))

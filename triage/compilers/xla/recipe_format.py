@@ -15,7 +15,7 @@ from pydantic import AfterValidator, WithJsonSchema
 
 from triage.compilers.pasted_text import blocks_in, python_in
 from triage.compilers.recipe_input import RecipeRequest, RecipeStarter
-from triage.model.case import Case, InputKind, RunSpec, Target
+from triage.model.case import Case, InputKind, Target
 from triage.model.checks import Text, Word, file_key
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart
@@ -103,11 +103,11 @@ class XlaRecipe(RunnableRecipe):
         case = super().complete(case, folder)
         if case.input.kind is not InputKind.GENERATOR:
             return case
-        lower = self.lower
-        if lower is None and not self.args and not _calls_a_function(self.run):
+        lower = self.lower or Lowering()
+        calls_function = self.run and (self.run.inputs or self.run.function)
+        if not (self.lower or self.args or calls_function):
             script = replace(case.input, kind=InputKind.OTHER)
             return replace(case, input=script)
-        lower = lower or Lowering()
         options: list[tuple[str, str]] = []
         if lower.function:
             options.append(("function", lower.function))
@@ -117,10 +117,6 @@ class XlaRecipe(RunnableRecipe):
         args = (*options, *case.input.args)
         source = replace(case.input, args=args, maker=lower.maker)
         return replace(case, input=source)
-
-
-def _calls_a_function(run: RunSpec | None) -> bool:
-    return run is not None and run != RunSpec(reference=run.reference)
 
 
 class XlaRecipes(RecipeStarter):

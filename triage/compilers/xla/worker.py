@@ -55,11 +55,6 @@ _SMALL_PROGRAM = b"""func.func public @main(%x: tensor<4x4xf32>) -> tensor<4x4xf
 }"""
 
 
-def say(text: str) -> None:
-    """Print a line."""
-    sys.stdout.write(f"{text}\n")
-
-
 def add_xla_flags(flags: list[str]) -> None:
     """Add options to the variable from which XLA reads its options."""
     os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *flags])
@@ -105,7 +100,7 @@ def compile_program(source: Path, output: Path, flags: list[str]) -> int:
         "temp_bytes": memory.temp_size_in_bytes,
         "code_bytes": memory.generated_code_size_in_bytes,
     }
-    say("triage: " + json.dumps({"metrics": counts | sizes}))
+    print("triage: " + json.dumps({"metrics": counts | sizes}))
     return 0
 
 
@@ -240,47 +235,53 @@ def run_program(module: Path, options: argparse.Namespace) -> int:
         script_worker()["print_results"](known, options.output)
         return 0
     add_xla_flags(known)
-    client, put = cpu_client()
-    executable = cpu_executable(program, client)
-    types = parameter_types(executable)
-    if len(types) != len(options.input):
-        sys.stderr.write(
-            f"error: the number of inputs is {len(options.input)}, and the program "
-            f"takes {len(types)}\n"
-        )
+    cpu = Cpu()
+    executable = cpu.compiled(program)
+    counts = len(options.input), len(parameter_types(executable))
+    if counts[0] != counts[1]:
+        problem = "error: the number of inputs is {}, and the program takes {}\n"
+        sys.stderr.write(problem.format(*counts))
         return 2
-    call = bound_call(executable, options.input, put)
+    call = cpu.call(executable, options.input)
     results = call()
     if options.benchmark_format:
-        say(json.dumps({"benchmarks": measured_calls(call)}))
+        print(json.dumps({"benchmarks": measured_calls(call)}))
         return 0
-    return print_results(results, options.output)
-
-
-def print_results(results: list[Any], files: list[str]) -> int:
-    """Print results, and write them to files if there are any."""
     for index, result in enumerate(results):
-        say(f"result[{index}]: {result_text(result)}")
-    if len(files) not in (0, len(results)):
-        raise ValueError(f"there are {len(results)} results")
-    for file, result in zip(files, results, strict=False):
+        print(result_line(index, result))
+    for file, result in zip(options.output, results, strict=bool(options.output)):
         write_result(Path(file.removeprefix("@")), result)
     return 0
 
 
-def bound_call(
-    executable: Any, inputs: list[str], put: Callable[[Any], Any]
-) -> Callable[[], list[Any]]:
-    """Return a function that runs a program with these inputs and returns its results
-    as numpy arrays. `put` copies an array to the device.
-    """
-    import numpy as np
+class Cpu:
+    """Compiles programs for this machine's processor, and calls them."""
 
-    types = parameter_types(executable)
-    arguments = [
-        put(value(text, kind)) for text, kind in zip(inputs, types, strict=True)
-    ]
-    return lambda: [np.asarray(array) for array in executable.execute(arguments)]
+    def __init__(self) -> None:
+        xla: Any = import_module("jaxlib.xla_client")
+        self._client = xla.make_cpu_client()
+        self._put: Any = getattr(self._client, "buffer_from_pyval", None)
+        self._last: tuple[bytes, Any] = (b"", None)
+        if self._put is None:
+            jax: Any = import_module("jax")  # since 0.10 only JAX makes arrays
+            jax.config.update("jax_enable_x64", val=True)  # keeps the program's types
+            self._client, self._put = jax.devices("cpu")[0].client, jax.device_put
+
+    def compiled(self, program: bytes) -> Any:
+        """Return the executable of a program; that of the last one is used again."""
+        if self._last[0] != program:
+            self._last = (program, cpu_executable(program, self._client))
+        return self._last[1]
+
+    def call(self, executable: Any, inputs: list[str]) -> Callable[[], list[Any]]:
+        """Return a function that runs a program with these inputs and returns its
+        results as numpy arrays.
+        """
+        import numpy as np
+
+        pairs = zip(inputs, parameter_types(executable), strict=True)
+        arguments = [self._put(value(text, kind)) for text, kind in pairs]
+        return lambda: [np.asarray(array) for array in executable.execute(arguments)]
 
 
 def serve(flags: list[str]) -> int:
@@ -290,51 +291,36 @@ def serve(flags: list[str]) -> int:
     add_xla_flags(flags)
     source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print is not an answer
-    client, put = cpu_client()
-    known = dict[bytes, Any]()
+    cpu = Cpu()
     while len(header := source.read(8)) == 8:
         request = json.loads(source.read(int(header, 16)))
-        data = json.dumps(answer_to(request, known, client, put)).encode()
+        data = json.dumps(answer_to(request, cpu)).encode()
         sink.write(f"{len(data):08x}".encode() + data)
         sink.flush()
     return 0
 
 
-def answer_to(
-    request: dict[str, Any],
-    known: dict[bytes, Any],
-    client: Any,
-    put: Callable[[Any], Any],
-) -> dict[str, Any]:
-    """Compile `program` and call it with `inputs`, once for each byte of `patterns`,
-    with which new memory is filled. Arrays are written to the folders `0`, `1`, ... in
-    `folder`.
+def answer_to(request: dict[str, Any], cpu: Cpu) -> dict[str, Any]:
+    """Compile the `program` of a request and call it with `inputs`, once for each byte
+    of `patterns`, with which new memory is filled. Write arrays to the folders `0`,
+    `1`, ... in `folder`.
 
-    Args:
-        request: Has these keys.
-        known: The last program and its executable, which is used again.
-        client: The client of `cpu_client`.
-        put: The function of `cpu_client`.
-
-    Returns:
-        `results`, the text that `run` prints for each call; or the `stage` that failed
-        and its `error`.
+    Returns `results`, the text that `run` prints for each call; or the `stage` that
+    failed and its `error`.
     """
-    program, stage = Path(request["program"]).read_bytes(), "compile"
+    stage, printed = "compile", []
     try:
-        if program not in known:
-            known.clear()
-            known[program] = cpu_executable(program, client)
-        stage, printed = "run", []
-        call = bound_call(known[program], request["inputs"], put)
+        executable = cpu.compiled(Path(request["program"]).read_bytes())
+        stage = "run"
+        call = cpu.call(executable, request["inputs"])
         for number, pattern in enumerate(request["patterns"]):
             fill_new_memory(pattern)
-            lines = []
-            for index, result in enumerate(call()):
-                lines.append(f"result[{index}]: {result_text(result)}")
+            results = call()
+            lines = [result_line(*pair) for pair in enumerate(results)]
+            printed.append("\n".join(lines))
+            for index, result in enumerate(results):
                 name = f"{index}.{mlir_type(result)}.bin"
                 write_result(Path(request["folder"], str(number), name), result)
-            printed.append("\n".join(lines))
     except Exception:
         return {"stage": stage, "error": traceback.format_exc()}
     return {"results": printed}
@@ -345,18 +331,6 @@ def fill_new_memory(pattern: int) -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_PERTURB, pattern)
-
-
-def cpu_client() -> tuple[Any, Callable[[Any], Any]]:
-    """Return a client of the CPU, and the function that copies a numpy array to it."""
-    xla: Any = import_module("jaxlib.xla_client")
-    client = xla.make_cpu_client()
-    put = getattr(client, "buffer_from_pyval", None)
-    if put is not None:
-        return client, put
-    jax: Any = import_module("jax")  # since 0.10 only JAX makes arrays
-    jax.config.update("jax_enable_x64", val=True)  # values keep the program's types
-    return jax.devices("cpu")[0].client, jax.device_put
 
 
 def parameter_types(executable: Any) -> list[str]:
@@ -388,10 +362,13 @@ def mlir_type(array: Any) -> str:
     return "x".join([*map(str, array.shape), mlir_element(array.dtype)])
 
 
-def result_text(result: Any) -> str:
-    """Return a result as `2x3xf32=1 2 3 4 5 6`, with at most eight numbers."""
+def result_line(index: int, result: Any) -> str:
+    """Return a result as `result[0]: 2x3xf32=1 2 3 4 5 6`, with at most eight
+    numbers.
+    """
     rest = " ..." if result.size > 8 else ""
-    return f"{mlir_type(result)}={' '.join(map(str, result.ravel()[:8]))}{rest}"
+    numbers = " ".join(map(str, result.ravel()[:8]))
+    return f"result[{index}]: {mlir_type(result)}={numbers}{rest}"
 
 
 def write_result(path: Path, result: Any) -> None:
@@ -419,24 +396,25 @@ def value(text: str, element: str) -> Any:
     kind, _, content = text.partition("=")
     *sizes, name = kind.split("x")
     if not name[0].isalpha():  # it is the number
-        return np.array(number(text, numpy_type(element)), numpy_type(element))
+        return read_words([text], numpy_type(element))[0]
     shape, dtype = [int(size) for size in sizes], numpy_type(name)
     if content.startswith("@"):
         return np.fromfile(content[1:], dtype).reshape(shape)
     words = list(filter(None, re.split(r"[\s,\[\]]+", content))) or ["0"]
-    array = np.array([number(word, dtype) for word in words], dtype)
+    array = read_words(words, dtype)
     if array.size == 1:
         return np.full(shape, array[0], dtype)
     return array.reshape(shape)
 
 
-def number(word: str, dtype: Any) -> Any:
-    """Return a word of a value as a number."""
+def read_words(words: list[str], dtype: Any) -> Any:
+    """Return numbers as an array. numpy reads those of its own types exactly."""
+    import numpy as np
+
     if dtype.kind == "b":
-        return word in ("1", "true")
-    if dtype.kind == "c":
-        return complex(word)
-    return int(word) if dtype.kind in "iu" else float(word)
+        words = [str(int(word in ("1", "true"))) for word in words]
+    exact = dtype if dtype.kind in "iuc" else float
+    return np.array(words).astype(exact).astype(dtype)
 
 
 def numpy_type(element: str) -> Any:
@@ -479,7 +457,7 @@ def describe() -> int:
         "options": _FLAG.findall(in_child(print_options).printed),
         "passes": list(dict.fromkeys(in_child(compile_small).passes)),
     }
-    say(json.dumps(known))
+    print(json.dumps(known))
     return 0
 
 
