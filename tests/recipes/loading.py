@@ -13,4 +13,4 @@ from triage.recipes import loader
 def load_recipes(
     paths: Sequence[Path], failure_names: Collection[str] = ()
 ) -> tuple[Case, ...]:
-    return loader.load_recipes(paths, recipe_families(), failure_names)
+    return loader.load_recipes(paths, recipe_families(), lambda: failure_names)

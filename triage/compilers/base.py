@@ -115,8 +115,6 @@ class ModelImporter:
     """The Python module, run as `module MODEL -o FILE`."""
     packages: tuple[str, ...]
     """The packages whose versions decide the result."""
-    files: tuple[str, ...] = ()
-    """Patterns of the importer's files below a toolchain's `site-packages`."""
 
 
 Constant = bool | int | float | str | None

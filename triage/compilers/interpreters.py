@@ -26,8 +26,6 @@ def interpreter(version: Version) -> Path | None:
     """Return an interpreter of a version, if one is installed. This program's own is
     preferred.
     """
-    if version == sys.version_info[:2]:
-        return Path(sys.executable)
     return _interpreters_by_version().get(version)
 
 
@@ -35,8 +33,8 @@ def versions() -> tuple[Version, ...]:
     """Return the versions of all CPython interpreters, this program's own first, then
     the newest.
     """
-    own = sys.version_info[:2]
-    return (own, *sorted(_interpreters_by_version().keys() - {own}, reverse=True))
+    own, *others = _interpreters_by_version()
+    return (own, *sorted(others, reverse=True))
 
 
 @cache
@@ -50,7 +48,7 @@ def _interpreters_by_version() -> dict[Version, Path]:
         env={"PATH": os.environ.get("PATH", os.defpath)},
     )
     listed = json.loads(answer.stdout.text) if answer.ok else []
-    paths: dict[Version, Path] = {}
+    paths = {sys.version_info[:2]: Path(sys.executable)}
     for entry in listed:
         kind = entry["implementation"], entry["variant"]
         if entry["path"] and kind == ("cpython", "default"):

@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 
 from triage.compilers.recipe_input import RecipeStarter, ShellCommand
 from triage.model.pass_name import IR_DUMP_LINE
@@ -38,25 +39,6 @@ _DUMP = re.compile(IR_DUMP_LINE)
 _CHIP = re.compile(
     r"\b(gfx(?:9\w{2}|1[0-2]\w{2})|sm_\d{2,3}a?)\b|\"cuda:(\d{2,3})\"", re.IGNORECASE
 )
-# Short names in small letters may be variables.
-_CARDS = {
-    r"(?i:V100|Titan V)": "sm_70",
-    r"T4": "sm_75",
-    r"(?i:A100)": "sm_80",
-    r"A10G?|(?i:RTX[ -]?30\d0)": "sm_86",
-    r"L4|(?i:L40S?|RTX[ -]?40\d0)": "sm_89",
-    r"(?i:G?H[12]00)": "sm_90",
-    r"(?i:G?B[23]00)": "sm_100",
-    r"(?i:RTX[ -]?50\d0)": "sm_120",
-    r"(?i:MI2[15]0X?)": "gfx90a",
-    r"(?i:MI3(?:00[AX]?|25X?))": "gfx942",
-    r"(?i:MI35[05]X?)": "gfx950",
-    r"(?i:7900 ?XTX?)": "gfx1100",
-    r"(?i:9070(?: ?XT)?)": "gfx1201",
-}
-_CHIPS_OF_CARDS = {
-    re.compile(rf"(?<![\w%@$.])(?:{card})(?!\w)"): chip for card, chip in _CARDS.items()
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,9 +213,12 @@ def chip_in(text: str) -> str | None:
     match = _CHIP.search(text)
     if match:
         return match[1].lower() if match[1] else f"sm_{match[2]}"
-    found = {
-        card.start(): chip
-        for pattern, chip in _CHIPS_OF_CARDS.items()
-        for card in islice(pattern.finditer(text), 1)
+    import yaml
+
+    cards = yaml.safe_load(Path(__file__).with_name("cards.yaml").read_text("utf-8"))
+    chips = {
+        match.start(): chip
+        for card, chip in cards.items()
+        for match in islice(re.finditer(rf"(?<![\w%@$.])(?:{card})(?!\w)", text), 1)
     }
-    return found[min(found)] if found else None
+    return chips[min(chips)] if chips else None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache, cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING
@@ -83,27 +83,15 @@ def family_of(case: Case) -> Compiler:
     return family.named(ref, case.spec) or family
 
 
-class FailureNames(Collection[str]):
-    """The names of all packaged failure classes and of their families. The rules are
-    read when the first name is looked up, because most recipes name no failure.
+@cache
+def failure_names() -> frozenset[str]:
+    """Return the names of all packaged failure classes and of their families. Most
+    recipes name no failure, and reading the rules takes time.
     """
+    from triage.classify import packaged_rules  # slow to import
 
-    @cached_property
-    def _names(self) -> frozenset[str]:
-        from triage.classify import packaged_rules  # slow to import
-
-        return frozenset(
-            name for rule in packaged_rules() for name in (rule.name, rule.family)
-        )
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._names
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self._names))
-
-    def __len__(self) -> int:
-        return len(self._names)
+    rules = packaged_rules()
+    return frozenset(name for rule in rules for name in (rule.name, rule.family))
 
 
 def load_cases(paths: Sequence[Path]) -> tuple[Case, ...]:
@@ -114,7 +102,7 @@ def load_cases(paths: Sequence[Path]) -> tuple[Case, ...]:
         BadFiles: With every mistake in the recipes, or in one file of rules.
         BadInput: A compiler is unknown.
     """
-    cases = load_recipes(paths, recipe_families(), FailureNames())
+    cases = load_recipes(paths, recipe_families(), failure_names)
     for case in cases:
         family_of(case)
     rule_files = dict.fromkeys(case.rules for case in cases if case.rules)

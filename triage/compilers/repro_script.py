@@ -270,8 +270,6 @@ def python_array(text: str) -> str:
     else:
         elements = read_value(text)
         assert elements is not None  # the program was run with it
-        if elements.size and (elements == elements.flat[0]).all():
-            return f"np.full([{', '.join(shape)}], {elements.flat[0]}, {kind})"
         array = f"np.array([{', '.join(map(str, elements.flat))}], {kind})"
     return f"{array}.reshape([{', '.join(shape)}])"
 

@@ -170,12 +170,10 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
     )
 
 
-def _order(finding: LintFinding) -> tuple[int, int, int]:
-    """Return a key for sorting: the worst first, then by position."""
-    severity, place = list(Severity).index(finding.severity), finding.position
-    if place is None:
-        return severity, 0, 0
-    return severity, place.line, place.column
+def _order(finding: LintFinding) -> tuple[int, int]:
+    """Return a key for sorting: the worst first, then by line."""
+    place = finding.position
+    return list(Severity).index(finding.severity), place.line if place else 0
 
 
 def _options(engine: Engine, case: Case, toolchain: Toolchain) -> tuple[str, ...]:

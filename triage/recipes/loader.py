@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from math import prod
@@ -47,7 +47,9 @@ Choice = dict[str, str]
 
 
 def load_recipes(
-    paths: Sequence[Path], families: RecipeFamilies, failure_names: Collection[str] = ()
+    paths: Sequence[Path],
+    families: RecipeFamilies,
+    failure_names: Callable[[], Collection[str]] = tuple,
 ) -> tuple[Case, ...]:
     """Read the cases of recipe files, and of all *.yaml and *.yml files in folders.
 
@@ -57,8 +59,8 @@ def load_recipes(
     Args:
         paths: Files and folders.
         families: What recipes of each compiler family may contain.
-        failure_names: The failure classes and families that `expect` may name (default:
-            any).
+        failure_names: Returns the failure classes and families that `expect` may name
+            (default: any).
 
     Raises:
         BadFiles: With the problems of all files.
@@ -99,7 +101,7 @@ def check_recipe(families: RecipeFamilies, text: str) -> None:
     mistake.
     """
     document = parse_document("new recipe", text, _START)
-    _cases(document, Path(), families, None, ())
+    _cases(document, Path(), families, None, tuple)
     if document.problems:
         raise BadFiles(document.in_order())
 
@@ -140,7 +142,7 @@ def _cases(
     source: Path,
     families: RecipeFamilies,
     folder: Path | None,
-    failure_names: Collection[str],
+    failure_names: Callable[[], Collection[str]],
 ) -> list[Case]:
     """Return the cases of a recipe, and report problems to the document. With a
     `folder`, check that the recipe's files are there.
@@ -154,7 +156,7 @@ def _cases(
     if compiler not in families:
         document.report(("compiler",), unknown_word(compiler, "compiler", families))
     # The recipe's own rules define further classes.
-    setting = Setting(family, folder, () if "rules" in data else failure_names)
+    setting = Setting(family, folder, tuple if "rules" in data else failure_names)
     _check_placeholders(document, (*SECTIONS, *family.sections))
     cases: list[Case] = []
     for choice in _choices(document):

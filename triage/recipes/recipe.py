@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
@@ -54,8 +54,8 @@ class Setting:
     family: RecipeFamily
     folder: Path | None
     """The folder of relative paths; None means that files are not looked for."""
-    failures: Collection[str]
-    """Known failure classes. If there are none, any word is accepted."""
+    failures: Callable[[], Collection[str]]
+    """Returns the known failure classes. If there are none, any word is accepted."""
 
     def backend(self, word: str) -> str:
         return _known(word, "backend", self.family.backends)
@@ -64,7 +64,7 @@ class Setting:
         return _known(word, "phase", self.family.phases)
 
     def failure(self, word: str) -> str:
-        return _known(word, "failure class", self.failures)
+        return _known(word, "failure class", self.failures())
 
     def value(self, text: str) -> str:
         """Return a value with the absolute path of its file."""

@@ -76,10 +76,6 @@ class Iree(Compiler):
     onnx_importer = ModelImporter(
         "iree.compiler.tools.import_onnx",
         ("iree-base-compiler", "onnx"),
-        (
-            "iree/compiler/tools/import_onnx/*.py",
-            "iree/compiler/extras/onnx_importer.py",
-        ),
     )
     script = ReproScript("module.vmfb")
     measures = Measures()

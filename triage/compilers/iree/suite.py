@@ -16,10 +16,9 @@ from pydantic import Field, PositiveFloat
 from triage.compilers.iree.devices import IREE, target_of
 from triage.compilers.iree.suite_files import EMPTY, Suite, SuiteFile
 from triage.compilers.iree.suite_models import (
-    is_model_test,
     is_onnx_models,
-    model_cases,
     onnx_cases,
+    reader_of,
     torch_test,
 )
 from triage.model.case import Case, Flag, Library, RunSpec
@@ -102,7 +101,7 @@ class IreeSuites:
             BadInput: It is not a config with lists of failures.
         """
         file = SuiteFile(Suite(path.parent, path.parent), path)
-        if is_onnx_models(file.data) or is_model_test(file.data):
+        if is_onnx_models(file.data) or reader_of(file.data):
             raise BadInput(f"{path} has no lists of failures; edit it by hand")
         config = file.content(SuiteConfig)
         old = {key: list(getattr(config, key)) for key in (_COMPILE, _RUN)}
@@ -137,7 +136,7 @@ class IreeSuites:
 def _model_tests(suite: Suite, folder: Path) -> list[SuiteFile]:
     """Return the tests of models below a folder, whose other files are modules."""
     files = [SuiteFile(suite, file) for file in sorted(folder.rglob("*.json"))]
-    tests = [file for file in files if is_model_test(file.data)]
+    tests = [file for file in files if reader_of(file.data)]
     if not tests:
         raise BadInput(
             f"{folder}: no file below it is a test: a test is a JSON file with the "
@@ -185,8 +184,9 @@ def _cases(file: SuiteFile, name: str, *, several: bool) -> Iterator[Case]:
     names if there are `several`.
     """
     suite = file.suite
-    if is_model_test(file.data):
-        yield from model_cases(file)
+    reader = reader_of(file.data)
+    if reader:
+        yield from reader(file)
         return
     if is_onnx_models(file.data):
         yield from onnx_cases(file, name, several=several)

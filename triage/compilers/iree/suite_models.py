@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from math import prod
 from pathlib import Path
@@ -158,17 +158,16 @@ class _TorchTest(MappingFormat):
     expected_output: list[_Value] | None = None
 
 
-def is_model_test(data: Any) -> bool:
-    """Return whether a JSON file is a test of a model.
+def reader_of(data: Any) -> Callable[[SuiteFile], Iterator[Case]] | None:
+    """Return what reads a test of a model, None for another JSON file.
 
-    A file with only the keys of `_Module` is not: a test names it as its program.
+    A file with only the keys of `_Module` is not one: a test names it as its program.
     """
-    if not isinstance(data, dict):
-        return False
-    is_module = data.keys() <= _Module.model_fields.keys()
-    return not is_module and any(
-        key in data for key in ("type", "function_run", "mlir")
-    )
+    if isinstance(data, dict) and not data.keys() <= _Module.model_fields.keys():
+        for key, reader in _READERS.items():
+            if key in data:
+                return reader
+    return None
 
 
 def is_onnx_models(data: Any) -> bool:
@@ -176,18 +175,8 @@ def is_onnx_models(data: Any) -> bool:
     return isinstance(data, dict) and _OUTCOMES in data
 
 
-def model_cases(file: SuiteFile) -> Iterator[Case]:
-    """Yield the case of a test of a model, unless it is not for this machine."""
-    if "type" in file.data:
-        yield _case_with_type(file)
-    elif "function_run" in file.data:
-        yield from _sharktank_time(file)
-    else:
-        yield _sharktank_case(file)
-
-
-def _case_with_type(file: SuiteFile) -> Case:
-    """Return the case of a test in `torch_models`, whose `type` is quality, benchmark
+def _case_with_type(file: SuiteFile) -> Iterator[Case]:
+    """Yield the case of a test in `torch_models`, whose `type` is quality, benchmark
     or compstat.
     """
     test = file.content(_Test)
@@ -198,7 +187,8 @@ def _case_with_type(file: SuiteFile) -> Case:
         "artifact_bytes": test.golden_binary_size,
     }
     if test.type == "compstat":
-        return file.case(test.type, first, thresholds=thresholds)
+        yield file.case(test.type, first, thresholds=thresholds)
+        return
     weights: list[tuple[str, Path]] = []
     for entry in test.weights:
         if entry.type == "url":
@@ -218,7 +208,7 @@ def _case_with_type(file: SuiteFile) -> Case:
     thresholds = {}
     if is_measured and test.golden_time_ms:
         thresholds["run_ms"] = test.golden_time_ms * test.tolerance_factor
-    return file.case(test.type, first, run, thresholds=thresholds)
+    yield file.case(test.type, first, run, thresholds=thresholds)
 
 
 def _module(file: SuiteFile, name: str) -> Library:
@@ -245,7 +235,7 @@ def _values(file: SuiteFile, values: Sequence[_Value]) -> list[str]:
     return [file.value(entry.value or "", entry.url) for entry in values]
 
 
-def _sharktank_case(file: SuiteFile) -> Case:
+def _sharktank_case(file: SuiteFile) -> Iterator[Case]:
     test, machine = file.content(_SharktankTest), _Machine(file)
     program, weights = _sharktank_model(file)
     failing: list[Stage] = []
@@ -254,7 +244,8 @@ def _sharktank_case(file: SuiteFile) -> Case:
     if machine.chip in test.compile_chip_expecting_to_fail:
         failing.append(Stage.COMPILE)
     if test.compile_only:
-        return file.case("quality", program, failing=failing)
+        yield file.case("quality", program, failing=failing)
+        return
     libraries: list[Library] = []
     if test.pipeline_mlir is not None:
         flags = machine.flags(test.pipeline_compiler_flags)
@@ -268,7 +259,7 @@ def _sharktank_case(file: SuiteFile) -> Case:
         device=test.device,
         function=test.run_function,
     )
-    return file.case("quality", program, run, failing=failing)
+    yield file.case("quality", program, run, failing=failing)
 
 
 def _sharktank_time(file: SuiteFile) -> Iterator[Case]:
@@ -299,6 +290,14 @@ def _sharktank_time(file: SuiteFile) -> Iterator[Case]:
         factor = test.golden_time_tolerance_multiplier.get(machine.kind, 1.1)
         thresholds["run_ms"] *= factor
     yield file.case("benchmark", programs[0], run, thresholds=thresholds)
+
+
+_READERS = {
+    "type": _case_with_type,
+    "function_run": _sharktank_time,
+    "mlir": _sharktank_case,
+}
+"""A key that only such a test has -> what reads it."""
 
 
 def _quality_test(file: SuiteFile, module: str) -> SuiteFile:
