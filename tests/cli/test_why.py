@@ -81,7 +81,7 @@ def test_a_failure_that_a_newer_release_fixed(triage: Triage, tmp_path: Path) ->
 def test_a_spent_budget_says_the_narrowest_range_and_what_was_tried(
     triage: Triage, tmp_path: Path
 ) -> None:
-    path = recipe(tmp_path, "spent", "breaks-3 as no other program")
+    path = recipe(tmp_path, "spent", "breaks-3 spent")  # nothing is known of it
     for version in ("1.1.0", "1.4.0"):
         triage("run", path, "-t", version)
     said = triage("why", path, "-t", "1.5.0", "--budget", "0.001s").stdout
