@@ -13,8 +13,10 @@ import pytest
 from tests.conftest import Triage
 from tests.nights.documents import case_result, night
 from triage.cli.nights import open_nights
+from triage.execution.in_turn import Pace
 from triage.investigate.result import CaseResult, ClusterKey
 from triage.model.case import Target
+from triage.nightly.result import TimeChange
 
 ISSUE = "o/r#7"
 
@@ -54,8 +56,18 @@ def test_a_site_of_some_tracks_has_their_nights_only(
 ) -> None:
     monkeypatch.setenv("TRIAGE_NIGHTS", str(home.parent / "own-nights"))
     store = open_nights()
+    slower = TimeChange(
+        case="slow",
+        measured="compile",
+        baseline_seconds=4.0,
+        seconds=8.0,
+        verdict=Pace.SLOWER,
+    )
     for day, backend in enumerate(("cuda", "rocm", "cuda"), 1):
-        store.add(night(day, {}, cases=[on(backend, f"on-{backend}")]))
+        cases = [on(backend, f"on-{backend}"), on("vulkan", "slow", "P")]
+        if day == 2:
+            cases.pop()
+        store.add(night(day, {}, cases=cases, times=[slower]))
     words = ("site", "--out", "public", "--format", "json", "--track")
     counts = [
         tuple(
@@ -64,6 +76,14 @@ def test_a_site_of_some_tracks_has_their_nights_only(
         )
         for pattern in ("*", "*cuda*")
     ]
-    assert counts == [(3, 2, 2), (2, 1, 1)]
+    assert counts == [(3, 3, 2), (2, 1, 1)]
+    page = home.parent / "work" / "public" / "index.html"
+    assert "4 s -&gt; 8 s" not in page.read_text(), "of another track"
+    triage(*words, "*")
+    assert "4 s -&gt; 8 s, slower" in page.read_text()
+    [slow] = [
+        each for each in (page.parent / "cases").glob("*") if "slow" in each.read_text()
+    ]
+    assert f"cases/{slow.name}" in page.read_text()
     assert triage(*words, "tpu").returncode == 2
     assert not [*home.glob("nights*")]

@@ -287,10 +287,11 @@ def _overview(
     for number in last:
         night = history.nights[number]
         for row in night.slower:
-            case = cases[row.case]
             metric = "cpu_seconds" if row.measured == "compile" else "run_seconds"
-            line = trend_line(case.metrics.get(metric, {}), number)
-            slower.append((case, line, times_text(row)))
+            case = cases.get(row.case)
+            if case:  # its track is shown
+                line = trend_line(case.metrics.get(metric, {}), number)
+                slower.append((case, line, times_text(row)))
         verdicts += [
             (verdict, f"{date_text(night)}: {backend_sentence(verdict, night)}")
             for verdict in by_number[history.numbers[number]].verdicts
