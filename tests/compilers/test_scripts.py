@@ -30,7 +30,10 @@ from helper import WORDS
 print("texts", texts.VERSION, "in", sys.prefix, "at", time.time(), os.getpid(), id(WORDS))
 print(texts.join(WORDS), {"a", "b", "c"})
 """
-ADDS = "from texts import add\nassert add(2, 2) == 4, 'it does not add'\nprint(add(1, 1))\n"
+ADDS = """import texts
+assert texts.add(2, 2) == 4, 'it does not add'
+print(texts.add(1, 1))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +76,8 @@ def classes(results: Any) -> list[str]:
 def test_how_a_script_ends_is_its_result(triage: Triage) -> None:
     results = answer(triage, "run", "adds.py", *revisions("1.0", "1.2", "1.3"))
     assert classes(results) == ["passed", "python-exception", "import-error"]
+    statuses = [row["status"] for row in results["results"]]
+    assert statuses == ["passed", "failed", "failed"]
 
 
 @pytest.mark.usefixtures("releases")

@@ -71,11 +71,11 @@ def printed_by(script: Path) -> str:
 
 
 def words_in(text: str) -> list[str]:
-    """Return the words of a text, without numbers, versions, times, sizes and the path
-    of the environment.
+    """Return the words of a text, without numbers and words with a version, such as
+    paths of the environment, with a time or a size.
     """
-    text = _NUMBER.sub(" ", text.replace(sys.prefix, ""))
-    return [word for word in text.split() if not _CHANGING.search(word)]
+    words = _NUMBER.sub(" ", text).split()
+    return [word for word in words if not _CHANGING.search(word)]
 
 
 def equal_parts(first: list[str], second: list[str]) -> list[str]:
