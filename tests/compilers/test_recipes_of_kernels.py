@@ -160,6 +160,7 @@ HALF = torch.float16
 @triton.jit
 def scale(x, y, n, size: tl.constexpr):
     at = tl.arange(0, size).to(tl.float16)
+    data = at.to(tl.int64)  # not the variable of `run`
     tl.store(y + at, tl.load(x + at, at < n))
 
 
