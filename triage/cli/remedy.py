@@ -132,6 +132,4 @@ def lint(
         write_report(output, LintResult(answers), lint_document)
     if unreadable:
         raise BadInput("\n".join(unreadable))
-    if any(answer.has_errors for answer in answers):
-        return Exit.FOUND
-    return Exit.OK
+    return LintResult(answers).exit

@@ -54,10 +54,6 @@ class LintedCase(ProgramFindings):
     graph: str = field(metadata=UNPRINTED)
     """The program as a Mermaid flowchart."""
 
-    @property
-    def has_errors(self) -> bool:
-        return any(finding.severity is Severity.ERROR for finding in self.findings)
-
 
 @dataclass(frozen=True)
 class LintResult:
@@ -69,9 +65,10 @@ class LintResult:
 
     @property
     def exit(self) -> Exit:
-        if any(case.has_errors for case in self.cases):
-            return Exit.FOUND
-        return Exit.OK
+        severities = [
+            finding.severity for case in self.cases for finding in case.findings
+        ]
+        return Exit.FOUND if Severity.ERROR in severities else Exit.OK
 
     @in_json
     def findings(self) -> list[Mapping[str, object]]:
