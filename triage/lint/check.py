@@ -188,8 +188,9 @@ def _read(
     """Parse a file. Positions in the module have the name instead of the path."""
     tools = engine.compilers[case.compiler].mlir_tools(toolchain)
     if tools is None:
-        version = toolchain.revision.name
-        raise BadInput(f"{case.name}: {version} has no tools that read MLIR")
+        raise BadInput(
+            f"{case.name}: {toolchain.revision.name} has no tools that read MLIR"
+        )
     reader = Reader(tools, engine.stop)
     text = reader.generic_form(path, elide=True)
     if text is None:
@@ -214,7 +215,6 @@ def _with_solver(
     if limit is None:
         return report
     staged = replace(case, phase=limit.phase)
-    version = toolchain.revision.name
     outcome: Outcome = NoAnswer(Cause.TARGET, "the backend is unknown")
     if case.target.backend:
         ref = engine.registry.ref_of(toolchain)
@@ -227,7 +227,7 @@ def _with_solver(
         note = f"solver iterations are not measured: {reason}"
         return replace(report, notes=(*report.notes, note))
     flags = report.flags
-    text = f"{failure.headline} on {version}"
+    text = f"{failure.headline} on {toolchain.revision.name}"
     needed = _smallest_limit(engine, limit, staged, toolchain)
     if needed:
         flags = (*flags, f"{limit.option}{needed}")
