@@ -61,6 +61,19 @@ def test_a_generator_is_run_again_when_what_it_imports_changed(tmp_path: Path) -
     assert first.digest != second.digest
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le"])
+def test_a_program_in_another_encoding_is_compiled_as_utf_8(
+    tmp_path: Path, encoding: str
+) -> None:
+    program = tmp_path / "p.mlir"
+    program.write_text("module {}", encoding)
+    names = ("r", "r", "", "iree", program)
+    case = Case(*names, Input(program, InputKind.MLIR), Target("llvm-cpu"))
+    answer = inputs_in(tmp_path).prepare(case, None)
+    assert isinstance(answer, Prepared)
+    assert answer.path.read_bytes() == b"module {}"
+
+
 @each_damage
 @pytest.mark.parametrize("suffix", [".mlir", ".sha256"])
 def test_a_damaged_cached_input_is_generated_again(

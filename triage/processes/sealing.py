@@ -96,8 +96,9 @@ def can_seal() -> bool:
     """Return whether this system can seal programs: it has Landlock and filters of
     calls.
     """
-    is_known = platform.machine() in _CAPSET
-    return is_known and landlock_version() > 0 and _LIBC.prctl(_GET_SECCOMP) >= 0
+    if platform.machine() not in _CAPSET or not landlock_version():
+        return False
+    return not _LIBC.prctl(_GET_SECCOMP) < 0
 
 
 _is_wanted = True
@@ -132,7 +133,7 @@ def restricted(seal: Seal | None, action: Callable[[], T]) -> T:
 
     def act() -> T:
         if seal:
-            _restrict_thread(seal, landlock_version())
+            _restrict_thread(seal)
         else:
             with suppress(OSError):  # a sandbox may forbid it
                 call_filter.apply_rules("mark")
@@ -144,10 +145,11 @@ def restricted(seal: Seal | None, action: Callable[[], T]) -> T:
         return thread.submit(act).result()
 
 
-def _restrict_thread(seal: Seal, version: int) -> None:
-    """Take the limits of a seal, for ever. version: of Landlock."""
-    if not version or platform.machine() not in _CAPSET:
+def _restrict_thread(seal: Seal) -> None:
+    """Take the limits of a seal, for ever."""
+    if not can_seal():
         raise OSError(errno.ENOSYS, "the kernel has no Landlock")
+    version = landlock_version()
     _restrict_files(seal, version)
     # The rights of root. After `no_new_privs` no program gets them back.
     header = struct.pack("Ii", _CAPABILITY_VERSION, 0)
