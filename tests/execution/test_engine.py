@@ -187,6 +187,24 @@ def test_the_failing_pass_comes_from_another_run(lab: Laboratory) -> None:
     assert ["--report" in line for line in lab.runs] == [False, True]
 
 
+def test_an_input_that_changes_meanwhile_leaves_no_answer(lab: Laboratory) -> None:
+    lab.plan(f'echo >> "$here/m.mlir"; {COMPILES}')
+    outcome = lab.engine.probe(lab.job()).outcome
+    assert isinstance(outcome, NoAnswer)
+    assert outcome.cause is Cause.ENVIRONMENT
+    assert not lab.evidence.newest_of("m")
+
+
+def test_a_number_above_its_threshold_is_a_failure(lab: Laboratory) -> None:
+    lab.plan(COMPILES)
+    for largest, is_failure in ((9.0, False), (8.0, True)):
+        case = replace(lab.case(), thresholds=(("artifact_bytes", largest),))
+        outcome = lab.engine.probe(replace(lab.job(), case=case)).outcome
+        assert isinstance(outcome, Failed) is is_failure
+    assert outcome.failure
+    assert outcome.failure.signature == "metric:artifact_bytes"
+
+
 def test_a_kill_from_outside_is_not_recorded(lab: Laboratory) -> None:
     lab.plan(KILLED)
     outcome = lab.engine.probe(lab.job()).outcome

@@ -113,7 +113,10 @@ def apply_rules(*sections: str) -> None:
     program = struct.pack("HxxxxxxP", len(code) // size, ctypes.addressof(memory))
     forbid_privileges()
     if _LIBC.prctl(_PR_SET_SECCOMP, _MODE_FILTER, program, 0, 0):
-        raise OSError(ctypes.get_errno(), "the system allows no filter of its calls")
+        raise OSError(
+            ctypes.get_errno(),
+            "the system allows no filter of its calls; see --unsealed",
+        )
 
 
 @cache

@@ -204,5 +204,5 @@ def _system_call(*words: int | bytes | None) -> int:
     ]
     answer: int = _LIBC.syscall(*arguments)
     if answer < 0:
-        raise OSError(ctypes.get_errno(), "the kernel refuses to seal")
+        raise OSError(ctypes.get_errno(), "the kernel refuses to seal; pass --unsealed")
     return answer
