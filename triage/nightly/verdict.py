@@ -85,7 +85,9 @@ def verdicts_of(
     verdicts = []
     for backend, members in by_backend.items():
         names = {case.case for case in members}
-        failures = [each for each in clusters if not names.isdisjoint(each.cases)]
+        failures = _told_apart(
+            [cluster for cluster in clusters if not names.isdisjoint(cluster.cases)]
+        )
         changes = Counter(case.change for case in members)
         verdict = BackendVerdict(
             backend,
@@ -99,6 +101,16 @@ def verdicts_of(
         )
         verdicts.append(verdict)
     return sorted(verdicts, key=lambda verdict: (-verdict.broken, verdict.backend))
+
+
+def _told_apart(clusters: Sequence[FailureCluster]) -> list[FailureCluster]:
+    """Return the clusters but those which the culprit of another one may explain."""
+    explained = {cluster.key for cluster in clusters if _has_culprit(cluster)}
+    return [
+        cluster
+        for cluster in clusters
+        if _has_culprit(cluster) or cluster.key not in explained
+    ]
 
 
 def _has_culprit(cluster: FailureCluster) -> bool:
