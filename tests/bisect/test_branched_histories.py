@@ -32,11 +32,10 @@ def search_one(seed: int, folder: Path) -> Answer | None:
         for _ in range(count):
             parent = shas[-1] if shas else None
             state = letters[parent] if parent else "P"
+            sha = parent
             if parent and randomly.random() < 0.2:
                 sha = history.merge(randomly.choice(list(letters)))
-                if sha == parent:  # it contains that commit
-                    continue
-            else:
+            if sha is None or sha == parent:  # the line has that commit already
                 text = str(len(letters))
                 sha = history.commit(f"Change {text}", {f"part{text}.cpp": text})
             flipped = {"P": "F", "F": "P", "U": "P"}[state]
