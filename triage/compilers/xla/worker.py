@@ -105,9 +105,7 @@ def compile_program(source: Path, output: Path, flags: list[str]) -> int:
 
 
 def script_worker() -> dict[str, Any]:
-    """Return the functions of the worker that runs Python programs as they are, of any
-    family.
-    """
+    """Return the functions of the worker that runs whole Python programs."""
     return runpy.run_path(str(Path(__file__).parents[1] / "script_worker.py"))
 
 
