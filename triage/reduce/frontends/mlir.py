@@ -25,6 +25,7 @@ from triage.mlir.tree import Operation
 from triage.model.execution import Stage
 from triage.model.outcome import Failure
 from triage.reduce.frontends.mlir_operations import (
+    bypass_long_programs,
     bypass_operations,
     drop_operations,
     find_failing_part,
@@ -46,6 +47,16 @@ from triage.reduce.settings import drop_settings
 _ELIDED = "dense_resource<__elided__>"  # parses, but is not a program
 _FUSE = ("--linalg-fuse-elementwise-ops",)  # it drops unread operands, too
 _LARGE = 4 << 20  # bytes of a file from which it is first read without its constants
+_NEEDED = frozenset(
+    (
+        "function_type",
+        "sym_name",
+        "operandSegmentSizes",
+        "resultSegmentSizes",
+        "value",
+        "callee",
+    )
+)
 _LONG = re.compile(
     r"(dense(?:_resource)?)<(?:\"[^\"]*\"|\[.*\]|[\w.$-]+)>(?= : (?:tensor|vector)<)",
     re.DOTALL,
@@ -69,7 +80,7 @@ def mlir_form(readers: Sequence[Reader], source: Path, failure: Failure) -> Form
     cuts: tuple[Pass, ...] = (drop_operations, bypass_operations)
     if failure.stage is not Stage.COMPILE:
         # a dropped operation's value becomes made-up numbers, a bypassed one's stays
-        cuts = (bypass_operations, drop_operations)
+        cuts = (bypass_long_programs, *cuts)
     return Form(
         partial(_open, readers, source),
         (*cuts, thin_bodies, fold, shorten_constants),
@@ -123,7 +134,7 @@ def fold(problem: ReductionProblem) -> None:
 
 
 def drop_attributes(problem: ReductionProblem) -> None:
-    """Drop the attributes without which the program is valid."""
+    """Drop attributes, but for those that the program is invalid without."""
     start = problem.current
 
     def without(dropped: Sequence[Attribute]) -> ReducedCase:
@@ -133,6 +144,7 @@ def drop_attributes(problem: ReductionProblem) -> None:
         (operation, name)
         for operation in module_of(start).root.walk()
         for name in (*operation.attributes, *operation.properties)
+        if name not in _NEEDED
     ]
     valid = [each for each in attributes if problem.is_new(without([each]))]
     problem.delete(valid, without)

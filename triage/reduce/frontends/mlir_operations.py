@@ -21,6 +21,7 @@ from triage.reduce.frontends.mlir_program import (
 from triage.reduce.problem import Pass, ReductionProblem
 from triage.reduce.program import ReducedCase
 
+_MANY = 24  # operations
 _LINE = re.compile(r":(\d+):\d+$")
 
 
@@ -109,6 +110,12 @@ def bypass_operations(problem: ReductionProblem) -> None:
     and the chain stays connected.
     """
     _bypass(problem, _function_bodies(module_of(problem.current)), inner=False)
+
+
+def bypass_long_programs(problem: ReductionProblem) -> None:
+    """Bypass operations where they are many: dropping soon ends in a long program."""
+    if problem.current.program.size > _MANY:
+        bypass_operations(problem)
 
 
 def thin_bodies(problem: ReductionProblem) -> None:
