@@ -58,6 +58,7 @@ def test_the_side_of_a_run_time_is_never_wrong(busy: dict[str, float]) -> None:
         assert isinstance(fast.outcome, Passed | NoAnswer)
         assert not isinstance(slow.outcome, Passed)
     assert isinstance(run_time(0.01, Machine(1)).outcome, Passed)
+    assert isinstance(run_time(0.0141, Machine(1)).outcome, NoAnswer)
     slow = run_time(0.02, Machine(1))
     assert isinstance(slow.outcome, Failed)
     assert slow.outcome.failure.signature == "metric:run_seconds"
