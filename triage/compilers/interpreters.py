@@ -19,6 +19,17 @@ from triage.processes.process import run, unlimited
 
 Version = tuple[int, int]
 
+# Where version managers install interpreters: folder -> pattern of the folders in it.
+# uv itself searches its own folder and the PATH.
+_FOLDERS = {
+    "~/.pyenv/versions": "*/bin",
+    "~/.asdf/installs/python": "*/bin",
+    "~/.local/share/mise/installs/python": "*/bin",
+    "~/miniconda3": "bin",
+    "~/miniconda3/envs": "*/bin",
+    "/opt/python": "*/bin",
+    "/opt/homebrew": "bin",
+}
 _TIMEOUT = 60.0  # seconds; uv runs each interpreter that it finds for the first time
 
 
@@ -39,13 +50,16 @@ def versions() -> tuple[Version, ...]:
 
 @cache
 def _interpreters_by_version() -> dict[Version, Path]:
+    path = [os.environ.get("PATH", os.defpath)]
+    for base, pattern in _FOLDERS.items():
+        path += map(str, sorted(Path(base).expanduser().glob(pattern), reverse=True))
     options = "--only-installed --output-format json --offline --no-config"
     answer = run(
         [uv_program(), "python", "list", *options.split()],
         unlimited(_TIMEOUT),
         seal=None,
         purpose=Purpose.INSTALL,
-        env={"PATH": os.environ.get("PATH", os.defpath)},
+        env={"PATH": os.pathsep.join(path)},
     )
     listed = json.loads(answer.stdout.text) if answer.ok else []
     paths = {sys.version_info[:2]: Path(sys.executable)}
