@@ -314,9 +314,9 @@ class Belief:
         )
         old = min(old, 0.5)
         new = min(new, 0.98 - old)
-        own, other = (old, new) if is_old else (new, old)
-        gain = math.log((1 - own) / other)
-        loss = math.log((1 - other) / own)
+        rate, other_rate = (old, new) if is_old else (new, old)
+        gain = math.log((1 - rate) / other_rate)
+        loss = math.log((1 - other_rate) / rate)
         return math.ceil((_PROVED - right * gain + wrong * loss) / gain - 1e-9)
 
     def _wrong_rate(self, index: int, side: Side) -> float:

@@ -73,11 +73,11 @@ class BisectRange:
 
     def weights(self, clues: Clues) -> list[float]:
         """Return how suspicious each candidate is; the first one counts for nothing."""
-        return [1.0, *(one.chance for one in self._suspicions(clues))]
+        return [1.0, *(suspicion.chance for suspicion in self._suspicions(clues))]
 
     def reasons(self, clues: Clues) -> list[tuple[str, ...]]:
         """Return why each candidate is suspicious."""
-        reasons = [(), *(one.reasons for one in self._suspicions(clues))]
+        reasons = [(), *(suspicion.reasons for suspicion in self._suspicions(clues))]
         if self.fork is not None:
             reasons[self.fork] = (_OF_BRANCH,)
         return reasons
@@ -281,7 +281,7 @@ def _check_commit(
     if _is_made_on_request(build):
         return
     actual = request.engine.registry.reported_commit(request.case.compiler, root)
-    if actual and not any(one.sha.startswith(actual) for one in commits):
+    if actual and not any(commit.sha.startswith(actual) for commit in commits):
         raise Unobtainable(
             f"{build.revision.name[:40]} reports that it was built from "
             f"{actual[:_SHORT_SHA]}, not from {commits[0].sha[:_SHORT_SHA]}"

@@ -46,28 +46,28 @@ def find_changes(search: Search) -> Bisection:
         number = replace(passing, match=_match(search, failure), judge=search.judge)
         return answer(number, number.run())
     if isinstance(line.outcome(search.bad_end), NoAnswer):
-        found = passing.run()
-        return answer(passing, found, broke=transition(passing, found))
+        pair = passing.run()
+        return answer(passing, pair, broke=transition(passing, pair))
     this = presence_search(search, failure)
-    found = this.run()
-    good = _nearest_pass(this, found)
-    failing = found.after if this.bad_end == this.last else found.before
-    other = found.before + found.after - failing
-    is_pair = found.after - found.before == 1
-    if good == other and (is_pair or not found.confirmed):
-        return answer(this, found, broke=transition(this, found))
+    pair = this.run()
+    good = _nearest_pass(this, pair)
+    failing = pair.after if this.bad_end == this.last else pair.before
+    other = pair.before + pair.after - failing
+    is_adjacent = pair.after - pair.before == 1
+    if good == other and (is_adjacent or not pair.confirmed):
+        return answer(this, pair, broke=transition(this, pair))
     first, last = sorted((good, failing))
     passing = replace(passing, first=first, last=last)
     broken = passing.run()
     broke = transition(passing, broken)
     if broke.failure == failure:
         return answer(passing, broken, broke=broke)
-    changed = transition(this, found)
+    changed = transition(this, pair)
     return answer(
         this,
-        found,
+        pair,
         status=max(broke.status, changed.status, key=list(Answer).index),
-        confirmed=broke.confirmed and found.confirmed,
+        confirmed=broke.confirmed and pair.confirmed,
         broke=broke,
         changed=changed,
     )
@@ -89,8 +89,8 @@ def find_change(search: Search, failure: Failure) -> Bisection:
                 has = "does not have"
             why = f"{name} {has} this failure: {failure.headline}"
             return answer(this, NoAnswer(Cause.NOT_FOUND, why))
-    found = this.run()
-    return answer(this, found, changed=transition(this, found))
+    pair = this.run()
+    return answer(this, pair, changed=transition(this, pair))
 
 
 def passing_search(search: Search) -> Search:
@@ -118,13 +118,13 @@ def _is_present(outcome: Outcome, match: Match) -> Verdict:
     return verdict
 
 
-def _nearest_pass(search: Search, found: Found) -> int:
+def _nearest_pass(search: Search, pair: Found) -> int:
     """Return the revision that passes, nearest to the pair on its good side. One that
     shows this failure, too, is flaky; one that shows another failure does not pass.
     """
-    nearer = range(found.before, search.first, -1)
+    nearer = range(pair.before, search.first, -1)
     if search.bad_end == search.first:
-        nearer = range(found.after, search.last)
+        nearer = range(pair.after, search.last)
     for index in nearer:
         passed = [
             isinstance(outcome, Passed)
@@ -136,31 +136,31 @@ def _nearest_pass(search: Search, found: Found) -> int:
     return search.good_end
 
 
-def transition(search: Search, found: Found) -> Transition:
+def transition(search: Search, pair: Found) -> Transition:
     """Return a change with the failure of its failing side."""
     line = search.line
     failure = search.failure
     assert failure is not None
     match = _match(search, failure)
-    failing = found.after if search.bad_end == search.last else found.before
+    failing = pair.after if search.bad_end == search.last else pair.before
     outcomes = line.outcomes(failing)
     failures = [outcome.failure for outcome in outcomes if outcome.failure]
-    is_this = any(verdict_of(one, match) is Verdict.BAD for one in outcomes)
+    is_this = any(verdict_of(outcome, match) is Verdict.BAD for outcome in outcomes)
     if failures and not is_this:
         failure = failures[-1]
     return Transition(
-        line.revision(found.before),
-        line.revision(found.after),
+        line.revision(pair.before),
+        line.revision(pair.after),
         failure,
-        found.confirmed,
-        line.suspects(found.chances, search.clues),
+        pair.confirmed,
+        line.suspects(pair.chances, search.clues),
     )
 
 
 # The answer
 
 
-def answer(search: Search, found: Found | NoAnswer, **more: Any) -> Bisection:
+def answer(search: Search, conclusion: Found | NoAnswer, **more: Any) -> Bisection:
     """Report what a search found, or why there is nothing to search, with all probes
     of its line.
     """
@@ -169,8 +169,10 @@ def answer(search: Search, found: Found | NoAnswer, **more: Any) -> Bisection:
     results = [
         result_of(probes[-1]) for _, probes in sorted(line.probes.items()) if probes
     ]
-    others = [one for one in results if one.failure and not match(one.failure)]
-    why = found if isinstance(found, NoAnswer) else found.older
+    others = [
+        result for result in results if result.failure and not match(result.failure)
+    ]
+    why = conclusion if isinstance(conclusion, NoAnswer) else conclusion.older
     effort = Bisection(
         case=line.request.case.name,
         kind=search.kind,
@@ -181,14 +183,14 @@ def answer(search: Search, found: Found | NoAnswer, **more: Any) -> Bisection:
         cached=sum(probe.cached for _, probe in line.log),
         seconds=round(time.monotonic() - line.started, 1),
         log=tuple(_logged(search, match)),
-        untestable=tuple(_untestable(search, found)),
-        other_failures=tuple(one for one in others if not one.untestable),
+        untestable=tuple(_untestable(search, conclusion)),
+        other_failures=tuple(result for result in others if not result.untestable),
         unanswered=line.stopped or why,
         fixed=search.fixed,
     )
-    if isinstance(found, NoAnswer):
+    if isinstance(conclusion, NoAnswer):
         return replace(effort, **more)
-    return effort.about(transition(search, found), **more)
+    return effort.about(transition(search, conclusion), **more)
 
 
 def _match_of_answer(search: Search) -> Match:
@@ -213,14 +215,17 @@ def _logged(search: Search, match: Match) -> Iterator[LoggedProbe]:
         )
 
 
-def _untestable(search: Search, found: Found | NoAnswer) -> Iterator[ProbeResult]:
+def _untestable(search: Search, conclusion: Found | NoAnswer) -> Iterator[ProbeResult]:
     """Yield the results of revisions that cannot be tested: of those that were not
     probed, the ones between the pair.
     """
     line = search.line
     for index, candidate in enumerate(line.range.candidates):
         probes = line.probes[index][-1:]
-        is_between = isinstance(found, Found) and found.before < index < found.after
+        is_between = (
+            isinstance(conclusion, Found)
+            and conclusion.before < index < conclusion.after
+        )
         if candidate.untestable is not None and is_between:
             why = NoAnswer(Cause.TOOLCHAIN, candidate.untestable)
             probes = [line.without_run(index, why)]

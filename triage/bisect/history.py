@@ -66,12 +66,12 @@ class History:
     @in_json
     def statuses(self) -> Mapping[str, Status]:
         """The plain status on each release that was probed."""
-        return {one.toolchain.name: one.plain_status for one in self.results}
+        return {result.toolchain.name: result.plain_status for result in self.results}
 
     @property
     def states(self) -> list[list[ProbeResult]]:
         """Neighbours with one status and, if they fail, one signature, oldest first."""
-        groups = groupby(self.results, key=lambda one: one.state)
+        groups = groupby(self.results, key=lambda result: result.state)
         return [list(group) for _, group in groups]
 
 

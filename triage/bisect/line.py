@@ -92,14 +92,16 @@ class Line:
     def comes_and_goes(self) -> bool:
         """Whether a failure was seen that is of a family whose failures may."""
         outcomes = [probe.outcome for _, probe in self.log]
-        failures = [one.failure for one in outcomes if isinstance(one, Failed)]
+        failures = [
+            outcome.failure for outcome in outcomes if isinstance(outcome, Failed)
+        ]
         return any(failure.family in COME_AND_GO for failure in failures)
 
     def seconds(self) -> list[float]:
         """Return the time to obtain each candidate and to compile the case."""
         compile_seconds = [probe.measured.seconds for _, probe in self.log]
         longest = max(compile_seconds, default=0.0)
-        return [one.seconds + longest for one in self.range.candidates]
+        return [candidate.seconds + longest for candidate in self.range.candidates]
 
     def probe(self, counts: Mapping[int, int]) -> None:
         """Probe candidates at once, each `counts[index]` times.
@@ -169,7 +171,7 @@ class Line:
             for index in range(1, len(self) - 1)
             if self.probes[index]
         ]
-        is_hopeless = all(one.cause is Cause.TOOLCHAIN for one in inside)
+        is_hopeless = all(outcome.cause is Cause.TOOLCHAIN for outcome in inside)
         if is_hopeless and len(inside) >= _MOST_WITHOUT_COMPILER:
             self.stopped = NoAnswer(
                 Cause.ENVIRONMENT,

@@ -97,10 +97,10 @@ def suspicions(
 def chances_of(rows: Sequence[Mapping[str, float]]) -> list[float]:
     """Turn the features of commits into probabilities."""
     weights = {entry["name"]: entry["weight"] for entry in _tables()["features"]}
-    bits = [sum(weights[name] * row[name] for name in weights) for row in rows]
-    odds = [2.0 ** (one - max(bits)) for one in bits]
+    scores = [sum(weights[name] * row[name] for name in weights) for row in rows]
+    odds = [2.0 ** (score - max(scores)) for score in scores]
     total = sum(odds)
-    return [(1 - FLOOR) * one / total + FLOOR / len(odds) for one in odds]
+    return [(1 - FLOOR) * ratio / total + FLOOR / len(odds) for ratio in odds]
 
 
 def _reasons(row: Mapping[str, float]) -> tuple[str, ...]:
@@ -180,14 +180,14 @@ class Words:
     def of(cls, project: Project | None) -> Words:
         """Return those of a project or its compiler family, and what holds for all."""
         tables = _tables()
-        own: Mapping[str, Any] = {}
+        table: Mapping[str, Any] = {}
         if project:
-            own = tables.get(project.name) or tables.get(project.compiler) or {}
+            table = tables.get(project.name) or tables.get(project.compiler) or {}
         shared = tables["any"]
-        groups = [*shared["synonyms"], *own.get("synonyms", [])]
-        decides = filter(None, [own.get("decides"), shared["decides"]])
+        groups = [*shared["synonyms"], *table.get("synonyms", [])]
+        decides = filter(None, [table.get("decides"), shared["decides"]])
         return cls(
-            (*own.get("kinds", []), *shared["kinds"]),
+            (*table.get("kinds", []), *shared["kinds"]),
             re.compile("|".join(decides)),
             re.compile(shared["quiet"]),
             re.compile(shared["telling"]),
@@ -226,7 +226,7 @@ def _tables() -> dict[str, Any]:
         files("triage.bisect").joinpath("prior.yaml").read_text("utf-8")
     )
     for folder in files("triage.compilers").iterdir():
-        own = folder / "commits.yaml"
-        if own.is_file():
-            tables |= yaml.safe_load(own.read_text("utf-8"))
+        file = folder / "commits.yaml"
+        if file.is_file():
+            tables |= yaml.safe_load(file.read_text("utf-8"))
     return tables

@@ -39,11 +39,11 @@ def search_from_open_ends(
         fixed = _search_of_fix(search)
         if isinstance(fixed, NoAnswer):
             return answer(search, fixed)
-        found = fixed.run()
-        fix = transition(fixed, found)
-        if not found.confirmed:
-            return answer(fixed, found, broke=fix)
-        search = replace(search, last=found.before, fixed=fix)
+        pair = fixed.run()
+        fix = transition(fixed, pair)
+        if not pair.confirmed:
+            return answer(fixed, pair, broke=fix)
+        search = replace(search, last=pair.before, fixed=fix)
     elif search.kind.side(search.verdict(outcome)) is not Side.NEW:
         return answer(search, search.problem_of(newest))
     if first is None:
@@ -137,8 +137,8 @@ def _never_passed(search: Search) -> Bisection:
     line = search.line
     fixed = search.fixed
     if fixed:  # it was always there until then
-        found = answer(search, _reason_if_alike(search))
-        return found.about(
+        bisection = answer(search, _reason_if_alike(search))
+        return bisection.about(
             fixed, kind=BisectKind.FIX, failure=fixed.failure, broke=fixed
         )
     failure = line.outcome(search.last).failure

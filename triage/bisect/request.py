@@ -50,19 +50,19 @@ class BisectRequest:
         """
         if self.build:
             return find_project(self.case.compiler, Path(), self.repo or Path())
-        own = Path(FILE)
+        file = Path(FILE)
         in_clone = (self.repo or Path()) / FILE
-        is_own = own.is_file() and not self.repository.contains(own)
+        is_own = file.is_file() and not self.repository.contains(file)
         unused = {in_clone.parent.resolve(): in_clone}
         if not is_own:
-            unused[own.parent.resolve()] = own
+            unused[file.parent.resolve()] = file
         for path in filter(os.path.lexists, unused.values()):
             warning = (
                 f"{path} is not used, because it comes with the clone and can run "
                 "commands: pass --build, or copy it to the current folder"
             )
             self.engine.progress.note(warning)
-        project = find_project(self.case.compiler, *([own.parent] if is_own else []))
+        project = find_project(self.case.compiler, *([file.parent] if is_own else []))
         if is_own:
             return project
         return project.model_copy(update={"build": None})

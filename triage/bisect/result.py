@@ -203,8 +203,8 @@ class Bisection(MayLackAnswer):
 
     def about(self, change: Transition, **more: Any) -> Bisection:
         """Return the answer about one of several changes."""
-        own = {
+        fields = {
             name: getattr(change, name)
             for name in ("before", "after", "suspects", "confirmed")
         }
-        return replace(self, **{**own, "status": change.status, **more})
+        return replace(self, **{**fields, "status": change.status, **more})

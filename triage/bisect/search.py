@@ -121,7 +121,9 @@ class Search:
             return False
         for times in (1, 2):
             self.line.probe({index: times})
-            sides = {self.side(one) for one in self.line.outcomes(index)[-times:]}
+            sides = {
+                self.side(outcome) for outcome in self.line.outcomes(index)[-times:]
+            }
             if sides != {side}:
                 return False
         return True
@@ -146,7 +148,7 @@ class Search:
             end = "--good"
         ends = [line.outcomes(self.first), line.outcomes(self.last)]
         why = f"expected {name} to {wanted}, but it {is_state}"
-        if all(ends) and {type(one) for one in ends[0] + ends[1]} == {type(outcome)}:
+        if all(ends) and set(map(type, ends[0] + ends[1])) == {type(outcome)}:
             first = line.name(self.first)
             last = line.name(self.last)
             why = f"it {is_state} at both ends, {first} and {last}"

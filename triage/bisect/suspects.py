@@ -89,7 +89,9 @@ def group_by_change(subjects: Sequence[str]) -> list[list[int]]:
         while match := _AGAIN.match(text):
             text = match[1].strip()
             again = True
-        numbers = [f"#{each}" for each in (number, *_NUMBER.findall(text)) if each]
+        numbers = [
+            f"#{digits}" for digits in (number, *_NUMBER.findall(text)) if digits
+        ]
         words = _NUMBER.sub("", text).strip().casefold()
         names = [*numbers, words] if again else numbers
         group = next((group_of[name] for name in names if name in group_of), str(index))
