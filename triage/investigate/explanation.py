@@ -111,14 +111,14 @@ class Explanation(MayLackAnswer):
     @property
     def fixed(self) -> Revision | None:
         """The first release with the fix."""
-        found = self.bisection
-        if found is None:
+        bisection = self.bisection
+        if bisection is None:
             return None
-        if found.fixed:
-            return found.fixed.after
-        if found.brought_failure:
+        if bisection.fixed:
+            return bisection.fixed.after
+        if bisection.brought_failure:
             return None
-        return (found.broke or found).after
+        return (bisection.broke or bisection).after
 
     @property
     def broke(self) -> tuple[Revision, Revision] | None:
@@ -201,10 +201,12 @@ class Explainer:
         yield self.known
         if self.known.failure is None:
             self._look_elsewhere(refs)
-        known = self.known
-        passes_on_several = known.passes and len(refs) > 1 and not known.unseen
-        is_known = self.rev or self.reported or passes_on_several or known.reads
-        if known.failure is None and not is_known:
+        explanation = self.known
+        passes_on_several = (
+            explanation.passes and len(refs) > 1 and not explanation.unseen
+        )
+        is_known = self.rev or self.reported or passes_on_several or explanation.reads
+        if explanation.failure is None and not is_known:
             self._find_earlier_failure()
             yield self.known
         if self.known.failure and not self.known.flaky:
@@ -225,7 +227,8 @@ class Explainer:
         if not stored and not self.named:
             stored = [registry.resolve("latest", family)]
         expected: Sequence[ToolchainRef] = ()
-        if any(one.since or one.until for one in self.case.expect):
+        expectations = self.case.expect
+        if any(entry.since or entry.until for entry in expectations):
             releases = registry.releases(family)
             around = sorted(bounds_of(self.case, releases), reverse=True)
             expected = [releases[index] for index in around]
@@ -324,7 +327,7 @@ class Explainer:
         assert self.known.fails_on is not None
         bad = registry.resolve(self.known.fails_on.name, case.compiler)
         finder = OriginFinder(self.engine, (None, bad))
-        cases = {one.name: one for one in self.siblings}
+        cases = {sibling.name: sibling for sibling in self.siblings}
         key = ClusterKey(case.compiler, case.target.backend, failure.signature)
         record = key.cluster([case.name], failure)
         setting = InvestigationSetting(self.engine, cases, finder)
@@ -356,25 +359,28 @@ class Explainer:
 
     def _commands(self) -> list[str]:
         """Return the command lines that go on from here."""
-        known = self.known
+        explanation = self.known
         commands = []
-        if any(step.status == "left" for step in known.left):
+        if any(step.status == "left" for step in explanation.left):
             rev = []
             if self.rev:
                 rev = ["-t", self.rev]
             commands.append(self._command("why", *rev, "--budget", _MORE_TIME))
-        if known.failure and known.fails_on and not known.flaky:
+        if explanation.failure and explanation.fails_on and not explanation.flaky:
             good = []
             kind = ["--find", "fix"]
-            if known.broke and known.bisection and known.bisection.brought_failure:
-                good = ["--good", known.broke[0].name]
+            broke = explanation.broke
+            bisection = explanation.bisection
+            if broke and bisection and bisection.brought_failure:
+                good = ["--good", broke[0].name]
                 kind = []
-            commands.append(self._command("reduce", "-t", known.fails_on.name, *good))
-            if known.broke:
-                first, last = (end.name for end in known.broke)
+            bad = explanation.fails_on.name
+            commands.append(self._command("reduce", "-t", bad, *good))
+            if broke:
+                first, last = (end.name for end in broke)
                 words = [*kind, "--good", first, "--bad", last, "--repo", "DIR"]
                 commands.append(self._command("bisect", *words))
-        elif known.unseen:
+        elif explanation.unseen:
             commands.append(self._command("history"))
         return commands
 

@@ -99,7 +99,9 @@ class OriginFinder:
         """
         if self.repo is not None:
             commits = plan_commits(self._request(case), *map(rev_text, pair))
-            untestable = [one.untestable for one in commits.line.range.candidates]
+            untestable = [
+                candidate.untestable for candidate in commits.line.range.candidates
+            ]
             if untestable.count(None) > len(pair):
                 return _origin(commits, changed)
         refs = versions_between(self.engine.registry, *pair, nightlies=True)
@@ -180,7 +182,10 @@ def is_of_releases(pair: ToolchainPair) -> bool:
 
 def _origin(search: Search, changed: Failure | None) -> CaseOrigin:
     bisection = find_change(search, changed) if changed else find_changes(search)
-    refs = {one.revision.name: one.ref for one in search.line.range.candidates}
+    refs = {
+        candidate.revision.name: candidate.ref
+        for candidate in search.line.range.candidates
+    }
     before = bisection.before
     after = bisection.after
     if before is None or after is None:

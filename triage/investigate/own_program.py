@@ -33,14 +33,14 @@ def known_releases(
     ended alike are joined, unless a release may lie between two.
     """
     tried = TriedReleases.recall(engine, case, others)
-    known: list[KnownReleases] = []
+    releases: list[KnownReleases] = []
     for revision, outcome in zip(tried.revisions, tried.outcomes, strict=True):
         status = outcome.plain_status if outcome else "not tried"
-        if tried.are_all and known and known[-1].outcome == status:
-            known[-1] = replace(known[-1], last=revision)
+        if tried.are_all and releases and releases[-1].outcome == status:
+            releases[-1] = replace(releases[-1], last=revision)
         else:
-            known.append(KnownReleases(status, revision, revision))
-    return tuple(known)
+            releases.append(KnownReleases(status, revision, revision))
+    return tuple(releases)
 
 
 def fails_each_time(outcome: Outcome) -> bool:
