@@ -65,8 +65,8 @@ class Situation:
         """Return whether the compiler knows an option that fits the backend. A compiler
         that lists no options accepts any.
         """
-        known = self.toolchain.capabilities.flags
-        if known and name not in known:
+        flags = self.toolchain.capabilities.flags
+        if flags and name not in flags:
             return False
         backend = self.case.target.backend
         return not (self.hints and self.hints.options.is_foreign(name, backend))
@@ -95,8 +95,8 @@ def known_remedies(situation: Situation) -> list[ChangedCase]:
     candidates: list[ChangedCase] = []
     for failure, rule in situation.rules():
         candidates += _of_rule(rule, situation, failure)
-    own = dict.fromkeys(text.partition("=")[0] for text in situation.flags())
-    for name in own:
+    names = dict.fromkeys(text.partition("=")[0] for text in situation.flags())
+    for name in names:
         if "target" not in name:
             candidates.append(situation.changed(Change(dropped_flags=(name,))))
     for sibling in situation.siblings:
@@ -115,10 +115,10 @@ def own_options(situation: Situation) -> list[ChangedCase]:
     if situation.hints is None:
         return []
     catalog = situation.hints.options
-    known = situation.toolchain.capabilities.flags
-    texts = [text for text in catalog.first if flag_name(text) in known]
+    flags = situation.toolchain.capabilities.flags
+    texts = [text for text in catalog.first if flag_name(text) in flags]
     texts += _switches(situation, catalog)
-    own = situation.flags()
+    recipe_flags = situation.flags()
     candidates = []
     for text in texts:
         effect = ""
@@ -126,7 +126,7 @@ def own_options(situation: Situation) -> list[ChangedCase]:
         if _contains(text, catalog.recomputes):
             effect = "changes the types of computations"
             weakness = Weakness.OTHER_TYPES
-        if text not in own:
+        if text not in recipe_flags:
             candidates.append(situation.with_flag(text, effect, weakness))
     return _last_for_tests(candidates)
 
@@ -191,9 +191,9 @@ def _switches(situation: Situation, catalog: OptionCatalog) -> Iterator[str]:
     """Yield the compiler's options for the failing phase: those that the good compiler
     lacks come first, then those nearest to the phase.
     """
-    known = situation.toolchain.capabilities
+    capabilities = situation.toolchain.capabilities
     backend = situation.case.target.backend
-    old = situation.good.capabilities.flags if situation.good else known.flags
+    old = situation.good.capabilities.flags if situation.good else capabilities.flags
     phase = situation.failures[0].phase or situation.case.phase or catalog.code_phase
     prefixes = catalog.prefixes(phase, backend)
 
@@ -203,14 +203,14 @@ def _switches(situation: Situation, catalog: OptionCatalog) -> Iterator[str]:
 
     eligible = [
         name
-        for name in (*known.switches, *known.choices)
+        for name in (*capabilities.switches, *capabilities.choices)
         if name.startswith(prefixes)
         and not catalog.is_foreign(name, backend)
         and not _contains(name, catalog.never)
     ]
     for name in sorted(eligible, key=rank):
-        values = known.choices.get(name) or ("false", "true")
-        if name not in known.choices and _contains(name, catalog.only_true):
+        values = capabilities.choices.get(name) or ("false", "true")
+        if name not in capabilities.choices and _contains(name, catalog.only_true):
             values = ("true",)
         yield from (f"--{name}={value}" for value in values)
 

@@ -87,7 +87,7 @@ class Remedy(Change):
     def verified_on(self) -> list[Revision]:
         """The revisions on which the case compiles with the remedy."""
         others = [check.with_ for check in self.checks]
-        return [one.toolchain for one in (self.result, *others) if one.passed]
+        return [result.toolchain for result in (self.result, *others) if result.passed]
 
     @in_json
     def breaks(self) -> list[Revision]:
@@ -114,7 +114,11 @@ class Remedy(Change):
             sentences.append(f"it breaks {names}, which needs no remedy")
         if not self.checks:
             sentences.append("it was not tried on another compiler")
-        shown = [f"{one[0].upper()}{one[1:]}." for one in sentences if one]
+        shown = [
+            f"{sentence[0].upper()}{sentence[1:]}."
+            for sentence in sentences
+            if sentence
+        ]
         return " ".join(shown)
 
     @property

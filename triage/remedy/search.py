@@ -93,9 +93,9 @@ def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
     situation = _situation(engine, request, failures)
     search = _Search(engine, request, situation, deadline, [])
     answer = Remedies(case.name, toolchain, failure=failures[0])
-    candidates = (known_remedies(situation), own_options(situation))
+    groups = (known_remedies(situation), own_options(situation))
     try:
-        for group in candidates:
+        for group in groups:
             search.try_all(group)
         answer = search.checked(answer, search.best())
     except Interrupted:
@@ -107,7 +107,8 @@ def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
     tried = len(search.trials)
     left = 0
     if not any(trial.is_good for trial in search.trials):
-        left = len({one.change.text for group in candidates for one in group}) - tried
+        texts = {candidate.change.text for group in groups for candidate in group}
+        left = len(texts) - tried
     answer = replace(answer, tried=tried, left=left)
     if answer.remedies:
         return answer
@@ -153,7 +154,9 @@ class _Search:
         the first ones end where something works that is not a makeshift.
         """
         tried = {trial.candidate.change.text for trial in self.trials}
-        new = [one for one in candidates if one.change.text not in tried]
+        new = [
+            candidate for candidate in candidates if candidate.change.text not in tried
+        ]
         new = new[: max(0, self.request.budget - len(tried))]
         size = 2 * self.engine.jobs
         for start in range(0, len(new), size):
@@ -164,7 +167,7 @@ class _Search:
 
     def _probed(self, candidates: Sequence[ChangedCase]) -> Iterator[Trial]:
         """Compile with each change, and yield the trials in the same order."""
-        jobs = [ProbeJob(one.case, self.request.bad) for one in candidates]
+        jobs = [ProbeJob(candidate.case, self.request.bad) for candidate in candidates]
         probes = self.engine.probe_all(jobs, "remedies")
         results = {id(probe.case): result_of(probe) for probe in probes}
         for candidate in candidates:
@@ -201,12 +204,15 @@ class _Search:
         """Add the best remedies, tried on the good compiler and the newest release and
         measured, and the newest release if it needs none.
         """
-        cases = [self._with_smallest_value(trial).candidate for trial in best]
+        candidates = [self._with_smallest_value(trial).candidate for trial in best]
         others = self._other_toolchains()
-        jobs = [ProbeJob(one.case, self.request.bad, resources=True) for one in cases]
+        jobs = [
+            ProbeJob(candidate.case, self.request.bad, resources=True)
+            for candidate in candidates
+        ]
         for ref in others:
             measured = ref is others[0]
-            both = (self.request.case, *(one.case for one in cases))
+            both = (self.request.case, *(candidate.case for candidate in candidates))
             jobs += [ProbeJob(case, ref, resources=measured) for case in both]
         results = {
             (id(probe.case), probe.revision.name): result_of(probe)
@@ -214,14 +220,14 @@ class _Search:
         }
         original = id(self.request.case)
         remedies = []
-        for one in cases:
-            result = results[id(one.case), self.request.bad.revision.name]
+        for candidate in candidates:
+            result = results[id(candidate.case), self.request.bad.revision.name]
             checks = []
             for ref in others:
                 without = results[original, ref.revision.name]
-                with_ = results[id(one.case), ref.revision.name]
+                with_ = results[id(candidate.case), ref.revision.name]
                 checks.append(RemedyCheck(without, with_))
-            remedy = Trial(one, result).remedy
+            remedy = Trial(candidate, result).remedy
             remedies.append(replace(remedy, checks=tuple(checks)))
         remedies.sort(key=lambda remedy: remedy.rank)
         upgrades = [
@@ -247,5 +253,5 @@ class _Search:
 
 
 def _is_newer(ref: ToolchainRef, than: ToolchainRef) -> bool:
-    new, old = (parse_version(one.revision.name) for one in (ref, than))
+    new, old = (parse_version(toolchain.revision.name) for toolchain in (ref, than))
     return new is not None and old is not None and new > old

@@ -85,21 +85,21 @@ def depends_on(variants: Sequence[Variant]) -> tuple[tuple[str, ...], str]:
         These keys, or all keys that vary if no set separates the variants; and a
             sentence.
     """
-    testable = [one for one in variants if not one.untestable]
-    failing = [one.values for one in testable if one.same_failure]
+    testable = [variant for variant in variants if not variant.untestable]
+    failing = [variant.values for variant in testable if variant.same_failure]
     keys = [
         key
-        for key in dict.fromkeys(key for one in testable for key in one.values)
-        if len({one.values.get(key) for one in testable}) > 1
+        for key in dict.fromkeys(key for variant in testable for key in variant.values)
+        if len({variant.values.get(key) for variant in testable}) > 1
     ]
     bad = {key: list(dict.fromkeys(values[key] for values in failing)) for key in keys}
 
     def separate(chosen: Sequence[str]) -> bool:
         """Return whether each variant with bad values of these keys fails."""
         return all(
-            one.same_failure
-            for one in testable
-            if all(one.values[key] in bad[key] for key in chosen)
+            variant.same_failure
+            for variant in testable
+            if all(variant.values[key] in bad[key] for key in chosen)
         )
 
     sizes = range(len(keys) + 1)
@@ -114,7 +114,7 @@ def depends_on(variants: Sequence[Variant]) -> tuple[tuple[str, ...], str]:
         text = f"It fails exactly for {' and '.join(values)}"
     else:
         text = f"It fails for all values of {' and '.join(keys) or 'the recipe'}"
-    others = sum(one.failed and not one.same_failure for one in variants)
+    others = sum(variant.failed and not variant.same_failure for variant in variants)
     if others:
         text += f"; {others} of {len(variants)} fail in another way"
     untested = len(variants) - len(testable)
