@@ -242,9 +242,11 @@ class Traces:
                 return left is right
             return same(left, right)
 
-        good, bad = ([one for one in run if not one.failed] for run in (good, bad))
+        good, bad = (
+            [state for state in run if not state.failed] for run in (good, bad)
+        )
         good_names, bad_names = (
-            [self.name_of(one.after) for one in run] for run in (good, bad)
+            [self.name_of(state.after) for state in run] for run in (good, bad)
         )
         left: FunctionState | None = None
         right: FunctionState | None = None
@@ -257,12 +259,12 @@ class Traces:
             lefts = (left, *good[i:i_end])
             rights = (right, *bad[j:j_end])
             for right in bad[j:j_end]:
-                is_same = any(alike(one, right) for one in lefts)
+                is_same = any(alike(state, right) for state in lefts)
                 yield Pair(left, right, "bad", is_same)
             for left in good[i:i_end]:
                 # after the last one, only where both ended counts
                 ends = (right,) if left is good[i_end - 1] else rights
-                is_same = any(alike(left, one) for one in ends)
+                is_same = any(alike(left, state) for state in ends)
                 yield Pair(left, right, "good", is_same)
 
 
@@ -284,12 +286,12 @@ def _find_divergence(traces: Traces, failure_text: str, same: SameTest) -> Diver
     failing = traces.bad.failing_functions(failure_text)
     if failing:
         followed = [_in_function(traces, name, same) for name in failing]
-        return max(followed, key=lambda each: each.persistent is not None)
+        return max(followed, key=lambda divergence: divergence.persistent is not None)
     divergences = [_in_program(traces, same)]
     if traces.bad.failed is None:  # else the failing pass ran on the program
         names = sorted(traces.bad.device)
         divergences += [_in_function(traces, name, same) for name in names]
-    return min(divergences, key=lambda each: each.order)
+    return min(divergences, key=lambda divergence: divergence.order)
 
 
 def _in_program(
@@ -318,7 +320,7 @@ def _in_function(traces: Traces, name: str, same: SameTest) -> Divergence:
     if traces.decides:
         chosen = traces.find_lasting(good, bad, _same_decisions)
         candidates = [chosen, changed] if chosen else candidates
-    candidates = [replace(each, function=(partner, name)) for each in candidates]
+    candidates = [replace(pair, function=(partner, name)) for pair in candidates]
     if not same(good[0], bad[0]):
         before = traces.find_lasting(
             [state for state in traces.good.program if state.index <= good[0].index],
@@ -329,7 +331,7 @@ def _in_function(traces: Traces, name: str, same: SameTest) -> Divergence:
             candidates = [before, *candidates[:-1]]
     first, *others = candidates
     states = (first.good, first.bad)
-    different = (each for each in others if (each.good, each.bad) != states)
+    different = (pair for pair in others if (pair.good, pair.bad) != states)
     return Divergence(partner, name, first, next(different, None))
 
 

@@ -141,14 +141,14 @@ class _Comparison:
             )
             detailed = replace(words, detailed=True, bookkeeping=None)
             traces, divergence = self._find_divergence(detailed)
-        found = [
+        passes = [
             self._diverging_pass(pair)
             for pair in (divergence.persistent, divergence.other)
             if pair
         ]
         status = ComparisonResult.DIVERGES
-        files = [path for one in found for path in one.files]
-        if not found:
+        files = [path for diverging in passes for path in diverging.files]
+        if not passes:
             status = ComparisonResult.SAME
             if self.failure:
                 status = ComparisonResult.FAILING
@@ -156,8 +156,8 @@ class _Comparison:
                 files += self._files(answer.failing)
         elif self.request.excerpts and divergence.persistent:
             excerpt = self._excerpt(divergence.persistent)
-            found[0] = replace(found[0], excerpt=excerpt)
-        persistent, other, *_ = (*found, None, None)
+            passes[0] = replace(passes[0], excerpt=excerpt)
+        persistent, other, *_ = (*passes, None, None)
         return replace(
             answer,
             status=status,
@@ -222,13 +222,13 @@ class _Comparison:
             for state in (pair.good, pair.bad)
         )
         counts = good.count_differences(bad).items()
-        found = DivergingPass(
+        diverging = DivergingPass(
             *pair.passes,
             pair.function[1] if pair.function else None,
             tuple(Difference(name, *map(str, both)) for name, both in counts),
             tuple(Difference(*choice) for choice in good.choice_differences(bad)),
         )
-        return replace(found, files=self._files(found.pass_name))
+        return replace(diverging, files=self._files(diverging.pass_name))
 
     def _excerpt(self, pair: Pair) -> Excerpt | None:
         """Compile with both again, print only the diverging pass, and keep the IR after

@@ -64,10 +64,10 @@ def source_files(
     name: PassName,
     repository: Repository | None,
     commit: str | None,
-    known: Mapping[str, tuple[str, ...]],
+    decision_files: Mapping[str, tuple[str, ...]],
 ) -> tuple[str, ...]:
     """Find the source files of a pass in a commit: the file that defines its class,
-    with or without `Pass` at the end, then the `known` ones with its decisions.
+    with or without `Pass` at the end, then the `decision_files` with its decisions.
 
     Returns nothing without a clone or if the pass comes from a dependency.
     """
@@ -80,7 +80,7 @@ def source_files(
     paths = [line.partition(":")[2] for line in defining[:_MAX_FILES]]
     # a file with the name of the pass is likeliest to define it
     paths.sort(key=lambda path: f"/{stem.lower()}." not in f"/{path.lower()}")
-    decisions = known.get(name.name)
+    decisions = decision_files.get(name.name)
     if decisions:
         paths += _answer(repository, "ls-tree", "--name-only", commit, *decisions)
     return tuple(dict.fromkeys(paths))

@@ -140,16 +140,20 @@ class Attribution(MayLackAnswer):
     @in_json
     def first_phase(self) -> str | None:
         """The phase of the pass after which the two diverge, if its name tells."""
-        found = self.persistent
-        return phase_of(found.pass_name) if found else None
+        persistent = self.persistent
+        return phase_of(persistent.pass_name) if persistent else None
 
     @property
     def suspects(self) -> tuple[PassName, ...]:
         """The passes to suspect, the likeliest first."""
-        found = [each.pass_name for each in (self.persistent, self.other) if each]
-        if not found and self.status is ComparisonResult.FAILING and self.failing:
-            found = [self.failing]
-        return tuple(found)
+        passes = [
+            diverging.pass_name
+            for diverging in (self.persistent, self.other)
+            if diverging
+        ]
+        if not passes and self.status is ComparisonResult.FAILING and self.failing:
+            passes = [self.failing]
+        return tuple(passes)
 
     @property
     def phase(self) -> str | None:
