@@ -40,30 +40,30 @@ _MAX_LINES = 80  # of IR
 _MAX_NAMES = 6
 
 
-def attribution_document(found: Attribution) -> Document:
+def attribution_document(attribution: Attribution) -> Document:
     """Show the pass after which two compilers diverge, with the IR of both."""
-    answer = attribution_sentence(found)
+    answer = attribution_sentence(attribution)
     blocks: list[Block] = [
-        Paragraph([Span(found.case, "strong"), ": ", answer]),
-        Facts(list(_facts(found))),
+        Paragraph([Span(attribution.case, "strong"), ": ", answer]),
+        Facts(list(_facts(attribution))),
     ]
-    excerpt = found.persistent.excerpt if found.persistent else None
+    excerpt = attribution.persistent.excerpt if attribution.persistent else None
     if excerpt:
         lines = islice(diff(excerpt.good, excerpt.bad), _MAX_LINES)
-        good, bad = found.good.name, found.bad.name
-        title = f"IR after {found.passes[0]}: - {good}, + {bad}"
+        good, bad = attribution.good.name, attribution.bad.name
+        title = f"IR after {attribution.passes[0]}: - {good}, + {bad}"
         blocks += [Heading(title), Code("\n".join(lines), "diff")]
-    return Document(f"{found.case}: {answer}", blocks)
+    return Document(f"{attribution.case}: {answer}", blocks)
 
 
-def attribution_sentence(found: Attribution) -> str:
+def attribution_sentence(attribution: Attribution) -> str:
     """Return the answer in one sentence, without the case's name."""
-    both = f"{found.good.name} and {found.bad.name}"
+    both = f"{attribution.good.name} and {attribution.bad.name}"
     same = f"{both} produce the same IR"
-    passes = found.passes
-    match found.status:
+    passes = attribution.passes
+    match attribution.status:
         case ComparisonResult.DIVERGES:
-            sure = "" if found.is_sure else "not sure: "
+            sure = "" if attribution.is_sure else "not sure: "
             return f"{sure}{both} diverge after {' or after '.join(passes[:2])}"
         case ComparisonResult.FAILING:
             failing = passes[0] if passes else "the failing step, which is not a pass"
@@ -71,25 +71,28 @@ def attribution_sentence(found: Attribution) -> str:
         case ComparisonResult.SAME:
             return f"{same} after every pass"
         case ComparisonResult.INCONCLUSIVE:
-            return f"cannot compare: {found.reason}"
+            return f"cannot compare: {attribution.reason}"
 
 
-def _facts(found: Attribution) -> Iterator[Fact]:
-    yield "good", revision_text(found.good)
-    yield "bad", revision_text(found.bad)
-    yield from failure_facts(found.failure)
-    function = found.function.get("bad")
+def _facts(attribution: Attribution) -> Iterator[Fact]:
+    yield "good", revision_text(attribution.good)
+    yield "bad", revision_text(attribution.bad)
+    yield from failure_facts(attribution.failure)
+    function = attribution.function.get("bad")
     if function:
         yield "function", function
-    if found.first_phase:
-        yield "phase", found.first_phase
-    for name, diverging in (("pass", found.persistent), ("or", found.other)):
+    if attribution.first_phase:
+        yield "phase", attribution.first_phase
+    for name, diverging in (
+        ("pass", attribution.persistent),
+        ("or", attribution.other),
+    ):
         if diverging:
-            yield name, _pass_text(diverging, found)
-            if found.function:  # else only names of passes are known
+            yield name, _pass_text(diverging, attribution)
+            if attribution.function:  # else only names of passes are known
                 yield from listed_facts("right after it", differing_lines(diverging))
-    yield from listed_facts("source", found.files)
-    yield from listed_facts("note", found.notes)
+    yield from listed_facts("source", attribution.files)
+    yield from listed_facts("note", attribution.notes)
 
 
 def differing_lines(diverging: DivergingPass) -> Iterator[str]:
@@ -106,11 +109,14 @@ def differing_lines(diverging: DivergingPass) -> Iterator[str]:
         yield "the same operations with other types"
 
 
-def _pass_text(diverging: DivergingPass, found: Attribution) -> str:
+def _pass_text(diverging: DivergingPass, attribution: Attribution) -> str:
     text = diverging.name
     if diverging.argument:
         text += f" ({diverging.argument})"
-    for side, revision in ((diverging.good, found.good), (diverging.bad, found.bad)):
+    for side, revision in (
+        (diverging.good, attribution.good),
+        (diverging.bad, attribution.bad),
+    ):
         if side is None:
             text += f"; on {revision.name} it does not run here or changes nothing"
     return text
@@ -125,92 +131,96 @@ _OUTCOMES = {
 }
 
 
-def why_document(found: Explanation) -> Document:
+def why_document(explanation: Explanation) -> Document:
     """Show on one screen what fails, since when, where, what works around it, and what
     to do next.
     """
     blocks: list[Block]
-    if found.log is not None:
-        reason = styled(f"not run: {found.reason}", "warning")
-        blocks = [reason, *log_blocks(found.log)]
+    if explanation.log is not None:
+        reason = styled(f"not run: {explanation.reason}", "warning")
+        blocks = [reason, *log_blocks(explanation.log)]
     else:
-        target = f" for {found.target}" if found.target else ""
-        if not set(target.split()).isdisjoint(found.assumed):
+        target = f" for {explanation.target}" if explanation.target else ""
+        if not set(target.split()).isdisjoint(explanation.assumed):
             target += " (assumed; --backend and --chip choose another)"
-        status = Span(headline(found), _STYLES.get(found.status, "warning"))
-        title = Paragraph([Span(found.case, "strong"), target, ": ", status])
-        blocks = [title, Facts(list(why_facts(found)))]
-    if found.next:
-        blocks += [styled("Next", "strong"), Code("\n".join(found.next))]
-    return Document(f"Why {found.case} fails", blocks)
+        status = Span(headline(explanation), _STYLES.get(explanation.status, "warning"))
+        title = Paragraph([Span(explanation.case, "strong"), target, ": ", status])
+        blocks = [title, Facts(list(why_facts(explanation)))]
+    if explanation.next:
+        blocks += [styled("Next", "strong"), Code("\n".join(explanation.next))]
+    return Document(f"Why {explanation.case} fails", blocks)
 
 
-def headline(found: Explanation) -> str:
+def headline(explanation: Explanation) -> str:
     """Return in one line whether the case fails."""
-    name = found.toolchain.name if found.toolchain else "?"
-    if found.is_unreadable:
+    name = explanation.toolchain.name if explanation.toolchain else "?"
+    if explanation.is_unreadable:
         return "the program is wrong: no release can read it"
-    if found.flaky:
+    if explanation.flaky:
         return f"fails only sometimes on {name}"
-    if found.reads:
-        verb = "passes" if found.failure is None else "fails"
-        known = f"{found.reads.name} is the newest release known to read it"
-        return f"{name} cannot read this program; {known}, and it {verb} there"
-    if found.unseen and found.failure is None:
-        tried = [_range(one) for one in found.releases if one.outcome != "not tried"]
-        return unseen_text(found.unseen, tried or [name])
-    if found.failure and found.toolchain == found.fails_on:
+    if explanation.reads:
+        verb = "passes" if explanation.failure is None else "fails"
+        newest = f"{explanation.reads.name} is the newest release known to read it"
+        return f"{name} cannot read this program; {newest}, and it {verb} there"
+    if explanation.unseen and explanation.failure is None:
+        tried = [
+            _range(releases)
+            for releases in explanation.releases
+            if releases.outcome != "not tried"
+        ]
+        return unseen_text(explanation.unseen, tried or [name])
+    if explanation.failure and explanation.toolchain == explanation.fails_on:
         return f"fails on {name}"
-    older = f"; fails on {found.fails_on.name}" if found.fails_on else ""
-    if found.passes:
+    older = f"; fails on {explanation.fails_on.name}" if explanation.fails_on else ""
+    if explanation.passes:
         return f"passes on {name}{older}"
-    if found.fails_otherwise:
+    if explanation.fails_otherwise:
         return f"fails otherwise on {name}{older}"
-    if found.is_reported_error:
+    if explanation.is_reported_error:
         return f"ends on {name} as reported"
     return f"cannot be tested on {name}{older}"
 
 
-def why_facts(found: Explanation) -> Iterator[Fact]:
+def why_facts(explanation: Explanation) -> Iterator[Fact]:
     """Yield what each step found."""
-    if found.reason:
-        yield "reason", found.reason
-    values = [text for text in found.assumed if ": " in text]
+    if explanation.reason:
+        yield "reason", explanation.reason
+    values = [text for text in explanation.assumed if ": " in text]
     if values:
         yield "assumed", ", ".join(values)
     outcomes = dict(_OUTCOMES)
-    if found.unseen and found.failure is None:
+    if explanation.unseen and explanation.failure is None:
         outcomes["failed"] = "fails otherwise on"
-    known = [
-        f"{outcomes.get(one.outcome, 'not tried on')} {_range(one)}"
-        for one in reversed(found.releases)
+    texts = [
+        f"{outcomes.get(releases.outcome, 'not tried on')} {_range(releases)}"
+        for releases in reversed(explanation.releases)
     ]
-    if known and not (found.bisection and found.bisection.confirmed):
-        yield "releases", "; ".join(known)
-    if found.unseen and found.failure:
-        yield "reported", f"{found.unseen}, which is another failure"
-    yield from failure_facts(found.failure)
-    if found.bisection:
-        yield from since_facts(found.bisection, found.compiler)
-    if found.fixed:
-        yield "upgrade", f"it passes on {found.fixed.name}"
-    attribution = found.attribution
+    if texts and not (explanation.bisection and explanation.bisection.confirmed):
+        yield "releases", "; ".join(texts)
+    if explanation.unseen and explanation.failure:
+        yield "reported", f"{explanation.unseen}, which is another failure"
+    yield from failure_facts(explanation.failure)
+    if explanation.bisection:
+        yield from since_facts(explanation.bisection, explanation.compiler)
+    if explanation.fixed:
+        yield "upgrade", f"it passes on {explanation.fixed.name}"
+    attribution = explanation.attribution
     if attribution:
         phase = f" (phase {attribution.phase})" if attribution.phase else ""
         yield "pass", attribution_sentence(attribution) + phase
         if attribution.persistent:
             yield "", next(differing_lines(attribution.persistent))
-    for remedy in found.remedies[:_REMEDIES_SHOWN]:
+    for remedy in explanation.remedies[:_REMEDIES_SHOWN]:
         names = ", ".join(revision.name for revision in remedy.verified_on)
         text = f": works on {names}. {remedy.explanation}"
         yield "remedy", [Span(remedy.text, "strong"), text]
-    for step in found.left:
+    for step in explanation.left:
         if step.status == "left":
             yield "not done", f"{step.step}: {step.reason}"
         else:
             yield step.step, step.reason or ""
 
 
-def _range(known: KnownReleases) -> str:
+def _range(releases: KnownReleases) -> str:
     """Return the names of neighbouring releases: `3.1.0`, or `3.1.0 to 3.6.0`."""
-    return " to ".join(dict.fromkeys((known.first.name, known.last.name)))
+    return " to ".join(dict.fromkeys((releases.first.name, releases.last.name)))

@@ -77,15 +77,19 @@ def _facts(bisection: Bisection, compiler: str | None) -> Iterator[Fact]:
         if url:
             yield "commits", Span(url, url=url)
     yield from failure_facts(bisection.failure)
-    commits = [one for one in bisection.suspects if one.url or one.files]
+    commits = [
+        suspect for suspect in bisection.suspects if suspect.url or suspect.files
+    ]
     for suspect in commits[:_SUSPECTS_SHOWN]:
         yield "commit", _commit_text(suspect)
     for text, group in groupby(bisection.other_failures, key=why_text):
         names = [other.toolchain.name for other in group]
         verb = "has" if len(names) == 1 else "have"
         yield "another", f"{', '.join(names)} {verb} another failure: {text}"
-    for reason, untestable in groupby(bisection.untestable, key=lambda one: one.reason):
-        names = [one.toolchain.name for one in untestable]
+    for reason, untestable in groupby(
+        bisection.untestable, key=lambda result: result.reason
+    ):
+        names = [result.toolchain.name for result in untestable]
         yield "untestable", f"{names_text(names, _NAMES_SHOWN)}: {reason}"
     probes = plural(bisection.probes, "probe")
     cost = f"{probes} in {plural(bisection.rounds, 'round')}"

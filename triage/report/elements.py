@@ -72,8 +72,8 @@ def revision_text(revision: Revision | None) -> str:
     short = (revision.commit or "")[:10]
     if short == revision.name:
         short = ""
-    known = ", ".join(filter(None, (short, revision.date)))
-    return f"{revision.name} ({known})" if known else revision.name
+    details = ", ".join(filter(None, (short, revision.date)))
+    return f"{revision.name} ({details})" if details else revision.name
 
 
 def headline_text(failure: Failure, longest: int = 400) -> str:

@@ -112,11 +112,11 @@ def known_facts(cluster: FailureCluster) -> Iterator[Fact]:
         if suspect.url:
             link = Span(suspect.subject or suspect.name, url=suspect.url)
             yield "suspect", [link, f" {share_text(suspect.probability, 0)}"]
-    found = cluster.attribution
-    if found and found.suspects:
-        phase = f" (phase {found.phase})" if found.phase else ""
-        first = f"the IR first differs after {found.suspects[0].name}{phase}"
-        yield "pass", ", ".join((first, *found.files[:3]))
+    attribution = cluster.attribution
+    if attribution and attribution.suspects:
+        phase = f" (phase {attribution.phase})" if attribution.phase else ""
+        first = f"the IR first differs after {attribution.suspects[0].name}{phase}"
+        yield "pass", ", ".join((first, *attribution.files[:3]))
     if cluster.remedies:
         texts = [remedy.text for remedy in cluster.remedies[:3]]
         yield "workaround", ", or ".join(texts)

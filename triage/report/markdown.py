@@ -36,19 +36,19 @@ def document_markdown(blocks: Sequence[doc.Block], longest: int | None = None) -
     texts = [_block_markdown(block) for block in blocks]
     if longest is None:
         return "\n\n".join(texts)
-    kept: list[str] = []
+    parts: list[str] = []
     room = longest - 100  # for the last line
     for text in texts:
         size = len(text.encode()) + 2
         if size <= room:
-            kept.append(text)
+            parts.append(text)
             room -= size
-    if len(kept) < len(texts):
-        kept.append(
+    if len(parts) < len(texts):
+        parts.append(
             f"*Parts of this text are left out here: the whole exceeds {longest} "
             "bytes.*"
         )
-    return "\n\n".join(kept) + "\n"
+    return "\n\n".join(parts) + "\n"
 
 
 def _block_markdown(part: doc.Block) -> str:

@@ -327,7 +327,7 @@ def night_table(
     for stored in nights:
         night, statuses = stored.night, stored.statuses
         counts = [f"{count} {status}" for status, count in statuses.items() if count]
-        said = [backend_sentence(each, night) for each in stored.verdicts]
+        said = [backend_sentence(verdict, night) for verdict in stored.verdicts]
         if night.partial:
             said.insert(0, "Partial.")
         rows.append(

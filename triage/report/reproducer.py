@@ -105,7 +105,9 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
     # the other files hold the program, and only a failed reduction has a reason
     for key in ("program", "reproducer", "reason", "cause"):
         del record[key]
-    record["evidence"] = [_recorded(one) for one in reproducer.reduction.versions]
+    record["evidence"] = [
+        _recorded(version) for version in reproducer.reduction.versions
+    ]
     [window] = [
         window
         for window in windows(reproducer.reduction.probes)
@@ -145,7 +147,7 @@ def _recipe(reproducer: Reproducer) -> str:
     was reduced.
     """
     case = reproducer.case
-    own = dict(family_of(case).script.recipe_keys(case))
+    keys = dict(family_of(case).script.recipe_keys(case))
     summary = f"Reduced from {case.name}{f': {case.summary}' if case.summary else ''}"
     flags = [flag if flag.since or flag.until else flag.text for flag in case.flags]
     variables = dict(case.env)
@@ -153,9 +155,9 @@ def _recipe(reproducer: Reproducer) -> str:
     values = {
         "name": f"{slug(case)}-reduced",
         "summary": summary,
-        "compiler": own.pop("compiler"),
+        "compiler": keys.pop("compiler"),
         "input": reproducer.file,
-        **own,
+        **keys,
         "target": case.target,
         "flags": flags,
         "phase": case.phase,
@@ -213,7 +215,8 @@ def reduction_document(result: Reduction, reproducer: Reproducer | None) -> Docu
     if reproducer is None:
         title = Paragraph([case, ": ", Span("not reduced", "warning")])
         texts = [
-            f"{one.toolchain.name}: {outcome_text(one)}" for one in result.versions
+            f"{version.toolchain.name}: {outcome_text(version)}"
+            for version in result.versions
         ]
         facts = [("reason", result.reason or ""), *listed_facts("tried", texts)]
         return Document("Reduction", [title, Facts(facts)])
@@ -230,7 +233,9 @@ def reduction_document(result: Reduction, reproducer: Reproducer | None) -> Docu
 def _reduction_facts(result: Reduction, reproducer: Reproducer) -> Iterator[Fact]:
     yield from failure_facts(reproducer.failure)
     yield "bad", revision_text(result.bad)
-    states = [f"{one.toolchain.name} {one.status}" for one in result.versions]
+    states = [
+        f"{version.toolchain.name} {version.status}" for version in result.versions
+    ]
     yield "versions", ", ".join(states)
     sizes = {f"{result.unit}s": result.sizes, "bytes": result.bytes}
     texts = [f"{size.before} -> {size.after} {name}" for name, size in sizes.items()]

@@ -35,32 +35,32 @@ if TYPE_CHECKING:  # `triage run` measures nothing
     from triage.execution.benchmark import Benchmark
 
 
-def run_document(result: RunResults) -> Document:
+def run_document(run: RunResults) -> Document:
     """Show a row for each case, what fails first, then each distinct failure once and
     the counts. Cases that pass everywhere are folded.
     """
     blocks: list[Block] = []
     families: dict[str, list[ProbeResult]] = {}
     failures: dict[str, list[ProbeResult]] = {}
-    for one in result.results:
-        families.setdefault(result.cases[one.case].compiler, []).append(one)
-        if one.failure and one.status is Status.FAILED:
-            failures.setdefault(one.failure.signature, []).append(one)
+    for result in run.results:
+        families.setdefault(run.cases[result.case].compiler, []).append(result)
+        if result.failure and result.status is Status.FAILED:
+            failures.setdefault(result.failure.signature, []).append(result)
     for compiler, results in families.items():
         if len(families) > 1:
             blocks.append(Heading(compiler_title(compiler)))
         blocks += _family_blocks(results)
     for group in failures.values():
-        compiler = result.cases[group[0].case].compiler
+        compiler = run.cases[group[0].case].compiler
         cases: dict[str, list[str]] = {}
-        for one in group:
-            cases.setdefault(one.toolchain.name, []).append(one.case)
+        for result in group:
+            cases.setdefault(result.toolchain.name, []).append(result.case)
         title = compiler_title(compiler)
         places = [f"{', '.join(of)} on {title} {name}" for name, of in cases.items()]
         failure = group[0].failure
         assert failure
         blocks += [Heading("; ".join(places)), *failure_blocks(failure, compiler)]
-    counts = Counter(one.status for one in result.results)
+    counts = Counter(result.status for result in run.results)
     texts = [f"{counts[status]} {status}" for status in Status if counts[status]]
     blocks.append(Paragraph(", ".join(texts)))
     return Document("Results", blocks)
@@ -70,15 +70,15 @@ def _family_blocks(results: Sequence[ProbeResult]) -> list[Block]:
     """Return the table of the cases of one family, those that fail first; folded those
     that pass everywhere.
     """
-    versions = list(dict.fromkeys(one.toolchain.name for one in results))
+    versions = list(dict.fromkeys(result.toolchain.name for result in results))
     rows: dict[str, dict[str, ProbeResult]] = {}
-    for one in results:
-        rows.setdefault(one.case, {})[one.toolchain.name] = one
+    for result in results:
+        rows.setdefault(result.case, {})[result.toolchain.name] = result
     failing, others, passing = TableRows(), TableRows(), TableRows()
     for case, row in rows.items():
         cells = [_words(row[version]) if version in row else "" for version in versions]
-        statuses = {one.status for one in row.values()}
-        warns = any(one.warnings for one in row.values())
+        statuses = {result.status for result in row.values()}
+        warns = any(result.warnings for result in row.values())
         if Status.FAILED in statuses:
             failing.append([case, *cells])
         elif statuses == {Status.PASSED} and not warns and len(rows) > 1:
@@ -105,16 +105,16 @@ def _words(result: ProbeResult) -> Inline:
     return words
 
 
-def run_junit(result: RunResults) -> str:
+def run_junit(run: RunResults) -> str:
     """Return a suite with a test case for each result."""
     cases = [
         suite_case(
-            one,
-            f"{one.case} on {one.toolchain.name}",
-            is_failure=one.status is Status.FAILED,
-            strict=result.strict,
+            result,
+            f"{result.case} on {result.toolchain.name}",
+            is_failure=result.status is Status.FAILED,
+            strict=run.strict,
         )
-        for one in result.results
+        for result in run.results
     ]
     return junit_text("triage run", cases)
 

@@ -210,7 +210,10 @@ class Site:
             words = [
                 f"{life.failure.failure_class}: {life.failure.headline}",
                 *(remedy.text for remedy in cluster.remedies),
-                *(f"{one.commit or one.name} {one.subject}" for one in suspects),
+                *(
+                    f"{suspect.commit or suspect.name} {suspect.subject}"
+                    for suspect in suspects
+                ),
             ]
             yield visible(", ".join(words)), f"failures/{life.page}.html"
         for case, page in self.pages.items():

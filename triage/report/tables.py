@@ -62,7 +62,7 @@ def log_blocks(log: ClassifiedLog) -> list[Block]:
     status = _LOG_STATUSES.get(log.status, plural(len(log.failures), "failure"))
     blocks: list[Block] = [Heading(f"{log.log}: {status}")]
     if log.likeliest:
-        lines: list[Fact] = [(f"line {one.line}", one.text) for one in log.likeliest]
+        lines: list[Fact] = [(f"line {line.line}", line.text) for line in log.likeliest]
         blocks.append(Facts(lines))
     for failure in log.failures:
         times = f", {failure.count} times" if failure.count > 1 else ""
@@ -80,15 +80,15 @@ def update_document(result: ExpectationUpdate) -> Document:
         if file.changes:
             count += len(file.changes)
             changes = [
-                f"{each.case}: {each.before or none} -> {each.after or none}"
-                for each in file.changes
+                f"{change.case}: {change.before or none} -> {change.after or none}"
+                for change in file.changes
             ]
             blocks += [Heading(str(file.path)), Bullets(changes)]
             if file.paste:
                 blocks.append(Code(file.paste))
     blocks += [
-        styled(f"left as it is: {one.case}: {one.reason}", "warning")
-        for one in result.left
+        styled(f"left as it is: {entry.case}: {entry.reason}", "warning")
+        for entry in result.left
     ]
     total = f"{plural(count, 'known failure')} changed by {result.toolchain.name}"
     return Document("Known failures", [*blocks, Paragraph(total)])
@@ -106,12 +106,12 @@ def issues_document(result: IssueChanges) -> Document:
     """Show the changes of a repository's issues."""
     rows: TableRows = [
         [
-            one.action,
-            f"#{one.issue}" if one.issue else "new",
-            one.title,
-            Span(plural(len(one.cases), "case"), "dim"),
+            change.action,
+            f"#{change.issue}" if change.issue else "new",
+            change.title,
+            Span(plural(len(change.cases), "case"), "dim"),
         ]
-        for one in result.changes
+        for change in result.changes
     ]
     blocks: list[Block] = []
     if rows:
@@ -181,7 +181,7 @@ def known_case_document(result: KnownCase) -> Document:
         changes = plural(result.flaky_changes, "change")
         facts.append(("flaky", f"{changes} without a change of the compiler"))
     blocks: list[Block] = [styled(result.case, "strong"), Facts(facts)]
-    states = [[one.toolchain.name, outcome_spans(one)] for one in result.states]
+    states = [[state.toolchain.name, outcome_spans(state)] for state in result.states]
     if result.runs:
         blocks += [Heading("Nights"), runs_table(result.runs)]
     if states:
@@ -262,7 +262,9 @@ def lint_document(result: LintResult) -> Document:
                 source = f"{recipe} (positions in the generated program)"
             title = Paragraph([Span(linted.case, "strong"), "  ", source])
             blocks += [title, Facts(list(_lint_rows(linted)))]
-    severities = (one.severity for linted in result.cases for one in linted.findings)
+    severities = (
+        finding.severity for linted in result.cases for finding in linted.findings
+    )
     counts, several = Counter(severities), {"advice": "advice"}
     texts = [
         plural(counts[kind], kind.value, several.get(kind.value)) for kind in Severity

@@ -145,7 +145,7 @@ def _table(table: doc.Table, available: int) -> RenderableType:
         widths[number] = max(map(len, text.splitlines()), default=0)
     room = available - 2 * (len(shown) - 1)
     while sum(widths.values()) > room:
-        wrapped = [each for each in shown if widths[each] > longest_words[each]]
+        wrapped = [number for number in shown if widths[number] > longest_words[number]]
         widths[max(wrapped or shown, key=widths.__getitem__)] -= 1
     grid = Grid(
         box=None,
