@@ -114,7 +114,9 @@ class FailureLife:
         unless all are expected.
         """
         last = [failing for failing in self.runs if failing.after is None]
-        unexpected = [each for each in last if each.run.status is Status.FAILED]
+        unexpected = [
+            failing for failing in last if failing.run.status is Status.FAILED
+        ]
         return unexpected or last
 
     @in_json

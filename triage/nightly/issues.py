@@ -165,7 +165,9 @@ def plan_issues(
 ) -> IssueChanges:
     """Return what to change after a night, at most `limit` changes."""
     left = {case.case: case for case in night.cases if _is_news(case)}
-    owned = {(each.marker.key, name) for each in issues for name in each.marker.cases}
+    owned = {
+        (issue.marker.key, name) for issue in issues for name in issue.marker.cases
+    }
     changes: list[IssueChange] = []
     # open issues come first: only they take in further cases
     for issue in sorted(issues, key=lambda issue: (not issue.is_open, issue.number)):
@@ -241,7 +243,9 @@ def _update(
     if is_older(revision, marker.toolchain):
         return []
     added = [name for name in failing if name not in marker.cases]
-    clusters = [each for each in night.clusters if set(failing) & set(each.cases)]
+    clusters = [
+        cluster for cluster in night.clusters if set(failing) & set(cluster.cases)
+    ]
     cluster = clusters[0] if clusters else None
     is_investigated = cluster is not None and cluster.is_investigated
     passing = {

@@ -163,7 +163,7 @@ def night_logs(
     for run in reversed(case.runs):
         for seen in (run.last, run.first) if run.failed else ():
             night, number = history.nights[seen.night], history.numbers[seen.night]
-            logs = [each.log for each in night.cases if each.case == case.case]
+            logs = [result.log for result in night.cases if result.case == case.case]
             text = store.log(number, logs[0]) if logs and logs[0] else None
             if text is not None:
                 yield (

@@ -155,10 +155,10 @@ class NightRun:
             if result.log or result.status not in FAILING:
                 continue
             toolchain = self.engine.registry.obtain(self.toolchain)
-            known = self.engine.last_execution(self.cases_by_name[name], toolchain)
-            if known is None:
+            recorded = self.engine.last_execution(self.cases_by_name[name], toolchain)
+            if recorded is None:
                 continue
-            _, execution = known
+            _, execution = recorded
             text = readable_output(execution.stdout.text + execution.stderr.text)
             if text.strip():
                 path = f"{folder}/{_file_name(name)}.log"
@@ -314,27 +314,27 @@ def with_earlier_nights(
 
 def case_result(baseline: Probe, new: Probe) -> CaseResult:
     """Return the result of one case of a night."""
-    case, old, own = new.case, result_of(baseline), result_of(new)
+    case, old, result = new.case, result_of(baseline), result_of(new)
     expectation = None
     if case.expect:
-        expectation = expectation_for(case, new.version, own.failure)
+        expectation = expectation_for(case, new.version, result.failure)
     return CaseResult(
-        **vars(own),
+        **vars(result),
         suite=suite_of(case),
         compiler=case.compiler,
         summary=case.summary,
         source=str(below_here(case.source)),
         target=case.target,
         stages=list(case.stages),
-        change=change_between(old, own),
+        change=change_between(old, result),
         baseline=old,
         issue=expectation.issue if expectation else None,
     )
 
 
-def with_investigation(night: Night, found: Investigation) -> Night:
+def with_investigation(night: Night, investigation: Investigation) -> Night:
     """Return a night with what an investigation of its clusters knows so far."""
-    clusters = found.records()
+    clusters = investigation.records()
     keys = {cluster.key for cluster in clusters}
     clusters += [cluster for cluster in night.clusters if cluster.key not in keys]
     cases = {case.case: case for case in night.cases}
@@ -347,7 +347,7 @@ def with_investigation(night: Night, found: Investigation) -> Night:
         night,
         cases=list(cases.values()),
         clusters=clusters,
-        investigation=found.summary,
+        investigation=investigation.summary,
     )
 
 

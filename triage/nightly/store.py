@@ -118,8 +118,8 @@ class NightStore:
         """
         stored = self.stored()
         named = {"latest": stored[-1:], "previous": stored[-2:-1]}
-        dated = [each for each in stored if each.night.started.startswith(name)]
-        numbered = [each for each in stored if str(each.number) == name]
+        dated = [entry for entry in stored if entry.night.started.startswith(name)]
+        numbered = [entry for entry in stored if str(entry.number) == name]
         for entry in reversed(named.get(name) or numbered or dated):
             night = self.night(entry.number)
             if night:

@@ -99,6 +99,6 @@ class NightWork:
         work = Investigation(setting, self.command, plan.budget, plan.steps)
         night = run.night()
         work.add_clusters(night.clusters, {case.case: case for case in night.cases})
-        self.add = partial(with_investigation, found=work)
+        self.add = partial(with_investigation, investigation=work)
         for _ in work.run():
             self.report()
