@@ -228,10 +228,10 @@ class _Parser:
 
     def _position(self, location: str) -> SourcePosition | None:
         for _ in range(_MAX_ALIASES):
-            found = _POSITION.search(location)
-            if found:
+            match = _POSITION.search(location)
+            if match:
                 return SourcePosition(
-                    sys.intern(found[1]), int(found[2]), int(found[3])
+                    sys.intern(match[1]), int(match[2]), int(match[3])
                 )
             alias = _LOCATION_ALIAS.search(location)
             location = self.aliases.get(alias[0], "") if alias else ""
@@ -265,7 +265,7 @@ class _Printer:
 
     def names(self, items: Sequence[Value | Block], prefix: str = "%") -> list[str]:
         numbers = self.numbers
-        return [f"{prefix}{numbers.setdefault(one, len(numbers))}" for one in items]
+        return [f"{prefix}{numbers.setdefault(item, len(numbers))}" for item in items]
 
     def operation(self, operation: Operation, indent: str) -> None:
         """Print an operation with its regions."""

@@ -123,14 +123,14 @@ class IrReader:
         types = self._types(line)
         child.symbol = child.symbol or _symbol(line)
         self._add_choices(child.inside, child.name, line, types)
-        own = _digest(f"{child.name}|{types}")
+        digest = _digest(f"{child.name}|{types}")
         if self._open:
             parent = self._open[-1].inside
             parent.add(child.inside)
             if child.name not in self._words.inert:
                 parent.operations[child.name] += 1
-                parent.add_digest(own)
-        child.inside.add_digest(own)
+                parent.add_digest(digest)
+        child.inside.add_digest(digest)
         if child.name in self._words.functions and child.symbol:
             self._functions[child.symbol] = child.inside
             if any(outer.name in self._words.executables for outer in self._open):
@@ -175,8 +175,8 @@ def _details(name: str, line: str, words: Vocabulary) -> Iterator[tuple[str, str
     if name in words.inert - words.constants:
         return
     position = 0
-    while found := _ATTRIBUTES.search(line, position):
-        begin = found.end() - 1
+    while match := _ATTRIBUTES.search(line, position):
+        begin = match.end() - 1
         try:
             position = closing(line, begin)
         except UnbalancedError:  # the line is cut
@@ -208,8 +208,8 @@ def _normalised(text: str, spellings: Spellings) -> str:
 
 
 def _symbol(line: str) -> str | None:
-    found = _SYMBOL.search(line)
-    return found[1] if found else None
+    match = _SYMBOL.search(line)
+    return match[1] if match else None
 
 
 def ir_lines() -> LineCutter:

@@ -44,7 +44,7 @@ def reshaped(type_: str, numbers: list[int]) -> str:
     shaped = _SHAPED.match(type_)
     if shaped:
         return f"{shaped[1]}{'x'.join(texts)}x{type_[shaped.end() :]}"
-    return _VTENSOR.sub(lambda found: f"{found[1]}[{','.join(texts)}]", type_, count=1)
+    return _VTENSOR.sub(lambda match: f"{match[1]}[{','.join(texts)}]", type_, count=1)
 
 
 def static_candidates(text: str) -> Iterator[tuple[Module, str]]:
@@ -62,16 +62,16 @@ def static_candidates(text: str) -> Iterator[tuple[Module, str]]:
     functions = _functions_never_called(parse_module(text))
     types = {value for _, arguments, _ in functions for value in arguments}
     split = {
-        (own, int(factor))
-        for own in types
-        for other in types - {own}
+        (type_, int(factor))
+        for type_ in types
+        for other in types - {type_}
         for factor in _SPLIT_DIMENSION.findall(other)
-        if own.startswith("tensor<") and "?" in own and other.startswith("tensor<")
+        if type_.startswith("tensor<") and "?" in type_ and other.startswith("tensor<")
     }
-    for own, factor in sorted(split)[:_MOST_SPLITS]:
+    for type_, factor in sorted(split)[:_MOST_SPLITS]:
         module, size = parse_module(text), smallest * factor
-        if set_static_arguments(module, smallest, {own: size}):
-            yield module, f"{what} {smallest}, of {own} {size}"
+        if set_static_arguments(module, smallest, {type_: size}):
+            yield module, f"{what} {smallest}, of {type_} {size}"
 
 
 def set_static_arguments(module: Module, size: int, others: Mapping[str, int]) -> bool:
@@ -149,9 +149,9 @@ def replace_results(module: Module, replaced: Mapping[Value, Value]) -> None:
     """
     for block in module.blocks():
         block.operations = [
-            each
-            for each in block.operations
-            if not (each.results and each.results[0] in replaced)
+            operation
+            for operation in block.operations
+            if not (operation.results and operation.results[0] in replaced)
         ]
     for operation in module.walk():
         for index, value in enumerate(operation.operands):

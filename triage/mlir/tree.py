@@ -128,11 +128,11 @@ class Module:
         and a body.
         """
         return [
-            each
-            for each in self.body.operations
-            if each.attribute(_FUNCTION_TYPE)
-            and each.regions
-            and each.regions[0].blocks
+            operation
+            for operation in self.body.operations
+            if operation.attribute(_FUNCTION_TYPE)
+            and operation.regions
+            and operation.regions[0].blocks
         ]
 
     def blocks(self) -> list[Block]:
@@ -210,10 +210,10 @@ def _separators(text: str, start: int) -> Iterator[tuple[str, int, int]]:
     and the index of its end.
     """
     depth = 0
-    for found in _MARK.finditer(text, start):
-        mark = found.group()
+    for match in _MARK.finditer(text, start):
+        mark = match.group()
         depth += _DEPTH.get(mark, 0)
-        yield mark, depth, found.end()
+        yield mark, depth, match.end()
 
 
 def closing(text: str, start: int) -> int:
@@ -272,5 +272,5 @@ def entries_text(named: Mapping[str, str]) -> str:
 def symbols(text: str) -> Iterator[str]:
     """Yield the symbols that a text refers to, without `@` and quotes."""
     if "@" in text:
-        for found in _SYMBOL.finditer(text):
-            yield found.group(1).strip('"')
+        for match in _SYMBOL.finditer(text):
+            yield match.group(1).strip('"')
