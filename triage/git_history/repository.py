@@ -95,7 +95,7 @@ class Repository:
         """
         folders = {self.path.resolve(), self._folder.resolve()}
         paths = (file.absolute(), file.resolve())
-        return any(path.is_relative_to(each) for path in paths for each in folders)
+        return any(path.is_relative_to(folder) for path in paths for folder in folders)
 
     def ask(
         self, *words: str, lines: Sequence[str] = (), seconds: float = _PATIENCE
