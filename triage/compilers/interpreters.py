@@ -44,8 +44,8 @@ def versions() -> tuple[Version, ...]:
     """Return the versions of all CPython interpreters, this program's own first, then
     the newest.
     """
-    own, *others = _interpreters_by_version()
-    return (own, *sorted(others, reverse=True))
+    running, *others = _interpreters_by_version()
+    return (running, *sorted(others, reverse=True))
 
 
 @cache

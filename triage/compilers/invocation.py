@@ -126,14 +126,14 @@ class RunFacts:
 
 
 def _known_mismatch(report: Mapping[str, Any]) -> dict[str, str | int]:
-    known: dict[str, str | int] = {}
+    mismatch: dict[str, str | int] = {}
     for name, kind in MISMATCH.items():
         value = report.get(name)
         if kind is str and isinstance(value, str):
-            known[name] = utf8(value[:_LONGEST_NAME])
+            mismatch[name] = utf8(value[:_LONGEST_NAME])
         elif kind is int and type(value) is int:
-            known[name] = value
-    return known
+            mismatch[name] = value
+    return mismatch
 
 
 def reported_facts(execution: Execution) -> RunFacts:

@@ -102,8 +102,8 @@ class NewRecipe(RecipeRequest):
         Returns the recipe, and the revisions for which the text reports a failure.
         Raises NoProgramError if the text has no complete program.
         """
-        found = found_in(text, recipe_starters())
-        family, programs, calls = found.family, found.programs, found.calls
+        contents = found_in(text, recipe_starters())
+        family, programs, calls = contents.family, contents.programs, contents.calls
         if self.packages:
             family, programs, calls = "command", python_in(text, re.compile("")), []
         if not programs and self.source is None:
@@ -228,10 +228,10 @@ def _reported_failure(text: str) -> str | None:
     its sentences name.
     """
     rules = packaged_rules()
-    known = {rule.name for rule in rules}
+    classes = {rule.name for rule in rules}
     log = classify_log(BytesIO(text.encode("utf-8", "replace")), rules)
     for failure in log.failures:
-        if failure.failure_class in known:
+        if failure.failure_class in classes:
             return failure.failure_class
     for failure_class, words in _FAILURES_IN_WORDS.items():
         if words.search(text):

@@ -137,8 +137,8 @@ class ReproScript:
             "tolerance": dict(run.tolerances),
             "limits": limits_keys(run.limits),
         }
-        known = {name: value for name, value in keys.items() if value}
-        return {"compiler": case.compiler, "run": known}
+        run_keys = {name: value for name, value in keys.items() if value}
+        return {"compiler": case.compiler, "run": run_keys}
 
     def program_name(self, case: Case, toolchain: Toolchain) -> str:
         """Return what users call the compiler."""

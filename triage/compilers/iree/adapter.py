@@ -158,8 +158,8 @@ class Iree(Compiler):
                 first, others = program, _LIBRARIES
             else:
                 first, others = program.parent, _LIBRARY_FOLDERS
-            found = ((program.parent / other).resolve() for other in others)
-            return Needs((first, *(path for path in found if path.exists())))
+            paths = ((program.parent / other).resolve() for other in others)
+            return Needs((first, *(path for path in paths if path.exists())))
         if root.name == "site-packages":
             return Needs((program.parents[1],))
         return Needs((root,))

@@ -149,13 +149,13 @@ def _printing_model(code: str) -> str:
         for statement in statements
     ]
     end = len(statements) - makes_model[::-1].index(True)
-    kept = [
+    texts = [
         ast.unparse(statement)
         for statement in statements[:end]
         if not isinstance(statement, ast.Import | ast.ImportFrom)
         or _PLAIN_IMPORT.match(ast.unparse(statement))
     ]
-    return "\n".join(["import sys", *kept, _PRINT_MODEL])
+    return "\n".join(["import sys", *texts, _PRINT_MODEL])
 
 
 def _join_values(words: Sequence[str]) -> list[str]:

@@ -128,8 +128,8 @@ class DeclaredDevices:
 
 def driver_of(backend: str | None) -> str:
     """Return the runtime's name for the devices of a backend; `local` for a CPU."""
-    known = BACKENDS.get(backend or "")
-    return (known and known.driver) or "local"
+    entry = BACKENDS.get(backend or "")
+    return (entry and entry.driver) or "local"
 
 
 def devices_in(text: str) -> Iterator[str]:
@@ -258,22 +258,22 @@ def is_gpu(backend: str | None) -> bool:
 
 
 def target_flags(
-    target: Target, supported: frozenset[str], own: Sequence[str]
+    target: Target, supported: frozenset[str], recipe_flags: Sequence[str]
 ) -> list[str] | NoAnswer:
     """Return the flags for backend or devices, and chip, or why the version has none.
 
-    supported: the flags of the version, without dashes. The recipe's `own` flags are
-    not repeated.
+    supported: the flags of the version, without dashes. The `recipe_flags` are not
+    repeated.
     """
     flags: list[str] = []
-    if not any(text.startswith((DEVICE, TARGET_BACKENDS)) for text in own):
+    if not any(text.startswith((DEVICE, TARGET_BACKENDS)) for text in recipe_flags):
         flags += device_flags(target)
     if target.chip is None:
         return flags
     backend = BACKENDS.get(target.backend, Backend())
     for spelling in backend.chip_flags.split():
         if spelling in supported:
-            if spelling not in map(flag_name, own):
+            if spelling not in map(flag_name, recipe_flags):
                 flags.append(f"--{spelling}={target.chip}")
             return flags
     return NoAnswer(

@@ -125,9 +125,9 @@ class IreeKernels(Kernels):
         return [
             (
                 name if number == 1 else f"{name}-{number}",
-                f"--benchmark_filter=^BM_{each}/",
+                f"--benchmark_filter=^BM_{function}/",
             )
-            for number, each in functions
+            for number, function in functions
         ]
 
 

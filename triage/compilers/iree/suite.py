@@ -154,12 +154,12 @@ def config_names(configs: Sequence[Path]) -> dict[Path, str]:
         *configs,
         *(file for path in configs for file in path.parent.glob("*.json")),
     }
-    own = {path: _own_name(path) for path in near}
-    shared = Counter(own.values())
+    declared = {path: _own_name(path) for path in near}
+    shared = Counter(declared.values())
     stems = Counter(path.stem for path in configs)
     names = {}
     for path in configs:
-        name = own[path]
+        name = declared[path]
         if shared[name] > 1:
             name = (
                 path.stem

@@ -162,11 +162,15 @@ class SuiteFile:
         """Return a program by its URL or path, with its flags."""
         path = self.file(place)
         if path.suffix not in IREE.inputs:
-            known = ", ".join(IREE.inputs)
-            text = f'"{path.name}" is not a program: name a file of {known}.'
+            suffixes = ", ".join(IREE.inputs)
+            text = f'"{path.name}" is not a program: name a file of {suffixes}.'
             raise self.mistake(text, place)
-        kept = [Flag(flag) for flag in flags if not flag.startswith(_STATISTICS)]
-        return Library(IREE.input_at(path), tuple(kept), self.suite.artifacts_of(path))
+        compiler_flags = [
+            Flag(flag) for flag in flags if not flag.startswith(_STATISTICS)
+        ]
+        return Library(
+            IREE.input_at(path), tuple(compiler_flags), self.suite.artifacts_of(path)
+        )
 
     def value(self, text: str, url: str | None = None) -> str:
         """Find or download the file that a value names; return the value with the path
@@ -214,7 +218,9 @@ class SuiteFile:
         if run and run.measured:
             flags = [flag for flag in run.flags if not flag.startswith("--benchmark_")]
             benchmarks = (replace(run, flags=tuple(flags)),)
-        known = {name: value for name, value in thresholds.items() if value is not None}
+        bounds = {
+            name: value for name, value in thresholds.items() if value is not None
+        }
         return Case(
             recipe=recipe,
             name=name or below.with_suffix("").as_posix(),
@@ -228,7 +234,7 @@ class SuiteFile:
             artifacts=program.artifacts,
             run=run,
             benchmarks=benchmarks,
-            thresholds=tuple(known.items()),
+            thresholds=tuple(bounds.items()),
             expect=tuple(Expectation(None, stage=stage) for stage in failing),
         )
 

@@ -215,9 +215,9 @@ def _module(file: SuiteFile, name: str) -> Library:
     path = file.suite.folder / f"{name.removesuffix('.json')}.json"
     if not path.is_file():
         raise file.mistake(f'there is no module "{name}": {path} does not exist.', name)
-    own = SuiteFile(file.suite, path)
-    module = own.content(_Module)
-    return own.program(module.mlir, module.compiler_flags)
+    module_file = SuiteFile(file.suite, path)
+    module = module_file.content(_Module)
+    return module_file.program(module.mlir, module.compiler_flags)
 
 
 def _random_weights(file: SuiteFile, program: Library, seed: int | None) -> Path:

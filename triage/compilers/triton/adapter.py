@@ -156,10 +156,12 @@ class Triton(Compiler):
         backends = ["cuda"]
         if (package / "backends" / "amd").is_dir():
             backends.append("hip")
-        known = Capabilities(
+        capabilities = Capabilities(
             frozenset(backends), phases=_PHASES, stack_printer=stack_printer(program)
         )
-        return Description(pep440(version), commit[1] if commit else None, None, known)
+        return Description(
+            pep440(version), commit[1] if commit else None, None, capabilities
+        )
 
     def runs_script(self, case: Case) -> bool:
         return case.spec is None and case.input.path.suffix == ".py"
@@ -184,8 +186,8 @@ class Triton(Compiler):
             )
         backends = toolchain.capabilities.backends
         if target.backend not in backends:
-            known = ", ".join(sorted(backends))
-            reason = f"{name} has no backend {target.backend} (it has {known})"
+            names = ", ".join(sorted(backends))
+            reason = f"{name} has no backend {target.backend} (it has {names})"
             return NoAnswer(Cause.TARGET, reason)
         chip = chip_of(target.backend, target.chip or "")
         if chip is None:

@@ -129,14 +129,14 @@ def _names_bound(statement: ast.stmt) -> set[str]:
 def _names_read(statement: ast.stmt) -> list[str]:
     """Return the global names that a statement reads, in their order."""
     nodes = list(ast.walk(statement))
-    own = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    local_names = {node.arg for node in nodes if isinstance(node, ast.arg)}
     names: list[str] = []
     for node in nodes:
         if isinstance(node, ast.Name):
             if isinstance(node.ctx, ast.Store):
-                own.add(node.id)
+                local_names.add(node.id)
             names.append(node.id)
-    return [name for name in dict.fromkeys(names) if name not in own]
+    return [name for name in dict.fromkeys(names) if name not in local_names]
 
 
 class _Copy:

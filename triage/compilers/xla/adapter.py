@@ -140,9 +140,9 @@ class Xla(Compiler):
     def describe(self, program: Path, seal: Seal) -> Description:
         answer = ask_compiler([str(program), *_ISOLATED_WORKER, "describe"], seal)
         try:
-            known = json.loads(answer.stdout.text)
-            options = dict(known["options"])
-            passes = tuple(known["passes"])
+            description = json.loads(answer.stdout.text)
+            options = dict(description["options"])
+            passes = tuple(description["passes"])
         except (ValueError, LookupError, TypeError) as error:
             raise EnvironmentFailure(
                 f"{program} has no jaxlib that compiles: {answer.stderr.last_line}"
@@ -156,7 +156,7 @@ class Xla(Compiler):
             choices=choices,
         )
         return Description(
-            pep440(known["version"]), known["commit"], None, capabilities
+            pep440(description["version"]), description["commit"], None, capabilities
         )
 
     def runs_script(self, case: Case) -> bool:

@@ -69,7 +69,7 @@ def _operations(computations: Computations, name: str, depth: int) -> Iterator[s
             printed.append(f'value = "{"".join(operands)}"')
             operands = []
         names = [match[1] for match in map(_NAME.search, operands) if match]
-        operand_types = ", ".join(types.get(each, "?") for each in names)
+        operand_types = ", ".join(types.get(operand, "?") for operand in names)
         head = f'{indent}"hlo.{opcode.strip()}"()'
         if printed:
             head += f" <{{{', '.join(printed)}}}>"
@@ -78,10 +78,10 @@ def _operations(computations: Computations, name: str, depth: int) -> Iterator[s
             yield head + tail
             continue
         yield head + " ({"
-        for number, each in enumerate(called):
+        for number, computation in enumerate(called):
             if number:
                 yield f"{indent}}}, {{"
-            yield from _operations(computations, each, depth + 1)
+            yield from _operations(computations, computation, depth + 1)
         yield f"{indent}}}){tail}"
 
 

@@ -136,10 +136,10 @@ def lowered(
         if callable(value) and hasattr(value, "lower")
     }
     if function is None and len(jitted) != 1:
-        known = ", ".join(jitted) or "none"
+        names = ", ".join(jitted) or "none"
         raise LookupError(
             f"{script.name} calls no function under jax.jit; name one as lower: "
-            f"{{function: NAME}}; it has: {known}"
+            f"{{function: NAME}}; it has: {names}"
         )
     name = function or next(iter(jitted))
     if name in jitted:
@@ -200,7 +200,9 @@ def print_portable(module: Any) -> None:
 
     def remove_sharding(operation: Any) -> Any:
         # by release, the attributes or their names
-        names = [getattr(each, "name", each) for each in operation.attributes]
+        names = [
+            getattr(attribute, "name", attribute) for attribute in operation.attributes
+        ]
         for name in names:
             if name.startswith("sdy."):
                 del operation.attributes[name]

@@ -205,9 +205,9 @@ def print_dumps(folder: Path, after: str, *, generic: bool) -> str:
         if match:
             dumps.append((path.stat().st_size, match[1], match[2], match[3], path))
     main_module = max(dumps, default=(0, ""))[1]
-    own = sorted(dump[2:] for dump in dumps if dump[1] == main_module)
+    main_dumps = sorted(dump[2:] for dump in dumps if dump[1] == main_module)
     text = ""
-    for number, (_, name, path) in enumerate(own):
+    for number, (_, name, path) in enumerate(main_dumps):
         if name == "pipeline-start" and number > 0:  # it is repeated
             continue
         text = path.read_text()
@@ -228,11 +228,11 @@ def run_program(module: Path, options: argparse.Namespace) -> int:
     Return the exit status.
     """
     header, _, program = module.read_bytes().partition(b"\n")
-    known = json.loads(header)
-    if isinstance(known, dict):
-        script_worker()["print_results"](known, options.output)
+    content = json.loads(header)
+    if isinstance(content, dict):
+        script_worker()["print_results"](content, options.output)
         return 0
-    add_xla_flags(known)
+    add_xla_flags(content)
     cpu = Cpu()
     executable = cpu.compiled(program)
     counts = len(options.input), len(parameter_types(executable))
@@ -449,13 +449,13 @@ def describe() -> int:
         return compile_small()
 
     version = import_module("jaxlib.version")
-    known = {
+    description = {
         "version": version.__version__,
         "commit": getattr(version, "_git_hash", None),
         "options": _FLAG.findall(in_child(print_options).printed),
         "passes": list(dict.fromkeys(in_child(compile_small).passes)),
     }
-    print(json.dumps(known))
+    print(json.dumps(description))
     return 0
 
 

@@ -233,7 +233,8 @@ def steps_of(
     the values of each branch, a loop's initial and final values. Before the body of a
     loop, the tensors that enter it come without an operation.
     """
-    for operation in [one for block in body.blocks for one in block.operations]:
+    operations = [operation for block in body.blocks for operation in block.operations]
+    for operation in operations:
         passed: list[tuple[Value, Value]] = []
         # a loop that does not run returns what it got
         if operation.name in ("scf.for", *PASSES_ON):

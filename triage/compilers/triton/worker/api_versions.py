@@ -48,8 +48,8 @@ class KernelArguments:
         attributes: dict[tuple[int], list[list[Any]]] = {}
         for hint, value in (("divisibility", 16), ("pointer_range", 32)):
             for position in self.with_hint(hint, value):
-                known = attributes.setdefault((position,), [])
-                known.append([f"tt.{hint}", value])
+                hints = attributes.setdefault((position,), [])
+                hints.append([f"tt.{hint}", value])
         return {"signature": types, "constexprs": self.constants, "attrs": attributes}
 
 

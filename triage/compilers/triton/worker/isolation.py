@@ -31,9 +31,9 @@ def prepare(spec: dict[str, Any]) -> None:
     that a compile does not need, and begin with an empty cache in the current folder.
     """
     here = str(Path.cwd())
-    kept = os.environ.pop("TRIAGE_KEEP", "").split()
+    recipe_variables = os.environ.pop("TRIAGE_KEEP", "").split()
     for name in list(os.environ):
-        if _TRITON_VARIABLE.match(name) and name not in kept:
+        if _TRITON_VARIABLE.match(name) and name not in recipe_variables:
             del os.environ[name]
     os.environ.update(HOME=here, TRITON_HOME=here, TRITON_CACHE_DIR=f"{here}/cache")
     sys.path[0] = os.environ.pop("TRIAGE_TRITON")
