@@ -131,8 +131,8 @@ def show(
     store = open_nights()
     history = store.history()
     with closing(ResultCache(open_home().results_database, print_stderr)) as results:
-        found = known_case(case, store, history, results)
-    write_report(output, found, known_case_document)
+        overview = known_case(case, store, history, results)
+    write_report(output, overview, known_case_document)
     return Exit.OK
 
 
