@@ -71,9 +71,9 @@ class RecipeFamily:
 
     def check_chip(self, target: Target) -> None:
         """Raise BadInput if no release compiles for the architecture of a target."""
-        known, chip = self.chips.get(target.backend, ()), target.chip or ""
-        if known and _ARCHITECTURE.fullmatch(chip) and chip not in known:
-            nearest = did_you_mean(chip, known)
+        chips, chip = self.chips.get(target.backend, ()), target.chip or ""
+        if chips and _ARCHITECTURE.fullmatch(chip) and chip not in chips:
+            nearest = did_you_mean(chip, chips)
             raise BadInput(
                 f"no release of {self.name} is known to compile for {chip}{nearest} A "
                 "recipe may name any chip"

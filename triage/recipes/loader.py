@@ -232,7 +232,7 @@ def _choices(document: ConfigDocument) -> list[Choice]:
     lists = {
         key: values
         for key, values in _matrix(document).items()
-        if isinstance(values, list) and all(isinstance(each, str) for each in values)
+        if isinstance(values, list) and all(isinstance(value, str) for value in values)
     }
     count = prod(map(len, lists.values()))
     if count > MAX_CASES:
@@ -276,8 +276,8 @@ def _check_placeholders(document: ConfigDocument, sections: Sequence[str]) -> No
         used.update(closest(name, keys) for name in names)
         for name in names:
             if name not in keys:
-                known = f"{did_you_mean(name, keys)} Keys: {', '.join(keys) or 'none'}."
-                document.report(loc, f'"${{{name}}}" is not a matrix key{known}')
+                hint = f"{did_you_mean(name, keys)} Keys: {', '.join(keys) or 'none'}."
+                document.report(loc, f'"${{{name}}}" is not a matrix key{hint}')
         if loc[0] not in sections or loc[-1] in _BOUNDS:
             message = f'"{text}": placeholders are replaced only in {places}.'
             document.report(loc, message)

@@ -105,9 +105,9 @@ class Setting:
         return text
 
 
-def _known(word: str, noun: str, known: Collection[str]) -> str:
-    if known and word not in known:
-        raise ValueError(unknown_word(word, noun, known))
+def _known(word: str, noun: str, choices: Collection[str]) -> str:
+    if choices and word not in choices:
+        raise ValueError(unknown_word(word, noun, choices))
     return word
 
 

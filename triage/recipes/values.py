@@ -139,28 +139,28 @@ def name_from(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", ascii_text)[:100].strip("-")
 
 
-def closest(word: str, known: Iterable[str]) -> str | None:
+def closest(word: str, choices: Iterable[str]) -> str | None:
     """Return the known word that a mistyped word probably means, if one is similar."""
     from difflib import get_close_matches
 
-    by_lower = {name.lower(): name for name in sorted(known, reverse=True)}
+    by_lower = {name.lower(): name for name in sorted(choices, reverse=True)}
     similar = get_close_matches(word.strip().lower(), sorted(by_lower), n=1)
     return by_lower[similar[0]] if similar else None
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """Return the end of a clause: `; did you mean "x"?`, or `.` if no known word is
     similar.
     """
-    nearest = closest(word, known)
+    nearest = closest(word, choices)
     return "." if nearest is None else f'; did you mean "{nearest}"?'
 
 
-def unknown_word(word: str, noun: str, known: Iterable[str]) -> str:
+def unknown_word(word: str, noun: str, choices: Iterable[str]) -> str:
     """Return a sentence that a word is not known, with the known ones."""
     return (
-        f'"{word}" is not a known {noun}{did_you_mean(word, known)} Known: '
-        f"{', '.join(known)}."
+        f'"{word}" is not a known {noun}{did_you_mean(word, choices)} Known: '
+        f"{', '.join(choices)}."
     )
 
 
