@@ -133,9 +133,9 @@ def states(path: Path) -> Iterator[tuple[str, _State]]:
                 continue
             file = os.path.join(parent, name)  # noqa: PTH118 - a tenth of the time
             with suppress(FileNotFoundError):  # a link that leads nowhere
-                found = os.stat(file)  # noqa: PTH116 - as above
-                if stat.S_ISREG(found.st_mode):
-                    yield file[len(str(path)) + 1 :], _state(found)
+                file_status = os.stat(file)  # noqa: PTH116 - as above
+                if stat.S_ISREG(file_status.st_mode):
+                    yield file[len(str(path)) + 1 :], _state(file_status)
 
 
 def _state(status: os.stat_result) -> _State:

@@ -241,7 +241,7 @@ class Package:
 
         releases = package.installed(version)
         if not releases:
-            listed = [each for each in package.listed() if not each.yanked]
+            listed = [release for release in package.listed() if not release.yanked]
             releases = list(filter(fits, listed))
         if not releases:
             raise Unobtainable(f"there is no {name} {version} at {self.index.url}")

@@ -87,7 +87,7 @@ class SuitesSection(MappingFormat):
         run, benchmarks = case.run, case.benchmarks
         if timeout:
             case = replace(case, limits=replace(case.limits, timeout=timeout))
-            benchmarks = tuple(_limited(one, timeout) for one in benchmarks)
+            benchmarks = tuple(_limited(benchmark, timeout) for benchmark in benchmarks)
             run = run and _limited(run, timeout)
         env = tuple(self.env.items())
         return replace(case, env=env, run=run, benchmarks=benchmarks)
@@ -142,8 +142,8 @@ class Project(MappingFormat):
     def _wheels_have_a_name(self) -> Self:
         for key in ("releases", "nightlies"):
             section = getattr(self, key)
-            own = getattr(section, "distribution", None)
-            if section and not (own or self.distribution):
+            distribution = getattr(section, "distribution", None)
+            if section and not (distribution or self.distribution):
                 raise ValueError(
                     f"{key} need the name of the wheels: add `distribution: …` to the "
                     "project."
@@ -254,5 +254,5 @@ def _with_sources(project: Project) -> Project:
     shipped = shipped_projects().get(project.compiler)
     if project.sections() or shipped is None:
         return project
-    own = {name: getattr(project, name) for name in project.model_fields_set}
-    return load_project(shipped).model_copy(update=own)
+    settings = {name: getattr(project, name) for name in project.model_fields_set}
+    return load_project(shipped).model_copy(update=settings)
