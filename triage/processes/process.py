@@ -113,11 +113,11 @@ class Capture:
         self._dropped += surplus
 
 
-def unlimited(timeout: float = math.inf, kept: int = 128 << 10) -> Limits:
+def unlimited(timeout: float = math.inf, kept_bytes: int = 128 << 10) -> Limits:
     """Return limits without bounds of memory and output, for a build, an installer or a
-    user's script. `kept` is how many bytes of what it prints are kept.
+    user's script. `kept_bytes` is how many bytes of what it prints are kept.
     """
-    return Limits(timeout, UNLIMITED, UNLIMITED, kept)
+    return Limits(timeout, UNLIMITED, UNLIMITED, kept_bytes)
 
 
 def run(
@@ -187,14 +187,14 @@ def run(
             message = f"{error.filename or argv[0]}: {error.strerror or error}\n"
             return Execution(tuple(argv), Ending.NOT_STARTED, stderr=Captured(message))
         selector = stack.enter_context(selectors.DefaultSelector())
-        for pipe, kept, sink in (
+        for pipe, capture, sink in (
             (contained.process.stdout, stdout, on_stdout),
             (contained.process.stderr, stderr, on_stderr),
         ):
             if pipe:
                 os.set_blocking(pipe.fileno(), False)
                 stack.enter_context(pipe)
-                selector.register(pipe, selectors.EVENT_READ, (kept, sink))
+                selector.register(pipe, selectors.EVENT_READ, (capture, sink))
         watch = _Watch(contained, limits, cwd, StopWatch(stop), most_used, started)
         try:
             watch.attend(selector)
@@ -353,12 +353,12 @@ def _read(selector: selectors.BaseSelector, timeout: float) -> None:
     for key, _ in selector.select(timeout):
         if key.data is None:  # the process has ended
             continue
-        kept, sink = key.data
+        capture, sink = key.data
         data = os.read(key.fd, 1 << 20)
         if not data:
             selector.unregister(key.fileobj)
             continue
-        kept.write(data)
+        capture.write(data)
         if sink:
             sink(data)
 
