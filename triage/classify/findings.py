@@ -78,7 +78,7 @@ class Findings:
     @property
     def has_cause(self) -> bool:
         """Whether there is a finding that is not a consequence of another one."""
-        return any(not one.rule.is_consequence for one in self._by_key.values())
+        return any(not finding.rule.is_consequence for finding in self._by_key.values())
 
     @property
     def passes_ran(self) -> bool:

@@ -44,11 +44,11 @@ def line_features(lines: Sequence[str]) -> Iterator[dict[str, float]]:
     words = [_words(line) for line in lines]
     loud = [at for at, line in enumerate(lines) if _LOUD.search(line)]
     for at, line in enumerate(lines):
-        own = words[at]
-        values = {f"w {word}": 1.0 for word in own}
-        pairs = pairwise(own)
+        line_words = words[at]
+        values = {f"w {word}": 1.0 for word in line_words}
+        pairs = pairwise(line_words)
         values |= {f"b {first} {second}": 1.0 for first, second in pairs}
-        values["s " + " ".join(own[:2])] = 1.0
+        values["s " + " ".join(line_words[:2])] = 1.0
         for distance, prefix in _NEIGHBOURS.items():
             near = ["none"]
             if 0 <= at + distance < len(lines):

@@ -92,22 +92,22 @@ def load_rules(paths: Sequence[Path] = ()) -> RuleSet:
     Raises:
         BadFiles: with one problem for each mistake, its file and line.
     """
-    own: dict[str, Rule] = {}
+    user_rules: dict[str, Rule] = {}
     problems: list[Problem] = []
     files: list[Path] = []
     for path in paths:
         files += sorted(path.glob("*.yaml")) if path.is_dir() else [path]
     for file in files:
         try:
-            own |= {rule.name: rule for rule in check_rules(file, own)}
+            user_rules |= {rule.name: rule for rule in check_rules(file, user_rules)}
         except BadFiles as error:
             problems += error.problems
     if problems:
         raise BadFiles(problems)
     packaged = packaged_rules()
-    if own:
-        others = [rule for rule in packaged if rule.name not in own]
-        return _rule_set([*own.values(), *others])
+    if user_rules:
+        others = [rule for rule in packaged if rule.name not in user_rules]
+        return _rule_set([*user_rules.values(), *others])
     return packaged
 
 
@@ -164,14 +164,16 @@ def _check_examples(
     """
     from triage.classify.reader import read_log
 
-    own = {rule.name: rule for rule in rules}
-    every = _rule_set({**packaged_rules().by_name, **elsewhere, **own}.values())
+    by_name = {rule.name: rule for rule in rules}
+    every = _rule_set({**packaged_rules().by_name, **elsewhere, **by_name}.values())
     for number, rule in enumerate(rules):
 
         def first_failure(text: str, name: str = rule.name) -> Failure | None:
             reader = read_log([text.encode("utf-8", "replace")], every)
             failures = reader.findings.failures
-            return next((one for one in failures if one.failure_class == name), None)
+            return next(
+                (failure for failure in failures if failure.failure_class == name), None
+            )
 
         for index, example in enumerate(rule.examples):
             at = ("classes", number, "examples", index)

@@ -124,13 +124,13 @@ class Stack:
         Only these two: functions between them are inlined and renamed from release to
         release. Without a pass on the stack, the function's caller.
         """
-        own = self._own_frames() or self.specific_frames
+        frames = self._own_frames() or self.specific_frames
         name = self.failing_pass
-        if name is None or not own:
-            return " < ".join(own[:2])
-        if own[0].startswith(f"{name}::"):
-            return own[0]
-        return f"{own[0]} in {name}"
+        if name is None or not frames:
+            return " < ".join(frames[:2])
+        if frames[0].startswith(f"{name}::"):
+            return frames[0]
+        return f"{frames[0]} in {name}"
 
     def has_frame(self, regexes: Sequence[str]) -> bool:
         """Return whether a regex matches one of the innermost symbols."""
