@@ -95,18 +95,18 @@ class ReductionProblem:
         """
         left, size = list(range(len(items))), len(items)
 
-        def keeping(kept: Sequence[int]) -> ReducedCase | None:
-            dropped = set(range(len(items))).difference(kept)
+        def keeping(indices: Sequence[int]) -> ReducedCase | None:
+            dropped = set(range(len(items))).difference(indices)
             return without([items[index] for index in sorted(dropped)])
 
         while left:
             before, start = len(left), 0
             while start < len(left):
-                kept = (
+                remainders = (
                     [*left[:at], *left[at + size :]]
                     for at in range(start, len(left), size)
                 )
-                taken = self.take_first(map(keeping, kept))
+                taken = self.take_first(map(keeping, remainders))
                 if taken is None:
                     break
                 start += taken * size

@@ -150,8 +150,8 @@ class Replay:
     def states(self) -> dict[str, ReplayState]:
         """The state of each version by its name."""
         return {
-            one.toolchain.name: replay_state(one, self.signature)
-            for one in self.versions
+            result.toolchain.name: replay_state(result, self.signature)
+            for result in self.versions
         }
 
     @in_json
@@ -174,8 +174,10 @@ class Replay:
         """Whether the recorded version was testable. If it was not compiled: whether
         any version was.
         """
-        recorded = [one for one in self.versions if one.toolchain.name == self.bad]
-        return not all(one.untestable for one in recorded or self.versions)
+        recorded = [
+            result for result in self.versions if result.toolchain.name == self.bad
+        ]
+        return not all(result.untestable for result in recorded or self.versions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,16 +212,18 @@ def replay(
     """
     names: dict[Path, list[str]] = {}
     jobs: list[ProbeJob] = []
-    for each in reproducers:
-        family, texts = each.case.compiler, ["latest"]
+    for reproducer in reproducers:
+        family, texts = reproducer.case.compiler, ["latest"]
         if revs_of is not None:
             texts = [*revs_of.get(family, ())]
-        elif each.bad is not None:
-            texts.insert(0, _recorded_rev_of(each.folder / RECORD, each.bad))
+        elif reproducer.bad is not None:
+            texts.insert(
+                0, _recorded_rev_of(reproducer.folder / RECORD, reproducer.bad)
+            )
         named = [engine.registry.resolve(text, family) for text in texts]
         refs = {ref.revision.name: ref for ref in named}
-        names[each.folder] = list(refs)
-        case = each.record.judged(each.case)
+        names[reproducer.folder] = list(refs)
+        case = reproducer.record.judged(reproducer.case)
         jobs += [ProbeJob(case, ref) for ref in refs.values()]
     # by the recipe's file: two folders may hold recipes of the same name
     results = {
@@ -228,14 +232,17 @@ def replay(
     }
     return tuple(
         Replay(
-            str(each.folder),
-            each.record.case,
-            each.record.signature,
-            each.bad,
-            tuple(results[each.case.source, name] for name in names[each.folder]),
+            str(reproducer.folder),
+            reproducer.record.case,
+            reproducer.record.signature,
+            reproducer.bad,
+            tuple(
+                results[reproducer.case.source, name]
+                for name in names[reproducer.folder]
+            ),
         )
-        for each in reproducers
-        if names[each.folder]
+        for reproducer in reproducers
+        if names[reproducer.folder]
     )
 
 
@@ -259,4 +266,7 @@ def replay_state(result: ProbeResult, signature: str) -> ReplayState:
 
 def replay_states(results: Iterable[ProbeResult], signature: str) -> dict[str, str]:
     """Return what each version does with the program of a recorded failure."""
-    return {one.toolchain.name: replay_state(one, signature).value for one in results}
+    return {
+        result.toolchain.name: replay_state(result, signature).value
+        for result in results
+    }

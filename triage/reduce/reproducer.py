@@ -358,9 +358,10 @@ class Window(NamedTuple):
 
 def windows(probes: Iterable[Probe]) -> list[Window]:
     """Return the windows of probes that are sorted by version."""
-    tested = [each for each in probes if not isinstance(each.outcome, NoAnswer)]
+    tested = [probe for probe in probes if not isinstance(probe.outcome, NoAnswer)]
     groups = [
-        list(group) for _, group in groupby(tested, lambda each: result_of(each).state)
+        list(group)
+        for _, group in groupby(tested, lambda probe: result_of(probe).state)
     ]
     befores = [None, *(group[-1] for group in groups)]
     afters = [*(group[0] for group in groups[1:]), None]
@@ -384,7 +385,7 @@ def expectations(probes: Iterable[Probe]) -> tuple[Expectation, ...]:
     """Return the windows of versions that fail alike, from the first failing version to
     the first that does not. Skips untestable probes and those without a version.
     """
-    versioned = [each for each in in_order(probes) if parse_version(each.version)]
+    versioned = [probe for probe in in_order(probes) if parse_version(probe.version)]
     return tuple(
         Expectation(
             failure.failure_class,

@@ -82,7 +82,7 @@ class Reduction(MayLackAnswer):
         reduced. What the recipe expects is about the original.
         """
         results = map(result_of, self.probes)
-        return tuple(replace(one, status=one.plain_status) for one in results)
+        return tuple(replace(result, status=result.plain_status) for result in results)
 
     @property
     def size(self) -> str:

@@ -204,7 +204,9 @@ class RunTest(CompileTest):
         with self.on_disk(ready) as case:
             expected = self._computed(case, self.references[0], threading.Event())
             arrays = map(read_value, expected or ())
-            texts = [self.values.value_of(each) for each in arrays if each is not None]
+            texts = [
+                self.values.value_of(array) for array in arrays if array is not None
+            ]
         run = replace(run_of(ready), expected=tuple(texts), reference=None)
         return ready.with_case(run=run)
 

@@ -169,9 +169,9 @@ def _readers_of(
     its verifier rejects more. Yield none if the toolchain has none.
     """
     newest = engine.registry.installed_releases(toolchain.family)[-1:]
-    toolchains = [toolchain, *map(engine.registry.obtain, newest)]
-    for each in {each.identity: each for each in toolchains}.values():
-        tools = engine.compilers[each.family].mlir_tools(each)
+    providers = [toolchain, *map(engine.registry.obtain, newest)]
+    for provider in {provider.identity: provider for provider in providers}.values():
+        tools = engine.compilers[provider.family].mlir_tools(provider)
         if tools is None:
             return
         reader = Reader(tools, engine.stop)

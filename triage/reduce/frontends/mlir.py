@@ -110,7 +110,7 @@ def _open(readers: Sequence[Reader], source: Path) -> Iterator[MlirProgram]:
         name_arguments(module)
         text = MlirProgram(module, ()).text
         if _ELIDED not in text:
-            accepting = [each for each in others if each.generic_if_valid(text)]
+            accepting = [other for other in others if other.generic_if_valid(text)]
             yield MlirProgram(module, (reader, *accepting))
 
 
@@ -146,7 +146,9 @@ def drop_attributes(problem: ReductionProblem) -> None:
         for name in (*operation.attributes, *operation.properties)
         if name not in _NEEDED
     ]
-    valid = [each for each in attributes if problem.is_new(without([each]))]
+    valid = [
+        attribute for attribute in attributes if problem.is_new(without([attribute]))
+    ]
     problem.delete(valid, without)
 
 
@@ -179,7 +181,7 @@ def _with_attributes(
                 text = new_text(holder.pop(name)) if name in holder else None
                 if text is not None:
                     holder[name] = text
-        texts = (text for each in module.root.walk() for text in each.texts())
+        texts = (text for operation in module.root.walk() for text in operation.texts())
         if not any("dense_resource<" in text for text in texts):
             module.trailer = ""
 
@@ -190,10 +192,10 @@ def with_one_value(text: str) -> str:
     """Return a constant's text with one value instead of a long list, or the text
     itself when it is short.
     """
-    found = _LONG.match(text)
-    if found is None or (found[1] == "dense" and len(found.group()) <= _LONGEST):
+    match = _LONG.match(text)
+    if match is None or (match[1] == "dense" and len(match.group()) <= _LONGEST):
         return text
-    element = _ELEMENT.search(text[found.end() :])
+    element = _ELEMENT.search(text[match.end() :])
     if element is None:
         return text
     value = "1.000000e+00"
@@ -201,7 +203,7 @@ def with_one_value(text: str) -> str:
         value = "true"
     elif element[1].startswith(("i", "ui", "si")):
         value = "1"
-    return f"dense<{value}>{text[found.end() :]}"
+    return f"dense<{value}>{text[match.end() :]}"
 
 
 def shrink_dimensions(problem: ReductionProblem) -> None:
@@ -287,8 +289,8 @@ def _with_smaller(name: str, text: str, smaller: Callable[[int], int]) -> str:
     # small numbers of other arrays may count dimensions
     least = 1 if name.startswith("static_") else _SMALL
 
-    def replaced(found: re.Match[str]) -> str:
-        number = int(found[0])
+    def replaced(match: re.Match[str]) -> str:
+        number = int(match[0])
         return str(smaller(number) if number > least else number)
 
     return _NUMBER.sub(replaced, text)

@@ -29,17 +29,21 @@ def find_failing_part(failure: Failure) -> Pass:
     """Make the pass that keeps the operation that a failure names with as few
     neighbours as possible; else one function with what it calls, the largest first.
     """
-    found = _LINE.search(failure.location or "")
+    line = _LINE.search(failure.location or "")
 
     def find_failing_operation(problem: ReductionProblem) -> None:
         start = problem.current
         functions = module_of(start).functions()
-        if found and problem.take_first(_cuts_at(start, int(found[1]))) is not None:
+        if line and problem.take_first(_cuts_at(start, int(line[1]))) is not None:
             return
         functions.sort(key=lambda function: -len(pieces(function)))
         cuts = (cut(start, function, pieces(function)) for function in functions)
         size = start.program.size
-        problem.take_first(each for each in cuts if each and each.program.size < size)
+        problem.take_first(
+            candidate
+            for candidate in cuts
+            if candidate and candidate.program.size < size
+        )
 
     return find_failing_operation
 
@@ -156,7 +160,7 @@ def _bypass(
 
     def without(dropped: Sequence[Operation]) -> ReducedCase:
         def replace(module: Module, new: Copies) -> None:
-            pairs = [pair for each in dropped for pair in links[each].items()]
+            pairs = [pair for operation in dropped for pair in links[operation].items()]
             replace_results(module, {new[value]: new[by] for value, by in pairs})
             bodies = _function_bodies(module)
             for block in reversed(module.blocks()[1:]):  # inner before outer ones
@@ -171,13 +175,15 @@ def _bypass(
 
 def _used(operations: Sequence[Operation], needed: set[Value]) -> list[Operation]:
     """Return the operations without those whose results nothing needs."""
-    kept = []
+    used = []
     for operation in reversed(operations):
         if not operation.results or not needed.isdisjoint(operation.results):
-            kept.append(operation)
+            used.append(operation)
             needed.update(free_values(operation))
-    return kept[::-1]
+    return used[::-1]
 
 
 def _function_bodies(module: Module) -> list[Block]:
-    return [block for each in module.functions() for block in each.regions[0].blocks]
+    return [
+        block for function in module.functions() for block in function.regions[0].blocks
+    ]

@@ -77,7 +77,7 @@ class MlirProgram(Reducible):
         return f"{self.text.rstrip()}\n".encode()
 
     def entry(self, name: str | None) -> Entry | None:
-        functions = {each.symbol: each for each in self.module.functions()}
+        functions = {function.symbol: function for function in self.module.functions()}
         if name not in functions:
             [name, *others] = [
                 symbol
@@ -175,7 +175,11 @@ def pieces(function: Operation) -> list[Operation]:
     block = body_of(function)
     if block is None:
         return []
-    return [each for each in block.operations[:-1] if not _follows_its_users(each)]
+    return [
+        operation
+        for operation in block.operations[:-1]
+        if not _follows_its_users(operation)
+    ]
 
 
 def _follows_its_users(operation: Operation) -> bool:
@@ -189,10 +193,10 @@ def _follows_its_users(operation: Operation) -> bool:
 
 
 def cut(
-    candidate: ReducedCase, function: Operation, kept: Collection[Operation]
+    candidate: ReducedCase, function: Operation, operations: Collection[Operation]
 ) -> ReducedCase | None:
-    """Return the program with only `kept` of `function`, the constants they need and
-    the symbols they refer to.
+    """Return the program with only `operations` of `function`, the constants they need
+    and the symbols they refer to.
 
     Values that the kept operations need from others become arguments. The results of
     the new function are the values that the dropped operations used or, when there are
@@ -203,15 +207,17 @@ def cut(
     block = body_of(function)
     if block is None:
         return None
-    kept = set(kept)
-    chosen = _with_makers(block, kept)
-    returned = _results_of(block, kept, chosen)
-    operations = [each for each in block.operations[:-1] if each in chosen]
-    if not operations or not (returned or any(not each.results for each in operations)):
+    operations = set(operations)
+    chosen = _with_makers(block, operations)
+    returned = _results_of(block, operations, chosen)
+    ordered = [operation for operation in block.operations[:-1] if operation in chosen]
+    if not ordered or not (
+        returned or any(not operation.results for operation in ordered)
+    ):
         return None
 
-    inside = {value for each in operations for value in each.results}
-    read = [value for each in operations for value in free_values(each)]
+    inside = {value for operation in ordered for value in operation.results}
+    read = [value for operation in ordered for value in free_values(operation)]
     needed = dict.fromkeys(value for value in (*read, *returned) if value not in inside)
     old = [value for value in block.arguments if value in needed]
     arguments = list(dict.fromkeys([*old, *needed]))  # the old ones first
@@ -225,7 +231,7 @@ def cut(
         for name in ("sym_visibility", "tied_operands"):
             smaller.inherent.pop(name, None)
         body.arguments = [new[value] for value in arguments]
-        body.operations = [*(new[each] for each in operations), end]
+        body.operations = [*(new[operation] for operation in ordered), end]
         end.operands = [new[value] for value in returned]
         update_function_type(smaller)
         _keep_symbols_of(module, smaller)
@@ -244,12 +250,16 @@ def _keep_attributes(
         function.inherent[name] = f"[{', '.join(new)}]"
 
 
-def _with_makers(block: Block, kept: Collection[Operation]) -> set[Operation]:
+def _with_makers(block: Block, operations: Collection[Operation]) -> set[Operation]:
     """Return these operations, the constants that they need, and the operations whose
     values no argument can carry.
     """
-    maker = {value: each for each in block.operations for value in each.results}
-    chosen, waiting = set(kept), list(kept)
+    maker = {
+        value: operation
+        for operation in block.operations
+        for value in operation.results
+    }
+    chosen, waiting = set(operations), list(operations)
     while waiting:
         for value in free_values(waiting.pop()):
             operation = maker.get(value)
@@ -262,10 +272,10 @@ def _with_makers(block: Block, kept: Collection[Operation]) -> set[Operation]:
 
 
 def _results_of(
-    block: Block, kept: Collection[Operation], chosen: Collection[Operation]
+    block: Block, operations: Collection[Operation], chosen: Collection[Operation]
 ) -> list[Value]:
-    """Return the results of `kept` that the operations outside `chosen` use; without
-    any, those that nothing uses, or the last one.
+    """Return the results of `operations` that those outside `chosen` use; without any,
+    those that nothing uses, or the last one.
     """
     used, used_outside = set[Value](), set[Value]()
     results = list[Value]()
@@ -274,7 +284,7 @@ def _results_of(
         used.update(read)
         if operation not in chosen:
             used_outside.update(read)
-        if operation in kept:
+        if operation in operations:
             results += operation.results
     results = [value for value in results if _CROSSABLE.match(value.type)]
     outside = [value for value in results if value in used_outside]
@@ -283,7 +293,11 @@ def _results_of(
 
 def _keep_symbols_of(module: Module, function: Operation) -> None:
     """Drop the module's symbols that a function does not refer to, directly or not."""
-    by_name = {each.symbol: each for each in module.body.operations if each.symbol}
+    by_name = {
+        operation.symbol: operation
+        for operation in module.body.operations
+        if operation.symbol
+    }
     needed, waiting = {function}, [function]
     while waiting:
         for operation in waiting.pop().walk():
@@ -293,7 +307,9 @@ def _keep_symbols_of(module: Module, function: Operation) -> None:
                     if symbol and symbol not in needed:
                         needed.add(symbol)
                         waiting.append(symbol)
-    module.body.operations = [each for each in module.body.operations if each in needed]
+    module.body.operations = [
+        operation for operation in module.body.operations if operation in needed
+    ]
 
 
 def update_function_type(function: Operation) -> None:

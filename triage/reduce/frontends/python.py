@@ -80,7 +80,9 @@ def _changing(changes: Callable[[ReducedCase], Iterator[Edits]]) -> Pass:
 
     @wraps(changes)
     def run(problem: ReductionProblem) -> None:
-        problem.change(lambda start: (with_edits(start, one) for one in changes(start)))
+        problem.change(
+            lambda start: (with_edits(start, edits) for edits in changes(start))
+        )
 
     return run
 
@@ -231,7 +233,11 @@ def drop_parameters(problem: ReductionProblem) -> None:
     def without(dropped: Sequence[str]) -> ReducedCase:
         # Without defaults, because a specialised kernel gets a value for each
         # parameter.
-        names = [each for each in parameters(function) if each.arg not in dropped]
+        names = [
+            parameter
+            for parameter in parameters(function)
+            if parameter.arg not in dropped
+        ]
         arguments = ast.arguments([], names, None, [], [], None, [])
         edits: dict[ast.AST, Any] = {function.args: arguments}
         for name in dropped:
