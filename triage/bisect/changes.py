@@ -42,7 +42,7 @@ def find_changes(search: Search) -> Bisection:
     line = search.line
     failure = passing.failure
     assert failure is not None
-    if failure.is_number:
+    if failure.is_of_metric:
         number = replace(passing, match=_match(search, failure), judge=search.judge)
         return answer(number, number.run())
     if isinstance(line.outcome(search.bad_end), NoAnswer):

@@ -97,8 +97,9 @@ def _is_loud(line: LogLine, *, is_quote: bool) -> bool:
     if line.annotation in _IGNORED or _has("no_failure", line.text):
         return False
     is_logged = line.annotation == "logged error"
-    signs = ("failure_signs", "quoted_failures")[: 1 + is_quote]
-    return is_logged or any(_has(key, line.text) for key in signs)
+    if is_logged or _has("failure_signs", line.text):
+        return True
+    return is_quote and _has("quoted_failures", line.text)
 
 
 def _has(key: str, text: str) -> bool:

@@ -94,18 +94,18 @@ class CodeNotAllowed(NoProgramError):
     """
 
 
-def allow_code(app: AppContext, program: str | None, text: Path) -> None:
+def allow_code(app: AppContext, program: str | None, path: Path) -> None:
     """Ask on a terminal whether to run the Python of a text where it cannot be sealed,
     unless --run-code says so. Raises CodeNotAllowed if not.
     """
     if is_sealing() or app.run_code:
         return
-    if str(text) != "-" and sys.stdin.isatty() and sys.stderr.isatty():
-        print_stderr(f"{program}\nThe Python above stands in {text}.")
+    if str(path) != "-" and sys.stdin.isatty() and sys.stderr.isatty():
+        print_stderr(f"{program}\nThe Python above stands in {path}.")
         if typer.confirm("Run it?", default=False, err=True):
             return
     raise CodeNotAllowed(
-        f"the program in {text} is Python, which runs when it is compiled; read it, "
+        f"the program in {path} is Python, which runs when it is compiled; read it, "
         "then pass --run-code"
     )
 

@@ -184,6 +184,7 @@ class WorkerRunner(Runner):
         self.worker, self.unoptimised = worker, unoptimised
 
     def program(self, root: Path, *, measured: bool) -> Path | None:
+        """Return the interpreter that runs the worker."""
         for python in (root / "bin" / "python", root / "python"):
             if python.is_file():
                 return python

@@ -300,7 +300,7 @@ class Inputs:
         for artifact in artifacts:
             try:
                 make = partial(self._obtain, artifact)
-                fresh = self._is_outdated(artifact)
+                fresh = self._must_download_again(artifact)
                 self._kept.get(artifact.path, make, fresh=fresh)
             except EnvironmentFailure as error:
                 return NoAnswer(Cause.ENVIRONMENT, f"{artifact.source}: {error}")
@@ -308,7 +308,7 @@ class Inputs:
                 return recipe_mistake(str(error))
         return None
 
-    def _is_outdated(self, artifact: Artifact) -> bool:
+    def _must_download_again(self, artifact: Artifact) -> bool:
         """Return whether a server has another file than the one that was downloaded,
         by its MD5. It is asked once, and only for fresh results.
         """

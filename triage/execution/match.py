@@ -84,7 +84,7 @@ def is_refusal(outcome: Outcome) -> bool:
     """
     if not isinstance(outcome, NoAnswer) or outcome.cause in OF_MACHINE:
         return False
-    return outcome.failure is not None
+    return outcome.failure is not None  # what the compiler printed
 
 
 def verdict_on_passing(outcome: Outcome, match: Match) -> Verdict:

@@ -55,7 +55,7 @@ def mentioned_by(source: Path) -> list[Path]:
     """Return the files next to a program that it mentions, and that these mention.
     Links do not count. Raises OSError if the program cannot be read.
     """
-    siblings = dict(_siblings(source.parent))
+    siblings = dict(_mentionable_names(source.parent))
     found: dict[Path, None] = {}
     pending = [source]
     while pending:
@@ -72,7 +72,7 @@ def mentioned_by(source: Path) -> list[Path]:
     return sorted(found)
 
 
-def _siblings(folder: Path) -> Iterator[tuple[bytes, Path]]:
+def _mentionable_names(folder: Path) -> Iterator[tuple[bytes, Path]]:
     """Yield names by which a program mentions files and packages of its folder: a
     module without its ending.
     """

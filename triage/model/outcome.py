@@ -52,7 +52,7 @@ class Failure:
     stage: Stage = Stage.COMPILE  # the step that failed
 
     @property
-    def is_number(self) -> bool:
+    def is_of_metric(self) -> bool:
         """Whether no step failed, but a measured number is too bad."""
         return self.family == "metric"
 

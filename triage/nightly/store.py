@@ -140,12 +140,12 @@ class NightStore:
             self._warn(f"night {number} cannot be read: {error}")
             return None
 
-    def log(self, number: int, name: str) -> str | None:
-        """Return the output of a failure that was stored with a night. name: its path
-        in the night.
+    def log(self, number: int, log_path: str) -> str | None:
+        """Return the output of a failure that was stored with a night. log_path: in the
+        night.
         """
         try:
-            return (self.path / str(number) / name).read_text("utf-8", "replace")
+            return (self.path / str(number) / log_path).read_text("utf-8", "replace")
         except OSError:
             return None
 

@@ -123,15 +123,19 @@ def to_dos_of(
     """Return what to do about each new failure, then about the other cases."""
     issues = {case.cluster: case.issue for case in cases if case.issue}
     to_dos = [failure_to_do(cluster, issues.get(cluster.id)) for cluster in clusters]
-    waiting = {to_do.issue for to_do in to_dos} | {None}
+    listed = {to_do.issue for to_do in to_dos}
     for case in cases:
         if case.status is Status.XPASS:
             version = case.toolchain.name
             to_dos.append(ToDo(Action.CLOSE, case=case.case, since=version))
         elif case.change is CaseChangeKind.FLAKY:
             to_dos.append(ToDo(Action.LOOK, case=case.case))
-        elif case.change is CaseChangeKind.KNOWN and case.issue not in waiting:
-            waiting.add(case.issue)
+        elif (
+            case.change is CaseChangeKind.KNOWN
+            and case.issue
+            and case.issue not in listed
+        ):
+            listed.add(case.issue)
             to_dos.append(ToDo(Action.WAIT, case.cluster, issue=case.issue))
     return to_dos
 

@@ -23,7 +23,7 @@ from triage.model.json_form import in_json
 from triage.model.probe_result import ProbeResult
 from triage.recipes.document import why_unreadable
 from triage.reduce.reproducer import LOCAL
-from triage.toolchains.registry import recorded_rev
+from triage.toolchains.registry import ToolchainRef, recorded_rev
 
 RECORD = "reproducer.json"
 RECIPE = "recipe.yaml"
@@ -210,19 +210,16 @@ def replay(
 
     Without `revs_of`: on the recorded revision and the newest release.
     """
-    names: dict[Path, list[str]] = {}
+    refs_by_folder: dict[Path, list[ToolchainRef]] = {}
     jobs: list[ProbeJob] = []
     for reproducer in reproducers:
-        family, texts = reproducer.case.compiler, ["latest"]
-        if revs_of is not None:
-            texts = [*revs_of.get(family, ())]
-        elif reproducer.bad is not None:
-            texts.insert(
-                0, _recorded_rev_of(reproducer.folder / RECORD, reproducer.bad)
-            )
-        named = [engine.registry.resolve(text, family) for text in texts]
-        refs = {ref.revision.name: ref for ref in named}
-        names[reproducer.folder] = list(refs)
+        revs = _revs_of(reproducer, revs_of)
+        family = reproducer.case.compiler
+        refs = {
+            ref.revision.name: ref
+            for ref in (engine.registry.resolve(rev, family) for rev in revs)
+        }
+        refs_by_folder[reproducer.folder] = list(refs.values())
         case = reproducer.record.judged(reproducer.case)
         jobs += [ProbeJob(case, ref) for ref in refs.values()]
     # by the recipe's file: two folders may hold recipes of the same name
@@ -237,19 +234,26 @@ def replay(
             reproducer.record.signature,
             reproducer.bad,
             tuple(
-                results[reproducer.case.source, name]
-                for name in names[reproducer.folder]
+                results[reproducer.case.source, ref.revision.name]
+                for ref in refs_by_folder[reproducer.folder]
             ),
         )
         for reproducer in reproducers
-        if names[reproducer.folder]
+        if refs_by_folder[reproducer.folder]
     )
 
 
-def _recorded_rev_of(path: Path, name: str) -> str:
+def _revs_of(
+    reproducer: RecordedReproducer, revs_of: Mapping[str, Sequence[str]] | None
+) -> Sequence[str]:
+    if revs_of is not None:
+        return revs_of.get(reproducer.case.compiler, ())
+    if reproducer.bad is None:
+        return ["latest"]
     try:
-        return recorded_rev(name)
+        return [recorded_rev(reproducer.bad), "latest"]
     except BadInput as error:
+        path = reproducer.folder / RECORD
         raise BadInput(f"{path}: {error}; name a toolchain with -t") from error
 
 

@@ -112,7 +112,7 @@ def _test_of(
     candidates = stack.enter_context(engine.folder())
     failure = baseline.failure
     plain = replace(baseline.case, run=None)
-    if failure.stage is Stage.COMPILE or failure.is_number:
+    if failure.stage is Stage.COMPILE or failure.is_of_metric:
         return CompileTest(engine, replace(baseline, case=plain), candidates)
     if engine.compilers[plain.compiler].compared_with(plain, "") != plain:
         return CompileTest(engine, baseline, candidates)  # its results are in its text

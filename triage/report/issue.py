@@ -137,7 +137,7 @@ def issue_document(
     happened: Phrase = [f"Fails with {compiler_title(cluster.compiler)} {name}."]
     if draft and draft.compiler_command:
         verdict = f" {name} fails with the {draft.input_noun} below ({draft.ending})."
-        if failure and failure.is_number:
+        if failure and failure.is_of_metric:
             verdict = (
                 f" {name} compiles the {draft.input_noun} below to a worse number."
             )

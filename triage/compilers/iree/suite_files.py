@@ -336,17 +336,17 @@ class ModelArguments:
             graph = onnx.load(self.model, load_external_data=False).graph
             weights = {tensor.name for tensor in graph.initializer}
             values = [value for value in graph.input if value.name not in weights]
-            return tuple(starmap(self._argument, enumerate(values)))
+            return tuple(starmap(self._random_argument, enumerate(values)))
         except Exception as error:  # protobuf's own class is not public
             raise ValueError(
                 f"{self.model}: it cannot be read as an ONNX model with tensors as "
                 f"arguments: {error}"
             ) from error
 
-    def _argument(self, index: int, value: Any) -> Artifact:
+    def _random_argument(self, index: int, declared: Any) -> Artifact:
         from onnx.helper import tensor_dtype_to_np_dtype
 
-        tensor = value.type.tensor_type
+        tensor = declared.type.tensor_type
         shape = tuple(size.dim_value or 1 for size in tensor.shape.dim)
         dtype = str(tensor_dtype_to_np_dtype(tensor.elem_type))
         name = "-".join(["random", str(index), dtype, *map(str, shape)])

@@ -50,7 +50,7 @@ def main() -> int:
         compile_kernel(options.source, options.spec, report)
     except Ended:
         report.write(options.output)
-        return 0 if report.fits_chip(options.spec["shared_limit"]) else 1
+        return 0 if report.check_fits_chip(options.spec["shared_limit"]) else 1
     except Unsupported as error:
         print(f"error: this Triton has no {error}", file=sys.stderr)
     except Mistaken as error:

@@ -65,7 +65,7 @@ class KernelReport:
         output.write_bytes(product)
         print_report({"metrics": self._metrics})
 
-    def fits_chip(self, shared_limit: int | None) -> bool:
+    def check_fits_chip(self, shared_limit: int | None) -> bool:
         """Return whether the chip has the shared memory that a launch of the kernel
         needs, as far as both are known. Print an error if it does not.
         """
