@@ -75,6 +75,7 @@ class ScriptRunner(WorkerRunner):
     """Reads what a script printed."""
 
     def program(self, root: Path, *, measured: bool) -> Path | None:
+        """Return the Python that this Triton is built for."""
         library = Triton().locate(root)
         version = library and _python_version(library)
         python = interpreter(version) if version else None
