@@ -93,6 +93,8 @@ class Inputs:
     stop: threading.Event
     fresh: bool = False
     """Whether every input is prepared again, once."""
+    failed_now: set[str] = field(default_factory=set)
+    """Names of the cases whose import failed here, not from the cache."""
     _kept: KeptFiles = field(default_factory=KeptFiles)
     _prepared: dict[str, Prepared | Missing] = field(default_factory=dict)
     _asked: set[Path] = field(default_factory=set)
@@ -174,6 +176,7 @@ class Inputs:
             name = toolchain.revision.name if toolchain else ""
             record = Record(key, case.name, name, made)
             self.cache.add(record)
+            self.failed_now.add(case.name)
         return judge_import(record.execution, rules_of(case))
 
     # Generators

@@ -55,7 +55,9 @@ class Planner:
         planned = self._plan(case, toolchain)
         if isinstance(planned, Task):
             return planned
-        return Probe(case, revision, version, planned)
+        is_new = case.name in self.inputs.failed_now
+        is_cached = isinstance(planned, Failed) and not is_new
+        return Probe(case, revision, version, planned, cached=is_cached)
 
     def _plan(self, case: Case, toolchain: Toolchain) -> Task | NoAnswer | Failed:
         prepared = self.inputs.prepare(case, toolchain)
