@@ -66,11 +66,14 @@ def why(
     from triage.report.attribution import why_document
 
     begin = time.monotonic()
+    if chosen.recipe.is_dir():
+        raise BadInput(f"{chosen.recipe} is a folder: name a recipe or a program")
     try:
         started = chosen.started([chosen.recipe], [toolchain]).get(chosen.recipe)
     except NoProgramError as error:
         if not chosen.recipe.is_file():  # standard input is read
-            raise
+            advice = "`triage classify` says what failed in it"
+            raise NoProgramError(f"{error}; {advice}") from error
         return _answer_from_text(chosen, error, output)
     cases = cases_in([started.path if started else chosen.recipe])
     case = one_case(cases, chosen.case) if chosen.case else cases[0]

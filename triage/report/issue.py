@@ -62,7 +62,10 @@ def issue_markdown(
 def night_issue(cluster: FailureCluster, night: Night) -> Document:
     """Return the text of an issue about a failure of a night."""
     members = [case for case in night.cases if case.case in cluster.cases]
-    return issue_document(cluster, night.toolchain, night.baseline, members)
+    # of a known failure a list of nights has no cases
+    passes = bool(members) and members[0].baseline.passed
+    old = night.baseline if passes else None
+    return issue_document(cluster, night.toolchain, old, members)
 
 
 def reproducer_issue(reproducer: Reproducer) -> Document:

@@ -233,9 +233,12 @@ def reduction_document(result: Reduction, reproducer: Reproducer | None) -> Docu
 def _reduction_facts(result: Reduction, reproducer: Reproducer) -> Iterator[Fact]:
     yield from failure_facts(reproducer.failure)
     yield "bad", revision_text(result.bad)
-    states = [
-        f"{version.toolchain.name} {version.status}" for version in result.versions
-    ]
+    states = []
+    for version in result.versions:
+        state = str(version.status)
+        if version.failure and version.failure.signature != result.signature:
+            state = "fails otherwise"
+        states.append(f"{version.toolchain.name} {state}")
     yield "versions", ", ".join(states)
     sizes = {f"{result.unit}s": result.sizes, "bytes": result.bytes}
     texts = [f"{size.before} -> {size.after} {name}" for name, size in sizes.items()]
