@@ -137,6 +137,8 @@ class Session:
         for chance, index in sorted(suspects, reverse=True)[:_SHOWN]:
             change = self.line.change(index)
             self._print(f"{chance:6.1%}  {change.name}  {change.subject or ''}")
+        if len(suspects) > _SHOWN:
+            self._print(f"       and {len(suspects) - _SHOWN} more")
         self.out.print(f"next: {self.line.name(proposed)}", style="bold")
 
     def _obey(self, proposed: int, belief: Belief, word: str) -> None:
@@ -167,6 +169,7 @@ class Session:
                 for reason in suspect.reasons:
                     self._print(f"  it {reason}")
             case _:
+                self._print(f"  {word!r} is no answer")
                 self.out.print(HELP, style="dim")
 
     def _print(self, line: str) -> None:
