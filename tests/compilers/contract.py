@@ -22,7 +22,7 @@ from triage.compilers.invocation import Invocation
 from triage.compilers.parts import RunValues
 from triage.compilers.registry import family_of, load_cases
 from triage.compilers.repro_script import MODULE_PLACE, StandaloneCompile
-from triage.execution.engine import open_engine
+from triage.execution.opening import open_engine
 from triage.execution.run_task import RunTask
 from triage.execution.task import ProbeJob, Task
 from triage.model.case import Case

@@ -25,11 +25,10 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation, reported_facts
-from triage.compilers.registry import Families
 from triage.execution.cache import Record, ResultCache
 from triage.execution.files import KeptFiles
 from triage.execution.judge import (
@@ -41,7 +40,6 @@ from triage.execution.judge import (
 )
 from triage.execution.metric import DISPATCHES
 from triage.execution.plan import Planner
-from triage.execution.reads import what_was_refused
 from triage.execution.run_task import RunTask, agreeing_runs
 from triage.execution.task import AnyOf, Naming, ProbeJob, Task, why_unusable
 from triage.model.case import Case
@@ -54,13 +52,9 @@ from triage.model.progress import Progress
 from triage.model.revision import Toolchain
 from triage.processes.crash_stack import with_named_stack
 from triage.processes.process import StopSignal, run
-from triage.processes.sealing import Seal
 from triage.toolchains.home import (
-    Home,
     disk_errors,
     lock_file,
-    open_home,
-    remove_tree,
     temporary_folder,
 )
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
@@ -363,7 +357,7 @@ class Engine:
         with self._slots:
             compiled = self._compile_until_sure(task, stop, use)
             again = partial(self.compile, task, stop, reads_all=True)
-            execution = _with_refusal(task, compiled.execution, task.seal, again)
+            execution = task.with_refusal(compiled.execution, task.seal, again)
         return [replace(compiled, execution=execution), *ran]
 
     def _run_program(
@@ -380,7 +374,7 @@ class Engine:
             agreement = partial(agreement_of, task.case)
             execution, disagreements = program.make(module, stop, agreement)
         again = partial(program.start, module, stop, reads_all=True)
-        execution = _with_refusal(task, execution, program.seal(module), again)
+        execution = task.with_refusal(execution, program.seal(module), again)
         return task.record(task.keys[1], execution, disagreements=disagreements)
 
     def _compile_until_sure(
@@ -493,95 +487,3 @@ class Engine:
             return why_unusable(task.outcome)
         altered = replace(task, invocation=alter(task.invocation))
         return self.compile(altered, self.stop, **options)
-
-
-def _with_refusal(
-    task: Task, execution: Execution, seal: Seal, start: Callable[[], Execution]
-) -> Execution:
-    """Return an execution that failed with what its seal refused, if that is why.
-
-    If the output names no path, the program is started once more and may read
-    everything. If it fails all the same, the seal is not why.
-    """
-    if execution.ok or not task.sealed:
-        return execution
-    refused = what_was_refused(execution, seal)
-    if refused is None:
-        return execution
-    if refused.startswith("/"):
-        return replace(execution, refused=refused)
-    if agreement_of(task.case, execution) == agreement_of(task.case, start()):
-        return execution
-    return replace(execution, refused=refused)
-
-
-@contextmanager
-def time_limit(stop: threading.Event, seconds: float) -> Iterator[threading.Event]:
-    """Set `stop`, which ends an engine's work with Interrupted, after so many seconds.
-    Yields an event that is set by then.
-    """
-    over = threading.Event()
-
-    def end() -> None:
-        over.set()
-        stop.set()
-
-    timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), end)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield over
-    finally:
-        timer.cancel()
-        if over.is_set():
-            stop.clear()
-
-
-def _lock_use(home: Home, stop: threading.Event) -> IO[bytes]:
-    """Say that the home is in use. If no other process uses it, remove the folders in
-    which killed ones compiled: other containers that share it see locks, and no
-    processes.
-    """
-    try:
-        with lock_file(home.use_lock, fcntl.LOCK_EX | fcntl.LOCK_NB, stop):
-            remove_tree(home.scratch)
-    except BlockingIOError:
-        pass
-    return lock_file(home.use_lock, fcntl.LOCK_SH, stop)
-
-
-@contextmanager
-def open_engine(
-    cases: Sequence[Case],
-    *,
-    jobs: int | None = None,
-    fresh: bool = False,
-    progress: Progress | None = None,
-    warn: Callable[[str], None] = lambda _: None,
-    cluster: Callable[[ToolchainRegistry], DaskCluster] | None = None,
-    is_dry: bool = False,
-) -> Iterator[Engine]:
-    """Open TRIAGE_HOME and yield an engine. On exit, compilers are stopped and the
-    result cache is closed.
-
-    `cases` are those to compile: their recipes may describe further compiler families.
-    `fresh` ignores the result cache, `cluster` opens machines that make tasks as well,
-    and `is_dry` installs, downloads and compiles nothing.
-    """
-    stop, home, families = threading.Event(), open_home(), Families(cases)
-    with ExitStack() as opened:
-        # a file system without locks, or a home that cannot be written
-        with suppress(OSError):
-            opened.enter_context(_lock_use(home, stop))
-        cache = ResultCache(home.results_database, warn, fresh=fresh)
-        opened.callback(cache.close)
-        registry = ToolchainRegistry(home, families, progress, stop, is_dry=is_dry)
-        machines = opened.enter_context(cluster(registry)) if cluster else None
-        engine = Engine(
-            registry, families, cache, stop, jobs=jobs, fresh=fresh, cluster=machines
-        )
-        try:
-            yield engine
-        except BaseException:
-            stop.set()
-            raise

@@ -19,6 +19,7 @@ from triage.compilers.parts import PassTrace
 from triage.execution.cache import Record
 from triage.execution.files import Prepared
 from triage.execution.judge import (
+    agreement_of,
     judge,
     judge_run,
     judge_thresholds,
@@ -27,7 +28,7 @@ from triage.execution.judge import (
 )
 from triage.execution.machine_problem import reason_script_skips
 from triage.execution.metric import DISPATCHES
-from triage.execution.reads import surroundings
+from triage.execution.reads import surroundings, what_was_refused
 from triage.execution.run_task import RunTask
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, Unobtainable
@@ -203,6 +204,26 @@ class Task:
         """Return the facts of an execution, for the cache."""
         case, toolchain = self.case.name, self.toolchain.revision.name
         return Record(key, case, toolchain, execution, failing_pass, disagreements)
+
+    def with_refusal(
+        self, execution: Execution, seal: Seal, start: Callable[[], Execution]
+    ) -> Execution:
+        """Return an execution that failed with what its seal refused, if that is why.
+
+        If the output names no path, the program is started once more by `start` and may
+        read everything. If it fails all the same, the seal is not why.
+        """
+        if execution.ok or not self.sealed:
+            return execution
+        refused = what_was_refused(execution, seal)
+        if refused is None:
+            return execution
+        if refused.startswith("/"):
+            return replace(execution, refused=refused)
+        case = self.case
+        if agreement_of(case, execution) == agreement_of(case, start()):
+            return execution
+        return replace(execution, refused=refused)
 
     def unprobed(self, why: NoAnswer) -> Probe:
         """Return the probe of a task that could not be made."""

@@ -4,15 +4,17 @@ adds what it finds out.
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
 from triage.attribute.divergence import AttributionRequest, attribute
-from triage.execution.engine import Engine, time_limit
+from triage.execution.engine import Engine
 from triage.execution.match import same_signature
 from triage.execution.task import ProbeJob
 from triage.git_history.repository import Repository
@@ -59,7 +61,7 @@ def do_step(
         return None, StepResult(step, "left", reason=_SPENT)
     began = time.monotonic()
     answer: T | NoAnswer
-    with time_limit(engine.stop, seconds) as over:
+    with _time_limit(engine.stop, seconds) as over:
         try:
             answer = do()
         except Interrupted:
@@ -296,3 +298,25 @@ STEPS: Mapping[str, Callable[[ClusterInWork], NoAnswer | None]] = {
     "remedy": ClusterInWork.remedy,
     "reduce": ClusterInWork.reduce,
 }
+
+
+@contextmanager
+def _time_limit(stop: threading.Event, seconds: float) -> Iterator[threading.Event]:
+    """Set `stop`, which ends an engine's work with Interrupted, after so many seconds.
+    Yields an event that is set by then.
+    """
+    over = threading.Event()
+
+    def end() -> None:
+        over.set()
+        stop.set()
+
+    timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield over
+    finally:
+        timer.cancel()
+        if over.is_set():
+            stop.clear()
