@@ -169,11 +169,11 @@ class Session:
                 for reason in suspect.reasons:
                     self._print(f"  it {reason}")
             case _:
-                self._print(f"  {word!r} is no answer")
+                self._print(f"  unknown answer: {word}")
                 self.out.print(HELP, style="dim")
 
     def _print(self, line: str) -> None:
-        """Print a line with texts of others, which are no markup."""
+        """Print a line without interpreting markup in it."""
         self.out.print(Text(line.rstrip()))
 
     def _replace(self, entries: list[Entry]) -> None:

@@ -44,7 +44,7 @@ class Invocation:
 
     @property
     def has_output(self) -> bool:
-        """Whether the command is told where to write its output."""
+        """Whether the command line names the file for the output."""
         if self.placeholders is None:
             return True
         return any("{output}" in word for word in self.options)

@@ -34,8 +34,8 @@ def check_regular(path: Path, limit: int, folder: Path | None = None) -> Path:
 
 
 def read_bytes(path: Path, limit: int, folder: Path | None = None) -> bytes:
-    """Return the content of a file that passes `check_regular`. Raises OSError if there
-    is no such file.
+    """Return the content of a file. Raises OSError if it does not exist or does not
+    pass `check_regular`.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     opened = os.open(check_regular(path, limit, folder), flags)

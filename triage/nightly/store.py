@@ -118,8 +118,12 @@ class NightStore:
         """
         stored = self.stored()
         named = {"latest": stored[-1:], "previous": stored[-2:-1]}
-        dated = [entry for entry in stored if entry.night.started.startswith(name)]
         numbered = [entry for entry in stored if str(entry.number) == name]
+        dated = [
+            entry
+            for entry in stored
+            if name in (entry.night.started, entry.night.started[:10])
+        ]
         for entry in reversed(named.get(name) or numbered or dated):
             night = self.night(entry.number)
             if night:

@@ -61,7 +61,7 @@ _TYPES = {
 _COUNTS = re.compile(
     "stride|numel|size|dim|element_size|data_ptr|len|int|cdiv|next_power_of_2|ceil|floor"
 )
-# Those that return a tensor of 32-bit floats unless they are told another type.
+# Those that return a tensor of 32-bit floats unless `dtype` names another type.
 _MAKERS = re.compile(r"torch\.(?:empty|zeros|ones|randn?|linspace|eye)")
 # Functions of the kernel's language for floats of 32 bits and more.
 _WIDE = re.compile("exp2?|log2?|r?sqrt|sin|cos|erf|sigmoid")
