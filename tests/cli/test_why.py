@@ -140,6 +140,9 @@ def test_a_log_is_classified_and_said_not_to_be_run(
     assert "contains no complete program" in found["reason"]
     assert found["log"]["failures"][0]["class"] == "shared-memory-overflow"
     assert found["next"][0].startswith("triage why PROGRAM --backend")
+    piped = triage("why", "-", "--format", "json", input=log.read_text())
+    assert piped.returncode == 3
+    assert json.loads(piped.stdout)["log"]["failures"] == found["log"]["failures"]
     log.write_text("all fine\n")
     assert explained(triage, log, code=3)["log"]["status"] == "no failures"
 

@@ -45,7 +45,13 @@ def test_nights_are_listed_shown_and_removed(imported: None, triage: Triage) -> 
 
 
 def test_a_night_that_is_not_there_is_bad_input(home: Path, triage: Triage) -> None:
-    for words in (["show"], ["show", "7"], ["show", "20"], ["prune"], ["prune", "--keep", "0"]):
+    for words in (
+        ["show"],
+        ["show", "7"],
+        ["show", "20"],
+        ["prune"],
+        ["prune", "--keep", "0"],
+    ):
         assert triage("nights", *words).returncode == 2
     assert triage("site").returncode == 2
     assert triage("show", "nothing").returncode == 2

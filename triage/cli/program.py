@@ -194,9 +194,13 @@ def recipe_for(
     title = name_from("stdin" if name == "-" else file.stem) or "program"
     path = default_home().kept(KeptKind.PROGRAMS) / key / f"{title}.yaml"
     wanted = NewRecipe(path, source, options.backend, options.chip, kernel, packages)
-    started = start_recipe(options.app, wanted, command, text, content)
-    if text and started.is_code:
-        allow_code(options.app, started.start.copied, text)
+    try:
+        started = start_recipe(options.app, wanted, command, text, content)
+        if text and started.is_code:
+            allow_code(options.app, started.start.copied, text)
+    except NoProgramError as error:
+        error.text = content
+        raise
     started.write(over=True)
     for note in started.start.notes:
         print_stderr(note)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shlex
 import time
+from dataclasses import replace
+from io import BytesIO
 from typing import TYPE_CHECKING
 
-from triage.classify import load_rules
-from triage.cli.classify import classify_logs
+from triage.classify import classify_log, load_rules
 from triage.cli.context import cases_in, one_case, open_engine_for
 from triage.cli.exit_codes import command, report
 from triage.cli.options import (
@@ -71,10 +72,9 @@ def why(
     try:
         started = chosen.started([chosen.recipe], [toolchain]).get(chosen.recipe)
     except NoProgramError as error:
-        if not chosen.recipe.is_file():  # standard input is read
-            advice = "`triage classify` says what failed in it"
-            raise NoProgramError(f"{error}; {advice}") from error
-        return _answer_from_text(chosen, error, output)
+        if not error.text:  # it is a command line
+            raise
+        return _answer_from_text(chosen, error, error.text, output)
     cases = cases_in([started.path if started else chosen.recipe])
     case = one_case(cases, chosen.case) if chosen.case else cases[0]
     with open_engine_for(chosen.app, cases) as engine:
@@ -95,7 +95,7 @@ def why(
         except BadInput as error:
             if started is None or not started.is_pasted:
                 raise
-            return _answer_from_text(chosen, error, output)
+            return _answer_from_text(chosen, error, started.text, output)
     return report(output, explanation, why_document)
 
 
@@ -117,7 +117,7 @@ def _command_words(
     return words
 
 
-def _answer_from_text(chosen: OneCase, error: BadInput, output: str) -> Exit:
+def _answer_from_text(chosen: OneCase, error: BadInput, text: str, output: str) -> Exit:
     """Say why the program of a text cannot be run, the command that helps, and what the
     text alone says.
     """
@@ -125,7 +125,8 @@ def _answer_from_text(chosen: OneCase, error: BadInput, output: str) -> Exit:
     from triage.report.attribution import why_document
 
     path = chosen.recipe
-    [log] = classify_logs(chosen.app, [path], load_rules([]))
+    log = classify_log(BytesIO(text.encode("utf-8", "replace")), load_rules([]))
+    log = replace(log, log=str(path))
     words = [str(path), "-t", "path:DIR"]
     if isinstance(error, CodeNotAllowed):
         words = [str(path), "--run-code"]

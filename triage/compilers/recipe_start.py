@@ -60,6 +60,9 @@ _FIRST_BYTES = 1 << 16
 class NoProgramError(BadInput):
     """A text contains nothing that can be run as it says."""
 
+    text: str = ""
+    """The text, if it is known."""
+
 
 @dataclass(frozen=True, slots=True)
 class NewRecipe(RecipeRequest):
