@@ -205,8 +205,8 @@ class _Comparison:
                 f"({execution.ending.value}); later passes are not compared"
             )
         elif self._compiles_on(toolchain) and not execution.ok:
-            line = execution.stderr.last_line
-            why = f"{name} does not compile when it prints its IR: {line}"
+            ending = execution.ending_text(self.request.case.limits)
+            why = f"{name} does not compile when it prints its IR: {ending}"
             self.unprinted = NoAnswer(Cause.NOT_FOUND, why)
         trace.was_stopped = execution.ending not in (Ending.EXITED, Ending.NO_OUTPUT)
         return trace

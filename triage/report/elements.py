@@ -110,14 +110,14 @@ def failure_details(failure: Failure, place: str = "") -> Iterator[Fact]:
 
 
 def _captured_facts(failure: Failure) -> Iterator[Fact]:
-    """Yield the short captures that the headline lacks, mostly numbers."""
+    """Yield the short captures that the headline lacks."""
     texts = [
         f"{name.replace('_', ' ')} {value}"
         for name, value in failure.details.items()
         if str(value) not in failure.headline and len(str(value)) <= _LONGEST_DETAIL
     ]
     if texts:
-        yield "numbers", ", ".join(texts)
+        yield "details", ", ".join(texts)
 
 
 def failure_blocks(
