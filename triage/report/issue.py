@@ -156,14 +156,15 @@ def issue_document(
     if facts:
         blocks.append(Facts(facts))
     blocks.append(Code(headline))
-    if form.steps:
-        blocks.append(Heading(form.steps, 3))
+    steps: list[Block] = []
     if draft:
-        blocks += _program(draft, headline)
-    else:
-        for case in cases[:1]:
-            line = run_command(case.source or case.recipe, case.case, new.name)
-            blocks += [Code(line, "sh")] if line else []
+        steps = _program(draft, headline)
+    elif cases:
+        line = run_command(cases[0].source or cases[0].recipe, cases[0].case, new.name)
+        steps = [Code(line, "sh")] if line else []
+    if steps and form.steps:
+        steps.insert(0, Heading(form.steps, 3))
+    blocks += steps
     if form.component:
         title_of_component, component = form.component
         blocks += [Heading(title_of_component, 3), Paragraph(component)]
