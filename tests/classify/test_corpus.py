@@ -7,19 +7,40 @@ import pytest
 from tests.classify.corpus import logs_without_failure, snippets
 from tests.classify.samples import scan_output
 
-# of 740; seven fewer than before mechanisms were left out that only these need
-LEAST_RIGHT = 728
-LEAST_SPECIFIC = 730
+# nothing, or only a warning
+WORDLESS = {
+    "fortran-lang/homebrew-fortran#3",
+    "ish-app/ish#656",
+    "pytorch/pytorch#170049",
+}
+# six of them since mechanisms were left out that only these need
+WRONG = WORDLESS | {
+    "WisconsinAIVision/yolact_edge#106",
+    "iree-org/iree#14593",
+    "iree-org/iree#17009",
+    "iree-org/iree#19874",
+    "jax-ml/jax#16546",
+    "jax-ml/jax#18514",
+    "tensorflow/tensorflow#126007",
+    "triton-lang/triton#8072",
+}
+VAGUE = WORDLESS | {
+    "jax-ml/jax#16546",
+    "jax-ml/jax#39157",
+    "llvm/llvm-project#103706",
+    "llvm/llvm-project#64976",
+    "rust-lang/rust#124523",
+}
 
 
 def test_class_headline_and_signature_of_public_failures() -> None:
     found = [(snippet, snippet.first_failure()) for snippet in snippets()]
-    wrong = [snippet.thread for snippet, first in found if not snippet.is_right(first)]
-    vague = [
+    wrong = {snippet.thread for snippet, first in found if not snippet.is_right(first)}
+    vague = {
         snippet.thread for snippet, first in found if not snippet.is_specific(first)
-    ]
-    assert len(found) - len(wrong) >= LEAST_RIGHT, wrong
-    assert len(found) - len(vague) >= LEAST_SPECIFIC, vague
+    }
+    assert wrong <= WRONG
+    assert vague <= VAGUE
 
 
 def test_a_failure_has_one_signature_in_all_releases() -> None:
