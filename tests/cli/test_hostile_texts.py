@@ -332,6 +332,8 @@ def test_a_nightly_with_reproducers(
     "words",
     [
         ["run", f"--bad{ONE_LINE}"],
+        ["classify", f"{COMMANDS}{ONE_LINE}"],
+        [f"{ONE_LINE}{COMMANDS}"],
         ["run", "HERE/cases", "-t", f"{COMMANDS}{ONE_LINE}"],
         [
             "suspects",
