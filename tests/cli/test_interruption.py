@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import platform
 import signal
 import sqlite3
 import subprocess
@@ -14,6 +16,8 @@ import pytest
 
 from tests.cli.test_cli import GOOD, TRIAGE, recipe
 from tests.conftest import Triage
+
+_TGKILL = {"x86_64": 234, "aarch64": 131}  # the numbers of a system call
 
 
 def endless(tmp_path: Path) -> Path:
@@ -65,6 +69,28 @@ def test_an_interruption_leaves_no_child_and_prints_how_to_resume(
     assert running.returncode == 130, message
     assert f"  triage {again} {path}\n" in message
     assert "Traceback" not in message
+    assert not marked(tmp_path)
+
+
+def test_a_signal_that_another_thread_receives_ends_the_program(
+    home: Path, tmp_path: Path
+) -> None:
+    """The system may choose any thread, and only the main thread handles signals."""
+    running = subprocess.Popen(
+        [*TRIAGE, "run", endless(tmp_path)],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+    )
+    while not marked(tmp_path):
+        assert running.poll() is None
+        time.sleep(0.05)
+    time.sleep(0.5)  # until the main thread waits
+    threads = {thread.id for thread in psutil.Process(running.pid).threads()}
+    send = ctypes.CDLL(None).syscall
+    thread = max(threads - {running.pid})
+    assert send(_TGKILL[platform.machine()], running.pid, thread, signal.SIGTERM) == 0
+    running.communicate(timeout=20)
+    assert running.returncode == 130
     assert not marked(tmp_path)
 
 

@@ -10,6 +10,7 @@ import os
 import shlex
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from pkgutil import resolve_name
@@ -26,6 +27,7 @@ from triage.processes.sealing import switch
 from triage.report.printable import printed_streams
 
 _SAME_SIGNAL = 0.3  # seconds within which a second signal belongs to the first
+_HANDLING = 0.1  # seconds in which the main thread handles a signal, unless it waits
 _MOST_DIGITS = 4  # of the size of a terminal
 _SETTINGS: dict[str, Any] = {
     "rich_markup_mode": None,
@@ -222,6 +224,10 @@ def _handle_signals() -> None:
     then ends the compilers. Programs such as
     `timeout` send each signal twice, so that one which follows immediately does not
     count.
+
+    Only the main thread handles signals. One that another thread receives, or that
+    arrives just before the main thread begins to wait, does not end that wait, and a
+    compile may take minutes. A thread of its own therefore sends it on.
     """
     first: list[float] = []  # when the first signal arrived
 
@@ -238,9 +244,23 @@ def _handle_signals() -> None:
             os.write(2, b"\x1b[?25h" if os.isatty(2) else b"")
             os._exit(130)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    handled = (signal.SIGINT, signal.SIGTERM)
+    for number in handled:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, on_signal)
+    arrived, arrival = os.pipe()
+    os.set_blocking(arrival, False)
+    signal.set_wakeup_fd(arrival, warn_on_full_buffer=False)
+    main_thread = threading.get_ident()
+
+    def wake() -> None:
+        while not first:
+            number = os.read(arrived, 1)[0]
+            time.sleep(_HANDLING)
+            if number in handled and not first:
+                signal.pthread_kill(main_thread, number)
+
+    threading.Thread(target=wake, daemon=True).start()
 
 
 def main() -> None:
