@@ -218,10 +218,7 @@ def schema_of(kind: Any, outer: tuple[Any, ...] = ()) -> dict[str, Any]:
         if name not in known:
             get = inspect.getattr_static(kind, name).get
             known[name] = typing.get_type_hints(get)["return"]
-        if isinstance(key, str):
-            properties[key] = schema_of(known[name], (*outer, kind))
-        else:
-            properties |= schema_of(key, (*outer, kind))["properties"]
+        properties[key] = schema_of(known[name], (*outer, kind))
     return {"type": "object", "title": kind.__name__, "properties": properties}
 
 

@@ -67,7 +67,7 @@ def test_twice_as_slow_is_slower_on_a_busy_machine_too(
             monkeypatch, InventedProgram(machine, 0.01), InventedProgram(machine, 0.02)
         )
         assert paces(result) == [None, Pace.SLOWER]
-        assert result.series[1].ratio.low < 2 < result.series[1].ratio.high * 1.05
+        assert result.series[1].low < 2 < result.series[1].high * 1.05
 
 
 def test_a_program_that_stops_running_has_a_reason_and_no_verdict(

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from triage.classify import phase_of
 from triage.model.exit_codes import Exit, exit_without_answer
-from triage.model.json_form import UNPRINTED, in_json, in_json_as, key
+from triage.model.json_form import UNPRINTED, in_json, key
 from triage.model.outcome import Failure, MayLackAnswer, NoAnswer
 from triage.model.pass_name import PassName
 from triage.model.revision import Revision
@@ -159,6 +159,6 @@ class Attribution(MayLackAnswer):
     def phase(self) -> str | None:
         return phase_of(self.suspects[0]) if self.suspects else None
 
-    @in_json_as("suspect_passes")
-    def passes(self) -> tuple[str, ...]:
+    @in_json
+    def suspect_passes(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(suspect.name for suspect in self.suspects))

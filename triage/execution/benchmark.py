@@ -23,7 +23,7 @@ from triage.execution.in_turn import (
 from triage.execution.timing import Program, function_programs
 from triage.model.case import Case
 from triage.model.exit_codes import Exit
-from triage.model.json_form import UNPRINTED, in_json, in_json_as, inline, key
+from triage.model.json_form import UNPRINTED, in_json, key
 from triage.model.outcome import NoAnswer
 from triage.model.revision import Revision
 from triage.toolchains.home import temporary_folder
@@ -51,15 +51,27 @@ class Series(Contender):
     configuration: Configuration = field(metadata=UNPRINTED)
     function: str = ""
     program: Program | None = field(default=None, metadata=UNPRINTED)
-    ratio: Ratio | None = field(default=None, metadata=inline(Ratio))
+    change: Ratio | None = field(default=None, metadata=UNPRINTED)
     """To the baseline."""
     verdict: Pace | None = None
     toolchain: Revision | None = None
     """What the toolchain reports, once the case was compiled."""
 
-    @in_json_as("case")
-    def case_name(self) -> str:
+    @in_json
+    def case(self) -> str:
         return self.configuration.case.name
+
+    @in_json
+    def ratio(self) -> float | None:
+        return getattr(self.change, "value", None)
+
+    @in_json
+    def low(self) -> float | None:
+        return getattr(self.change, "low", None)
+
+    @in_json
+    def high(self) -> float | None:
+        return getattr(self.change, "high", None)
 
 
 @dataclass(slots=True)
@@ -90,8 +102,8 @@ class Benchmark:
         """The functions that are measured."""
         return tuple(dict.fromkeys(row.function for row in self.series if row.function))
 
-    @in_json_as("baseline")
-    def baseline_row(self) -> Series | None:
+    @in_json
+    def baseline_(self) -> Series | None:
         """The first times of the baseline, None before it is compiled."""
         return next(iter(self.rows(self.baseline).values()), None)
 
@@ -109,7 +121,7 @@ class Benchmark:
         for row in self.series:
             if row.program:
                 sizes[row.configuration.name] = {
-                    "case": row.case_name,
+                    "case": row.case,
                     "toolchain": row.toolchain,
                     "bytes": row.program.bytes,
                     "dispatches": row.program.dispatches,
@@ -178,9 +190,9 @@ class Benchmark:
                 other = base.get(row.function)
                 if other is None or other is row:
                     continue
-                row.ratio = ratio_of(other.samples, row.samples)
-                if row.ratio:
-                    row.verdict = row.ratio.pace(self.smallest_change)
+                row.change = ratio_of(other.samples, row.samples)
+                if row.change:
+                    row.verdict = row.change.pace(self.smallest_change)
                 if row.verdict is Pace.NOISY:
                     noisy.add(row.function)
             # All configurations of a function go on together: the baseline's samples

@@ -279,7 +279,7 @@ class ClusterInWork:
             return reduction.unanswered
         reproducer = reproducer_of(setting.engine, reduction, setting.toolchain)
         folder = files.write_reproducer(reproducer, files.out / "reproducers")
-        versions = reproducer.reduction.versions
+        versions = reproducer.reduction.evidence
         self.add(
             reproducer=f"reproducers/{folder.name}",
             size=reduction.size,

@@ -1,10 +1,9 @@
-"""Convert results to JSON by walking over their dataclasses, so that no result needs a
-second class for its keys.
+"""Convert results to JSON by their dataclasses: no result has a second class for its
+keys.
 
-The metadata of a field say how it is written. Pydantic, which stores and reads nights,
-reads the same metadata. `field(metadata=key("class"))` has another key than its name,
-and `field(metadata=UNPRINTED)` is not printed. A property with `@in_json` is printed as
-well; whoever reads the JSON ignores it, because it follows from the fields.
+`field(metadata=key("class"))` has another key than its name, and a field with the
+metadata UNPRINTED is not printed. A property with `@in_json` is printed as well.
+Pydantic, which stores and reads nights, reads the same metadata.
 
     >>> from dataclasses import dataclass, field
     >>> @dataclass
@@ -41,47 +40,34 @@ def key(name: str) -> Mapping[str, object]:
     return {"alias": name}
 
 
-def inline(kind: type) -> Mapping[str, object]:
-    """Return the metadata of a field whose value, a dataclass `kind` or None, is
-    printed as keys among the others. For None, each of these keys is null.
-    """
-    return {"inline": kind}
-
-
 @dataclass(frozen=True, eq=False)
 class JsonProperty(Generic[T]):
     """A property that is printed with the fields of its class."""
 
     get: Callable[[Any], T]
-    key: str | None = None
 
     def __get__(self, instance: object, owner: type) -> T:
         return self.get(instance)
 
 
 in_json = JsonProperty
-"""Makes a method a property that is printed by its name."""
-
-
-def in_json_as(key: str) -> Callable[[Callable[[Any], T]], JsonProperty[T]]:
-    """Make a method a property that is printed with another key than its name."""
-    return lambda get: JsonProperty(get, key)
+"""Makes a method a property that is printed. Its name may end with an underscore, which
+the key does not have.
+"""
 
 
 @cache
-def printed_keys(kind: type) -> Mapping[str, str | type]:
-    """Return the key in JSON of each printed field and property of a dataclass. For an
-    inline field, return the class whose keys are printed in its place.
-    """
-    keys: dict[str, str | type] = {}
-    for item in fields(kind):
-        options = item.metadata
-        if options.get("printed", True):
-            keys[item.name] = options.get("inline") or options.get("alias", item.name)
+def printed_keys(kind: type) -> Mapping[str, str]:
+    """Return the key in JSON of each printed field and property of a dataclass."""
+    keys = {
+        item.name: item.metadata.get("alias", item.name)
+        for item in fields(kind)
+        if item.metadata.get("printed", True)
+    }
     for base in reversed(kind.__mro__):
         for name, value in vars(base).items():
             if isinstance(value, JsonProperty):
-                keys[name] = value.key or name
+                keys[name] = name.removesuffix("_")
     return keys
 
 
@@ -89,24 +75,16 @@ def as_json(value: object) -> Any:
     """Return a result as dictionaries, lists, texts, numbers, booleans and None, which
     stands for infinite numbers, too.
     """
-    text = json.dumps(value, default=_entries)
+    text = json.dumps(value, default=_plain)
     return json.loads(text, parse_constant=lambda _: None)
 
 
-def _entries(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     """Return what `json.dumps` writes for a value of another type."""
+    if is_dataclass(value):
+        kind: Any = type(value)
+        keys = printed_keys(kind).items()
+        return {key: getattr(value, name) for name, key in keys}
     if isinstance(value, PurePath):
         return str(value)
-    if isinstance(value, Mapping):
-        return dict(value)
-    if not is_dataclass(value):
-        return list(value)
-    written: Json = {}
-    kind: Any = type(value)
-    for name, key in printed_keys(kind).items():
-        entry = getattr(value, name)
-        if isinstance(key, str):
-            written[key] = entry
-        else:
-            written |= as_json(entry) or dict.fromkeys(printed_keys(key).values())
-    return written
+    return dict(value) if isinstance(value, Mapping) else list(value)

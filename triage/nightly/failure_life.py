@@ -13,7 +13,7 @@ from triage.investigate.result import (
     ClusterKey,
     FailureCluster,
 )
-from triage.model.json_form import UNPRINTED, in_json, in_json_as
+from triage.model.json_form import UNPRINTED, in_json
 from triage.model.outcome import Failure, Status
 from triage.model.revision import Revision
 from triage.nightly.history import CaseHistory, NightsHistory, StateRun
@@ -96,8 +96,8 @@ class FailureLife:
     issue: str | None = None
     """The issue that a recipe names, or that was opened for it."""
 
-    @in_json_as("track")
-    def track_name(self) -> str:
+    @in_json
+    def track_(self) -> str:
         return self.track.name
 
     @in_json

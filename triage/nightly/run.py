@@ -231,11 +231,11 @@ def _times_of(benchmark: Benchmark) -> Iterator[TimeChange]:
     for function, series in (old | new).items():
         before = old.get(function, series)
         times = TimeChange(
-            case=series.case_name,
+            case=series.case,
             function=function or None,
             baseline_seconds=before.median,
             seconds=series.median,
-            ratio=series.ratio,
+            ratio=series.change,
             verdict=series.verdict,
         )
         for row in (before, series):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from triage.execution.judge import result_of
 from triage.model.case import Case, Target
 from triage.model.exit_codes import Exit, exit_without_answer
-from triage.model.json_form import UNPRINTED, in_json, in_json_as, key
+from triage.model.json_form import UNPRINTED, in_json, key
 from triage.model.outcome import Failure, MayLackAnswer, NoAnswer, Probe
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
@@ -66,8 +66,8 @@ class Reduction(MayLackAnswer):
             return "reduced"
         return "not-reproducible"
 
-    @in_json_as("case")
-    def case_name(self) -> str:
+    @in_json
+    def case(self) -> str:
         return self.small.name
 
     @in_json
@@ -76,8 +76,8 @@ class Reduction(MayLackAnswer):
             return self.failure.signature
         return None
 
-    @in_json_as("evidence")
-    def versions(self) -> tuple[ProbeResult, ...]:
+    @in_json
+    def evidence(self) -> tuple[ProbeResult, ...]:
         """The smaller program on every version tried; the original when nothing was
         reduced. What the recipe expects is about the original.
         """

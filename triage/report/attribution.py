@@ -51,7 +51,7 @@ def attribution_document(attribution: Attribution) -> Document:
     if excerpt:
         lines = islice(diff(excerpt.good, excerpt.bad), _MAX_LINES)
         good, bad = attribution.good.name, attribution.bad.name
-        title = f"IR after {attribution.passes[0]}: - {good}, + {bad}"
+        title = f"IR after {attribution.suspect_passes[0]}: - {good}, + {bad}"
         blocks += [Heading(title), Code("\n".join(lines), "diff")]
     return Document(f"{attribution.case}: {answer}", blocks)
 
@@ -60,7 +60,7 @@ def attribution_sentence(attribution: Attribution) -> str:
     """Return the answer in one sentence, without the case's name."""
     both = f"{attribution.good.name} and {attribution.bad.name}"
     same = f"{both} produce the same IR"
-    passes = attribution.passes
+    passes = attribution.suspect_passes
     match attribution.status:
         case ComparisonResult.DIVERGES:
             sure = "" if attribution.is_sure else "not sure: "

@@ -79,7 +79,7 @@ def reproducer_issue(reproducer: Reproducer) -> Document:
         backend=case.target.backend,
         failure=failure,
         representative=case.name,
-        replays=replay_states(reduction.versions, failure.signature),
+        replays=replay_states(reduction.evidence, failure.signature),
         draft=draft_of(reproducer),
     )
     return issue_document(cluster, reproducer.bad.revision, reduction.good)

@@ -106,7 +106,7 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
     for key in ("program", "reproducer", "reason", "cause"):
         del record[key]
     record["evidence"] = [
-        _recorded(version) for version in reproducer.reduction.versions
+        _recorded(version) for version in reproducer.reduction.evidence
     ]
     [window] = [
         window
@@ -211,12 +211,12 @@ def reduction_document(result: Reduction, reproducer: Reproducer | None) -> Docu
     """Show the reduced program and what is known of its failure, or why there is
     none.
     """
-    case = Span(result.case_name, "strong")
+    case = Span(result.case, "strong")
     if reproducer is None:
         title = Paragraph([case, ": ", Span("not reduced", "warning")])
         texts = [
             f"{version.toolchain.name}: {outcome_text(version)}"
-            for version in result.versions
+            for version in result.evidence
         ]
         facts = [("reason", result.reason or ""), *listed_facts("tried", texts)]
         return Document("Reduction", [title, Facts(facts)])
@@ -234,7 +234,7 @@ def _reduction_facts(result: Reduction, reproducer: Reproducer) -> Iterator[Fact
     yield from failure_facts(reproducer.failure)
     yield "bad", revision_text(result.bad)
     states = []
-    for version in result.versions:
+    for version in result.evidence:
         state = str(version.status)
         if version.failure and version.failure.signature != result.signature:
             state = "fails otherwise"

@@ -128,8 +128,8 @@ def benchmark_document(result: Benchmark) -> Document:
         median, verdict, program = series.median, Span(""), series.program
         if series.configuration == result.baseline:
             verdict = Span("baseline")
-        elif series.ratio and series.verdict:
-            text = f"{series.ratio} {series.verdict}"
+        elif series.change and series.verdict:
+            text = f"{series.change} {series.verdict}"
             verdict = Span(text, STYLES[series.verdict])
         rows.append(
             [
