@@ -308,7 +308,7 @@ def status_of(probe: Probe) -> Status:
 
 def result_of(probe: Probe) -> ProbeResult:
     """Return a probe in the shape that results print and nights store."""
-    case, outcome, measured = probe.case, probe.outcome, probe.measured
+    case, outcome = probe.case, probe.outcome
     stage = None
     if isinstance(outcome, Passed):
         stage = case.stages[-1]
@@ -325,9 +325,6 @@ def result_of(probe: Probe) -> ProbeResult:
         cause=outcome.cause,
         flaky=outcome.flaky,
         cached=probe.cached,
-        seconds=measured.seconds,
-        cpu_seconds=measured.cpu_seconds,
-        peak_rss_mb=measured.peak_rss_mb,
-        metrics=measured.metrics,
         warnings=outcome.warnings,
+        **vars(probe.measured),
     )

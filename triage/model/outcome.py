@@ -89,34 +89,38 @@ class Cause(StrEnum):
 OF_MACHINE = (Cause.ENVIRONMENT, Cause.TOOLCHAIN)
 
 
+class _Answer:
+    """What an outcome says unless it has a field of its own."""
+
+    __slots__ = ()
+    failure: Failure | None = None
+    reason: str | None = None
+    cause: Cause | None = None
+    flaky: bool = False
+    warnings: tuple[Failure, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
-class Passed:
+class Passed(_Answer):
     """The case compiled and, if it is run, computed what it must."""
 
     # failures that it printed although it exited with 0
     warnings: tuple[Failure, ...] = ()
     plain_status: ClassVar[str] = "passed"  # whatever the recipe expects
-    failure: ClassVar[None] = None
-    reason: ClassVar[None] = None
-    cause: ClassVar[None] = None
-    flaky: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(_Answer):
     """The case failed."""
 
     failure: Failure
     others: tuple[Failure, ...] = ()  # further failures in the same output
     flaky: bool = False  # another run ended differently
     plain_status: ClassVar[str] = "failed"
-    reason: ClassVar[None] = None
-    cause: ClassVar[None] = None
-    warnings: ClassVar[tuple[Failure, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class NoAnswer:
+class NoAnswer(_Answer):
     """Why there is no answer: a probe says nothing about the failure, or a search or a
     plan cannot be made.
     """
@@ -126,8 +130,6 @@ class NoAnswer:
     # what the compiler printed, if it ran
     failure: Failure | None = field(default=None, metadata=UNSTORED)
     plain_status: ClassVar[str] = "untestable"
-    flaky: ClassVar[bool] = False
-    warnings: ClassVar[tuple[Failure, ...]] = ()
 
 
 Outcome = Passed | Failed | NoAnswer
@@ -176,7 +178,7 @@ PASSING = (Status.PASSED, Status.XPASS)
 FAILING = (Status.FAILED, Status.XFAIL)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Measured:
     """What a probe used and produced."""
 
