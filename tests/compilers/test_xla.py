@@ -169,7 +169,11 @@ def test_the_script_of_a_reproducer_compares_every_type_exactly(
             for number, array in enumerate((element.array, element.result))
         ]
         [text] = (
-            Xla().script.files(_standalone(RunSpec(None, None, *zip(texts)))).values()
+            Xla()
+            .script.files(
+                _standalone(RunSpec(inputs=(texts[0],), expected=(texts[1],)))
+            )
+            .values()
         )
         lines = {"nan": np.nan, "inf": np.inf, "np": np, "ml_dtypes": ml_dtypes}
         [inputs] = re.findall(r"device_put\(each\) for each in (.*)\]$", text, re.M)

@@ -86,7 +86,7 @@ def ask_compiler(argv: Sequence[str], seal: Seal) -> Execution:
     """Run a command that asks a compiler about itself. Raises EnvironmentFailure if it
     does not start, or takes longer than a minute.
     """
-    answer = run(argv, unlimited(_TIMEOUT, _LARGEST_ANSWER), seal=seal)
+    answer = run(argv, unlimited(_TIMEOUT), seal=seal, kept=_LARGEST_ANSWER)
     if answer.ending in (Ending.NOT_STARTED, Ending.TIMED_OUT):
         raise EnvironmentFailure(
             f"{' '.join(argv)} does not run: {answer.stderr.last_line or answer.ending}"

@@ -22,7 +22,7 @@ from triage.model.checks import (
     file_key,
     fits,
 )
-from triage.model.execution import LimitKeys, Limits, Stage
+from triage.model.execution import Limits, Stage
 
 
 class InputKind(StrEnum):
@@ -162,9 +162,9 @@ Tolerances = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class RunSpec:
-    """How to run a compiled case, and what it must compute."""
+@dataclass(frozen=True)
+class BenchKeys:
+    """A function that is measured."""
 
     device: Word | None = file_key(
         None,
@@ -177,13 +177,29 @@ class RunSpec:
     inputs: tuple[Value, ...] = file_key(
         (), "The function's arguments.", ["2x3xf32=@inputs/a.bin", "@b.npy", "4xi64=7"]
     )
-    expected: tuple[Value, ...] = file_key(
-        (), "The results it must compute.", ["2x3xf32=@expected.bin"]
-    )
     flags: tuple[RunFlag, ...] = file_key(
         (),
         "Further options of the program that runs or measures it.",
         ["--parameters=model=weights.irpa"],
+    )
+    name: Word | None = file_key(
+        None,
+        "What reports call a benchmark; the function when left out.",
+        "prefill-2048",
+    )
+
+    @property
+    def label(self) -> str:
+        """The name of a benchmark in reports."""
+        return self.name or self.function or "main"
+
+
+@dataclass(frozen=True)
+class RunKeys(BenchKeys):
+    """How to run a compiled case, and what it must compute, as a file says it."""
+
+    expected: tuple[Value, ...] = file_key(
+        (), "The results it must compute.", ["2x3xf32=@expected.bin"]
     )
     tolerances: Tolerances = file_key(
         (),
@@ -194,13 +210,8 @@ class RunSpec:
     reference: Reference | None = file_key(
         None, "Compile whose results are expected.", {"toolchain": "3.12.0"}
     )
-    limits: LimitKeys = file_key(
+    limits: Limits = file_key(
         Limits(timeout=120.0), "Limits of one run.", {"timeout": "60s"}
-    )
-    name: Word | None = file_key(
-        None,
-        "What reports call a benchmark; the function when left out.",
-        "prefill-2048",
     )
     flagfile: Annotated[Text, checked_by("file")] | None = file_key(
         None,
@@ -215,6 +226,12 @@ class RunSpec:
         "is compiled only.",
         "test_data_set_0",
     )
+
+
+@dataclass(frozen=True)
+class RunSpec(RunKeys):
+    """How to run a compiled case, with what no file says."""
+
     libraries: tuple[Library, ...] = ()  # loaded after the case's own program
     parameters: tuple[tuple[str, Path], ...] = ()  # files of weights by scope
     artifacts: tuple[Artifact, ...] = ()  # files to obtain before the run
@@ -236,11 +253,6 @@ class RunSpec:
         return replace(
             self, inputs=inputs, artifacts=(*self.artifacts, *files), arguments=None
         )
-
-    @property
-    def label(self) -> str:
-        """The name of a benchmark in reports."""
-        return self.name or self.function or "main"
 
 
 class CaseSpec:

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields, make_dataclass
-from typing import Annotated, Any, get_type_hints
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Annotated, Any
 
 REQUIRED: Any = MISSING
 LONGEST = 7 * 24 * 3600.0
@@ -45,44 +45,15 @@ class Check:
         return {**handler(schema), **self.schema}
 
 
-@dataclass(frozen=True, eq=False)
-class DescribedKeys:
-    """Lets a file set only those fields of a dataclass that have a description, or only
-    the named ones.
-    """
-
-    names: tuple[str, ...] = ()
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        """Read a dataclass that has only these fields."""
-        from pydantic_core import core_schema
-
-        types = get_type_hints(source, include_extras=True)
-        keys = [
-            (
-                key.name,
-                types[key.name],
-                field(default=key.default, metadata=key.metadata),
-            )
-            for key in fields(source)
-            if key.name in self.names or (not self.names and key.metadata)
-        ]
-        described = make_dataclass(source.__name__, keys)
-        described.__doc__ = source.__doc__
-        return core_schema.no_info_after_validator_function(
-            lambda value: source(**vars(value)), handler.generate_schema(described)
-        )
-
-
 def file_key(
     default: Any, description: str, *examples: object, alias: str | None = None
 ) -> Any:
     """Return a field that is a key of a file, with a sentence for editors. A message
     about the key shows the first example.
     """
-    metadata = {"description": description, "examples": [*examples], "alias": alias}
-    if alias is None:
-        del metadata["alias"]
+    metadata: dict[str, Any] = {"description": description, "examples": [*examples]}
+    if alias:
+        metadata["alias"] = alias
     return field(default=default, metadata=metadata)
 
 

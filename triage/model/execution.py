@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from signal import Signals
-from typing import Annotated
 
-from triage.model.checks import DescribedKeys, Duration, Size, file_key
+from triage.model.checks import Duration, Size, file_key
 
 UNLIMITED = sys.maxsize  # as a limit of memory or output
 
@@ -69,17 +68,12 @@ class Limits:
         "4GiB",
         "512MiB",
     )
-    kept: int = 512 << 10  # bytes kept of each stream, half of them from its end
 
     @property
     def timeout_text(self) -> str:
         """The time limit as a recipe has it: `120s`."""
         seconds = f"{self.timeout:.9f}".rstrip("0").rstrip(".")
         return f"{seconds}s"
-
-
-LimitKeys = Annotated[Limits, DescribedKeys()]
-"""The limits that a file gives."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,11 +113,11 @@ class Capture:
         self._dropped += surplus
 
 
-def unlimited(timeout: float = math.inf, kept_bytes: int = 128 << 10) -> Limits:
+def unlimited(timeout: float = math.inf) -> Limits:
     """Return limits without bounds of memory and output, for a build, an installer or a
-    user's script. `kept_bytes` is how many bytes of what it prints are kept.
+    user's script.
     """
-    return Limits(timeout, UNLIMITED, UNLIMITED, kept_bytes)
+    return Limits(timeout, UNLIMITED, UNLIMITED)
 
 
 def run(
@@ -130,6 +130,7 @@ def run(
     env: Mapping[str, str | None] | None = None,
     data: bytes = b"",
     stdout_to: Path | None = None,
+    kept: int = 512 << 10,
     stop: StopSignal | None = None,
     on_stdout: Sink | None = None,
     on_stderr: Sink | None = None,
@@ -145,6 +146,7 @@ def run(
         env: Variables in addition to these.
         data: Its standard input.
         stdout_to: A file in `cwd` for its standard output, which the result then lacks.
+        kept: How many bytes of each stream are kept, half of them from its end.
         stop: Ends the run.
         on_stdout: Receives its standard output as it arrives.
         on_stderr: Receives its standard error as it arrives.
@@ -160,7 +162,7 @@ def run(
     most_used = UNLIMITED
     if limits.output != UNLIMITED:  # what is there before does not count
         most_used = _used(cwd, limits.output) + limits.output
-    stdout, stderr = Capture(limits.kept), Capture(limits.kept)
+    stdout, stderr = Capture(kept), Capture(kept)
     fix_addresses()
     started = time.monotonic()
     with ExitStack() as stack:

@@ -32,7 +32,7 @@ from triage.model.checks import (
     file_key,
     fits,
 )
-from triage.model.execution import LimitKeys, Limits
+from triage.model.execution import Limits
 from triage.model.foreign_file import check_regular
 from triage.recipes.document import why_unreadable
 from triage.recipes.family import RecipeFamilies, RecipeFamily
@@ -282,7 +282,7 @@ class Recipe:
         "relative to the recipe. It can read nothing else of yours.",
         ["include", "../data/weights.bin"],
     )
-    limits: LimitKeys = file_key(
+    limits: Limits = file_key(
         Limits(), "Limits of one compile.", {"timeout": "120s", "memory": "8GiB"}
     )
     expect: Annotated[Entries, _Expect] = file_key(

@@ -10,10 +10,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
 
-from triage.model.case import Case, InputKind, Reference, RunSpec
-from triage.model.checks import DescribedKeys, file_key
+from triage.model.case import BenchKeys, Case, InputKind, Reference, RunKeys, RunSpec
+from triage.model.checks import file_key
 from triage.model.errors import BadFiles, Problem
 from triage.recipes.document import read_text
 from triage.recipes.recipe import Recipe, is_pattern, locate
@@ -22,20 +21,16 @@ from triage.recipes.run_values import TENSOR_PROTO, located
 _TOLERANCE = re.compile(
     r"--expected_(f16|f32|f64|bf16)_threshold=([\d.]+(?:e[+-]?\d+)?)f?\Z"
 )
-_Run = Annotated[RunSpec, DescribedKeys()]
-_Bench = Annotated[
-    RunSpec, DescribedKeys(("name", "function", "inputs", "device", "flags"))
-]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunnableRecipe(Recipe):
     """A program that is compiled, and then run or measured."""
 
-    run: _Run | None = file_key(
+    run: RunKeys | None = file_key(
         None, "Run what was compiled and compare its results.", {"inputs": ["4xf32=1"]}
     )
-    bench: tuple[_Bench, ...] = file_key(
+    bench: tuple[BenchKeys, ...] = file_key(
         (), "Functions that `triage bench` measures.", [{"function": "prefill"}]
     )
 
@@ -62,7 +57,7 @@ class RunnableRecipe(Recipe):
         """Return the case with its run and its benchmarks. The values of the flagfile,
         of the data folder and of the recipe follow each other.
         """
-        run = self.run
+        run = RunSpec(**vars(self.run)) if self.run else None
         if run and run.flagfile:
             run = _joined(read_flagfile(locate(folder, run.flagfile)), run)
         if run and run.data is not None:
@@ -71,7 +66,8 @@ class RunnableRecipe(Recipe):
                 run = None
             else:
                 run = _joined(_read_data_folder(data), run)
-        return replace(case, run=run, benchmarks=self.bench)
+        benchmarks = tuple(RunSpec(**vars(entry)) for entry in self.bench)
+        return replace(case, run=run, benchmarks=benchmarks)
 
 
 def _joined(first: RunSpec, run: RunSpec) -> RunSpec:
