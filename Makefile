@@ -79,11 +79,9 @@ reproducers: setup
 
 # Two releases of IREE and one of Triton are downloaded on first use.
 test: setup
-	@$(BIN)/python -m tests.needed_toolchains core
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not browser and (core or not real)"
 
 test-real: setup
-	@$(BIN)/python -m tests.needed_toolchains
 	$(BIN)/python -m pytest -n auto --dist worksteal -rs -m "real and not core and not slow and not browser"
 
 # An hour and more: all recipes on all releases, attacks, damaged inputs, the site in a browser.

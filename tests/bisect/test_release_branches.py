@@ -59,9 +59,7 @@ def culprit(found: Bisection) -> str | None:
 def test_a_culprit_that_was_picked_to_the_new_branch(
     releases: Releases, tmp_path: Path
 ) -> None:
-    found, _ = searched(
-        releases, tmp_path, {"changed", "squashed", "own", *range(14, 20)}
-    )
+    found, _ = searched(releases, tmp_path, {"changed", "own", *range(14, 20)})
     assert culprit(found) == releases.shas["changed"]
 
 
@@ -74,7 +72,7 @@ def test_a_release_that_has_a_fix_of_its_branch_alone(
     found, _ = searched(
         releases,
         tmp_path,
-        {*MAIN, "plain", "backport", "changed", "squashed", "own"},
+        {*MAIN, "changed", "own"},
     )
     assert (found.status, found.confirmed) == (Answer.SUSPECTS, False)
     assert found.before

@@ -10,7 +10,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import yaml
 
 DOCS = Path(__file__).parents[2] / "docs"
 FILES = [
@@ -59,35 +58,3 @@ def test_the_slurm_job_is_valid_and_starts_a_worker_for_each_core(
     assert done.stdout.startswith(
         "/tmp/triage worker tcp://head:8786 --nworkers 16 --nthreads 1"
     )
-    without = subprocess.run(
-        ["bash", script],
-        env={"PATH": env["PATH"]},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (without.returncode != 0, "tcp://" in without.stderr) == (True, True)
-
-
-def test_the_kubernetes_workers_find_the_scheduler() -> None:
-    documents = {
-        (document["kind"], document["metadata"]["name"]): document["spec"]
-        for document in yaml.safe_load_all(
-            (DOCS / "examples" / "kubernetes-workers.yaml").read_text()
-        )
-    }
-    service = documents["Service", "triage-scheduler"]
-    pods = {
-        name: spec["template"]
-        for (kind, name), spec in documents.items()
-        if kind == "Deployment"
-    }
-    assert pods["triage-scheduler"]["metadata"]["labels"] == service["selector"]
-    for name, pod in pods.items():
-        assert (
-            documents["Deployment", name]["selector"]["matchLabels"]
-            == pod["metadata"]["labels"]
-        )
-    [worker] = pods["triage-workers"]["spec"]["containers"]
-    assert f"tcp://triage-scheduler:{service['ports'][0]['port']}" in worker["args"][0]
-    assert worker["env"][0]["name"] == "TRIAGE_HOME"

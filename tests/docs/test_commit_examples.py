@@ -10,8 +10,6 @@ import pytest
 from tests.bisect.driving import answered
 from tests.conftest import Triage
 from tests.git_history.history import ENV, History
-from triage.compilers.registry import load_cases
-from triage.toolchains.sources.project import load_project
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 COUNT, CULPRIT = 9, 6
@@ -90,16 +88,6 @@ def test_an_example_project_bisects_commits(
     found = answered(triage(*words))
     assert found["after"]["subject"] == f"change {CULPRIT}"
     assert found["confirmed"]
-
-
-@pytest.mark.parametrize("folder", ["cython", "tinygrad"])
-def test_an_example_needs_no_shell(folder: str) -> None:
-    project = load_project(EXAMPLES / folder / "triage.yaml")
-    assert project.build is not None
-    assert not project.build.commands
-    assert all(map(project.can_change, project.build.copy_))
-    names = {"cython": "callback.yaml", "tinygrad": "row-sum.yaml"}
-    assert len(load_cases([EXAMPLES / folder / names[folder]])) == 1
 
 
 def test_the_page_shows_the_files() -> None:

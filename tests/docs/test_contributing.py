@@ -1,10 +1,9 @@
 """The table in CONTRIBUTING.md is true: each kind of change works in a copy of the
-package with only the files it names.
+package with only the files it names. `test_family_tutorial` adds a family.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -14,38 +13,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-
-FAMILY = '''
-"""A compiler family for a test: a shell script that copies its input."""
-
-from __future__ import annotations
-
-from pathlib import Path
-
-from triage.compilers.base import Compiler, Description
-from triage.compilers.invocation import Invocation
-from triage.model.case import Case
-from triage.model.outcome import NoAnswer
-from triage.model.revision import Capabilities, Toolchain
-from triage.processes.sealing import Seal
-
-
-class Copier(Compiler):
-    """Copies its input, or fails."""
-
-    name = "copier"
-    folders = "a folder that holds `copier`"
-
-    def locate(self, root: Path) -> Path | None:
-        program = root / "copier"
-        return program if program.is_file() else None
-
-    def describe(self, program: Path, seal: Seal) -> Description:
-        return Description("1.0", None, None, Capabilities())
-
-    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
-        return Invocation(())
-'''
 
 FORMAT = '''
 """A report format for a test: one line."""
@@ -109,48 +76,6 @@ def run(package: Path, tmp_path: Path, *words: str) -> subprocess.CompletedProce
 
 
 TRIAGE = ("-c", "from triage.cli import main; main()")
-
-
-def copier(tmp_path: Path) -> Path:
-    """A toolchain folder for the new family, and a recipe that uses it."""
-    folder = tmp_path / "build"
-    folder.mkdir()
-    script = folder / "copier"
-    script.write_text('#!/bin/sh\ncp "$1" "$3"\n')
-    script.chmod(0o755)
-    (tmp_path / "input.txt").write_text("text\n")
-    recipe = tmp_path / "copy.yaml"
-    recipe.write_text(
-        "name: copy\nsummary: A copy\ncompiler: copier\ninput: input.txt\ntarget: {backend: none}\n",
-    )
-    return recipe
-
-
-def test_a_family_is_a_package_and_one_line(package: Path, tmp_path: Path) -> None:
-    folder = package / "triage" / "compilers" / "copier"
-    folder.mkdir()
-    (folder / "__init__.py").write_text('"""A family for a test."""\n')
-    (folder / "adapter.py").write_text(FAMILY.lstrip())
-    add_line(
-        package / "triage" / "compilers" / "registry.py",
-        '"triton": "triage.compilers.triton',
-        '    "copier": "triage.compilers.copier.adapter:Copier",',
-    )
-    recipe = copier(tmp_path)
-    done = run(
-        package,
-        tmp_path,
-        *TRIAGE,
-        "run",
-        str(recipe),
-        "-t",
-        f"path:{tmp_path / 'build'}",
-        "--format",
-        "json",
-    )
-    assert done.returncode == 0, done.stderr
-    [result] = json.loads(done.stdout)["results"]
-    assert result["status"] == "passed"
 
 
 def test_a_format_is_a_module_and_one_line(package: Path, tmp_path: Path) -> None:

@@ -107,14 +107,9 @@ def test_every_link_to_a_file_has_a_target(page: Path) -> None:
 
 
 def test_files_that_the_documentation_names_exist() -> None:
-    pages = [
-        ROOT / "README.md",
-        ROOT / "CONTRIBUTING.md",
-        *(ROOT / "docs").rglob("*.md"),
-    ]
     named = {
         name
-        for page in pages
+        for page in PAGES
         for name in re.findall(
             r"\b(?:tests|triage)/[\w/]+\.(?:py|yaml)", page.read_text()
         )

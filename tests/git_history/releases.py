@@ -21,51 +21,35 @@ class Releases:
 
     @classmethod
     def begin(cls, path: Path) -> Releases:
-        """Main has the changes 0 to 19. 3.1.0 left it after 4, and 3.2.0 after 12. Both
-        have cherry-picks, changes of their own and, 3.1.0, a revert.
+        """Main has the changes 0 to 19. 3.1.0 left it after 4, and has a revert; 3.2.0
+        left it after 12, with a cherry-pick and a commit of its own.
         """
         made = cls(History.begin(path))
-        stream = "".join(_change(number) for number in range(20))
-        made.history.git("fast-import", "--quiet", data=stream.encode())
-        made.shas |= dict(
-            enumerate(made.history.git("rev-list", "--reverse", "main").split())
-        )
+        stream = "".join(map(_change, range(20)))
+        git, shas = made.history.git, made.shas
+        git("fast-import", "--quiet", data=stream.encode())
+        shas |= dict(enumerate(git("rev-list", "--reverse", "main").split()))
         made.branch("3.1.x", 4)
-        made.pick("plain", 7)
-        made.pick("backport", 9)
-        made.history.git("commit", "--quiet", "--amend", "--message=Backport #109")
-        made.shas["backport"] = made.history.head()
-        made.shas["revert"] = made.commit(
+        shas["revert"] = made.history.commit(
             'Revert "Change 3 (#103)"', {"part3.cpp": "int part;\n"}
         )
-        made.history.git("tag", "-a", "-m", "3.1.0", "v3.1.0")
+        git("tag", "-a", "-m", "3.1.0", "v3.1.0")
         made.branch("3.2.x", 12)
-        made.pick("changed", 14, files={"part14.cpp": "int part = 14; // here\n"})
-        made.shas["squashed"] = made.commit(
-            "[Release] Cherry-pick of #117 (#131)", {"part17.cpp": "int other = 17;\n"}
-        )
-        made.shas["own"] = made.commit(
+        git("cherry-pick", shas[14])
+        made.history.write("part14.cpp", "int part = 14; // here\n")
+        git("commit", "--quiet", "--all", "--amend", "--no-edit")
+        shas["changed"] = made.history.head()
+        shas["own"] = made.history.commit(
             "Set the version to 3.2.0 (#132)", {"setup.py": "version = '3.2.0'\n"}
         )
-        made.history.git("tag", "v3.2.0")
-        made.history.git("switch", "--quiet", "main")
+        git("tag", "v3.2.0")
+        git("switch", "--quiet", "main")
         return made
-
-    def commit(self, subject: str, files: dict[str, str | bytes]) -> str:
-        return self.history.commit(subject, files)
 
     def branch(self, name: str, number: int) -> None:
         self.history.git(
             "switch", "--quiet", "--create", f"release/{name}", self.shas[number]
         )
-
-    def pick(self, name: str, number: int, files: dict[str, str] | None = None) -> None:
-        """Cherry-pick a change; with other contents where `files` says so."""
-        self.history.git("cherry-pick", self.shas[number])
-        for path, text in (files or {}).items():
-            self.history.write(path, text)
-            self.history.git("commit", "--quiet", "--all", "--amend", "--no-edit")
-        self.shas[name] = self.history.head()
 
 
 def _change(number: int) -> str:

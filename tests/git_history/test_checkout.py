@@ -124,20 +124,13 @@ def test_the_users_repository_is_only_read_and_its_objects_are_borrowed(
 
 
 @pytest.mark.parametrize(
-    "kind", ["partial", "shallow", pytest.param("worktree", marks=pytest.mark.slow)]
+    "word", ["--filter=blob:none", "--depth=2"], ids=["partial", "shallow"]
 )
 def test_every_kind_of_clone_serves(
-    nested: History, place: Place, tmp_path: Path, kind: str
+    nested: History, place: Place, tmp_path: Path, word: str
 ) -> None:
     nested.git("config", "uploadpack.allowFilter", "true")
-    user = tmp_path / "user"
-    match kind:
-        case "partial":
-            clone(nested, user, "--filter=blob:none", "--no-checkout")
-        case "shallow":
-            clone(nested, user, "--depth=2", "--no-checkout")
-        case "worktree":
-            nested.git("worktree", "add", "--quiet", "--detach", str(user), "HEAD~1")
+    user = clone(nested, tmp_path / "user", word, "--no-checkout")
     before = snapshot(user), snapshot(nested.path)
     for number in (2, 1):
         assert contents(place(user, shas_of(nested)[number + 1])) == (

@@ -59,20 +59,7 @@ def test_test_data_beside_a_model_is_run(folder: Path, zoo: Path) -> None:
     assert bert.run.inputs == (f"@{data}/input_0.pb", f"@{data}/input_1.npy")
     assert bert.run.expected == (f"@{data}/output_0.pb",)
     assert resnet.run is None
-
-
-@pytest.mark.parametrize(
-    "names",
-    [["input_0.pb"], ["input_1.pb", "output_0.pb"], ["output_0.pb", "output_0.npy"]],
-)
-def test_a_folder_of_test_data_with_gaps_is_refused(
-    folder: Path, zoo: Path, names: list[str]
-) -> None:
-    data = zoo / "bert" / "data"
-    data.mkdir()
-    for name in names:
-        (data / name).write_bytes(b"")
-    Path("r.yaml").write_text(BASE + "input: zoo/bert/model.onnx\nrun: {data: data}\n")
-    with pytest.raises(BadFiles) as caught:
+    (data / "input_1.npy").unlink()
+    (data / "input_2.pb").touch()
+    with pytest.raises(BadFiles, match="one a number"):
         load_recipes([Path("r.yaml")])
-    assert [problem.path for problem in caught.value.problems] == [str(data)]

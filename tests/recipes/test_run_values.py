@@ -29,14 +29,8 @@ def test_a_value_comes_back_in_its_own_type(tmp_path: Path, element: Element) ->
     many = np.frombuffer(random, element.dtype).copy()
     if element.name == "i1":
         many = many.view("u1") % 2 == 1
-    arrays = [
-        element.array,
-        element.array.reshape(2, 1, 2),
-        element.array[:0],
-        element.array[:1].reshape(()),
-        np.full_like(element.array, 1),
-        many,
-    ]
+    four = element.array
+    arrays = [four, four.reshape(2, 1, 2), four[:0], four[:1].reshape(()), many]
     for number, array in enumerate(arrays):
         texts = [value(element, array, way, tmp_path, f"{number}") for way in WAYS[2:]]
         texts.append(values.value_of(array))
@@ -67,22 +61,27 @@ def test_a_type_of_mlir_has_values() -> None:
     assert (scalar.dtype, scalar.scalar) == (np.dtype("int64"), True)
 
 
-def test_a_file_that_does_not_fit_its_type_has_no_values(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2xf32=@{folder}/a.bin",
+        "@{folder}/a.bin",
+        "2xf32=1 two",
+        "1000000x1000000xf32=1",
+        f"{'9' * 4000}xf32=1",
+    ],
+)
+def test_what_does_not_fit_its_type_or_the_memory_is_not_read(
+    tmp_path: Path, text: str
+) -> None:
     (tmp_path / "a.bin").write_bytes(b"123")
-    assert read_value(f"2xf32=@{tmp_path}/a.bin") is None
-    assert read_value(f"@{tmp_path}/a.bin") is None
-    assert read_value("2xf32=1 two") is None
+    assert read_value(text.format(folder=tmp_path)) is None
 
 
 def test_a_signed_integer_may_be_written_without_its_sign() -> None:
     array = read_value("4xi8=127 128 255 -1")
     assert array is not None
     assert array.tolist() == [127, -128, -1, -1]
-
-
-def test_a_value_that_would_fill_the_memory_is_not_read() -> None:
-    assert read_value("1000000x1000000xf32=1") is None
-    assert read_value(f"{'9' * 4000}xf32=1") is None
 
 
 def test_the_identity_is_the_content(tmp_path: Path) -> None:
