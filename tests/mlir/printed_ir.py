@@ -6,8 +6,6 @@ import random
 import re
 from dataclasses import dataclass, field, replace
 
-from hypothesis import strategies as st
-
 from triage.mlir.fingerprint import Vocabulary
 from triage.mlir.ir_reader import IrReader, PrintedModule
 
@@ -46,35 +44,26 @@ class Op:
     results: tuple[str, ...] = ()
     regions: tuple[tuple[Op, ...], ...] = ()
     attributes: dict[str, str] = field(default_factory=dict)
-    arguments: tuple[str, ...] = ()
 
 
-_NAMES = st.sampled_from(["t.add", "t.mul", "t.store", "new.load", "t.loop", "t.alloc"])
-_SOME_TYPES = st.lists(st.sampled_from(TYPES), max_size=3).map(tuple)
-_ATTRIBUTES = st.dictionaries(
-    st.sampled_from(["a", "map", "fast", "text"]),
-    st.sampled_from(["1 : i64", '"x, {y}"', "[1, 2]"]),
-)
+_NAMES = ("t.add", "t.mul", "t.store", "new.load", "t.loop", "t.alloc")
+_ATTRIBUTES = {"a": "1 : i64", "map": '"x, {y}"', "text": "[1, 2]"}
 
 
-def _op(
-    regions: st.SearchStrategy[tuple[tuple[Op, ...], ...]],
-) -> st.SearchStrategy[Op]:
-    return st.builds(
-        Op, _NAMES, _SOME_TYPES, _SOME_TYPES, regions, _ATTRIBUTES, _SOME_TYPES
+def invented(dice: random.Random, depth: int = 0) -> tuple[Op, ...]:
+    """Some operations, of which a few have regions."""
+
+    def types() -> tuple[str, ...]:
+        return tuple(dice.choices(TYPES, k=dice.randrange(4)))
+
+    def regions() -> tuple[tuple[Op, ...], ...]:
+        count = dice.randrange(3) if depth < 2 else 0
+        return tuple(invented(dice, depth + 1) for _ in range(count))
+
+    return tuple(
+        Op(dice.choice(_NAMES), types(), types(), regions(), _ATTRIBUTES)
+        for _ in range(dice.randint(1, 4))
     )
-
-
-OPS = st.recursive(
-    _op(st.just(())),
-    lambda inner: _op(
-        st.lists(st.lists(inner, min_size=1, max_size=4).map(tuple), max_size=2).map(
-            tuple
-        )
-    ),
-    max_leaves=12,
-)
-BODIES = st.lists(OPS, min_size=1, max_size=8).map(tuple)
 
 
 def program(body: tuple[Op, ...], name: str = "main") -> Op:
@@ -96,46 +85,25 @@ def printed(op: Op, dice: random.Random | None = None, depth: int = 0) -> str:
     """The program's text. With dice: other value names, attributes and operations in
     another order, with locations.
     """
-    shuffled = dice is not None
-    pad = "  " * depth
-    names = [
-        f"%{dice.randrange(1000) if dice else number}"
-        for number in range(len(op.operands) + len(op.results))
-    ]
-    results = f"{', '.join(names[: len(op.results)])} = " if op.results else ""
-    position = (
-        f' loc("in.mlir":{dice.randrange(99)}:1)'
-        if dice and dice.random() < 0.5
-        else ""
-    )
-    attributes = list(op.attributes.items())
+    pad, position = "  " * depth, ""
+    attributes, regions = list(op.attributes.items()), list(map(list, op.regions))
+    names = [f"%{number}" for number in range(len(op.operands) + len(op.results))]
     if dice:
-        dice.shuffle(attributes)
+        names = [f"%{dice.randrange(1000)}" for _ in names]
+        position = dice.choice(["", ' loc("in.mlir":7:1)'])
+        for items in (attributes, *regions):
+            dice.shuffle(items)
+    results = f"{', '.join(names[: len(op.results)])} = " if op.results else ""
     # an operation with regions has discardable attributes behind them
-    late = [one for one in attributes if one[0] == "config" and op.regions]
-    given = _braced([one for one in attributes if one not in late], " <{", "}>")
+    late = [item for item in attributes if item[0] == "config" and regions]
+    given = _braced([item for item in attributes if item not in late], " <{", "}>")
     head = f'{pad}{results}"{op.name}"({", ".join(names[len(op.results) :])}){given}'
     types = op.results[0] if len(op.results) == 1 else f"({', '.join(op.results)})"
-    tail = (
-        f"{_braced(late, ' {', '}')} : ({', '.join(op.operands)}) -> {types}{position}"
-    )
-    if not op.regions:
+    end = _braced(late, " {", "}")
+    tail = f"{end} : ({', '.join(op.operands)}) -> {types}{position}"
+    if not regions:
         return head + tail
-    texts = []
-    for region in op.regions:
-        inner = list(region)
-        if dice and shuffled:
-            dice.shuffle(inner)
-        begins = (
-            [
-                f"{pad}^bb0({', '.join(f'%arg{number}: {one}' for number, one in enumerate(op.arguments))}):"
-            ]
-            if op.arguments
-            else []
-        )
-        texts.append(
-            "\n".join([*begins, *(printed(one, dice, depth + 1) for one in inner)])
-        )
+    texts = ["\n".join(printed(inner, dice, depth + 1) for inner in r) for r in regions]
     return f"{head} ({{\n" + f"\n{pad}}}, {{\n".join(texts) + f"\n{pad}}}){tail}"
 
 
@@ -149,11 +117,11 @@ def read(text: str, words: Vocabulary = WORDS) -> PrintedModule:
     return module
 
 
-def changed(op: Op, change: int) -> Op:
-    """The same with another name, type or nesting, chosen by a number."""
+def changes(op: Op) -> list[Op]:
+    """The same with another name, type or nesting."""
     return [
         replace(op, name="t.other"),
         replace(op, results=(*op.results, "i7")),
         replace(op, operands=(*op.operands, "i7")),
         replace(op, regions=(*op.regions, (Op("t.other", results=("f32",)),))),
-    ][change % 4]
+    ]

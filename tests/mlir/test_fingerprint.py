@@ -4,45 +4,28 @@ from __future__ import annotations
 
 import random
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import pytest
 
-from tests.mlir.printed_ir import BODIES, Op, changed, printed, program, read
+from tests.mlir.printed_ir import Op, changes, invented, printed, program, read
+from triage.mlir.ir_reader import PrintedModule
 
-
-@settings(max_examples=20, deadline=None)
-@given(BODIES, st.integers(0, 2**32))
-def test_names_order_attributes_and_locations_are_ignored(
-    body: tuple[Op, ...], seed: int
-) -> None:
-    plain, shuffled = (
-        read(printed(program(body))),
-        read(printed(program(body), random.Random(seed))),
-    )
-    assert plain.functions["main"] == shuffled.functions["main"]
-    assert plain.whole.same_as(shuffled.whole)
+SIZES = (
+    Op("t.constant", results=("f32",)),
+    Op("t.add", ("index", "index"), ("index",)),
+)
 
 
-@settings(max_examples=20, deadline=None)
-@given(BODIES, st.integers(0, 2**16), st.data())
-def test_another_operation_or_type_is_detected(
-    body: tuple[Op, ...], change: int, data: st.DataObject
-) -> None:
-    at = data.draw(st.integers(0, len(body) - 1))
-    other = (*body[:at], changed(body[at], change), *body[at + 1 :])
-    assert not read(printed(program(body))).whole.same_as(
-        read(printed(program(other))).whole
-    )
+def module_of(body: tuple[Op, ...], dice: random.Random | None = None) -> PrintedModule:
+    return read(printed(program(body), dice))
 
 
-@settings(max_examples=20, deadline=None)
-@given(BODIES)
-def test_constants_and_size_arithmetic_are_ignored(body: tuple[Op, ...]) -> None:
-    sizes = (
-        Op("t.constant", results=("f32",)),
-        Op("t.add", ("index", "index"), ("index",)),
-    )
-    assert (
-        read(printed(program(body))).functions
-        == read(printed(program((*sizes, *body)))).functions
-    )
+@pytest.mark.parametrize("seed", range(20))
+def test_only_operations_types_and_nesting_count(seed: int) -> None:
+    dice = random.Random(seed)
+    first, *others = body = invented(dice)
+    plain = module_of(body)
+    for same in (module_of(body, dice), module_of((*SIZES, *body))):
+        assert plain.functions["main"] == same.functions["main"]
+        assert plain.whole.same_as(same.whole)
+    for change in changes(first):
+        assert not module_of((change, *others)).whole.same_as(plain.whole)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from triage.mlir.result_operator import operator_in, result_operator
+from triage.mlir.result_operator import result_operator
 
 PRETTY = """
 module {
@@ -75,10 +73,3 @@ def test_each_result_has_its_operator(text: str, operators: list[str]) -> None:
 def test_a_named_function_is_read_whatever_its_visibility() -> None:
     assert result_operator(PRETTY.splitlines(), "helper", 0) == "math.exp"
     assert result_operator(PRETTY.splitlines(), "missing", 0) == ""
-
-
-def test_files_that_are_no_text_have_no_operator(tmp_path: Path) -> None:
-    (tmp_path / "bytecode").write_bytes(b"ML\xef\x52\x01" + bytes(range(256)) * 100)
-    assert operator_in(tmp_path / "bytecode", "1", None, 0) == ""
-    assert operator_in(tmp_path, "2", None, 0) == ""
-    assert operator_in(tmp_path / "missing", "3", None, 0) == ""

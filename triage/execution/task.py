@@ -8,6 +8,7 @@ reference, a library, resource metrics. They differ in their key only.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
 from hashlib import sha256
@@ -283,11 +284,15 @@ class Task:
         failure = outcome.failure
         if failure.failure_class != "wrong-result":
             return outcome
-        from triage.mlir.result_operator import operator_in  # slow to import
+        from triage.mlir.result_operator import result_operator  # slow to import
 
-        output = int(failure.details.get("output", 0))
-        program, digest = self.prepared.path, self.prepared.digest
-        operator = operator_in(program, digest, run.spec.function, output)
+        output, operator = int(failure.details.get("output", 0)), ""
+        program = self.prepared.path
+        with (
+            suppress(OSError),
+            program.open(encoding="utf-8", errors="replace") as lines,
+        ):
+            operator = result_operator(lines, run.spec.function, output)
         return replace(outcome, failure=with_operator(failure, output, operator))
 
 

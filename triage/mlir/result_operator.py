@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
-from pathlib import Path
 
 _FUNCTION = re.compile(r'\s*"?(?:\w+\.)?func"?[ (]')
 _DEFINITION = re.compile(r'\s*(%[\w$.-]+)(?::\d+)? = "?(call|[a-z_]\w*(?:\.\w+)+)')
@@ -20,16 +18,6 @@ _SAME_ELEMENTS = re.compile(
 _RETURN = re.compile(r'\s*"?(?:func\.|util\.)?return"?[ (](%[^:)]*)')
 _VALUE = re.compile(r"%[\w$.-]+")
 _LONGEST = 100  # characters
-
-
-@lru_cache(maxsize=256)
-def operator_in(path: Path, _digest: str, function: str | None, result: int) -> str:
-    """Return `result_operator` for a file, or "" if the file cannot be read."""
-    try:
-        with path.open(encoding="utf-8", errors="replace") as lines:
-            return result_operator(lines, function, result)
-    except OSError:
-        return ""
 
 
 def result_operator(lines: Iterable[str], function: str | None, result: int) -> str:

@@ -4,7 +4,7 @@ editors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_origin
 
@@ -130,12 +130,14 @@ def _message(details: ErrorDetails, loc: Loc, kind: Any) -> str:
     """Return a sentence that says what is wrong, and what to write."""
     value = details["input"]
     names = [part for part in loc if isinstance(part, str)]
-    keys, advice = _keys_at(names[:-1], kind), "."
-    for depth in range(len(names)):  # the example of the innermost key that has one
-        schema = _keys_at(names[:depth], kind).get(names[depth], {})
-        if schema.get("examples"):
+    keys, advice = _keys_in(_schema(kind), kind), "."
+    for number, name in enumerate(names):
+        schema = keys.get(name, {})
+        if schema.get("examples"):  # of the innermost key that has one
             example = yaml_text(schema["examples"][0])
-            advice = f": write `{names[depth]}: {example}`."
+            advice = f": write `{name}: {example}`."
+        if number < len(names) - 1:
+            keys = _keys_in(schema, kind) or keys  # those of the user are skipped
     shape = f'"{value}"'
     if isinstance(value, list | Mapping):
         shape = "a mapping" if isinstance(value, Mapping) else "a list"
@@ -176,29 +178,19 @@ _NOUNS = {
 }
 
 
-def _keys_at(names: Sequence[str], kind: Any) -> dict[str, Any]:
-    """Return the JSON schemas of the keys of the mapping at a location. The user's own
-    keys are skipped.
-    """
-    schema = _schema(kind)
-    keys = _keys_in(schema, schema)
-    for name in names:
-        keys = _keys_in(keys.get(name), schema) or keys
-    return keys
-
-
 @cache
 def _schema(kind: Any) -> dict[str, Any]:
     return _adapter(kind).json_schema()
 
 
-def _keys_in(part: Any, schema: dict[str, Any]) -> dict[str, Any]:
+def _keys_in(part: Any, kind: Any) -> dict[str, Any]:
+    """Return the JSON schemas of the keys of a mapping by its own schema."""
     if not isinstance(part, dict):
         return {}
     if "$ref" in part:
-        part = schema["$defs"][part["$ref"].rpartition("/")[2]]
+        part = _schema(kind)["$defs"][part["$ref"].rpartition("/")[2]]
     keys = dict(part.get("properties", {}))
     inner = (part.get("items"), part.get("additionalProperties"))
     for other in (*inner, *part.get("anyOf", ()), *part.get("oneOf", ())):
-        keys |= _keys_in(other, schema)
+        keys |= _keys_in(other, kind)
     return keys
