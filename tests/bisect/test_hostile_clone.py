@@ -105,8 +105,6 @@ def hostile(tmp_path: Path) -> HostileClone:
             f"change {number}",
             {
                 "tinyc.py": COMPILER.format(change=BROKEN if number > 2 else ""),
-                "nets/p.txt": f"program {number // 3}\n",
-                "nets/p.yaml": RECIPE,
                 "AllPasses.cpp": f"createFusionPass({number});\n",
                 ".gitattributes": "* filter=evil diff=evil merge=evil\n",
             },
@@ -179,16 +177,6 @@ def test_nothing_of_it_starts_where_it_is_the_current_folder(
 
 
 @pytest.mark.usefixtures("home")
-def test_a_model_that_it_holds_is_read_without_its_programs(
-    hostile: HostileClone, words: list[object], triage: Triage
-) -> None:
-    model = ["--model", f"{hostile.history.path}@{hostile.first}..{hostile.last}"]
-    done = triage("bisect", "nets/p.yaml", *words, *model, "--format", "json")
-    assert answered(done)["changed"] == "compiler"
-    assert hostile.started() == ""
-
-
-@pytest.mark.usefixtures("home")
 def test_what_a_partial_clone_lacks_is_not_fetched_by_its_programs(
     hostile: HostileClone, words: list[object], triage: Triage, tmp_path: Path
 ) -> None:
@@ -202,13 +190,8 @@ def test_what_a_partial_clone_lacks_is_not_fetched_by_its_programs(
     blob = history.git("rev-parse", "HEAD~2:tinyc.py")
     (history.path / ".git/objects" / blob[:2] / blob[2:]).unlink()
     hostile.mark.unlink(missing_ok=True)
-    model = ["--model", f"{history.path}@{hostile.first}..{hostile.last}"]
-    for asked in (
-        ["suspects", tmp_path / "p.yaml", *words],
-        ["bisect", tmp_path / "p.yaml", *words],
-        ["bisect", "nets/p.yaml", *words, *model],
-    ):
-        triage(*asked)
+    for command in ("suspects", "bisect"):
+        triage(command, tmp_path / "p.yaml", *words)
         assert hostile.started() == ""
 
 

@@ -79,7 +79,6 @@ def test_releases_are_tested_by_a_script_that_gets_the_input(
     [
         ("exit 0", [], 3, "compiles at both ends"),
         ("no-such-program", [], 4, "no-such-program: "),
-        ("exit 0", ["--model", ".@a..b"], 2, "--model"),
     ],
 )
 def test_scripts_that_give_no_answer(

@@ -4,7 +4,7 @@ had for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -18,9 +18,7 @@ from triage.git_history.repository import (
     pull_request,
 )
 from triage.git_history.timeline import Timeline, main_refs
-from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
-from triage.model.outcome import NoAnswer
 from triage.model.revision import Commit, Revision
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 from triage.toolchains.sources.base import Build, Source
@@ -47,8 +45,6 @@ class Candidate:
     """The commits that it stands for: its own, with its files, and those after it that
     cannot change what the compiler does.
     """
-    case_of: Callable[[], Case | NoAnswer] | None = None
-    """Reads the case to compile, if it is not that of the bisect."""
 
 
 @dataclass(frozen=True)

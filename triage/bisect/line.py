@@ -6,7 +6,6 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from triage.bisect.candidates import BisectRange, suspect_of
 from triage.bisect.prior import Clues
@@ -14,7 +13,6 @@ from triage.bisect.request import BisectRequest
 from triage.bisect.result import Suspect
 from triage.bisect.walk import middles_of_changes, state_of
 from triage.execution.task import ProbeJob
-from triage.model.case import Case
 from triage.model.outcome import (
     Cause,
     Failed,
@@ -106,33 +104,23 @@ class Line:
     def probe(self, counts: Mapping[int, int]) -> None:
         """Probe candidates at once, each `counts[index]` times.
 
-        Only a first probe may come from the result cache. Of candidates that share
-        compiler and input, the first one is probed; the others find its result in the
-        cache when they are asked for again. Sets `stopped` if no compiler can be
-        obtained.
+        Only a first probe may come from the result cache. Sets `stopped` if no compiler
+        can be obtained.
         """
-        owners: dict[tuple[Path, str], int] = {}
+        index_of = {}
         jobs = []
         for index, times in counts.items():
-            candidate = self.range.candidates[index]
-            case: Case | NoAnswer = self.request.case
-            if candidate.case_of:
-                case = candidate.case_of()
-            if isinstance(case, NoAnswer):
-                self.probes[index].append(self.without_run(index, case))
-                continue
-            key = (case.source, candidate.ref.revision.name)
-            if owners.setdefault(key, index) != index:
-                continue
+            ref = self.range.candidates[index].ref
+            index_of[ref.revision.name] = index
             for number in range(times):
                 again = number > 0 or bool(self.probes[index])
-                jobs.append(ProbeJob(case, candidate.ref, fresh=again))
+                jobs.append(ProbeJob(self.request.case, ref, fresh=again))
         if not jobs:
             return
         self.rounds += 1
         what = f"bisect {self.request.case.name}"
         for probe in self.request.engine.probe_all(jobs, what):
-            index = owners[probe.case.source, probe.revision.name]
+            index = index_of[probe.revision.name]
             self.probes[index].append(probe)
             self.log.append((index, probe))
             has_run = probe.measured.seconds > 0

@@ -13,7 +13,6 @@ from triage.bisect.measured import measuring
 from triage.bisect.plan import bisect_between, planned_jobs
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import BisectKind
-from triage.bisect.two_repositories import bisect_two, models_between
 from triage.classify import classify_log, packaged_rules
 from triage.cli.context import named_family, one_case, open_engine_for
 from triage.cli.exit_codes import command, report
@@ -36,7 +35,6 @@ from triage.cli.options import (
 from triage.cli.program import program_suffixes
 from triage.compilers.registry import DEFAULT_FAMILY, Families
 from triage.execution import match as matches
-from triage.execution.engine import Engine
 from triage.execution.results import forecast
 from triage.git_history.repository import Repository
 from triage.model.case import Case, Input, InputKind, Target
@@ -47,7 +45,6 @@ from triage.model.revision import FamilyRef
 from triage.report.bisection import (
     bisect_document,
     suspects_document,
-    two_repositories_document,
 )
 from triage.report.formats import write_report
 from triage.report.tables import forecast_document
@@ -89,19 +86,18 @@ class BisectedCase(ProgramTarget):
         "TRIAGE_TOOLCHAIN.",
     )
 
-    def load_from(self, recipe: Path, *revs: str | None) -> Case:
-        """Load the case that --case selects in a recipe."""
-        return one_case(self.cases([recipe], self.suite_config, revs), self.case)
-
     def load(self, *revs: str | None) -> Case:
         """Load the case, to be tested by the script if there is one. revs: name the
         compiler of a script without a recipe.
         """
         if self.recipe is None and self.script is None:
             raise BadInput("name a recipe or a program, or a test with --script")
-        case = self.load_from(self.recipe, *revs) if self.recipe else None
-        if case and self.script is None:
-            return case
+        case = None
+        if self.recipe:
+            cases = self.cases([self.recipe], self.suite_config, revs)
+            case = one_case(cases, self.case)
+            if self.script is None:
+                return case
         script = (self.script or Path()).absolute()
         if not os.access(script, os.X_OK) or not script.is_file():
             raise BadInput(f"{self.script} is not a program: chmod +x {self.script}")
@@ -146,11 +142,6 @@ def bisect(
         min=0.0,
     ),
     repo: Path | None = REPO,
-    model: str | None = option(
-        "DIR@GOOD..BAD",
-        "Find out whether the compiler or the model changed, with the clone "
-        "that holds RECIPE and two of its commits.",
-    ),
     build: bool = flag(
         "--build",
         "Build commits from source if no other source has them (takes hours).",
@@ -180,24 +171,17 @@ def bisect(
 
     - `triage bisect recipes/row-sum.yaml --metric run_seconds --good 3.9.0 --bad
       3.13.0` finds where a program became slower
-
-    - `triage bisect models/llama.yaml --good 3.2.0 --bad 3.3.0 --model .@v1..main`
     """
-    if model and (metric or interactive or dry_run):
-        raise BadInput("--model does not work with --metric, --interactive, --dry-run")
     if metric is None and above is not None:
         raise BadInput("--above needs --metric")
     if repo:
         Repository(repo)
-    asked = partial(BisectRequest, repo=repo, kind=find, match=match.rule, build=build)
     before, after = find.in_order(good, bad)
-    if model:
-        return _bisect_both(
-            chosen, compiling, model, find, asked, (before, after), output
-        )
     case = chosen.load(before, after)
     with compiling.open(case, dry=dry_run) as engine:
-        request = asked(engine, case)
+        request = BisectRequest(
+            engine, case, repo, kind=find, match=match.rule, build=build
+        )
         if dry_run:
             planned = forecast(engine, planned_jobs(request, before, after))
             write_report(output, planned, forecast_document)
@@ -208,27 +192,6 @@ def bisect(
             else:
                 bisection = bisect_between(request, before, after)
     return report(output, bisection, partial(bisect_document, compiler=case.compiler))
-
-
-def _bisect_both(
-    chosen: BisectedCase,
-    compiling: Compiling,
-    model: str,
-    find: BisectKind,
-    asked: Callable[[Engine, Case], BisectRequest],
-    ends: tuple[str | None, str | None],
-    output: str,
-) -> Exit:
-    """Bisect the compiler and a model."""
-    before, after = ends
-    if before is None or after is None:
-        raise BadInput("--model needs --good and --bad")
-    with models_between(model, chosen.recipe, find, chosen.load_from) as models:
-        case = models.newest_case()
-        with compiling.open(case) as engine:
-            both = bisect_two(asked(engine, case), models, before, after)
-    document = partial(two_repositories_document, compiler=case.compiler)
-    return report(output, both, document)
 
 
 def _tested_family(*revs: str | None) -> str:

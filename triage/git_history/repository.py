@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
@@ -150,24 +150,6 @@ class Repository:
         except GitRefused:  # there is none, or it has no address
             return None
         return Address(address.removesuffix("\n"))
-
-    def files_of(self, tree: str) -> Iterator[tuple[str, str, bytes]]:
-        """Yield mode, path and content of all files and links in a folder of a commit,
-        as they are stored, without the changes that attributes ask for.
-        """
-        listed = self.text("ls-tree", "-r", "-z", "--full-tree", tree).split("\0")
-        files = []
-        for entry in listed[:-1]:
-            mode, kind, rest = entry.split(" ", 2)
-            if kind == "blob":
-                files.append((mode, *rest.split("\t", 1)))
-        content = self.ask("cat-file", "--batch", lines=[sha for _, sha, _ in files])
-        start = 0
-        for mode, _, path in files:
-            begin = content.index(b"\n", start) + 1
-            size = int(content[start:begin].split()[2])
-            yield mode, path, content[begin : begin + size]
-            start = begin + size + 1  # a line end follows
 
 
 def _check_files(git_dir: Path) -> None:

@@ -1,6 +1,4 @@
-"""Reports of `triage bisect`, over one repository or two, `triage suspects` and `triage
-history`.
-"""
+"""Reports of `triage bisect`, `triage suspects` and `triage history`."""
 
 from __future__ import annotations
 
@@ -46,7 +44,6 @@ from triage.report.facts import certainty_text, verdict_text
 
 if TYPE_CHECKING:  # they import numerics, which the reports do not need
     from triage.bisect.history import Histories, History
-    from triage.bisect.two_repositories import TwoRepositories
 
 _SUSPECTS_SHOWN = 3
 _NAMES_SHOWN = 12
@@ -127,21 +124,6 @@ def _commit_text(suspect: Suspect) -> Inline:
     if suspect.url:
         text += ["\n", Span(suspect.url, "dim", suspect.url)]
     return text
-
-
-def two_repositories_document(
-    result: TwoRepositories, compiler: str | None
-) -> Document:
-    """Show which of two repositories brought a change, and its bisect. compiler: the
-    family.
-    """
-    if result.changed is None:
-        return bisect_document(result.bisection, compiler)
-    verdict = f"the {result.changed} changed it: its change alone is enough"
-    family = compiler if result.changed == "compiler" else None
-    bisection = bisect_document(result.bisection, family)
-    blocks = [styled(verdict, "strong"), *bisection.blocks]
-    return Document("Bisect of a compiler and a model", blocks)
 
 
 def suspects_document(result: RankedChanges) -> Document:
