@@ -66,8 +66,6 @@ class Trace:
     """The functions of the last dump."""
     failed: IrDump | None = None
     """The first dump of a pass that failed."""
-    passes: dict[str, PassName] = field(default_factory=dict)
-    """All passes that changed IR, by class."""
     was_stopped: bool = False
     """Whether a limit or a crash ended the run."""
     _current: dict[str, Fingerprint] = field(default_factory=dict)
@@ -77,7 +75,6 @@ class Trace:
         replaces all.
         """
         module = dump.module
-        self.passes.setdefault(_class_of(dump.after), dump.after)
         self.device |= module.device
         if dump.failed and self.failed is None:
             self.failed = dump

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from triage.attribute.align import Divergence, Pair, Trace, Traces, find_divergence
-from triage.attribute.excerpt import DumpText, source_files
+from triage.attribute.excerpt import DumpText
 from triage.attribute.result import (
     Attribution,
     ComparisonResult,
@@ -17,11 +17,10 @@ from triage.attribute.result import (
     DivergingPass,
     Excerpt,
 )
-from triage.compilers.parts import IrPrinter, PassTrace
+from triage.compilers.parts import IrPrinter
 from triage.execution.engine import Engine
 from triage.execution.match import same_signature
 from triage.execution.task import ProbeJob
-from triage.git_history.repository import Repository
 from triage.mlir.fingerprint import Fingerprint, Vocabulary
 from triage.mlir.ir_reader import DumpReader
 from triage.model.case import Case
@@ -43,8 +42,6 @@ class AttributionRequest:
     case: Case
     good: ToolchainRef
     bad: ToolchainRef
-    repository: Repository | None = None
-    """A clone of the compiler, to find the source of the pass in."""
     excerpts: bool = True
     """Compile again to print the IR after the pass."""
     patience: float = math.inf
@@ -55,16 +52,16 @@ def attribute(engine: Engine, request: AttributionRequest) -> Attribution:
     """Find where two compilers diverge over a case.
 
     Raises:
-        BadInput: The family's passes cannot be printed.
+        BadInput: The family's IR cannot be printed.
         EnvironmentFailure: A toolchain cannot be obtained.
     """
     case = request.case
     refs = (request.good, request.bad)
     family = engine.compilers[case.compiler]
-    if family.passes is None:
+    if not isinstance(family.passes, IrPrinter):
         raise BadInput(
-            f"{family.title or family.name} does not print its passes, so none can be "
-            "named; `triage bisect` finds the release or commit, and `triage suspects` "
+            f"{family.title or family.name} does not print its IR after each pass, so "
+            "none can be named; `triage bisect` finds the release or commit, and `triage suspects` "
             "ranks the commits in between"
         )
     jobs = [ProbeJob(case, ref) for ref in refs]
@@ -117,7 +114,7 @@ def _why_not_comparable(good: Probe, bad: Probe) -> NoAnswer | None:
 class _Comparison:
     engine: Engine
     request: AttributionRequest
-    printer: PassTrace
+    printer: IrPrinter
     toolchains: tuple[Toolchain, Toolchain]
     failure: Failure | None
     """The failure of the bad compiler."""
@@ -128,32 +125,27 @@ class _Comparison:
     def run(self, answer: Attribution) -> Attribution:
         """Compare operations and types, then if nothing else differs all attributes."""
         words = self.printer.vocabulary
-        traces, divergence = self._find_divergence(words)
-        answer = replace(answer, failing=_failing_pass(traces.bad, self.failure))
+        bad, divergence = self._find_divergence(words)
+        answer = replace(answer, failing=_failing_pass(bad, self.failure))
         if self.unprinted is not None:
             return replace(answer, unanswered=self.unprinted, notes=tuple(self.notes))
-        if not isinstance(self.printer, IrPrinter):
-            return _by_names(answer, traces)
         if divergence.persistent is None and self._compiles_on(self.toolchains[1]):
             self.notes.append(
                 "no difference of operations or types persists, so attributes and "
                 "sizes were compared as well"
             )
             detailed = replace(words, detailed=True, bookkeeping=None)
-            traces, divergence = self._find_divergence(detailed)
+            _, divergence = self._find_divergence(detailed)
         passes = [
             self._diverging_pass(pair)
             for pair in (divergence.persistent, divergence.other)
             if pair
         ]
         status = ComparisonResult.DIVERGES
-        files = [path for diverging in passes for path in diverging.files]
         if not passes:
             status = ComparisonResult.SAME
             if self.failure:
                 status = ComparisonResult.FAILING
-            if answer.failing:
-                files += self._files(answer.failing)
         elif self.request.excerpts and divergence.persistent:
             excerpt = self._excerpt(divergence.persistent)
             passes[0] = replace(passes[0], excerpt=excerpt)
@@ -164,19 +156,18 @@ class _Comparison:
             function={"good": divergence.good, "bad": divergence.bad},
             persistent=persistent,
             other=other,
-            files=tuple(dict.fromkeys(files)),
             notes=tuple(self.notes),
         )
 
-    def _find_divergence(self, words: Vocabulary) -> tuple[Traces, Divergence]:
+    def _find_divergence(self, words: Vocabulary) -> tuple[Trace, Divergence]:
+        """Return what the bad compiler did, and where both diverge."""
         good, bad = self._both(partial(self._trace, words=words))
         text = ""
         failure = self.failure
         if failure:
             text = " ".join([failure.headline, *map(str, failure.details.values())])
-        decides = not words.detailed
-        traces = Traces(good, bad, words.passes, decides)
-        return traces, find_divergence(traces, text)
+        traces = Traces(good, bad, words.passes, decides=not words.detailed)
+        return bad, find_divergence(traces, text)
 
     def _both(self, work: Callable[[Toolchain], T]) -> tuple[T, T]:
         """Run the same work for both compilers, in parallel if there are two
@@ -189,8 +180,7 @@ class _Comparison:
     def _trace(self, toolchain: Toolchain, words: Vocabulary) -> Trace:
         """Return what a compile's passes change."""
         trace = Trace()
-        names_only = not isinstance(self.printer, IrPrinter)
-        reader = DumpReader(words, trace.add_dump, names_only=names_only)
+        reader = DumpReader(words, trace.add_dump)
         execution = self.engine.observe(
             self.request.case,
             toolchain,
@@ -222,13 +212,12 @@ class _Comparison:
             for state in (pair.good, pair.bad)
         )
         counts = good.count_differences(bad).items()
-        diverging = DivergingPass(
+        return DivergingPass(
             *pair.passes,
             pair.function[1] if pair.function else None,
             tuple(Difference(name, *map(str, both)) for name, both in counts),
             tuple(Difference(*choice) for choice in good.choice_differences(bad)),
         )
-        return replace(diverging, files=self._files(diverging.pass_name))
 
     def _excerpt(self, pair: Pair) -> Excerpt | None:
         """Compile with both again, print only the diverging pass, and keep the IR after
@@ -251,34 +240,6 @@ class _Comparison:
 
         good, bad = self._both(read)
         return Excerpt(good, bad) if good or bad else None
-
-    def _files(self, name: PassName) -> tuple[str, ...]:
-        return source_files(
-            name,
-            self.request.repository,
-            self.toolchains[1].revision.commit,
-            self.printer.vocabulary.sources,
-        )
-
-
-def _by_names(answer: Attribution, traces: Traces) -> Attribution:
-    """Name the pass that fails, or the first that changes the program on one compiler
-    only.
-    """
-    note = "the compiler prints no IR: only names of passes were compared"
-    answer = replace(answer, notes=(note,))
-    if answer.failing:
-        return replace(answer, status=ComparisonResult.FAILING)
-    good = traces.good.passes
-    bad = traces.bad.passes
-    diverging = [DivergingPass(None, bad[key], None) for key in bad if key not in good]
-    diverging += [
-        DivergingPass(good[key], None, None) for key in good if key not in bad
-    ]
-    if not diverging:
-        why = "the same passes change the program on both, and no IR is printed"
-        return replace(answer, unanswered=NoAnswer(Cause.NOT_FOUND, why))
-    return replace(answer, status=ComparisonResult.DIVERGES, persistent=diverging[0])
 
 
 def _failing_pass(trace: Trace, failure: Failure | None) -> PassName | None:

@@ -1,13 +1,11 @@
-"""The IR and the source files of a diverging pass."""
+"""The IR after a diverging pass."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
-from triage.git_history.git_program import GitRefused
-from triage.git_history.repository import Repository
 from triage.mlir.ir_reader import ir_lines
 from triage.model.pass_name import PassName, dumped_pass
 
@@ -54,43 +52,3 @@ def diff(good: Sequence[str], bad: Sequence[str]) -> Iterator[str]:
             else:
                 yield from (f"- {line}" for line in good[i:i_end])
                 yield from (f"+ {line}" for line in bad[j:j_end])
-
-
-_SOURCES = ("*.cpp", "*.cc", "*.h")
-_MAX_FILES = 5
-
-
-def source_files(
-    name: PassName,
-    repository: Repository | None,
-    commit: str | None,
-    decision_files: Mapping[str, tuple[str, ...]],
-) -> tuple[str, ...]:
-    """Find the source files of a pass in a commit: the file that defines its class,
-    with or without `Pass` at the end, then the `decision_files` with its decisions.
-
-    Returns nothing without a clone or if the pass comes from a dependency.
-    """
-    if repository is None or commit is None or not name.name.isidentifier():
-        return ()
-    stem = name.name.removesuffix("Pass")
-    pattern = rf"^ *(struct|class) +{stem}(Pass)?( final| *:|$| *\{{)"
-    grep = ("grep", "--name-only", "-I", "-E", "-e", pattern)
-    defining = _answer(repository, *grep, commit, "--", *_SOURCES)
-    paths = [line.partition(":")[2] for line in defining[:_MAX_FILES]]
-    # a file with the name of the pass is likeliest to define it
-    paths.sort(key=lambda path: f"/{stem.lower()}." not in f"/{path.lower()}")
-    decisions = decision_files.get(name.name)
-    if decisions:
-        paths += _answer(repository, "ls-tree", "--name-only", commit, *decisions)
-    return tuple(dict.fromkeys(paths))
-
-
-def _answer(repository: Repository, *words: str) -> list[str]:
-    """Return the lines of git's answer; none if no line matches, or the clone lacks the
-    commit.
-    """
-    try:
-        return repository.ask(*words).decode("utf-8", "replace").splitlines()
-    except GitRefused:
-        return []

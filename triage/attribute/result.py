@@ -59,8 +59,6 @@ class DivergingPass:
     choices: tuple[Difference, ...] = ()
     """Decisions of the compilers that differ, such as tile sizes."""
     excerpt: Excerpt | None = field(default=None, metadata=UNPRINTED)
-    files: tuple[str, ...] = ()
-    """Source files of the pass, relative to the repository, best first."""
 
     @in_json
     def name(self) -> str:
@@ -112,8 +110,6 @@ class Attribution(MayLackAnswer):
     other: DivergingPass | None = None
     """A second candidate, if it is not sure which of two passes makes the difference.
     """
-    files: tuple[str, ...] = field(default=(), metadata=key("suspect_files"))
-    """Source files that a commit search should suspect."""
     notes: tuple[str, ...] = ()
 
     @property

@@ -280,13 +280,6 @@ class PassTrace(ABC):
         """Return the same compile on one thread."""
         return invocation
 
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The names of operations, types and passes."""
-        from triage.mlir.fingerprint import Vocabulary
-
-        return Vocabulary(frozenset())
-
 
 class IrPrinter(PassTrace):
     """Makes a compiler print its IR below each header. `printing_passes` asks for

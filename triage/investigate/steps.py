@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from triage.attribute.divergence import AttributionRequest, attribute
+from triage.compilers.parts import IrPrinter
 from triage.execution.engine import Engine
 from triage.execution.match import same_signature
 from triage.execution.task import ProbeJob
-from triage.git_history.repository import Repository
 from triage.investigate.origin import OriginFinder, ToolchainPair, is_of_releases
 from triage.investigate.result import (
     CaseChangeKind,
@@ -39,7 +39,6 @@ from triage.toolchains.registry import ToolchainRef
 _REMEDIES_TRIED = 60  # candidates
 _REMEDY_SECONDS = 300.0  # a budget may allow less
 _PATIENCE = 120.0  # seconds for each compile that prints its IR
-_FILES_KEPT = 10  # of a pass, in a stored night
 _SPENT = "the budget is spent"
 T = TypeVar("T")
 
@@ -220,27 +219,19 @@ class ClusterInWork:
         pair = self.pair or self.setting.finder.pair_of(self.record.fix)
         if pair is None:
             return NoAnswer(Cause.NEEDLESS, "its culprit is not known")
-        if engine.compilers[self.case.compiler].passes is None:
+        if not isinstance(engine.compilers[self.case.compiler].passes, IrPrinter):
             why = f"the IR of {self.case.compiler} cannot be printed"
             return NoAnswer(Cause.NEEDLESS, why)
         if self.failure.stage is not Stage.COMPILE:
             why = f"it fails in the stage {self.failure.stage.value}"
             return NoAnswer(Cause.NEEDLESS, why)
-        clone = None
-        if self.setting.finder.repo:
-            clone = Repository(self.setting.finder.repo)
         request = AttributionRequest(
-            self.case,
-            *pair,
-            clone,
-            excerpts=False,
-            patience=_PATIENCE,
+            self.case, *pair, excerpts=False, patience=_PATIENCE
         )
         attribution = attribute(engine, request)
         if attribution.unanswered:
             return attribution.unanswered
-        few = attribution.files[:_FILES_KEPT]
-        self.add(attribution=replace(attribution, files=few))
+        self.add(attribution=attribution)
         return None
 
     def remedy(self) -> NoAnswer | None:

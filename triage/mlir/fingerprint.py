@@ -48,10 +48,6 @@ class Vocabulary:
     """Attributes that do not affect the computation."""
     counts: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Name of a count -> the operations to count."""
-    sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Class of a pass -> further source files that decide what it does, relative to the
-    repository.
-    """
     detailed: bool = False
     """Whether constants and all attributes that are not descriptive count as choices.
     """

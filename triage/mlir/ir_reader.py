@@ -221,21 +221,14 @@ def ir_lines() -> LineCutter:
 
 class DumpReader:
     """Reads the IR that a compiler prints after each pass, and calls `on_dump` for each
-    complete dump. With `names_only` the compiler prints only headers, and each is a
-    dump.
+    complete dump.
 
     A last line without a line break is ignored: the compiler ended while it wrote the
     line.
     """
 
-    def __init__(
-        self,
-        words: Vocabulary,
-        on_dump: Callable[[IrDump], None],
-        *,
-        names_only: bool = False,
-    ) -> None:
-        self._on_dump, self._names_only = on_dump, names_only
+    def __init__(self, words: Vocabulary, on_dump: Callable[[IrDump], None]) -> None:
+        self._on_dump = on_dump
         self._reader = IrReader(words, self._module)
         self._after: PassName | None = None
         self._failed = False
@@ -255,8 +248,6 @@ class DumpReader:
             self._index += 1
             self._turns[self._after.key] += 1
             self._reader.reset()
-            if self._names_only:
-                self._module(PrintedModule(Fingerprint()))
         elif self._after is not None:
             self._reader.line(text)
 

@@ -185,14 +185,14 @@ def owner_of(
     cluster: FailureCluster, suites: Collection[str], rules: Sequence[OwnerRule]
 ) -> str | None:
     """Return the owner of a failure. The most specific fact wins: the files of the
-    culprit, then the pass and its files, the backend, the suites.
+    culprit, then the pass, the backend, the suites.
     """
     facts: list[tuple[str, Collection[str]]] = []
     if cluster.culprit and _has_culprit(cluster):
         facts += [("files", suspect.files) for suspect in cluster.culprit.suspects]
     if cluster.attribution:
         passes = [suspect.name for suspect in cluster.attribution.suspects]
-        facts += [("passes", passes), ("files", cluster.attribution.files)]
+        facts.append(("passes", passes))
     if cluster.failure and cluster.failure.failing_pass:
         facts.append(("passes", [cluster.failure.failing_pass]))
     facts += [("backends", [cluster.backend]), ("suites", suites)]

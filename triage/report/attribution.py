@@ -89,9 +89,7 @@ def _facts(attribution: Attribution) -> Iterator[Fact]:
     ):
         if diverging:
             yield name, _pass_text(diverging, attribution)
-            if attribution.function:  # else only names of passes are known
-                yield from listed_facts("right after it", differing_lines(diverging))
-    yield from listed_facts("source", attribution.files)
+            yield from listed_facts("right after it", differing_lines(diverging))
     yield from listed_facts("note", attribution.notes)
 
 

@@ -115,8 +115,10 @@ def known_facts(cluster: FailureCluster) -> Iterator[Fact]:
     attribution = cluster.attribution
     if attribution and attribution.suspects:
         phase = f" (phase {attribution.phase})" if attribution.phase else ""
-        first = f"the IR first differs after {attribution.suspects[0].name}{phase}"
-        yield "pass", ", ".join((first, *attribution.files[:3]))
+        yield (
+            "pass",
+            f"the IR first differs after {attribution.suspects[0].name}{phase}",
+        )
     if cluster.remedies:
         texts = [remedy.text for remedy in cluster.remedies[:3]]
         yield "workaround", ", or ".join(texts)
