@@ -61,8 +61,8 @@ def attribute(engine: Engine, request: AttributionRequest) -> Attribution:
     if not isinstance(family.passes, IrPrinter):
         raise BadInput(
             f"{family.title or family.name} does not print its IR after each pass, so "
-            "none can be named; `triage bisect` finds the release or commit, and `triage suspects` "
-            "ranks the commits in between"
+            "none can be named; `triage bisect` finds the release or commit, and "
+            "`triage suspects` ranks the commits in between"
         )
     jobs = [ProbeJob(case, ref) for ref in refs]
     probes = {

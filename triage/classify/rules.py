@@ -141,7 +141,6 @@ WithRegex = BeforeValidator(
 OneOrMore = BeforeValidator(_as_list)
 Texts = Annotated[tuple[str, ...], OneOrMore]
 _Value = Annotated[Detail, BeforeValidator(detail)]
-_FlagName = Annotated[str, Field(pattern=r"^--[a-z][a-z0-9_-]*$")]
 
 
 class Strict:
@@ -201,17 +200,17 @@ def _check_found_fast(pattern: Pattern, info: ValidationInfo) -> Pattern:
     return pattern
 
 
-_KINDS = ("give", "least", "declare", "option", "rewrite")
+_KINDS = ("give", "declare", "option", "rewrite")
 
 
 @dataclass(frozen=True, slots=True)
 class RemedyCandidate(Strict):
-    """What `triage remedy` may try against a failure class: one of the first five."""
+    """What `triage remedy` may try against a failure class: one of the first four."""
 
     give: Annotated[str, Field(pattern=r"^--[a-z][a-z0-9_-]*(=\S*)?$")] | None = None
-    """A flag to pass, `--name=value`, instead of any other value of it."""
-    least: _FlagName | None = None
-    """A flag to pass with the smallest value in (above, upto] that works."""
+    """A flag to pass instead of any other value of it: `--name=value`, or `--name` with
+    each of `values`, of which the first that works is a remedy.
+    """
     declare: Literal["devices"] | None = None
     """Declare every device that the program names."""
     option: str | None = None
@@ -223,26 +222,12 @@ class RemedyCandidate(Strict):
     """The flag only silences a check."""
     recomputes: bool = False
     """The flag changes types of computations and so the results."""
-    above: Annotated[int, Field(ge=0)] = 0
-    upto: int = 0
-    doubling: bool = False
-    """Try powers of two only."""
     values: tuple[_Value, ...] = ()
-
-    @property
-    def least_values(self) -> tuple[int, ...] | range:
-        """All values that may be tried for `least`, ascending."""
-        if not self.doubling:
-            return range(self.above + 1, self.upto + 1)
-        powers = (1 << exponent for exponent in range(self.upto.bit_length()))
-        return tuple(value for value in powers if self.above < value <= self.upto)
 
 
 def _check_one_kind(candidate: RemedyCandidate) -> RemedyCandidate:
     if sum(getattr(candidate, kind) is not None for kind in _KINDS) != 1:
         raise ValueError(f"a candidate has one of {', '.join(_KINDS)}")
-    if candidate.least and candidate.above >= candidate.upto:
-        raise ValueError("`above` must be smaller than `upto`")
     if candidate.option and not candidate.values:
         raise ValueError("`option` needs `values`")
     return candidate

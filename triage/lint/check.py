@@ -28,7 +28,6 @@ from triage.model.json_form import UNPRINTED, as_json, in_json
 from triage.model.outcome import Cause, NoAnswer, Outcome, Passed
 from triage.model.revision import Toolchain
 from triage.recipes.expectations import applied_flags
-from triage.remedy.smallest import smallest
 from triage.toolchains.home import below_here
 
 if TYPE_CHECKING:
@@ -265,3 +264,24 @@ def _smallest_limit(
 
     needed = smallest(converges, 0, _MAX_ITERATIONS + 1, limit.guess)
     return needed if needed <= _MAX_ITERATIONS else None
+
+
+def smallest(works: Callable[[int], bool], low: int, high: int, guess: int) -> int:
+    """Return the smallest number that works, if all greater ones work, too. `low` is
+    known not to work, and `high` to work. The search goes away from the guess in
+    growing steps, then it halves.
+
+    >>> smallest(lambda number: number >= 138, 0, 4096, guess=140)
+    138
+    """
+    number = min(guess, high - 1)
+    step = 4
+    while high - low > 1:
+        if works(number):
+            high = number
+            number = max((low + high) // 2, high - step)
+        else:
+            low = number
+            number = min((low + high) // 2, low + step)
+        step *= 4
+    return high

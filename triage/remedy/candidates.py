@@ -29,8 +29,6 @@ class ChangedCase:
     """The changed case. Its name differs, so that its results are not taken for the
     original's.
     """
-    limit: RemedyCandidate | None = None
-    """The rule with all values of the flag, to search for the smallest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +142,10 @@ def _of_rule(
             weakness = Weakness.OTHER_TYPES
         if rule.checks_less:
             weakness = Weakness.CHECKS_LESS
-        if rule.give not in own_flags:
-            yield situation.with_flag(rule.give, effect, weakness)
-    if rule.least and situation.accepts(flag_name(rule.least)):
-        yield with_limit(situation, rule, rule.upto)
+        flags = [f"{rule.give}={value}" for value in rule.values] or [rule.give]
+        for flag in flags:
+            if flag not in own_flags:
+                yield situation.with_flag(flag, effect, weakness)
     if rule.declare and situation.hints:
         named = failure.details.get("device")
         devices = situation.devices | ({named} if isinstance(named, str) else set())
@@ -179,12 +177,6 @@ def _of_launch_option(
             spec = replace(kernel, options={**kernel.options, rule.option: value})
             change = Change(input_change=f"{rule.option}={value}", effect=rule.why)
             yield situation.changed(change, replace(situation.case, spec=spec))
-
-
-def with_limit(situation: Situation, rule: RemedyCandidate, value: int) -> ChangedCase:
-    """Return the candidate with a value of the flag whose smallest value is wanted."""
-    change = Change(flags=(f"{rule.least}={value}",), effect=rule.why)
-    return replace(situation.changed(change), limit=rule)
 
 
 def _switches(situation: Situation, catalog: OptionCatalog) -> Iterator[str]:

@@ -27,14 +27,11 @@ from triage.remedy.candidates import (
     Situation,
     known_remedies,
     own_options,
-    with_limit,
 )
 from triage.remedy.result import Remedies, Remedy, RemedyCheck, Weakness
-from triage.remedy.smallest import smallest
 from triage.remedy.static_shapes import static_program
 from triage.toolchains.registry import ToolchainRef
 
-_GUESS = 64  # values of a flag to try first, as chains of 100 operations are usual
 _MOST_REPORTED = 5  # remedies, each of which is tried on other compilers, too
 
 
@@ -125,19 +122,25 @@ def _situation(
     engine: Engine, request: RemedyRequest, failures: Sequence[Failure]
 ) -> Situation:
     case = request.case
-    toolchain = engine.registry.obtain(request.bad)
+    obtain = engine.registry.obtain
+    toolchain = obtain(request.bad)
     hints = family_of(case).remedies
-    situation = Situation(case, failures, toolchain, hints, siblings=request.siblings)
-    if request.good:
-        good = engine.registry.obtain(request.good)
-        situation = replace(situation, good=good)
     prepared = engine.planner.input_of(case, toolchain)
+    devices: frozenset[str] = frozenset()
     if hints and isinstance(prepared, Prepared):
         devices = hints.devices_named(prepared.path)
-        situation = replace(situation, devices=devices)
+    situation = Situation(
+        case,
+        failures,
+        toolchain,
+        hints,
+        devices,
+        request.siblings,
+        good=obtain(request.good) if request.good else None,
+    )
     if any(rule.rewrite for _, rule in situation.rules()):
         static = static_program(engine, case, toolchain)
-        situation = replace(situation, static=static)
+        return replace(situation, static=static)
     return situation
 
 
@@ -174,37 +177,21 @@ class _Search:
             yield Trial(candidate, results[id(candidate.case)])
 
     def best(self) -> list[Trial]:
-        """Return the best trials, only one of those that change the same flags."""
-        working = [trial for trial in self.trials if trial.result.passed]
-        best: dict[object, Trial] = {}
-        for trial in sorted(working, key=lambda trial: trial.remedy.rank):
+        """Return the best trials, of those that change the same flags the first."""
+        first: dict[object, Trial] = {}
+        for trial in self.trials:
             change = trial.candidate.change
             names = frozenset(map(flag_name, (*change.flags, *change.dropped_flags)))
-            best.setdefault(names or change.text, trial)
-        return list(best.values())[:_MOST_REPORTED]
-
-    def _with_smallest_value(self, trial: Trial) -> Trial:
-        """Find the smallest value with which a flag works, if it has several. The
-        largest works.
-        """
-        rule = trial.candidate.limit
-        if rule is None:
-            return trial
-        values = rule.least_values
-        trials = {len(values) - 1: trial}  # by the index of the value
-
-        def works(index: int) -> bool:
-            smaller = with_limit(self.situation, rule, values[index])
-            [trials[index]] = self._probed([smaller])
-            return trials[index].result.passed
-
-        return trials[smallest(works, -1, len(values) - 1, _GUESS)]
+            if trial.result.passed:
+                first.setdefault(names or change.text, trial)
+        best = sorted(first.values(), key=lambda trial: trial.remedy.rank)
+        return best[:_MOST_REPORTED]
 
     def checked(self, answer: Remedies, best: Sequence[Trial]) -> Remedies:
         """Add the best remedies, tried on the good compiler and the newest release and
         measured, and the newest release if it needs none.
         """
-        candidates = [self._with_smallest_value(trial).candidate for trial in best]
+        candidates = [trial.candidate for trial in best]
         others = self._other_toolchains()
         jobs = [
             ProbeJob(candidate.case, self.request.bad, resources=True)
