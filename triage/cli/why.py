@@ -91,7 +91,7 @@ def why(
             started.text if started else "",
         )
         try:
-            *_, explanation = explainer.explain()
+            explanation = explainer.explain()
         except BadInput as error:
             if started is None or not started.is_pasted:
                 raise

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeVar
 
 from triage.attribute.result import Attribution
 from triage.bisect.plan import bisect_between
@@ -47,6 +48,7 @@ from triage.recipes.expectations import expected_class
 from triage.remedy.result import Remedy
 from triage.toolchains.registry import ToolchainRef
 
+T = TypeVar("T")
 _STEPS = ("bisect", "attribute", "remedy")
 _NEARLY_ALL = 0.9  # of the time that is left
 _MORE_TIME = "10m"  # in the command that goes on after a spent budget
@@ -187,8 +189,8 @@ class Explainer:
             self.case.name, self.case.compiler, target=text, assumed=self.assumed
         )
 
-    def explain(self) -> Iterator[Explanation]:
-        """Explain the case step by step, and yield what is known after each step.
+    def explain(self) -> Explanation:
+        """Explain the case.
 
         Raises:
             BadInput: The family has no releases, or there is no such revision.
@@ -198,7 +200,6 @@ class Explainer:
         self._compile(refs[0])
         if self.known.passes:
             self._compare(refs[0], refs[1:])
-        yield self.known
         if self.known.failure is None:
             self._look_elsewhere(refs)
         explanation = self.known
@@ -208,10 +209,13 @@ class Explainer:
         is_known = self.rev or self.reported or passes_on_several or explanation.reads
         if explanation.failure is None and not is_known:
             self._find_earlier_failure()
-            yield self.known
-        if self.known.failure and not self.known.flaky:
-            yield from self._investigate(self.known.failure)
-        yield replace(self.known, next=tuple(self._commands()[:2]))
+        explanation = self.known
+        if explanation.failure and not explanation.flaky:
+            self._investigate(explanation.failure)
+        if explanation.failure or not self.rev:
+            releases = known_releases(self.engine, self.case, self.named)
+            self._add(releases=releases)
+        return replace(self.known, next=tuple(self._commands()[:2]))
 
     def _toolchains(self) -> list[ToolchainRef]:
         """Return what to try: the toolchain that was asked for. Else those that a text
@@ -278,16 +282,11 @@ class Explainer:
         is_unreadable = self.known.cause is Cause.INPUT and is_own
         wanted = _reads if is_unreadable else self._is_wanted
         look = partial(first_that, wanted, self.engine, self.case, refs[1:], "why")
-        seconds = _NEARLY_ALL * self._seconds_left()
-        probe, ending = do_step(self.engine, "history", seconds, look)
-        if ending.status != "done":
-            self._add(left=(ending,))
+        probe = self._step("history", look)
         if probe is not None and is_unreadable:
             self._add(reads=probe.revision)
         if probe is not None and self._is_wanted(probe.outcome):
             self._add(failure=probe.outcome.failure, fails_on=probe.revision)
-        if self.rev is None:
-            self._add(releases=self._tried())
         unseen = self._unseen()
         if self.known.failure or self.known.is_reported_error:
             unseen = None
@@ -296,12 +295,8 @@ class Explainer:
     def _find_earlier_failure(self) -> None:
         """Add the failure that a release had before one fixed it."""
         request = BisectRequest(self.engine, self.case, repeats=1)
-        seconds = _NEARLY_ALL * self._seconds_left()
-        find = partial(bisect_between, request)
-        bisection, ending = do_step(self.engine, "bisect", seconds, find)
-        self._add(releases=self._tried())
+        bisection = self._step("bisect", partial(bisect_between, request))
         if bisection is None:
-            self._add(left=(*self.known.left, ending))
             return
         failure = bisection.failure
         if failure is None:
@@ -315,17 +310,22 @@ class Explainer:
             self._add(bisection=bisection, unseen=None)
             self._add(failure=failure, fails_on=fails_on)
 
+    def _step(self, name: str, do: Callable[[], T]) -> T | None:
+        """Do a step before the investigation, which gets the rest of the time."""
+        seconds = _NEARLY_ALL * self._seconds_left()
+        answer, ending = do_step(self.engine, name, seconds, do)
+        if ending.status != "done":
+            self._add(left=(*self.known.left, ending))
+        return answer
+
     # Its investigation
 
-    def _investigate(self, failure: Failure) -> Iterator[Explanation]:
-        """Do the steps, and yield what is known after each."""
-        case, registry, bisection = (
-            self.case,
-            self.engine.registry,
-            self.known.bisection,
-        )
+    def _investigate(self, failure: Failure) -> None:
+        """Add what each step finds out."""
+        case = self.case
+        bisection = self.known.bisection
         assert self.known.fails_on is not None
-        bad = registry.resolve(self.known.fails_on.name, case.compiler)
+        bad = self.engine.registry.resolve(self.known.fails_on.name, case.compiler)
         finder = OriginFinder(self.engine, (None, bad))
         cases = {sibling.name: sibling for sibling in self.siblings}
         key = ClusterKey(case.compiler, case.target.backend, failure.signature)
@@ -337,25 +337,21 @@ class Explainer:
             cluster.add(culprit=bisection)
             cluster.pair = finder.pair_of(bisection)
             steps = _STEPS[1:]
-        budget = self._seconds_left()
-        earlier = self.known.left
-        work = Investigation(setting, "", budget, steps, [cluster])
+        work = Investigation(setting, "", self._seconds_left(), steps, [cluster])
         for _ in work.run():
             record = cluster.record
-            bisection = record.culprit
-            if record.fix:
-                bisection = record.fix
-                if record.culprit and record.culprit.before:
-                    bisection = replace(record.culprit, fixed=record.fix.broke)
-            left = [step for step in record.steps if step.status in ("left", "failed")]
-            self._add(
-                releases=self._tried(),
-                bisection=bisection,
-                attribution=record.attribution,
-                remedies=tuple(record.remedies),
-                left=(*earlier, *left),
-            )
-            yield self.known
+        bisection = record.culprit
+        if record.fix:
+            bisection = record.fix
+            if record.culprit and record.culprit.before:
+                bisection = replace(record.culprit, fixed=record.fix.broke)
+        left = [step for step in record.steps if step.status in ("left", "failed")]
+        self._add(
+            bisection=bisection,
+            attribution=record.attribution,
+            remedies=tuple(record.remedies),
+            left=(*self.known.left, *left),
+        )
 
     def _commands(self) -> list[str]:
         """Return the command lines that go on from here."""
@@ -405,9 +401,6 @@ class Explainer:
         """
         is_expected = self.reported is None or ends_as_expected(self.case, outcome)
         return is_expected and fails_each_time(outcome)
-
-    def _tried(self) -> tuple[KnownReleases, ...]:
-        return known_releases(self.engine, self.case, self.named)
 
     def _seconds_left(self) -> float:
         return self.budget - (time.monotonic() - self.started)

@@ -120,24 +120,21 @@ class OriginFinder:
         if new.path is not None:  # its family may have no releases
             return None
         request = replace(self._request(case), kind=BisectKind.FIX)
+        releases = registry.installed_releases(new.family)
         if old is None:
-            newest = registry.releases(new.family)[-1]
-            if newest.version <= new.version:
-                return None
+            releases = registry.releases(new.family)
+        if not releases or releases[-1].version <= new.version:
+            return None
+        if old is None:
             fix = bisect_between(request, new.revision.name)
-            if fix.after:
-                return fix
-            return None
-        installed = registry.installed_releases(new.family)
-        if not installed or installed[-1].version <= new.version:
-            return None
-        candidates = []
-        refs = versions_between(registry, new, installed[-1])
-        for candidate in release_range(registry, refs).candidates:
-            if not registry.is_installed(candidate.ref):
-                candidate = replace(candidate, untestable="it is not installed")
-            candidates.append(candidate)
-        fix = find_changes(whole_search(request, BisectRange(tuple(candidates))))
+        else:
+            candidates = []
+            refs = versions_between(registry, new, releases[-1])
+            for candidate in release_range(registry, refs).candidates:
+                if not registry.is_installed(candidate.ref):
+                    candidate = replace(candidate, untestable="it is not installed")
+                candidates.append(candidate)
+            fix = find_changes(whole_search(request, BisectRange(tuple(candidates))))
         if fix.after:
             return fix
         return None
