@@ -7,7 +7,6 @@ import pytest
 from tests.bisect.letters import HistoryEngine, case_named
 from triage.bisect.measured import measuring
 from triage.bisect.request import BisectRequest
-from triage.bisect.result import BisectKind
 from triage.model.errors import BadInput
 
 REQUEST = BisectRequest(HistoryEngine({"case": "PF"}), case_named("case"))
@@ -31,8 +30,3 @@ def test_without_good_and_bad_or_for_a_time_a_limit_says_nothing(
         measuring(REQUEST, "1.0.0", after, metric, 9.0, 1.0),
     ):
         pass
-
-
-def test_the_bad_revision_is_the_older_one_of_a_fix() -> None:
-    assert BisectKind.REGRESSION.in_order("good", "bad") == ("good", "bad")
-    assert BisectKind.FIX.in_order("good", "bad") == ("bad", "good")

@@ -42,15 +42,6 @@ def pair(found: Bisection | Transition) -> tuple[int, int]:
     return int(found.before.name.split(".")[1]), int(found.after.name.split(".")[1])
 
 
-def test_another_failure_is_never_taken_for_this_one() -> None:
-    found, _ = bisect("PPPPPGGGFFFF", before=0, after=11)
-    assert (found.status, pair(found)) == (Answer.CULPRIT, (7, 8))
-    assert found.broke
-    assert pair(found.broke) == (4, 5)
-    assert found.broke.failure.failure_class == "class-G"
-    assert {one.failure.failure_class for one in found.other_failures} == {"class-G"}
-
-
 @pytest.mark.parametrize(
     ("history", "before", "after"),
     [("XPFF", 0, 3), ("XXXX", None, None), ("PPFX", None, 3)],

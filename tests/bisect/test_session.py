@@ -64,27 +64,11 @@ def test_a_persons_verdict_counts_but_does_not_confirm() -> None:
     assert len(session.line.request.engine.asked) == asked
 
 
-def test_quitting_keeps_everything_and_resume_repeats_it(tmp_path: Path) -> None:
-    first = session_on(home=tmp_path)
-    found, _ = typed(first, "", "", "quit")
-    assert (found.status, found.confirmed) == (Answer.SUSPECTS, False)
-    assert (found.command or "").endswith("--resume")
-    again = session_on(home=tmp_path)
-    found, said = typed(again, *[""] * 20, resume=True)
-    assert "resumed: 2 verdicts" in said
-    assert found.after.name == "1.17.0"
-
-
 def test_undo_takes_a_wrong_verdict_back() -> None:
     found, said = typed(session_on(), "bad", "undo", "undo", "why", *[""] * 20)
     assert found.after.name == "1.17.0"
     assert "removed: 1.19.0 bad" in said
     assert "the culprit is this one or older with" in said
-
-
-def test_undo_takes_a_compile_back() -> None:
-    _, said = typed(session_on(), "", "undo", "quit")
-    assert said.count("39 suspects, about 6 steps") == 2
 
 
 def test_what_stays_the_same_is_shown_once_and_help_fits_a_narrow_terminal() -> None:

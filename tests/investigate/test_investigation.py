@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from tests.fake_releases import (
     FakeReleases,
@@ -23,7 +22,6 @@ from tests.fake_releases import (
     write_project,
 )
 from tests.nightly.test_nightly_stopped import continued, stop_when
-from triage.cli.app import app
 
 NIGHTLY = (
     "triage",
@@ -238,16 +236,3 @@ def test_a_pair_of_releases_is_narrowed_by_nightlies(tmp_path: Path) -> None:
         known = compiled(releases)
         assert run(tmp_path, releases, *NIGHTLY).returncode == 1
         assert compiled(releases) == known
-
-
-@pytest.mark.parametrize(
-    "words", [NIGHTLY[1:-2], ("nightly", "cases", "--budget", "5m")]
-)
-def test_options_that_miss_another_are_refused(
-    releases: FakeReleases,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    words: tuple[str, ...],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert CliRunner().invoke(app, words).exit_code == 2

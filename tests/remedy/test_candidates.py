@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.remedy.flag_compiler import FLAGS, a_case, a_toolchain, failed
+from tests.remedy.flag_compiler import a_case, a_toolchain, failed
 from triage.compilers.base import KernelSpec
 from triage.compilers.registry import family_of
 from triage.model.case import Case
@@ -18,8 +18,6 @@ from triage.remedy.candidates import (
     own_options,
 )
 
-IGEMM = "--iree-codegen-llvmgpu-use-igemm=false"
-
 
 def situation(case: Case, *failures: Failure, **more: object) -> Situation:
     hints = family_of(case).remedies
@@ -30,16 +28,6 @@ def situation(case: Case, *failures: Failure, **more: object) -> Situation:
 
 def texts(changes: list[ChangedCase]) -> list[str]:
     return [candidate.change.text for candidate in changes]
-
-
-def test_known_remedies_come_first_if_the_version_has_them() -> None:
-    tried = texts(known_remedies(situation(a_case())))
-    assert tried[:2] == [
-        IGEMM,
-        "--iree-codegen-llvmgpu-test-tile-and-fuse-vectorize=true",
-    ]
-    assert {text.lstrip("-").partition("=")[0] for text in tried} <= FLAGS
-    assert len(tried) == len(set(tried))
 
 
 def test_another_backend_s_flags_are_never_tried() -> None:

@@ -17,8 +17,6 @@ from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.remedy.result import Remedies, Remedy, RemedyCheck
 from triage.remedy.search import RemedyRequest, find_remedies
-from triage.report.tables import remedy_document
-from triage.report.terminal import text
 
 LIMIT = "iree-stream-affinity-solver-max-iterations"
 IGEMM = "--iree-codegen-llvmgpu-use-igemm=false"
@@ -83,30 +81,18 @@ def test_a_remedy_that_breaks_another_release_ranks_last() -> None:
         [],
         ["3.2.0", "3.13.0"],
     ]
-    rows = [row.split() for row in text(answer, remedy_document(answer)).splitlines()]
-    cost = ["1.0", "s", "5"]
-    assert [TILE, *cost, "3.3.0,", "3.2.0,", "3.13.0"] in rows
-    assert [IGEMM, *cost, "3.3.0", "3.2.0,", "3.13.0"] in rows
 
 
-@pytest.mark.parametrize(
-    ("bad", "newest", "upgrade"),
-    [("3.3.0", "3.13.0", "3.13.0"), ("3.14.0rc1", "3.13.0", None)],
-)
+@pytest.mark.parametrize(("bad", "upgrade"), [("3.3.0", "3.13.0"), ("3.14.0rc1", None)])
 def test_an_upgrade_is_a_remedy_also_if_no_flag_works(
-    bad: str, newest: str, upgrade: str | None
+    bad: str, upgrade: str | None
 ) -> None:
     engine = FlagEngine(
-        lambda flags, name: failed() if name == bad else Passed(), newest=newest
+        lambda flags, name: failed() if name == bad else Passed(), newest="3.13.0"
     )
     answer = find_remedies(engine, RemedyRequest(a_case(), a_place(bad)))  # type: ignore[arg-type]
     assert answer.remedies == ()
     assert (answer.upgrade and answer.upgrade.name) == upgrade
-    shown = text(answer, remedy_document(answer))
-    assert (
-        "m on 3.3.0: only an upgrade helps" in shown
-        and "\nupgrade to 3.13.0  3.13.0\n" in shown
-    ) is bool(upgrade)
 
 
 def test_an_own_flag_that_the_version_lacks_is_dropped() -> None:
@@ -201,20 +187,3 @@ def test_a_rewritten_input_that_a_version_cannot_parse_breaks_nothing(
         "dispatches": 3,
     }
     assert [one["name"] for one in remedy["breaks"]] == ["3.13.0"] * breaks
-
-
-@pytest.mark.parametrize(
-    ("working", "first"),
-    [
-        ({IGEMM, TILE}, "m on 3.3.0: 2 remedies, 1 of them weak"),
-        ({TILE}, "m on 3.3.0: 1 remedy, 1 of them weak"),
-    ],
-)
-def test_a_search_that_only_found_a_makeshift_says_so(
-    working: set[str], first: str
-) -> None:
-    answer = found(
-        FlagEngine(lambda flags, name: Passed() if flags & working else failed())
-    )
-    shown = text(answer, remedy_document(answer)).splitlines()
-    assert shown[0] == first

@@ -47,12 +47,6 @@ WARPS = {"num_warps": ["4", "8", "16"]}
             "It fails exactly for dtype=f16 and num_warps=8 or 16.",
         ),
         (
-            "FFFFFF",
-            DTYPE | WARPS,
-            (),
-            "It fails for all values of dtype and num_warps.",
-        ),
-        (
             "UFP",
             WARPS,
             ("num_warps",),
