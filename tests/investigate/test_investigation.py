@@ -177,7 +177,7 @@ def test_what_a_budget_leaves_is_listed_with_the_line_that_does_it(
         == 1
     )
     [first, _] = report(tmp_path)["clusters"]
-    assert "up to IREE 1.2.0" in (tmp_path / "out" / first["issue"]).read_text()
+    assert "last good: 1.2.0" in (tmp_path / "out" / first["issue"]).read_text()
 
 
 @pytest.mark.slow

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from packaging.version import Version
 
-from triage.bisect.result import Answer, Bisection, BisectKind, Suspect, Transition
+from triage.bisect.candidates import BisectRange, Candidate
+from triage.bisect.changes import transition
+from triage.bisect.plan import whole_search
+from triage.bisect.request import BisectRequest
+from triage.bisect.result import Answer, Bisection, BisectKind, Transition
+from triage.bisect.search import Search
 from triage.execution.engine import Engine
 from triage.execution.match import same_signature
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
-from triage.model.outcome import Failed, Failure, Outcome, Passed
-from triage.model.revision import Revision
+from triage.model.outcome import Failure, Passed, Probe
 from triage.toolchains.registry import ToolchainRef
 
 
 @dataclass(frozen=True)
 class TriedReleases:
-    """The outcomes of a case, None if it was not tried, oldest release first."""
+    """The stored probes of a case, None if it was not tried, oldest release first."""
 
-    revisions: Sequence[Revision]
-    outcomes: Sequence[Outcome | None]
+    refs: Sequence[ToolchainRef]
+    probes: Sequence[Probe | None]
     are_all: bool
     """Whether there is no other release."""
 
@@ -38,54 +42,44 @@ class TriedReleases:
             are_all = True
         except (BadInput, EnvironmentFailure):  # it has none, or there is no network
             pass
-        refs = {ref.revision.name: ref for ref in (*releases, *others)}
-        names = sorted(refs, key=Version)
-        probes = [engine.recall(ProbeJob(case, refs[name])) for name in names]
-        revisions = [refs[name].revision for name in names]
-        outcomes = [probe.outcome if probe else None for probe in probes]
-        return cls(revisions, outcomes, are_all)
+        by_name = {ref.revision.name: ref for ref in (*releases, *others)}
+        refs = [by_name[name] for name in sorted(by_name, key=Version)]
+        probes = [engine.recall(ProbeJob(case, ref)) for ref in refs]
+        return cls(refs, probes, are_all)
 
 
 def narrowed(
-    case: Case, tried: TriedReleases, failure: Failure, failing: Revision
+    engine: Engine, case: Case, tried: TriedReleases, failure: Failure, failing: str
 ) -> Bisection | None:
     """Return what is known of a failure for a bisect that was not finished; None if the
-    case passes nowhere.
+    case passes nowhere. failing: the name of a revision with the failure.
     """
-    names = [revision.name for revision in tried.revisions]
-    if failing.name not in names:
+    names = [ref.revision.name for ref in tried.refs]
+    if failing not in names:
         return None
-    is_same = same_signature(failure)
-    middle = names.index(failing.name)
-    passing = []
-    bad = [middle]
-    for index, outcome in enumerate(tried.outcomes):
-        if isinstance(outcome, Passed):
-            passing.append(index)
-        if isinstance(outcome, Failed) and is_same(outcome.failure):
-            bad.append(index)
-    good = max((index for index in passing if index < middle), default=None)
-    again = min((index for index in passing if index > middle), default=None)
-    broke = None
-    fixed = None
-    if good is not None:
-        first = min(index for index in bad if index > good)
-        broke = _change(tried, good, first, failure)
-    if again is not None:
-        last = max(index for index in bad if index < again)
-        fixed = _change(tried, last, again, failure)
-    change = broke or fixed
-    if change is None:
-        return None
-    if broke is None:
+    candidates = tuple(Candidate(ref.revision, ref) for ref in tried.refs)
+    whole = whole_search(BisectRequest(engine, case), BisectRange(candidates))
+    whole = replace(whole, match=same_signature(failure), failure=failure)
+    line = whole.line
+    for index, probe in enumerate(tried.probes):
+        line.probes[index] += filter(None, [probe])
+    middle = names.index(failing)
+    broke = fixed = None
+    for index in line.seen(Passed):
+        if index < middle:
+            broke = _found(replace(whole, first=index, last=middle))
+        elif fixed is None:
+            fix = replace(whole, first=middle, last=index, kind=BisectKind.FIX)
+            fixed = _found(fix)
+    if broke:
+        answer = Bisection(case.name, BisectKind.REGRESSION, Answer.SUSPECTS)
+        return answer.about(broke, failure=failure, broke=broke, fixed=fixed)
+    if fixed:
         answer = Bisection(case.name, BisectKind.FIX, Answer.SUSPECTS)
-        return answer.about(change, failure=failure, broke=change)
-    answer = Bisection(case.name, BisectKind.REGRESSION, Answer.SUSPECTS)
-    return answer.about(change, failure=failure, broke=change, fixed=fixed)
+        return answer.about(fixed, failure=failure, broke=fixed)
+    return None
 
 
-def _change(tried: TriedReleases, low: int, high: int, failure: Failure) -> Transition:
-    before, *changed = tried.revisions[low : high + 1]
-    share = 1 / len(changed)
-    suspects = tuple(Suspect.of(revision, share) for revision in changed)
-    return Transition(before, changed[-1], failure, confirmed=False, suspects=suspects)
+def _found(search: Search) -> Transition:
+    """Return what the probes of a search say, without another one."""
+    return transition(search, search.found(search.belief()))

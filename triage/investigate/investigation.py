@@ -137,8 +137,9 @@ class Investigation:
         if any(ref.release is None for ref in refs):
             return culprit
         tried = TriedReleases.recall(setting.engine, cluster.case, refs)
-        bad = setting.toolchain.revision
-        narrowest = narrowed(cluster.case, tried, cluster.failure, bad)
+        bad = setting.toolchain.revision.name
+        engine = setting.engine
+        narrowest = narrowed(engine, cluster.case, tried, cluster.failure, bad)
         if culprit and narrowest and culprit.before:
             return replace(culprit, fixed=narrowest.fixed)
         return culprit or narrowest

@@ -34,8 +34,9 @@ def known_releases(
     """
     tried = TriedReleases.recall(engine, case, others)
     releases: list[KnownReleases] = []
-    for revision, outcome in zip(tried.revisions, tried.outcomes, strict=True):
-        status = outcome.plain_status if outcome else "not tried"
+    for ref, probe in zip(tried.refs, tried.probes, strict=True):
+        revision = ref.revision
+        status = probe.outcome.plain_status if probe else "not tried"
         if tried.are_all and releases and releases[-1].outcome == status:
             releases[-1] = replace(releases[-1], last=revision)
         else:
