@@ -1,27 +1,15 @@
 """Print what triage costs next to its peers, on small inputs: `python -m benchmarks`,
-some minutes.
-
-The modules take arguments for more: `python -m benchmarks.reduce --help`.
+some minutes. `python -m benchmarks.NAME` runs one module.
 """
 
 from __future__ import annotations
 
-from benchmarks import (
-    answers,
-    culprits,
-    known,
-    overhead,
-    reduce,
-    sealing,
-)
+import sys
 
-for module in (
-    overhead,
-    known,
-    answers,
-    culprits,
-    reduce,
-    sealing,
-):
-    for ratio in module.ratios():
-        print(ratio, flush=True)
+from benchmarks import answers, culprits, known, overhead, reduce, sealing
+from benchmarks.common import show
+
+MODULES = (overhead, known, answers, culprits, reduce, sealing)
+
+if __name__ == "__main__":
+    sys.exit(show(ratio for module in MODULES for ratio in module.ratios()))

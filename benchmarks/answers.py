@@ -1,7 +1,7 @@
 """What the first answers cost: `why` of a failure, `suspects` of a log, and a program
 whose result is wrong, reduced.
 
-Run: `python -m benchmarks.answers`. CPU times count all child processes. `why` is asked
+CPU times count all child processes. `why` is asked
 a second time; what it still does is to compile the deciding pair again, which it also
 confirms when all is known. `suspects` ranks the changes of a history that is written
 here. A candidate of a reduction is compiled and run with two releases; the peer compiles
@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.common import TRIAGE, Ratio, cost_of, new_home
+from benchmarks.common import TRIAGE, Ratio, cost_of, new_home, show
 from tests.git_history.history import ENV
 
 ROOT = Path(__file__).parents[1]
@@ -126,5 +127,4 @@ def ratios() -> Iterator[Ratio]:
 
 
 if __name__ == "__main__":
-    for ratio in ratios():
-        print(ratio, flush=True)
+    sys.exit(show(ratios()))

@@ -5,13 +5,13 @@ triage next to that of a peer.
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryFile
 
 TRIAGE = [sys.executable, "-c", "from triage.cli import main; main()", "--quiet"]
 LINES = [sys.executable, "-m", "benchmarks.command_lines"]
@@ -23,15 +23,18 @@ TOOLCHAINS = (
 
 @dataclass(frozen=True)
 class Cost:
-    """One run of a command: wall and CPU seconds (child processes included), the
-    largest process in MiB, and its output.
+    """One run of a command: wall and CPU seconds, child processes included, and its
+    output.
     """
 
     wall: float
     cpu: float
-    peak_mb: float
-    code: int
     stdout: str
+
+
+def cpu_seconds(*whos: int) -> float:
+    """Return the CPU time of this process, its ended children, or both."""
+    return sum(sum(resource.getrusage(who)[:2]) for who in whos)
 
 
 def cost_of(
@@ -42,37 +45,25 @@ def cost_of(
     codes: tuple[int, ...] = (0,),
 ) -> Cost:
     """Run a command; end the benchmark if its exit code is not one of `codes`."""
-    with (
-        TemporaryFile("w+", errors="replace") as out,
-        TemporaryFile("w+", errors="replace") as errors,
-    ):
-        started = time.perf_counter()
-        process = subprocess.Popen(
-            command,
-            cwd=cwd,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=errors,
-        )
-        _, status, used = os.wait4(process.pid, 0)
-        wall, process.returncode = (
-            time.perf_counter() - started,
-            os.waitstatus_to_exitcode(status),
-        )
-        out.seek(0)
-        errors.seek(0)
-        if process.returncode not in codes:
-            sys.exit(
-                f"{' '.join(command)[:300]} ended with exit code {process.returncode}\n{errors.read()[-3000:]}"
-            )
-        return Cost(
-            wall,
-            used.ru_utime + used.ru_stime,
-            used.ru_maxrss / 1024,
-            process.returncode,
-            out.read(),
-        )
+    began = time.perf_counter()
+    cpu = cpu_seconds(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    wall = time.perf_counter() - began
+    cpu = cpu_seconds(resource.RUSAGE_CHILDREN) - cpu
+    if done.returncode not in codes:
+        line = " ".join(command)[:300]
+        error = done.stderr[-3000:]
+        sys.exit(f"{line} ended with exit code {done.returncode}\n{error}")
+    return Cost(wall, cpu, done.stdout)
 
 
 def new_home(folder: Path) -> dict[str, str]:
@@ -99,15 +90,22 @@ class Ratio:
     """The largest ratio that is accepted."""
 
     @property
-    def ratio(self) -> float:
-        return self.ours / self.theirs if self.theirs else float("inf")
-
-    @property
     def is_beyond(self) -> bool:
-        return self.ratio > self.limit
+        return self.ours > self.limit * self.theirs
 
     def __str__(self) -> str:
-        line = f"{self.what:52} {self.ours:9.2f} {self.unit:9} {self.peer:22} {self.theirs:9.2f}   ratio {self.ratio:6.3f}"
-        if self.limit == float("inf"):
-            return line
-        return f"{line}  limit {self.limit:g}{'  BEYOND' if self.is_beyond else ''}"
+        ratio = self.ours / self.theirs if self.theirs else float("inf")
+        ours = f"{self.what:52} {self.ours:9.2f} {self.unit:9}"
+        line = f"{ours} {self.peer:22} {self.theirs:9.2f}   ratio {ratio:6.3f}"
+        if self.limit < float("inf"):
+            line += f"  limit {self.limit:g}"
+        return line + "  BEYOND" * self.is_beyond
+
+
+def show(ratios: Iterable[Ratio]) -> int:
+    """Print each figure when it is known. Return 1 if one is beyond its limit."""
+    beyond = 0
+    for ratio in ratios:
+        print(ratio, flush=True)
+        beyond += ratio.is_beyond
+    return min(beyond, 1)

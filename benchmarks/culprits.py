@@ -1,6 +1,6 @@
 """Count what finding a culprit takes, next to `git bisect run`.
 
-Run: `python -m benchmarks.culprits`. Made repositories of 41 commits hold a compiler
+Made repositories of 41 commits hold a compiler
 that is one Python file. The peer runs the same compiler, without a check of the ends
 and without repeating a test. A real one has a commit for each release of Cython, made
 of what PyPI has; there the peer also runs with both.
@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +24,7 @@ from packaging.version import Version
 from pypi_simple import PyPISimple
 from requests import ConnectionError  # noqa: A004 - of the index
 
-from benchmarks.common import TRIAGE, Ratio, cost_of
+from benchmarks.common import TRIAGE, Ratio, cost_of, show
 from tests.bisect.tiny_compiler import repository, write_case
 from tests.git_history.history import ENV, History
 
@@ -182,5 +183,4 @@ def ratios() -> Iterator[Ratio]:
 
 
 if __name__ == "__main__":
-    for ratio in ratios():
-        print(ratio, flush=True)
+    sys.exit(show(ratios()))

@@ -4,7 +4,7 @@ new` writes, without any edit.
     python -m benchmarks.kernel_recipes mlstm-kernels==2.0.6 conch-triton-kernels==1.3
         [--sample 20] [--seed 7] [--releases 3.4.0 3.9.0]
 
-Each package is downloaded as a wheel, and never installed. Counted are the
+Each package is unpacked from its wheel, and never imported. Counted are the
 `@triton.jit` functions that its host code launches, a random sample of them. A kernel
 counts as right if its new recipe passes on one of the releases.
 """
@@ -17,10 +17,12 @@ import json
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from zipfile import ZipFile
+
+from benchmarks.common import TRIAGE, cost_of
+
+UV = [sys.executable, "-m", "uv", "pip", "install", "--quiet"]
 
 
 def kernels_of(root: Path, skip: list[str]) -> list[tuple[Path, str]]:
@@ -54,89 +56,46 @@ def _is_kernel(function: ast.FunctionDef) -> bool:
     )
 
 
-def answers_for(
-    kernels: list[tuple[Path, str]], root: Path, releases: list[str]
-) -> Iterator[tuple[str, str, str]]:
-    """Yield each kernel's file, its name and how its new recipe compiled: `passed`, or
-    the reason.
-    """
+def answer_for(kernel: str, releases: list[str]) -> str:
+    """Return how a kernel's new recipe compiled: `passed`, or the reason."""
     toolchains = [word for name in releases for word in ("-t", f"triton:{name}")]
-    for path, name in kernels:
-        words = ["run", f"{path}:{name}", *toolchains, "--format", "json", "--quiet"]
-        answer = subprocess.run(
-            [sys.executable, "-c", "from triage.cli import main; main()", *words],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        file = str(path.relative_to(root))
-        try:
-            results = json.loads(answer.stdout)["results"]
-        except (ValueError, KeyError):
-            yield file, name, (answer.stderr.strip().splitlines() or ["no answer"])[-1]
-            continue
-        if any(result["status"] == "passed" for result in results):
-            yield file, name, "passed"
-            continue
-        last = results[-1]
-        failure = last["failure"] or {"headline": last["reason"]}
-        yield file, name, f"{last['status']}: {failure['headline']}"
+    words = ["run", kernel, *toolchains, "--format", "json"]
+    done = cost_of([*TRIAGE, *words], codes=(0, 1, 2, 3))
+    if not done.stdout:
+        return "no recipe"
+    results = json.loads(done.stdout)["results"]
+    if any(result["status"] == "passed" for result in results):
+        return "passed"
+    last = results[-1]
+    failure = last["failure"] or {"headline": last["reason"]}
+    return f"{last['status']}: {failure['headline']}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("packages", nargs="+")
-    parser.add_argument(
-        "--sample", type=int, default=20, help="kernels of each package"
-    )
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument(
-        "--skip", nargs="*", default=[], help="leave out files whose path contains this"
-    )
-    parser.add_argument("--releases", nargs="*", default=["3.4.0", "3.9.0"])
+    add = parser.add_argument
+    add("packages", nargs="+")
+    add("--sample", type=int, default=20, help="kernels of each package")
+    add("--seed", type=int, default=7)
+    add("--skip", nargs="*", default=[], help="leave out files whose path has this")
+    add("--releases", nargs="*", default=["3.4.0", "3.9.0"])
     options = parser.parse_args()
-    right = total = 0
+    answers = []
     for package in options.packages:
         with TemporaryDirectory() as folder:
-            download = [
-                sys.executable,
-                "-m",
-                "uv",
-                "run",
-                "--quiet",
-                "--with",
-                "pip",
-                "python",
-                "-m",
-                "pip",
-                "download",
-                "--quiet",
-                "--no-deps",
-            ]
-            subprocess.run(
-                [*download, "--only-binary", ":all:", "--dest", folder, package],
-                check=True,
-            )
-            [wheel] = Path(folder).glob("*.whl")
-            root = Path(folder, "package")
-            with ZipFile(wheel) as archive:
-                archive.extractall(root)
+            unpack = [*UV, "--no-deps", "--no-build", "--target", folder, package]
+            subprocess.run(unpack, check=True)
+            root = Path(folder)
             kernels = kernels_of(root, options.skip)
-            sample = random.Random(options.seed).sample(
-                kernels, min(options.sample, len(kernels))
-            )
-            print(
-                f"{package}: {len(sample)} of {len(kernels)} launched kernels",
-                flush=True,
-            )
-            answers = []
-            for path, name, answer in answers_for(sample, root, options.releases):
-                print(f"  {path} {name}: {answer}", flush=True)
-                answers.append(answer == "passed")
-            print(f"  {sum(answers)} of {len(answers)} compile", flush=True)
-            right, total = right + sum(answers), total + len(answers)
+            size = min(options.sample, len(kernels))
+            print(f"{package}: {size} of {len(kernels)} launched kernels", flush=True)
+            for path, name in random.Random(options.seed).sample(kernels, size):
+                answers.append(answer_for(f"{path}:{name}", options.releases))
+                file = path.relative_to(root)
+                print(f"  {file} {name}: {answers[-1]}", flush=True)
+    right, total = answers.count("passed"), len(answers)
     print(f"{right} of {total} kernels compile: {right / total:.0%}")
 
 

@@ -1,13 +1,11 @@
 """What a command costs when everything is known: a start, a night, a list of nights.
 
-Run: `python -m benchmarks.known [--cases N] [--nights N]`. CPU times count all child
-processes. Peers do what is least needed for the same: import the libraries of the
-command line, handle a quarter of the cases, read the same files.
+CPU times count all child processes. Peers do what is least needed for the same: import
+the libraries of the command line, handle a quarter of the cases, read the same files.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import time
@@ -15,14 +13,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.common import TRIAGE, Ratio, cost_of, new_home
+from benchmarks.common import TRIAGE, Ratio, cost_of, new_home, show
 from benchmarks.overhead import DENSE, write_cases
 from benchmarks.simulated_nights import simulated_nights
 
 SHAPE = "{rows}x{columns}xf32"
 VERSIONS = ("3.2.0", "3.3.0")
 # reads every stored night as JSON, the least that a reader of whole nights does
-READ_NIGHTS = "import json, pathlib, sys, zlib\nfor path in pathlib.Path(sys.argv[1]).rglob('*.json.z'): json.loads(zlib.decompress(path.read_bytes()))"
+READ_NIGHTS = "import json, pathlib, sys, zlib\nfor path in pathlib.Path(sys.argv[1]).rglob('*.json.z'): [json.loads(line) for line in zlib.decompress(path.read_bytes()).splitlines()]"
 # fills the cache as a night does, whose compilers are replaced: each 23rd program fails
 SEED = """
 import sys
@@ -103,7 +101,9 @@ def night_ratios(cases: int, rounds: int = 3) -> Iterator[Ratio]:
 
 
 def list_ratios(cases: int, nights: int, rounds: int = 3) -> Iterator[Ratio]:
-    """List stored nights, and show the last, next to reading all of them as JSON."""
+    """List stored nights, show the last, and write the site, next to reading all of
+    them as JSON.
+    """
     from triage.nightly.store import NightStore
     from triage.toolchains.home import Home
 
@@ -114,11 +114,14 @@ def list_ratios(cases: int, nights: int, rounds: int = 3) -> Iterator[Ratio]:
             store.add(night)
         reading = [sys.executable, "-c", READ_NIGHTS, str(store.path)]
         peer = min(cost_of(reading).cpu for _ in range(rounds))
-        for words, limit in ((["list"], 3.5), (["show", "latest"], 3.5)):
-            costs = [
-                cost_of([*TRIAGE, "nights", *words], env=env) for _ in range(rounds)
-            ]
-            what = f"nights {words[0]}, {cases} cases x {nights} nights, CPU time"
+        for line, limit in (
+            ("nights list", 3.5),
+            ("nights show latest", 3.5),
+            (f"site --out {place}/public", 20),
+        ):
+            command = [*TRIAGE, *line.split()]
+            costs = [cost_of(command, env=env) for _ in range(rounds)]
+            what = f"{line[:11]}, {cases} cases x {nights} nights, CPU time"
             ours = min(cost.cpu for cost in costs)
             yield Ratio(what, ours, "json.loads of all", peer, "s", limit=limit)
 
@@ -170,20 +173,5 @@ def ratios(cases: int = 400, nights: int = 120) -> Iterator[Ratio]:
     yield from list_ratios(400, nights)
 
 
-def main() -> int:
-    """Print the figures; exit code 1 means that one is beyond its limit."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--cases", type=int, default=400)
-    parser.add_argument("--nights", type=int, default=120)
-    options = parser.parse_args()
-    beyond = 0
-    for ratio in ratios(options.cases, options.nights):
-        print(ratio, flush=True)
-        beyond += ratio.is_beyond
-    return int(beyond > 0)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(show(ratios()))

@@ -1,29 +1,23 @@
 """What sealing costs: starts of a compiler with and without a seal, in turn.
 
-Run: `python -m benchmarks.sealing [--runs N]`. CPU times count this process, which
-takes the limits, and the compiler.
+CPU times count this process, which takes the limits, and the compiler.
 """
 
 from __future__ import annotations
 
-import argparse
 import resource
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.common import TOOLCHAINS, Ratio
+from benchmarks.common import TOOLCHAINS, Ratio, cpu_seconds, show
 from triage.model.execution import Limits
 from triage.processes.process import run
 from triage.processes.sealing import Seal, is_sealing
 
+WHOS = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
 PROGRAM = "iree/compiler/_mlir_libs/iree-compile"
-
-
-def cpu_seconds() -> float:
-    """Return the CPU time of this process and its ended children."""
-    whos = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    return sum(sum(resource.getrusage(who)[:2]) for who in whos)
 
 
 def ratios(runs: int = 200) -> Iterator[Ratio]:
@@ -37,22 +31,14 @@ def ratios(runs: int = 200) -> Iterator[Ratio]:
         for _ in range(runs):
             for sealed in spent:
                 seal = Seal((program.parents[3],)) if sealed else None
-                before = cpu_seconds()
+                before = cpu_seconds(*WHOS)
                 argv = [str(program), "--version"]
                 done = run(argv, Limits(timeout=60), Path(folder), seal=seal)
-                spent[sealed] += cpu_seconds() - before
+                spent[sealed] += cpu_seconds(*WHOS) - before
                 assert done.ok, done.stderr.text
     what = f"{runs} sealed starts of a compiler, CPU time"
     yield Ratio(what, spent[True], "not sealed", spent[False], "s", limit=1.03)
 
 
-def main() -> None:
-    """Print the figure."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=200)
-    for ratio in ratios(parser.parse_args().runs):
-        print(ratio)
-
-
 if __name__ == "__main__":
-    main()
+    sys.exit(show(ratios()))
