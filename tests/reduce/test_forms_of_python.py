@@ -10,6 +10,7 @@ import pytest
 
 from tests.conftest import Triage
 from tests.fake_releases import command_recipe, install
+from tests.programs import write_program
 
 MORE = "\n".join(f"x{number} = {number}" for number in range(12))
 FAILS = "fail('breaks-3')"
@@ -46,3 +47,19 @@ def reduced(triage: Triage, folder: Path, program: str) -> Any:
     done = triage("reduce", path, *words)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def test_a_program_that_needs_another_file_is_refused_for_it(
+    triage: Triage, home: Path, tmp_path: Path
+) -> None:
+    text = 'cat "$(dirname "$1")/words.txt" || exit 0; echo "error: bad" >&2; exit 1'
+    write_program(tmp_path / "tc" / "run.sh", f"#!/bin/sh\n{text}\n")
+    (tmp_path / "words.txt").write_text("words\n")
+    (tmp_path / "case.txt").write_text("include words.txt\n")
+    (tmp_path / "case.yaml").write_text(
+        "name: case\ncompiler: command\ninput: case.txt\n"
+        'command: ["{toolchain}/run.sh", "{input}"]\n'
+    )
+    done = triage("reduce", tmp_path / "case.yaml", "-t", f"path:{tmp_path / 'tc'}")
+    assert done.returncode != 0
+    assert "it needs words.txt; only programs of one file are reduced" in done.stdout

@@ -62,5 +62,5 @@ def test_offsets_and_sizes_of_slices_shrink_with_the_types() -> None:
     assert "static_offsets = array<i64: 2, 0>" in text
     assert "static_sizes = array<i64: 2, 1>" in text
     assert "x = array<i64: 0, 3, 4>" in text
-    assert "(tensor<4x1xf32>) -> tensor<2xf32>" in text
+    assert "(tensor<4x6xf32>) -> tensor<2xf32>" in text
     assert "-> (tensor<2xf32>)" in text

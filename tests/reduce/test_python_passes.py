@@ -20,7 +20,6 @@ from triage.compilers.base import kernel_of
 from triage.model.case import Case
 from triage.reduce.frontends.python import (
     drop_statements,
-    open_calls,
     python_form,
 )
 from triage.reduce.frontends.python_program import (
@@ -92,19 +91,6 @@ def test_every_pass_keeps_kernel_and_specialisation_consistent(
 )
 def test_names_that_nothing_binds_are_found(text: str, names: str) -> None:
     assert " ".join(unbound_names(text.encode())) == names
-
-
-def test_calls_of_a_helper_are_opened() -> None:
-    tree = parse_program(
-        b"def add(a, b):\n    c = a + b\n    return c * 2\n\n\ndef f(x):\n    print(add(x, b=1))\n"
-    )
-    start = ReducedCase(PythonProgram(tree), CASE)
-    problem = ReductionProblem(start, LuckyTest(0, share=256))
-    open_calls(problem)
-    assert (
-        problem.current.program.content
-        == b"def f(x):\n    c = x + 1\n    print(c * 2)\n"
-    )
 
 
 def test_code_that_python_rejects_is_invalid() -> None:

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,38 +61,52 @@ _LEFTOVERS = (
 
 @dataclass(frozen=True)
 class Job:
-    """A command to attack. codes: its right exit codes; jobs: compiles at once; reads:
-    what is compared of its answer.
-
-    after: commands that run undisturbed before it.
-    """
+    """A command to attack."""
 
     name: str
-    words: tuple[str, ...]
+    line: str
     codes: tuple[int, ...] = (0, 1)
+    """Its right exit codes."""
     jobs: int = 1
-    reads: Callable[[Any], Any] = lambda answer: answer
-    after: tuple[Job, ...] = ()
+    """Compiles at once."""
+    after: Job | None = None
+    """Runs undisturbed before it."""
+
+    @property
+    def command(self) -> list[str]:
+        program = [sys.executable, "-c", "from triage.cli import main; main()"]
+        return [*program, *self.line.split(), "--format", "json"]
+
+
+@dataclass
+class Checks:
+    """What was checked, and what did not hold."""
+
+    count: int = 0
+    findings: list[str] = field(default_factory=list)
+
+    def hold(self, what: object, message: str) -> None:
+        """Count a check, and note a finding where it fails."""
+        self.count += 1
+        if not what:
+            self.findings.append(message)
 
 
 @dataclass
 class Arena:
-    """Runs commands in one home. `findings` lists what did not hold."""
+    """Runs commands in one home."""
 
     folder: Path
     env: dict[str, str]
     log: Path
-    findings: list[str] = field(default_factory=list)
-    checks: int = 0
+    checks: Checks
 
     def __post_init__(self) -> None:
         for path in (self.home, self.temporary):
             path.mkdir(parents=True)
-        self.env = {
-            **self.env,
-            "TRIAGE_HOME": str(self.home),
-            "TMPDIR": str(self.temporary),
-        }
+        more = {"TRIAGE_HOME": str(self.home), "TMPDIR": str(self.temporary)}
+        self.env = self.env | more
+        self.hold = self.checks.hold
 
     @property
     def home(self) -> Path:
@@ -101,55 +116,72 @@ class Arena:
     def temporary(self) -> Path:
         return self.folder / "tmp"
 
-    def start(self, words: Sequence[str]) -> subprocess.Popen[str]:
+    def start(self, job: Job) -> subprocess.Popen[bytes]:
         """Start triage in a process group of its own; its output goes to files, so that
         no pipe keeps it.
         """
         with (
-            (self.folder / "stdout").open("w") as stdout,
-            (self.folder / "stderr").open("w") as stderr,
+            (self.folder / "0.out").open("w") as stdout,
+            (self.folder / "0.err").open("w") as stderr,
         ):
-            command = [
-                sys.executable,
-                "-c",
-                "from triage.cli import main; main()",
-                *words,
-            ]
             return subprocess.Popen(
-                command,
+                job.command,
                 cwd=self.folder,
                 env=self.env,
                 stdout=stdout,
                 stderr=stderr,
-                text=True,
                 start_new_session=True,
             )
 
-    def finish(self, running: subprocess.Popen[str], job: Job) -> Any:
+    def finish(self, running: subprocess.Popen[bytes], job: Job) -> Any:
         """Wait for a command and return the comparable part of its answer."""
-        running.wait(timeout=900)
-        stdout, stderr = (
-            (self.folder / name).read_text() for name in ("stdout", "stderr")
-        )
-        self.hold(
-            running.returncode in job.codes,
-            f"{job.name}: exit code {running.returncode}: {stderr[-800:]}",
-        )
-        self.hold("Traceback" not in stderr, f"{job.name}: traceback: {stderr[-1500:]}")
-        try:
-            return job.reads(stable(json.loads(stdout)))
-        except ValueError:
-            self.hold(None, f"{job.name}: no JSON: {stdout[-200:]!r} {stderr[-500:]!r}")
-            return None
+        return self._answer(0, running.wait(timeout=900), job.codes, job.name)
 
     def run(self, job: Job) -> Any:
-        return self.finish(self.start(job.words), job)
+        return self.finish(self.start(job), job)
 
-    def hold(self, what: object, message: str) -> None:
-        """Count a check, and note a finding where it fails."""
-        self.checks += 1
-        if not what:
-            self.findings.append(message)
+    def run_mounted(
+        self, mounts: Mapping[str, tuple[int, ...]], job: Job
+    ) -> list[Any] | None:
+        """Run a command after each of some mounts, in a namespace of its own, and
+        return the answers; None where this machine does not allow it.
+
+        mounts: the right exit codes after each.
+        """
+        command = shlex.join(job.command)
+        lines = [
+            f"{mount} || exit 77; {command} > {number}.out 2> {number}.err; "
+            f"echo $? > {number}.code"
+            for number, mount in enumerate(mounts)
+        ]
+        script = ["unshare", "--mount", "sh", "-c", "\n".join(lines)]
+        done = subprocess.run(
+            script, cwd=self.folder, env=self.env, check=False, capture_output=True
+        )
+        if done.returncode != 0:
+            return None
+        return [
+            self._answer(
+                number,
+                int((self.folder / f"{number}.code").read_text()),
+                codes,
+                f"{job.name} after {mount}",
+            )
+            for number, (mount, codes) in enumerate(mounts.items())
+        ]
+
+    def _answer(self, number: int, code: int, codes: tuple[int, ...], what: str) -> Any:
+        stdout = (self.folder / f"{number}.out").read_text()
+        stderr = (self.folder / f"{number}.err").read_text()
+        self.hold(code in codes, f"{what}: exit code {code}: {stderr[-800:]}")
+        self.hold("Traceback" not in stderr, f"{what}: {stderr[-1500:]}")
+        if code == 4:
+            return None
+        try:
+            return stable(json.loads(stdout.replace(str(self.folder), "ARENA")))
+        except ValueError:
+            self.hold(None, f"{what}: no JSON: {stdout[-200:]!r} {stderr[-500:]!r}")
+            return None
 
     def starts(self) -> int:
         """How many compiles began, as the compilers themselves wrote."""
@@ -168,15 +200,11 @@ class Arena:
                 rows = db.execute("SELECT id, key, facts FROM probes").fetchall()
             except sqlite3.OperationalError:  # killed before the table was created
                 return {}
-            self.hold(
-                db.execute("PRAGMA integrity_check").fetchone() == ("ok",),
-                "the evidence is damaged",
-            )
+            state = db.execute("PRAGMA integrity_check").fetchone()
+        self.hold(state == ("ok",), "the evidence is damaged")
         for _, _, facts in rows:
-            self.hold(
-                isinstance(json.loads(zlib.decompress(facts)), dict),
-                "a record cannot be read",
-            )
+            record = json.loads(zlib.decompress(facts))
+            self.hold(isinstance(record, dict), "a record cannot be read")
         return {str(number): key for number, key, _ in rows}
 
     def processes(self) -> list[str]:
@@ -227,33 +255,27 @@ def stable(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """What a command does when nothing disturbs it. repeated: records of a key that has
-    one already.
-    """
+    """What a command does when nothing disturbs it."""
 
     answer: Any
     starts: int
     records: int
     seconds: float
     repeated: int
+    """Records of a key that has one already."""
 
 
 def undisturbed(arena: Arena, job: Job) -> Undisturbed:
-    for earlier in job.after:
-        arena.run(earlier)
+    if job.after:
+        arena.run(job.after)
     before, begun = arena.starts(), time.monotonic()
     answer = arena.run(job)
+    seconds, starts = time.monotonic() - begun, arena.starts() - before
     records = arena.records()
     arena.expect_no_process()
     arena.expect_no_leftovers()
     repeated = len(records) - len(set(records.values()))
-    return Undisturbed(
-        answer,
-        arena.starts() - before,
-        len(records),
-        time.monotonic() - begun,
-        repeated,
-    )
+    return Undisturbed(answer, starts, len(records), seconds, repeated)
 
 
 def killed_round(
@@ -262,56 +284,41 @@ def killed_round(
     """Kill a command at random moments until it comes to its end, at most `most` times;
     check it. Return the kills.
     """
-    for earlier in job.after:
-        arena.run(earlier)
+    if job.after:
+        arena.run(job.after)
     kills, known, before = 0, set(arena.records()), arena.starts()
-    while True:
-        running = arena.start(job.words)
-        if kills < most:
-            try:
-                running.wait(timeout=random.uniform(0.2, 0.6 + 0.7 * model.seconds))
-            except subprocess.TimeoutExpired:
-                # Sometimes the program alone, sometimes with its group, as the kernel
-                # and a CI system do.
-                (os.killpg if random.random() < 0.3 else os.kill)(
-                    running.pid, signal.SIGKILL
-                )
-                running.wait()
-                kills += 1
-                arena.expect_no_process()
-                records = set(arena.records())
-                arena.hold(
-                    known <= records,
-                    f"{job.name}: {len(known - records)} records are lost",
-                )
-                known = records
-                continue
-        answer = arena.finish(running, job)
-        break
+    running = arena.start(job)
+    while kills < most:
+        try:
+            running.wait(timeout=random.uniform(0.2, 0.6 + 0.7 * model.seconds))
+            break
+        except subprocess.TimeoutExpired:
+            # sometimes the program alone, sometimes with its group, as the kernel and
+            # a CI system do
+            kill = os.killpg if random.random() < 0.3 else os.kill
+            kill(running.pid, signal.SIGKILL)
+            running.wait()
+        kills += 1
+        arena.expect_no_process()
+        lost = known - set(arena.records())
+        arena.hold(not lost, f"{job.name}: {len(lost)} records are lost")
+        known = set(arena.records())
+        running = arena.start(job)
+    answer = arena.finish(running, job)
     records = arena.records()
-    arena.hold(
-        answer == model.answer,
-        f"{job.name}: another answer after {kills} kills: {answer} instead of {model.answer}",
-    )
-    arena.hold(known <= set(records), f"{job.name}: records are lost")
+    what = f"{job.name}: after {kills} kills of {job.jobs} at once"
+    is_same = answer == model.answer
+    arena.hold(is_same, f"{what}: {answer} instead of {model.answer}")
+    arena.hold(known <= set(records), f"{what}: records are lost")
     # Each finished compile has its record; where some runs only name a pass, the same
     # ones are needed as without kills.
-    lost = (
-        arena.starts()
-        - before
-        - (len(records) if model.starts == model.records else model.starts)
-    )
-    arena.hold(
-        lost <= kills * job.jobs,
-        f"{job.name}: {lost} began in vain in {kills} kills of {job.jobs} at once",
-    )
+    needed = len(records) if model.starts == model.records else model.starts
+    lost_starts = arena.starts() - before - needed
+    arena.hold(lost_starts <= kills * job.jobs, f"{what}: {lost_starts} in vain")
     repeated = len(records) - len(set(records.values()))
     # a pair of a bisect is confirmed again by every run that gets so far
     allowed = model.repeated * (kills + 1)
-    arena.hold(
-        repeated <= allowed,
-        f"{job.name}: {repeated} results were compiled twice, not {allowed}",
-    )
+    arena.hold(repeated <= allowed, f"{what}: {repeated} compiled twice, not {allowed}")
     arena.expect_no_process()
     arena.expect_no_leftovers()
     return kills

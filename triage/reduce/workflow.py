@@ -20,6 +20,7 @@ from triage.execution.engine import Engine
 from triage.execution.files import Prepared
 from triage.execution.mlir_tools import Reader
 from triage.execution.persistent_workers import PersistentWorkers
+from triage.execution.reads import mentioned_by
 from triage.execution.task import ProbeJob
 from triage.model.case import Case, InputKind, Reference
 from triage.model.errors import BadInput
@@ -80,6 +81,7 @@ def reduce_case(engine: Engine, request: ReductionRequest) -> Reduction:
                 activity = step.__name__.replace("_", " ")
                 task.describe(f"reduce  {name}: {activity}, {size} {unit}s left")
                 problem.run(step)
+            task.finish()
             reduction = _probe_result(test, start, problem.current, folder)
         except NotReducibleError as error:
             return Reduction(request.case, error.answer, error.probes)
@@ -200,6 +202,9 @@ def _open_first(test: CompileTest, forms: Iterator[Form]) -> tuple[Form, Reduced
                         return form, start
         except UnreadableError as error:
             why = str(error)
+    beside = [path.name for path in mentioned_by(baseline.case.input.path)]
+    if beside:
+        why = f"it needs {', '.join(beside)}; only programs of one file are reduced"
     answer = NoAnswer(Cause.INPUT, why)
     for probe in test.probes:
         if probe.outcome.cause is Cause.ENVIRONMENT:

@@ -63,7 +63,8 @@ _LONG = re.compile(
 )
 _ELEMENT = re.compile(r"[x<]([a-z]\w*)>\s*\Z")
 _LONGEST = 40  # characters of a constant that stays as it is
-_SMALL = 4  # dimensions up to this size stay as they are
+_SMALL = 4  # dimensions up to this size shrink only with all others
+_LARGE_SIZE = 32  # dimensions above this size shrink alone
 # arrays of other numbers than sizes and offsets
 _NOT_SIZES = {"operandSegmentSizes", "resultSegmentSizes", "static_strides"}
 _NUMBER = re.compile(r"(?<=[ ,])\d+(?=[,>])")
@@ -207,18 +208,18 @@ def with_one_value(text: str) -> str:
 
 
 def shrink_dimensions(problem: ReductionProblem) -> None:
-    """Halve all numbers together, or all but small ones, then each size alone or with
-    another that depends on it, the largest first.
+    """Halve all numbers together, or all but small ones, then each large size alone or
+    with another that depends on it, the largest first.
     """
     start = problem.current
     _halve(problem, lambda _: True)
     if problem.current is start:
         _halve(problem, lambda number: number > _SMALL)
     sizes = sorted(_sizes(problem.current), reverse=True)
-    for size in sizes:
+    for size in filter(_LARGE_SIZE.__lt__, sizes):
         multiples = {other for other in sizes if other % size == 0 or size % other == 0}
         for other in (size, *sorted(multiples - {size})):
-            if size > _SMALL and _halve(problem, {size, other}.__contains__):
+            if _halve(problem, {size, other}.__contains__):
                 break
 
 
@@ -229,27 +230,20 @@ def _sizes(candidate: ReducedCase) -> set[int]:
 
 
 def _halve(problem: ReductionProblem, is_chosen: Callable[[int], bool]) -> bool:
-    """Halve the chosen numbers as often as the failure stays, and return whether any
-    program was valid.
-
-    Bisect how often, which assumes that a program which fails also fails with larger
-    numbers.
+    """Halve the chosen numbers until the largest is 2, or half as often if the failure
+    does not stay. Return whether any program was valid.
     """
     start = problem.current
     largest = max(filter(is_chosen, _sizes(start)), default=1)
     halved = (
         _with_halved(start, is_chosen, times)
-        for times in range(1, (largest - 1).bit_length() + 1)
+        for times in range((largest - 1).bit_length() - 1, 0, -1)
     )
-    steps = [smaller for smaller in halved if problem.is_new(smaller)]
-    low, high = 0, len(steps) - 1
-    while low <= high:
-        middle = (low + high + 1) // 2
-        if problem.take_first([steps[middle]]) is None:
-            high = middle - 1
-        else:
-            low = middle + 1
-    return bool(steps)
+    valid = [smaller for smaller in halved if problem.is_new(smaller)]
+    for smaller in (valid[:1], valid[len(valid) // 2 :][:1]):
+        if problem.take_first(smaller) is not None:
+            break
+    return bool(valid)
 
 
 def _with_halved(

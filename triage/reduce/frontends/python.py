@@ -16,7 +16,6 @@ from triage.model.case import Case
 from triage.reduce.frontends.python_program import (
     Edits,
     PythonProgram,
-    edit_tree,
     kernel_in,
     parameter_names,
     parameters,
@@ -55,7 +54,6 @@ def python_form(case: Case, source: Path) -> Form:
     passes: list[Pass] = [
         drop_statements,
         open_blocks,
-        open_calls,
         inline_names,
         take_parts,
     ]
@@ -153,44 +151,6 @@ def _reads_of(function: ast.AST, name: str, value: ast.expr) -> dict[ast.AST, as
         and node.id == name
         and isinstance(node.ctx, ast.Load)
     }
-
-
-@_changing
-def open_calls(candidate: ReducedCase) -> Iterator[Edits]:
-    """Replace all calls of a function by its body, where that makes the program
-    smaller.
-    """
-    tree = python_program_of(candidate).tree
-    for callee in tree.body:
-        match callee:
-            case ast.FunctionDef(body=[*_, ast.Return(ast.expr()) | ast.Expr()]):
-                edits = _opened_calls(tree, callee)
-                opened = with_edits(candidate, edits)
-                if len(edits) > 1 and opened.program.size < candidate.program.size:
-                    yield edits
-
-
-def _opened_calls(tree: ast.Module, callee: ast.FunctionDef) -> Edits:
-    """Return the edits that drop a function, and put its body before each statement
-    that calls it, and the value that it returns in place of the call.
-    """
-    statement_of = {  # inner statements come after outer ones
-        node: statement
-        for statement in statements(tree)
-        for node in ast.walk(statement)
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == callee.name
-    }
-    edits: dict[ast.AST, Any] = {callee: None}
-    for call, statement in statement_of.items():
-        passed = dict(zip(parameter_names(callee), call.args, strict=False))
-        passed |= {word.arg or "": word.value for word in call.keywords}
-        reads: dict[ast.AST, Any] = {}
-        for name, value in passed.items():
-            reads |= _reads_of(callee, name, value)
-        *body, end = edit_tree(callee, reads).body
-        value_of_end = getattr(end, "value", None)
-        edits[statement] = [*body, edit_tree(statement, {call: value_of_end})]
-    return edits
 
 
 @_changing
