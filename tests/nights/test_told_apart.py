@@ -6,115 +6,77 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import Triage
-from tests.fake_releases import environment, fake_releases, write_case
-
-Call = Callable[..., Any]
+from tests.fake_releases import write_case
+from tests.nights.conftest import Command
 
 
-@pytest.fixture
-def call(tmp_path: Path, triage: Triage) -> Iterator[Call]:
-    """Runs a command with releases 1.0.0 to 1.4.0 and returns what it prints: text, or
-    the value of its JSON.
-    """
-    with fake_releases(tmp_path / "releases", count=5, logged=False) as releases:
-        env = environment(releases, tmp_path / "home")
-
-        def run(*words: object, text: bool = False) -> Any:
-            output = () if text else ("--format", "json")
-            done = triage(*words, *output, env=env)
-            assert done.returncode in (0, 1), done.stderr
-            return done.stdout if text else json.loads(done.stdout)
-
-        yield run
-
-
-def night(call: Call, folder: Path, new: int, old: int, *words: str) -> Any:
-    return call("nightly", folder, "-t", f"1.{new}.0", "-b", f"1.{old}.0", *words)
-
-
-def culprit_of(report: dict[str, Any]) -> tuple[str, str]:
-    culprit = report["cluster"]["culprit"]
-    return culprit["before"]["name"], culprit["after"]["name"]
+def answer(command: Command, *words: str) -> Any:
+    return json.loads(command(*words, "--format", "json").stdout)
 
 
 def test_two_failures_with_one_signature_have_a_page_each(
-    tmp_path: Path, call: Call, workplace: Path
+    tmp_path: Path, with_releases: Command, night: Command, workplace: Path
 ) -> None:
     """The first one is fixed by the compiler that brings the second one."""
-    folder = tmp_path / "cases"
-    write_case(folder, "early", "breaks-2", "fixed-3")
-    write_case(folder, "late", "breaks-3")
+    write_case(tmp_path / "cases", "early", "breaks-2", "fixed-3")
+    write_case(tmp_path / "cases", "late", "breaks-3")
     for new in (1, 2, 3, 4):
-        night(call, folder, new, new - 1, "--bisect")
-    [early] = call("show", "early")["failures"]
-    [late] = call("show", "late")["failures"]
-    assert early["page"] != late["page"]
-    assert (early["state"], late["state"]) == ("gone", "open")
-    assert (culprit_of(early), culprit_of(late)) == (
-        ("1.1.0", "1.2.0"),
-        ("1.2.0", "1.3.0"),
-    )
-    assert (early["before"]["name"], early["gone"]["toolchain"]["name"]) == (
-        "1.1.0",
-        "1.3.0",
-    )
-    assert (late["before"]["name"], late["gone"]) == ("1.2.0", None)
-    call("site")
-    pages = workplace / "public" / "failures"
-    for report, case in ((early, "early"), (late, "late")):
-        page = (pages / f"{report['page']}.html").read_text()
-        assert re.findall(r"<tr><td><a [^>]*>(early|late)</a>", page) == [case]
+        night(new, new - 1, "--bisect")
+    with_releases("site")
+    expected = {"early": ("gone", 1, 2, "1.3.0"), "late": ("open", 2, 3, None)}
+    for case, (state, before, after, gone) in expected.items():
+        [life] = answer(with_releases, "show", case)["failures"]
+        culprit = life["cluster"]["culprit"]
+        assert life["state"] == state
+        assert life["before"]["name"] == culprit["before"]["name"] == f"1.{before}.0"
+        assert culprit["after"]["name"] == f"1.{after}.0"
+        assert (life["gone"] and life["gone"]["toolchain"]["name"]) == gone
+        page = workplace / "public" / "failures" / f"{life['page']}.html"
+        assert re.findall(r"<tr><td><a [^>]*>(\w+)</a>", page.read_text()) == [case]
 
 
 @pytest.mark.parametrize("newer", [False, True])
 def test_an_edited_input_is_no_change_of_the_compiler(
-    tmp_path: Path, call: Call, workplace: Path, *, newer: bool
+    tmp_path: Path, with_releases: Command, night: Command, workplace: Path, newer: bool
 ) -> None:
-    folder = tmp_path / "cases"
-    new = (1, 2, 3, 4) if newer else (1, 1, 1, 1)
-    for edit, compiler in enumerate(new):
+    for edit in range(4):
         # passes and fails in turn
-        write_case(folder, "edited", *(("breaks-0",) if edit % 2 else ()))
-        write_case(folder, "steady")
-        night(call, folder, compiler, 0)
-    shown = call("show", "edited")
+        write_case(tmp_path / "cases", "edited", *(("breaks-0",) if edit % 2 else ()))
+        night(edit + 1 if newer else 1, 0)
+    shown = answer(with_releases, "show", "edited")
     assert shown["flaky_changes"] == 0
     assert shown["runs"][0]["is_edited"]
-    text = call("show", "edited", text=True)
+    for life in shown["failures"]:
+        assert life["before"] is None
+        assert life["came"]["is_edited"]
+        assert life["gone"] is None or life["gone"]["is_edited"]
+    text = with_releases("show", "edited").stdout
     assert "when the input changed" in text
     assert "flaky" not in text
-    for report in shown["failures"]:
-        assert report["before"] is None
-        assert report["came"]["is_edited"]
-        assert report["gone"] is None or report["gone"]["is_edited"]
-    assert "the input changed" in text
-    call("site")
+    with_releases("site")
     index = (workplace / "public" / "index.html").read_text()
     assert "<h1>Nothing new fails" in index
     assert "newly fails" not in index
 
 
 def test_an_edited_recipe_is_no_change_of_the_compiler(
-    tmp_path: Path, call: Call
+    tmp_path: Path, with_releases: Command, night: Command
 ) -> None:
-    line = "flags: [--mlir-print-op-on-diagnostic]"
     case = write_case(tmp_path / "cases", "edited", "breaks-1")
-    night(call, tmp_path / "cases", 1, 0)
-    [old] = call("nights", "show")["cases"]
-    night(call, tmp_path / "cases", 2, 0)
-    [same] = call("nights", "show")["cases"]
-    case.write_text(f"{case.read_text()}{line}\n")
-    night(call, tmp_path / "cases", 3, 0)
-    [new] = call("nights", "show")["cases"]
-    assert old["input"] == same["input"] != new["input"]
-    case.write_text(f'{case.read_text()}expect: [{{failure: timeout}}]\nsummary: "x"\n')
-    night(call, tmp_path / "cases", 4, 0)
-    [described] = call("nights", "show")["cases"]
-    assert described["input"] == new["input"], "an expectation is no input"
+    added = [
+        "",
+        "flags: [--mlir-print-op-on-diagnostic]\n",
+        'expect: [{failure: timeout}]\nsummary: "x"\n',
+    ]
+    inputs = []
+    for new, line in enumerate(added, 1):
+        case.write_text(case.read_text() + line)
+        night(new, 0)
+        [edited] = answer(with_releases, "nights", "show")["cases"]
+        inputs.append(edited["input"])
+    assert inputs[0] != inputs[1] == inputs[2], "an expectation is no input"

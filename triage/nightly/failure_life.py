@@ -58,21 +58,13 @@ class FailingRun:
         return self.run.last.night
 
     @property
-    def is_edited(self) -> bool:
-        """Whether the input was edited just before, so that no compiler brought the
-        failure.
-        """
-        before = self.before
-        return before is not None and self.run.first.is_edited_since(before.last)
-
-    @property
     def is_new(self) -> bool:
         """Whether it was new in its first night: another result was known, or the night
         says so.
         """
         if self.run.first.status is not Status.FAILED:
             return False
-        is_changed = self.before is not None and not self.is_edited
+        is_changed = self.before is not None and not self.run.is_edited
         return is_changed or self.run.first.change in NEW_FAILURES
 
 
@@ -146,7 +138,7 @@ class FailureLife:
         night; null if neither was tested, or the input was edited.
         """
         failing, nights = self.current, self.history.nights
-        if failing.before and not failing.is_edited:
+        if failing.before and not failing.run.is_edited:
             return nights[failing.before.last.night].toolchain
         if failing.before is None and failing.run.first.change in _COMPARED:
             return nights[failing.first].baseline
@@ -155,20 +147,20 @@ class FailureLife:
     @in_json
     def came(self) -> SeenAt:
         """Since when it is open."""
-        return self.seen_at(self.current.first, self.current.is_edited)
+        return self._seen_at(self.current.first, self.current.run.is_edited)
 
     @in_json
     def last(self) -> SeenAt:
-        return self.seen_at(max(failing.last for failing in self.runs))
+        return self._seen_at(max(failing.last for failing in self.runs))
 
     @in_json
     def gone(self) -> SeenAt | None:
         """When the last of its cases had another result, once it is gone."""
         if self.open_runs:
             return None
-        ends = [(run.after.first, run.run.last) for run in self.runs if run.after]
-        after, last = max(ends, key=lambda end: end[0].night)
-        return self.seen_at(after.night, after.is_edited_since(last))
+        ends = [failing.after for failing in self.runs if failing.after]
+        end = max(ends, key=lambda run: run.first.night)
+        return self._seen_at(end.first.night, end.is_edited)
 
     @in_json
     def to_do(self) -> ToDo | None:
@@ -177,8 +169,7 @@ class FailureLife:
             return None
         return failure_to_do(self.cluster, self.issue, self.came.day)
 
-    def seen_at(self, number: int, is_edited: bool = False) -> SeenAt:
-        """Return a night. is_edited: the input was edited just before."""
+    def _seen_at(self, number: int, is_edited: bool = False) -> SeenAt:
         night = self.history.nights[number]
         return SeenAt(night.started[:10], night.toolchain, is_edited)
 
@@ -190,22 +181,12 @@ class FailureLife:
         )
 
     def learn(self, cluster: FailureCluster, night: Night) -> None:
-        """Add what a night found out to what earlier nights did."""
-        older = self.cluster
-        if self.found_in and _rank(cluster) < _rank(older):
-            return
-        self.found_in = night
-        self.cluster = replace(
-            cluster,
-            culprit=cluster.culprit or older.culprit,
-            fix=cluster.fix or older.fix,
-            owner=cluster.owner or older.owner,
+        """Take what a night found out, unless an earlier one found out more."""
+        known, new = (
+            (bool(each.steps), each.is_explained) for each in (self.cluster, cluster)
         )
-
-
-def _rank(cluster: FailureCluster) -> tuple[bool, bool]:
-    """Return how much is known of a failure."""
-    return bool(cluster.steps), cluster.is_explained
+        if not self.found_in or new >= known:
+            self.cluster, self.found_in = cluster, night
 
 
 def failure_lives(
@@ -265,20 +246,22 @@ def _failing_runs(history: NightsHistory, case: CaseHistory) -> Iterator[Failing
     as one.
     """
     tested: list[StateRun] = []
-    for run in case.runs:
+    for run in filter(lambda run: run.tested, case.runs):
         last = tested[-1] if tested else None
-        is_same = last and last.failed and last.last.signature == run.first.signature
-        if last and is_same and run.failed:
-            tested[-1] = replace(run, first=last.first)
-        elif run.status is not Status.UNTESTABLE:
+        is_same = last and last.last.signature == run.first.signature
+        if last and is_same and last.failed and run.failed:
+            tested[-1] = replace(run, first=last.first, is_edited=last.is_edited)
+        else:
             tested.append(run)
     neighbours = zip([None, *tested], tested, [*tested[1:], None], strict=False)
     for before, run, after in neighbours:
         if run.failed and run.first.failure:
             suspect = 0
-            if before and not run.first.is_edited_since(before.last):
-                ends = (history.nights[seen.night] for seen in (before.last, run.first))
-                old, new = (night.toolchain for night in ends)
+            if before and not run.is_edited:
+                old, new = (
+                    history.nights[seen.night].toolchain
+                    for seen in (before.last, run.first)
+                )
                 if not old.is_same(new):
                     suspect = before.last.night + 1
             yield FailingRun(case, run, before, after, suspect)

@@ -41,10 +41,6 @@ class Seen:
     def signature(self) -> str:
         return self.failure.signature if self.failure else ""
 
-    def is_edited_since(self, before: Seen) -> bool:
-        """Return whether the input was edited between two nights."""
-        return "" not in (before.input, self.input) and before.input != self.input
-
 
 @dataclass(slots=True, eq=False)
 class StateRun:
@@ -54,6 +50,10 @@ class StateRun:
     last: Seen
     count: int = 1
     """How many nights have a result of the case."""
+    is_edited: bool = False
+    """The input changed since the case was tested before, so that no compiler made the
+    difference.
+    """
 
     @property
     def status(self) -> Status:
@@ -61,7 +61,11 @@ class StateRun:
 
     @property
     def failed(self) -> bool:
-        return self.last.status in FAILING
+        return self.status in FAILING
+
+    @property
+    def tested(self) -> bool:
+        return self.status is not Status.UNTESTABLE
 
 
 @dataclass(slots=True, eq=False)
@@ -93,8 +97,10 @@ class CaseHistory:
         if last and (last.status, last.signature) == (seen.status, seen.signature):
             self.now.last = seen
             self.now.count += 1
-        else:
-            self.runs.append(StateRun(seen, replace(seen)))
+            return
+        tested = [run.last.input for run in self.runs if run.tested and run.last.input]
+        is_edited = bool(tested and content) and tested[-1] != content
+        self.runs.append(StateRun(seen, replace(seen), is_edited=is_edited))
 
     @property
     def now(self) -> StateRun:
@@ -127,17 +133,15 @@ class NightsHistory:
         """Return whether the last result of a case with another toolchain is a failure
         that no recipe expected.
         """
-        runs = [
-            run
+        states = [
+            (run.status, run.last.signature)
             for case in self.cases
             if (case.track, case.case) == (track, name)
             for run in case.runs
-            if not self.nights[run.first.night].toolchain.is_same(toolchain)
-            and run.status is not Status.UNTESTABLE
+            if run.tested
+            and not self.nights[run.first.night].toolchain.is_same(toolchain)
         ]
-        last = runs[-1] if runs else None
-        is_failure = last is not None and last.status is Status.FAILED
-        return is_failure and runs[-1].last.signature == failure.signature
+        return states[-1:] == [(Status.FAILED, failure.signature)]
 
     def flaky_changes(self, case: CaseHistory, since: int = 0) -> int:
         """Return how often a case changed its state although the compiler and the input
@@ -150,9 +154,7 @@ class NightsHistory:
         for old, new in pairwise(runs):
             before = self.nights[old.last.night].toolchain
             is_same = before.is_same(self.nights[new.first.night].toolchain)
-            is_tested = Status.UNTESTABLE not in (old.status, new.status)
-            is_edited = new.first.is_edited_since(old.last)
-            count += is_same and is_tested and not is_edited
+            count += is_same and old.tested and new.tested and not new.is_edited
         return count
 
     def is_flaky(self, name: str) -> bool:

@@ -110,7 +110,7 @@ def _name_of(text: str, history: NightsHistory) -> str:
 def case_runs(history: NightsHistory, case: CaseHistory) -> list[CaseRun]:
     """Return the runs of equal results of a case, the newest first."""
     runs = []
-    for before, run in zip([None, *case.runs], case.runs, strict=False):
+    for run in reversed(case.runs):
         first, last = (history.nights[seen.night] for seen in (run.first, run.last))
         case_run = CaseRun(
             case=case.case,
@@ -123,10 +123,10 @@ def case_runs(history: NightsHistory, case: CaseHistory) -> list[CaseRun]:
             nights=run.count,
             last_toolchain=last.toolchain,
             track=case.track.name,
-            is_edited=before is not None and run.first.is_edited_since(before.last),
+            is_edited=run.is_edited,
         )
         runs.append(case_run)
-    return runs[::-1]
+    return runs
 
 
 def _states_of(records: Sequence[Record]) -> list[ProbeResult]:

@@ -176,12 +176,10 @@ class NightRun:
             for name, result in self._results.items()
             if result.passes_on_both
             and result.cpu_seconds >= LONG_COMPILE
-            and result.baseline.cpu_seconds > 0
+            and result.cpu_seconds >= _GROWTH * result.baseline.cpu_seconds > 0
         }
-        names = sorted(growth, key=lambda name: -growth[name])[:_TIMED_COMPILES]
-        for name in names:
-            if growth[name] < _GROWTH:
-                break
+        names = sorted(growth, key=lambda name: -growth[name])
+        for name in names[:_TIMED_COMPILES]:
             case, metric = self.cases_by_name[name], Metric.CPU_SECONDS
             measure = partial(compile_sampler, self.engine, metric)
             judge = NumberJudge(metric, self.baseline, _SLOWER, measure, case, 0)
@@ -335,14 +333,11 @@ def case_result(baseline: Probe, new: Probe) -> CaseResult:
 def with_investigation(night: Night, investigation: Investigation) -> Night:
     """Return a night with what an investigation of its clusters knows so far."""
     clusters = investigation.records()
-    keys = {cluster.key for cluster in clusters}
-    clusters += [cluster for cluster in night.clusters if cluster.key not in keys]
     cases = {case.case: case for case in night.cases}
     for cluster in clusters:
         origins = [origin for origin in (cluster.culprit, cluster.fix) if origin]
         for name in filter(None, (cluster.representative, *cluster.confirmed)):
-            if origins and name in cases:
-                cases[name] = replace(cases[name], bisections=origins)
+            cases[name] = replace(cases[name], bisections=origins)
     return replace(
         night,
         cases=list(cases.values()),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,18 +50,17 @@ class MetricStep:
         return self.new / self.old
 
 
-CaseSteps = Mapping[CaseHistory, Mapping[ChartedMetric, Sequence[MetricStep]]]
-
-
-def metric_steps(history: NightsHistory) -> CaseSteps:
-    """Return the steps of each case that has some."""
-    steps: dict[CaseHistory, dict[ChartedMetric, list[MetricStep]]] = {}
-    for case in history.cases:
-        for metric in METRICS:
-            values = case.metrics.get(metric.name, {})
-            for step in find_steps(values, metric.least_ratio):
-                steps.setdefault(case, {}).setdefault(metric, []).append(step)
-    return steps
+def metric_steps(
+    history: NightsHistory,
+) -> list[tuple[MetricStep, ChartedMetric, CaseHistory]]:
+    """Return all steps, the steepest first."""
+    steps = [
+        (step, metric, case)
+        for case in history.cases
+        for metric in METRICS
+        for step in find_steps(case.metrics.get(metric.name, {}), metric.least_ratio)
+    ]
+    return sorted(steps, key=lambda row: -max(row[0].ratio, 1 / row[0].ratio))
 
 
 def find_steps(values: Mapping[int, float], least_ratio: float) -> Iterator[MetricStep]:

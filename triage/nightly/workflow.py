@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from triage.investigate.investigation import Investigation
@@ -59,8 +58,8 @@ class NightWork:
     """Writes the reports of a night into a folder."""
     command: str
     """The line that continues."""
-    add: Callable[[Night], Night] = lambda night: night
-    """Adds what is known beyond the comparison."""
+    investigation: Investigation | None = None
+    """The investigation of the new failures, once it has begun."""
 
     def do(self) -> Night:
         """Do everything; return the finished night."""
@@ -82,7 +81,9 @@ class NightWork:
         """Write what is known. stopped: why the night ends early."""
         if self.files:
             self.run.write_logs(self.files.out)
-        night = self.add(self.run.night(stopped))
+        night = self.run.night(stopped)
+        if self.investigation:
+            night = with_investigation(night, self.investigation)
         clusters = with_owners(night.cases, night.clusters, self.owners)
         night = replace(night, clusters=clusters)
         if self.files:
@@ -99,6 +100,6 @@ class NightWork:
         work = Investigation(setting, self.command, plan.budget, plan.steps)
         night = run.night()
         work.add_clusters(night.clusters, {case.case: case for case in night.cases})
-        self.add = partial(with_investigation, investigation=work)
+        self.investigation = work
         for _ in work.run():
             self.report()

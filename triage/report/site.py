@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment
-from markupsafe import Markup
 
 from triage.investigate.result import text_id
 from triage.model.errors import BadInput
 from triage.model.outcome import Status
 from triage.nightly.failure_life import FailureLife, failure_lives
 from triage.nightly.history import CaseHistory, NightsHistory, history_of
-from triage.nightly.known_case import case_runs, night_logs
+from triage.nightly.known_case import LogExcerpt, case_runs, night_logs
 from triage.nightly.result import Night
 from triage.nightly.store import NightStore
 from triage.nightly.stored_night import StoredNight, Track
@@ -36,7 +35,7 @@ from triage.report.document import (
     Table,
     TableRows,
 )
-from triage.report.elements import plural
+from triage.report.elements import compiler_title, plural
 from triage.report.facts import (
     came_span,
     command_line,
@@ -52,7 +51,6 @@ from triage.report.night import (
     backend_sentence,
     night_document,
     night_table,
-    night_title,
     runs_table,
     times_text,
 )
@@ -107,17 +105,19 @@ class Site:
             self._write_page("index", **_overview(history, self.lives, stored))
             table = night_table(shown[::-1], self.urls)
             self._write_page("nights", "report", title="Nights", blocks=[table])
-            self._write_page("trends", rows=list(_steps(history)))
+            self._write_page("trends", steps=metric_steps(history)[:_MOST_STEPS])
             self._write_page("search")
+            logs = {
+                case: dict(night_logs(self.store, history, case)) for case in self.pages
+            }
             lives: dict[CaseHistory, list[FailureLife]] = {}
             for life in self.lives:
                 for case in life.cases:
                     lives.setdefault(case, []).append(life)
-            logged = {
-                case: self._write_case(case, lives.get(case, [])) for case in self.pages
-            }
+            for case in self.pages:
+                self._write_case(case, lives.get(case, []), logs[case])
             for life in self.lives:
-                self._write_failure(life, logged)
+                self._write_failure(life, logs)
             for number in self.urls:
                 self._write_night(number)
             rows = json.dumps(list(self._searched()), separators=(",", ":"))
@@ -137,11 +137,15 @@ class Site:
         text = page.render(root=root, here=path, **values)
         write_whole(self.out / f"{path}.html", text)
 
-    def _write_case(self, case: CaseHistory, lives: Sequence[FailureLife]) -> set[int]:
+    def _write_case(
+        self,
+        case: CaseHistory,
+        lives: Sequence[FailureLife],
+        logs: Mapping[int, LogExcerpt],
+    ) -> None:
         """Write what to do about a case, its results over the nights and the output of
-        its failures. Return the nights with an output.
+        its failures.
         """
-        logs = dict(night_logs(self.store, self.history, case))
         failing = [run for run in case.runs if run.failed] or case.runs
         last = self.history.nights[failing[-1].last.night].toolchain.name
         self._write_page(
@@ -151,14 +155,12 @@ class Site:
             case=case,
             lives=lives,
             command=run_command(case.source, case.case, last),
-            strip=state_strip(case, len(self.history.nights)),
             blocks=[runs_table(case_runs(self.history, case))],
-            logs={night: "\n".join(log.lines) for night, log in logs.items()},
+            logs=logs,
         )
-        return {*logs}
 
     def _write_failure(
-        self, life: FailureLife, logged: Mapping[CaseHistory, set[int]]
+        self, life: FailureLife, logs: Mapping[CaseHistory, Mapping[int, LogExcerpt]]
     ) -> None:
         """Write when and where a failure was seen, then the text of its issue."""
         nights, numbers = self.history.nights, self.history.numbers
@@ -166,7 +168,7 @@ class Site:
         for failing in life.runs[:_MOST_CASES]:
             first, page = nights[failing.first], f"../{self.pages[failing.case]}.html"
             url = self.urls.get(numbers[failing.first])
-            seen = {failing.first, failing.last} & logged[failing.case]
+            seen = {failing.first, failing.last}.intersection(logs[failing.case])
             log = Span("log", url=f"{page}#log-{max(seen)}") if seen else ""
             rows.append(
                 [
@@ -224,83 +226,27 @@ def _only_passed(case: CaseHistory) -> bool:
     return {run.status for run in case.runs} <= {Status.PASSED, Status.UNTESTABLE}
 
 
-def _steps(history: NightsHistory) -> Iterator[dict[str, object]]:
-    """Yield the steepest steps of all metrics, each with its line."""
-    steps = [
-        (step, metric, case)
-        for case, metrics in metric_steps(history).items()
-        for metric, of_metric in metrics.items()
-        for step in of_metric
-    ]
-    steps.sort(key=lambda row: -max(row[0].ratio, 1 / row[0].ratio))
-    for step, metric, case in steps[:_MOST_STEPS]:
-        old, new = (history.nights[night] for night in (step.before, step.at))
-        compiler = case.track.compiler
-        yield {
-            "case": case,
-            "metric": metric,
-            "step": step,
-            "line": trend_line(case.metrics[metric.name], step.at),
-            "day": new.started[:10],
-            "commits": range_span(compiler, old.toolchain, new.toolchain),
-        }
-
-
-def trend_line(values: Mapping[int, float], step: int) -> Markup:
-    """Return a line of values over the nights, with a mark at the night of a step."""
-    if len(values) < 2:
-        return Markup()
-    first, low = min(values), min(values.values())
-    span = (max(values.values()) - low) or 1
-    points = " ".join(
-        f"{night - first},{100 - 100 * (value - low) / span:.0f}"
-        for night, value in values.items()
-    )
-    return Markup(
-        '<svg class="trend" viewBox="0 -5 {} 110" preserveAspectRatio="none" '
-        'aria-hidden="true"><path d="M{} -5V105"/><polyline points="{}"/></svg>'
-    ).format(max(values) - first, step - first, points)
-
-
-def state_strip(case: CaseHistory, count: int) -> Markup:
-    """Return the results of a case in `count` nights as a strip of colours."""
-    bars = [
-        Markup('<rect class="{}" x="{}" width="{}" height="10"/>').format(
-            "bad" if run.failed else run.status.value,
-            run.first.night,
-            run.last.night - run.first.night + 1,
-        )
-        for run in case.runs
-    ]
-    return Markup(
-        '<svg class="strip" viewBox="0 0 {} 10" preserveAspectRatio="none" '
-        'aria-hidden="true">{}</svg>'
-    ).format(count, Markup().join(bars))
-
-
 def _overview(
     history: NightsHistory, lives: Sequence[FailureLife], stored: Iterable[StoredNight]
 ) -> dict[str, Any]:
     """Return the values of the template."""
-    by_number = {night.number: night for night in stored}
+    said = {night.number: night.verdicts for night in stored}
     last = sorted({history.last_night(track) for track in history.tracks})
+    last_nights = [history.nights[number] for number in last]
     backends = {track.backend for track in history.tracks}
     cases = {case.case: case for case in history.cases}
-    verdicts, slower = [], []
-    for number in last:
-        night = history.nights[number]
-        for row in night.slower:
-            metric = "cpu_seconds" if row.measured == "compile" else "run_seconds"
-            case = cases.get(row.case)
-            if case:  # its track is shown
-                line = trend_line(case.metrics.get(metric, {}), number)
-                slower.append((case, line, times_text(row)))
-        verdicts += [
-            (verdict, f"{date_text(night)}: {backend_sentence(verdict, night)}")
-            for verdict in by_number[history.numbers[number]].verdicts
-            if verdict.backend in backends
-        ]
-    titles = [night_title(history.nights[number]).split(" against ") for number in last]
+    verdicts = [
+        (verdict, f"{date_text(night)}: {backend_sentence(verdict, night)}")
+        for number, night in zip(last, last_nights, strict=True)
+        for verdict in said[history.numbers[number]]
+        if verdict.backend in backends
+    ]
+    slower = [
+        (cases[row.case], number, row)
+        for number, night in zip(last, last_nights, strict=True)
+        for row in night.slower
+        if row.case in cases  # its track is shown
+    ]
     flaky = {case: history.flaky_changes(case) for case in history.cases}
     states: dict[str, list[FailureLife]] = {"open": [], "known": [], "gone": []}
     for life in lives:
@@ -310,8 +256,11 @@ def _overview(
         **states,
         "new": {life for life in states["open"] if life.is_new},
         "open": sorted(states["open"], key=lambda life: not life.is_new),
-        "toolchains": dict.fromkeys(title[0] for title in titles),
-        "baselines": dict.fromkeys(title[1] for title in titles),
+        "toolchains": dict.fromkeys(
+            f"{compiler_title(night.compiler)} {night.toolchain.name}".strip()
+            for night in last_nights
+        ),
+        "baselines": dict.fromkeys(night.baseline.name for night in last_nights),
         "ran": sum(verdict.cases - verdict.untestable for verdict, _ in verdicts),
         "total": sum(verdict.cases for verdict, _ in verdicts),
         "verdicts": sorted(verdicts, key=lambda row: not row[0].broken),
@@ -399,6 +348,8 @@ def _environment(
         date_text=date_text,
         known_facts=known_facts,
         came_span=came_span,
+        range_span=range_span,
+        times_text=times_text,
         run_command=run_command,
         investigation_command=investigation_command,
         life=None,
