@@ -56,16 +56,10 @@ class LoopbackIssues:
         ]
 
     def add(
-        self,
-        body: str,
-        *,
-        title: str = "title",
-        labels: list[str] | None = None,
-        author: str = LOGIN,
+        self, body: str, title: str = "title", labels: Any = (), author: str = LOGIN
     ) -> dict[str, Any]:
         """Open an issue."""
         number = len(self.issues) + 1
-        names = labels if labels is not None else ["triage"]
         self.issues[number] = {
             "id": 1000 + number,
             "number": number,
@@ -75,7 +69,7 @@ class LoopbackIssues:
             "state_reason": None,
             "closed_at": None,
             "labels": [
-                {"id": 1, "name": name, "url": f"{self.url}/label"} for name in names
+                {"id": 1, "name": name, "url": f"{self.url}/label"} for name in labels
             ],
             "comments": 0,
             "user": {"login": author},
@@ -85,30 +79,23 @@ class LoopbackIssues:
         self.comments[number] = []
         return self.issues[number]
 
-    def say(self, number: int, body: str, author: str = LOGIN) -> dict[str, Any]:
+    def say(self, number: int, body: str) -> dict[str, Any]:
         """Comment on an issue."""
         count = sum(map(len, self.comments.values()))
-        comment = {
-            "id": 5000 + count,
-            "body": body,
-            "user": {"login": author},
-            "url": f"{self.url}/comment/{count}",
-        }
+        url = f"{self.url}/comment/{count}"
+        user = {"login": LOGIN}
+        comment = {"id": 5000 + count, "body": body, "user": user, "url": url}
         self.comments[number].append(comment)
-        self.issues[number]["comments"] = len(self.comments[number])
         return comment
 
-    def edit(
-        self, number: int, changes: dict[str, Any], on: str = "2025-06-10T10:00:00Z"
-    ) -> dict[str, Any]:
+    def edit(self, number: int, changes: dict[str, Any]) -> dict[str, Any]:
         """Change an issue."""
         issue = self.issues[number]
         issue.update(changes)
-        issue["closed_at"] = on if issue["state"] == "closed" else None
-        if issue["state"] == "open":
-            issue["state_reason"] = (
-                "reopened" if "state" in changes else issue["state_reason"]
-            )
+        is_closed = issue["state"] == "closed"
+        issue["closed_at"] = "2025-06-10T10:00:00Z" if is_closed else None
+        if "state" in changes and not is_closed:
+            issue["state_reason"] = "reopened"
         return issue
 
     def answer(
@@ -117,28 +104,22 @@ class LoopbackIssues:
         """Return what a request answers, and its status."""
         if path == "/graphql":
             return {"data": {"viewer": {"login": LOGIN}}}, 200
-        if match := re.fullmatch(r"/repos/o/r/issues(?:/(\d+)(/comments)?)?", path):
-            number = int(match[1] or 0)
-            if match[2]:
-                return (
-                    (self.say(number, sent["body"]), 201)
-                    if method == "POST"
-                    else (self.comments[number], 200)
-                )
-            if method == "POST":
-                return self.add(
-                    sent["body"], title=sent["title"], labels=sent.get("labels", [])
-                ), 201
-            if method == "PATCH":
-                return self.edit(number, sent), 200
-            label = query.get("labels", [""])[0]
-            matching = [
-                each
-                for each in self.issues.values()
-                if label in {name["name"] for name in each["labels"]}
-            ]
-            return sorted(matching, key=lambda each: -each["number"]), 200
-        return {"message": "Not Found"}, 404
+        match = re.fullmatch(r"/repos/o/r/issues(?:/(\d+)(/comments)?)?", path)
+        if match is None:
+            return {"message": "Not Found"}, 404
+        number = int(match[1] or 0)
+        if match[2]:
+            return self.say(number, sent["body"]), 201
+        if method == "POST":
+            return self.add(sent["body"], sent["title"], sent.get("labels", ())), 201
+        if method == "PATCH":
+            return self.edit(number, sent), 200
+        labelled = [
+            issue
+            for issue in self.issues.values()
+            if query["labels"][0] in {label["name"] for label in issue["labels"]}
+        ]
+        return labelled[::-1], 200
 
 
 @contextmanager

@@ -115,15 +115,7 @@ def test_a_refusal_is_an_error_of_the_environment(
         client(hub).read()
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "<html>",
-        "[1]",
-        "[" * 100_000,
-        '[{"id": "x", "number": []}]',
-    ],
-)
+@pytest.mark.parametrize("body", ["<html>", "[" * 100_000, '[{"number": []}]'])
 def test_an_answer_that_is_no_list_of_issues_is_an_error_of_the_environment(
     hub: LoopbackIssues, body: str
 ) -> None:
@@ -137,6 +129,6 @@ def test_markers_of_other_authors_are_not_believed(hub: LoopbackIssues) -> None:
     forged = Marker(
         ClusterKey("", "", "s"), ("case-s",), Revision("0.1", None, "2025-01-01")
     ).text()
-    hub.add(forged, author="stranger")
+    hub.add(forged, labels=["triage"], author="stranger")
     synchronise(hub, night(1, "s"))
     assert [issue["state"] for issue in hub.issues.values()] == ["open", "open"]

@@ -6,29 +6,37 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
 from tests.bisect.letters import HistoryEngine, case_named, release_refs
+from tests.nights.documents import case_result
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.execution.results import RunResults
 from triage.investigate.result import CaseChangeKind, StepResult
 from triage.model.case import Expectation
 from triage.model.exit_codes import Exit
-from triage.model.outcome import Failure, Status
-from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.nightly.issues import plan_issues
 from triage.nightly.result import Night
 from triage.nightly.run import NightRun
 from triage.nightly.verdict import Action
-from triage.report.formats import rendered
 from triage.report.issue import LONGEST as LONGEST_ISSUE
 from triage.report.issue import issue_markdown
-from triage.report.night import night_document, night_junit
+from triage.report.night import night_junit
 from triage.report.runs import run_junit
 
+DONE = StepResult("reduce", "done")
+LEFT = StepResult("bisect", "left", reason="the budget is spent")
+FIX = Bisection(
+    "worse",
+    BisectKind.FIX,
+    Answer.CULPRIT,
+    Revision("1.1.0"),
+    Revision("1.2.0"),
+)
 HISTORIES = {
     "worse": "PF",
     "other": "FG",
@@ -55,25 +63,17 @@ def night(flaky: str = "", **histories: str) -> Night:
     return run.night()
 
 
-def changes(record: Night) -> dict[str, str]:
-    return {case.case: case.change for case in record.cases}
-
-
-def results(record: Night) -> dict[str, str]:
-    """The result of each test case of the JUnit report."""
-    suite = ElementTree.fromstring(night_junit(record)).find("testsuite")
-    assert suite is not None
+def results(junit: str) -> dict[str, str]:
+    """The result of each test case of a JUnit report."""
     return {
-        case.get("name", ""): next(
-            (child.tag for child in case if child.tag != "system-out"), "passed"
-        )
-        for case in suite.iter("testcase")
+        case.get("name", ""): next((child.tag for child in case), "passed")
+        for case in ElementTree.fromstring(junit).iter("testcase")
     }
 
 
 def test_flaky_cases_begin_nothing() -> None:
     record = night(flaky="unsteady")
-    assert changes(record) == {
+    assert {case.case: case.change for case in record.cases} == {
         "worse": "regressed",
         "other": "changed",
         "same": "failing",
@@ -81,16 +81,9 @@ def test_flaky_cases_begin_nothing() -> None:
         "healed": "unexpected-pass",
         "unsteady": "flaky",
     }
-    assert {case.case for case in record.cases if case.is_new_failure} == {
-        "worse",
-        "other",
-    }
-    assert {name for cluster in record.clusters for name in cluster.cases} == {
-        "worse",
-        "other",
-    }
-    assert [case.case for case in record.regressed] == ["worse"]
-    assert results(record) == {
+    named = [name for cluster in record.clusters for name in cluster.cases]
+    assert sorted(named) == ["other", "worse"]
+    assert results(night_junit(record)) == {
         "worse": "failure",
         "other": "failure",
         "same": "skipped",
@@ -118,56 +111,40 @@ def test_the_exit_code_of_a_night(
 
 def test_an_issue_stays_within_the_limit() -> None:
     record = night(worse="PF")
-    cluster = replace(
-        record.clusters[0], cases=[f"case-{number}" for number in range(20_000)]
-    )
-    text = issue_markdown(cluster, record)
+    names = [f"case-{number}" for number in range(20_000)]
+    text = issue_markdown(replace(record.clusters[0], cases=names), record)
     assert len(text.encode()) <= LONGEST_ISSUE
     assert "`case-0`" in text
     assert "more, which are left out" in text
 
 
-def test_an_investigated_failure_is_to_be_filed_and_a_known_issue_waited_for() -> None:
+@pytest.mark.parametrize(
+    ("known", "to_do"),
+    [
+        ({"steps": [DONE]}, (Action.FILE, None, None)),
+        ({"steps": [DONE], "fix": FIX}, (Action.UPGRADE, "1.2.0", None)),
+        ({"steps": [LEFT]}, (Action.INVESTIGATE, None, "the budget is spent")),
+    ],
+)
+def test_there_is_one_thing_to_do_about_a_failure(
+    known: dict[str, Any], to_do: tuple[Action, str | None, str | None]
+) -> None:
     record = night(worse="PF")
-    step = StepResult("reduce", "done")
-    left = StepResult("bisect", "left", reason="the budget is spent")
-    (cluster,) = record.clusters
-    done = replace(record, clusters=[replace(cluster, steps=[step])])
-    assert [to_do.action for to_do in done.to_do] == [Action.FILE]
-    fix = Bisection(
-        case="worse",
-        kind=BisectKind.FIX,
-        status=Answer.CULPRIT,
-        before=Revision("1.1.0"),
-        after=Revision("1.2.0"),
-    )
-    fixed = replace(record, clusters=[replace(cluster, steps=[step], fix=fix)])
-    assert [(to_do.action, to_do.since) for to_do in fixed.to_do] == [
-        (Action.UPGRADE, "1.2.0")
-    ]
-    assert "upgrade: it is fixed in 1.2.0" in rendered("text", fixed, night_document)
-    assert plan_issues(fixed, [], 10).changes == ()
-    stopped = replace(record, clusters=[replace(cluster, steps=[left])])
-    assert [to_do.reason for to_do in stopped.to_do] == ["the budget is spent"]
+    record = replace(record, clusters=[replace(record.clusters[0], **known)])
+    [answer] = record.to_do
+    assert (answer.action, answer.since, answer.reason) == to_do
+    opened = plan_issues(record, [], 10).changes
+    assert bool(opened) == ("fix" not in known), "nobody files what is fixed"
+
+
+def test_the_issue_of_a_known_failure_is_waited_for() -> None:
+    record = night(worse="PF")
     known = replace(record.cases[0], change=CaseChangeKind.KNOWN, issue="o/r#1")
     waiting = replace(record, cases=[known, known], clusters=[])
     assert [to_do.action for to_do in waiting.to_do] == [Action.WAIT]
 
 
 def test_a_known_failure_of_a_run_is_not_a_failed_test() -> None:
-    failure = Failure("a", "a", "a:x", "it failed")
-    found = [
-        ProbeResult(
-            case=status.value,
-            recipe="r",
-            toolchain=Revision("3.2.0"),
-            status=status,
-            failure=failure,
-        )
-        for status in (Status.FAILED, Status.XFAIL)
-    ]
-    suite = ElementTree.fromstring(run_junit(RunResults(found, {}))).find("testsuite")
-    assert suite is not None
-    children = [[child.tag for child in case] for case in suite.iter("testcase")]
-    assert children == [["failure"], ["skipped"]]
-    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    shown = [case_result("new", "F"), case_result("known", "X")]
+    junit = run_junit(RunResults(shown, {}))
+    assert list(results(junit).values()) == ["failure", "skipped"]

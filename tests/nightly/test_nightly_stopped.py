@@ -23,7 +23,7 @@ CASES = {
     "returns": ("breaks-5", "fixed-7"),
     "fixed": ("breaks-0", "fixed-6"),
 }
-NIGHTLY = (
+NIGHTLY = [
     "triage",
     "nightly",
     "cases",
@@ -35,7 +35,7 @@ NIGHTLY = (
     "1",
     "--out",
     "out",
-)
+]
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from tests.nights.documents import case_result, failure, night, nightly_name, ni
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.investigate.result import ClusterKey, StepResult
 from triage.model.revision import Revision
+from triage.nightly.result import Night
 from triage.nightly.store import NightStore
 from triage.reduce.result import IssueDraft
 from triage.report.site import Site
@@ -24,12 +25,13 @@ LEGALIZE, SEGFAULT = (
     ClusterKey("iree", "llvm-cpu", signature).id
     for signature in ("legalize:x", "segfault:x")
 )
+DONE = StepResult("reduce", "done")
 FIX = Bisection(
-    case="breaks",
-    kind=BisectKind.FIX,
-    status=Answer.CULPRIT,
-    before=Revision("3.10.0"),
-    after=Revision("3.11.0"),
+    "breaks",
+    BisectKind.FIX,
+    Answer.CULPRIT,
+    Revision("3.10.0"),
+    Revision("3.11.0"),
 )
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u2028"
 
@@ -62,31 +64,36 @@ def search_rows(out: Path) -> Any:
     return json.loads(match[1])
 
 
+def write_site(folder: Path, *records: Night) -> Path:
+    store = NightStore(Home(folder / "home"))
+    for record in records:
+        store.add(record)
+    Site(store, folder / "public").write()
+    return folder / "public"
+
+
+def investigated(record: Night, **known: Any) -> Night:
+    """Return a night that knows this of each failure."""
+    clusters = [replace(cluster, **known) for cluster in record.clusters]
+    return replace(record, clusters=clusters)
+
+
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
     """A site with a hostile case, a failure with everything that an investigation
     finds, and one that is gone.
     """
-    store = NightStore(Home(tmp_path / "home"))
     draft = IssueDraft({"input.mlir": f"module {{}} // {HOSTILE}"}, HOSTILE, HOSTILE)
-    for record in nights({"breaks": "PPF", "fixed": "GGP", HOSTILE: "PPP"}):
-        hostile = case_result(
-            HOSTILE, "F", failure=failure(HOSTILE, HOSTILE), summary=HOSTILE
+    hostile = case_result(
+        HOSTILE, "F", failure=failure(HOSTILE, HOSTILE), summary=HOSTILE
+    )
+    records = [
+        investigated(
+            replace(record, cases=[*record.cases, hostile]), draft=draft, steps=[DONE]
         )
-        cases = [hostile if case.case == HOSTILE else case for case in record.cases]
-        clusters = [
-            replace(
-                cluster,
-                draft=draft,
-                representative="breaks",
-                steps=[StepResult("reduce", "done")],
-            )
-            for cluster in record.clusters
-            if cluster.signature == "legalize:x"
-        ]
-        store.add(replace(record, cases=cases, clusters=clusters))
-    Site(store, tmp_path / "public").write()
-    return tmp_path / "public"
+        for record in nights({"breaks": "PPF", "fixed": "GGP"})
+    ]
+    return write_site(tmp_path, *records)
 
 
 def test_no_text_from_outside_becomes_an_element(out: Path) -> None:
@@ -118,15 +125,8 @@ def test_every_link_leads_to_a_file_and_nothing_is_loaded_from_elsewhere(
 
 def test_a_failure_has_its_life_and_its_reproducer(out: Path) -> None:
     page = (out / "failures" / f"{LEGALIZE}.html").read_text()
-    for text in (
-        "open",
-        "2026-01-03",
-        nightly_name(3),
-        "breaks",
-        "input.mlir",
-        "module {} // &lt;/script&gt;",
-        "0" * 12,
-    ):
+    draft = ("input.mlir", "module {} // &lt;/script&gt;")
+    for text in (">open<", "2026-01-03", nightly_name(3), "breaks", *draft):
         assert text in page
     assert ">gone<" in (out / "failures" / f"{SEGFAULT}.html").read_text()
 
@@ -146,49 +146,31 @@ def test_a_failure_has_its_life_and_its_reproducer(out: Path) -> None:
 def test_an_issue_is_linked_on_its_server(
     tmp_path: Path, issue: str, address: str | None
 ) -> None:
-    store = NightStore(Home(tmp_path / "home"))
-    store.add(night(1, {}, cases=[case_result("a", "F", issue=issue)]), None)
-    Site(store, tmp_path / "public").write()
-    links = Tags(
-        (tmp_path / "public" / "failures" / f"{LEGALIZE}.html").read_text()
-    ).links
-    assert {
-        link
-        for link in links
-        if ("7" in link and "/o/r/" in link) or "javascript" in link
-    } == ({address} if address else set())
+    cases = [case_result("a", "F", issue=issue)]
+    out = write_site(tmp_path, night(1, {}, cases=cases))
+    page = Tags((out / "failures" / f"{LEGALIZE}.html").read_text())
+    links = {link for link in page.links if "/o/r/" in link or "javascript" in link}
+    assert links == ({address} if address else set())
 
 
 def test_the_first_page_begins_with_what_broke_and_what_to_do(tmp_path: Path) -> None:
-    store = NightStore(Home(tmp_path / "home"))
-    for record in nights({"breaks": "PPF", "crashes": "PPG", "fine": "PPP"}):
-        left = StepResult("bisect", "left", reason="the budget is spent")
-        done = StepResult("reduce", "done")
-        clusters = [
-            replace(cluster, steps=[done if cluster.id == LEGALIZE else left])
-            for cluster in record.clusters
-        ]
-        store.add(replace(record, clusters=clusters))
-    Site(store, tmp_path / "site").write()
-    page = (tmp_path / "site" / "index.html").read_text()
-    assert re.search(
-        r"<h1><em>2 new failures</em> in IREE 3\.10\.0rc20260103</h1>", page
-    )
-    verdict = re.search(r'<p class="track bad">(.*?)</p>', page)
-    assert verdict
-    assert "2 of 3 cases newly fail on" in verdict[1]
-    assert "(2 failures)" in verdict[1]
+    records = nights({"breaks": "PPF", "crashes": "PPG", "fine": "PPP"})
+    records[-1].clusters[0] = replace(records[-1].clusters[0], steps=[DONE])
+    page = (write_site(tmp_path, *records) / "index.html").read_text()
+    assert "<h1><em>2 new failures</em> in IREE 3.10.0rc20260103</h1>" in page
+    [verdict] = re.findall(r'<p class="track bad">(.*?)</p>', page)
+    assert "2 of 3 cases newly fail on" in verdict
+    assert "(2 failures)" in verdict
     failures = page.partition('<ul class="failures">')[2].partition("</ul>")[0]
     assert failures.count('<span class="chip new">new</span>') == 2
-    assert re.findall('class="button first".*?>(.*?)</button>', failures) == [
-        "Copy issue"
-    ]
+    buttons = re.findall('class="button first".*?>(.*?)</button>', failures)
+    assert buttons == ["Copy issue"]
 
 
 @pytest.mark.parametrize(
     ("known", "button"),
     [
-        ({"steps": [StepResult("reduce", "done")]}, "Copy issue"),
+        ({"steps": [DONE]}, "Copy issue"),
         ({"fix": FIX}, "Upgrade to 3.11.0"),
         ({}, "Copy command"),
     ],
@@ -197,13 +179,12 @@ def test_the_page_of_a_failing_case_begins_with_its_to_do(
     tmp_path: Path, known: dict[str, Any], button: str
 ) -> None:
     """A case that only passed has no page, and all names lead to the pages."""
-    store = NightStore(Home(tmp_path / "home"))
+    records = []
     for record in nights({"breaks": "PPF", "fine": "PPP"}):
         cases = [replace(case, source="recipes/a.yaml") for case in record.cases]
-        clusters = [replace(cluster, **known) for cluster in record.clusters]
-        store.add(replace(record, cases=cases, clusters=clusters))
-    Site(store, tmp_path / "site").write()
-    [page] = (tmp_path / "site" / "cases").glob("*.html")
+        records.append(investigated(replace(record, cases=cases), **known))
+    out = write_site(tmp_path, *records)
+    [page] = (out / "cases").glob("*.html")
     text = page.read_text().partition("<h1")[2]
     head, _, rest = text.partition("<h2>Nights</h2>")
     assert f">{button}</button>" in head
@@ -211,9 +192,6 @@ def test_the_page_of_a_failing_case_begins_with_its_to_do(
     assert f"recipes/a.yaml --case breaks -t {nightly_name(3)}" in head
     assert f"{nightly_name(1)} to {nightly_name(2)}" in rest
     for name in ("index", f"failures/{LEGALIZE}"):
-        linked = (tmp_path / "site" / f"{name}.html").read_text()
-        assert f"cases/{page.name}" in linked
-    found = dict(search_rows(tmp_path / "site"))
-    assert [url for text, url in found.items() if "breaks" in text] == [
-        f"cases/{page.name}"
-    ]
+        assert f"cases/{page.name}" in (out / f"{name}.html").read_text()
+    urls = [url for text, url in search_rows(out) if "breaks" in text]
+    assert urls == [f"cases/{page.name}"]

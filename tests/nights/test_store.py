@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.nights.documents import night, nights
+from tests.nights.documents import case_result, night, nights
 from triage.cli.nights import earlier_nights, open_nights
 from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.failure_life import FailureLife, failure_lives
@@ -44,31 +44,22 @@ def history_of(tmp_path: Path, **histories: str) -> NightsHistory:
     return store.history()
 
 
-def runs_of(history: NightsHistory) -> dict[str, list[tuple[int, int, bool]]]:
-    return {
-        case.case: [(run.first.night, run.last.night, run.failed) for run in case.runs]
-        for case in history.cases
-    }
-
-
 def test_the_same_night_is_stored_once(store: NightStore) -> None:
     assert store.add(nights(HISTORIES)[2]) is None
     assert store.numbers() == [1, 2, 3, 4, 5]
 
 
-def test_a_history_has_the_runs_of_equal_states_also_when_it_is_read_again(
-    store: NightStore,
-) -> None:
-    for _ in range(2):
-        history = store.history()
-        runs = runs_of(history)
-        assert runs["stable"] == [(0, 4, False)]
-        assert runs["breaks"] == [(0, 1, False), (2, 4, True)]
-        assert runs["late"] == [(3, 3, False), (4, 4, False)]
-        cases = {case.case: case for case in history.cases}
-        assert cases["breaks"].runs[1].first.signature == "legalize:x"
-        measured = cases["stable"].metrics["cpu_seconds"]
-        assert measured == dict.fromkeys(range(5), 1.5)
+def test_a_history_has_the_runs_of_equal_states(store: NightStore) -> None:
+    cases = {case.case: case for case in store.history().cases}
+    runs = {
+        name: [(run.first.night, run.last.night, run.failed) for run in case.runs]
+        for name, case in cases.items()
+    }
+    assert runs["stable"] == [(0, 4, False)]
+    assert runs["breaks"] == [(0, 1, False), (2, 4, True)]
+    assert runs["late"] == [(3, 3, False), (4, 4, False)]
+    assert cases["breaks"].runs[1].first.signature == "legalize:x"
+    assert cases["stable"].metrics["cpu_seconds"] == dict.fromkeys(range(5), 1.5)
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage" * 1000])
@@ -85,35 +76,24 @@ def test_a_nightly_learns_from_stored_nights_which_cases_are_flaky(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIAGE_HOME", str(tmp_path))
-    store = open_nights()
-    letters = {
-        "flaky": "PFPF",
-        "classified": "FGFG",
-        "edited": "FFPP",
-        "steady": "FFFF",
-        "skipped": "PUPU",
-    }
-    for day in range(4):
-        record = night(day + 1, {name: states[day] for name, states in letters.items()})
-        assert store.add(replace(record, toolchain=Revision("path:build", "a" * 40)))
+    letters = {"flaky": "PFPF", "other": "FGFG", "once": "FFPP", "skipped": "PUPU"}
+    same = Revision("path:build", "a" * 40)
+    for record in nights(letters):
+        open_nights().add(replace(record, toolchain=same))
     history = earlier_nights()()
-    flaky = [name for name in letters if history.is_flaky(name)]
-    assert flaky == ["flaky", "classified"]
+    assert list(filter(history.is_flaky, letters)) == ["flaky", "other"]
 
 
-def lives_of(history: NightsHistory) -> dict[tuple[str, str], FailureLife]:
-    return {
-        (life.track.kind, life.failure.signature): life
-        for life in failure_lives(history)
-    }
-
-
-def states_of(history: NightsHistory) -> list[tuple[str, list[str], str]]:
-    """Return signature, cases and state of each failure."""
+def lives_of(history: NightsHistory, signature: str = "") -> list[FailureLife]:
     return [
-        (life.failure.signature, sorted(case.case for case in life.cases), life.state)
+        life
         for life in failure_lives(history)
+        if signature in ("", life.failure.signature)
     ]
+
+
+def cases_of(life: FailureLife) -> list[str]:
+    return sorted(case.case for case in life.cases)
 
 
 @pytest.mark.parametrize(
@@ -134,24 +114,24 @@ def states_of(history: NightsHistory) -> list[tuple[str, list[str], str]]:
 def test_failures_with_one_signature_are_told_apart_by_when_they_came(
     tmp_path: Path, histories: dict[str, str], cases: list[list[str]]
 ) -> None:
-    known = history_of(tmp_path, **histories)
-    lives = [entry for entry in states_of(known) if entry[0] == "legalize:x"]
-    assert [names for _, names, _ in lives] == cases
-    pages = [life.page for life in failure_lives(known)]
+    history = history_of(tmp_path, **histories)
+    assert list(map(cases_of, lives_of(history, "legalize:x"))) == cases
+    pages = [life.page for life in failure_lives(history)]
     assert len(set(pages)) == len(pages)
 
 
 def test_a_failure_is_open_until_its_cases_pass(tmp_path: Path) -> None:
     history = history_of(tmp_path, a="PFFF", b="PPFP", c="GGPP", d="PPPP", e="XXXX")
-    assert states_of(history) == [
-        ("legalize:x", ["a"], "open"),
-        ("legalize:x", ["e"], "known"),
-        ("legalize:x", ["b"], "gone"),
-        ("segfault:x", ["c"], "gone"),
+    lives = lives_of(history)
+    assert [(cases_of(life), life.state) for life in lives] == [
+        (["a"], "open"),
+        (["e"], "known"),
+        (["b"], "gone"),
+        (["c"], "gone"),
     ]
-    segfault = lives_of(history)["nightly", "segfault:x"]
-    assert segfault.gone
-    assert (segfault.last.day, segfault.gone.day) == ("2026-01-02", "2026-01-03")
+    gone = lives[-1].gone
+    assert gone
+    assert (lives[-1].last.day, gone.day) == ("2026-01-02", "2026-01-03")
 
 
 @pytest.mark.parametrize(
@@ -161,27 +141,27 @@ def test_a_failure_is_open_until_its_cases_pass(tmp_path: Path) -> None:
 def test_a_case_that_is_not_run_keeps_its_last_state(
     tmp_path: Path, letters: str, state: str
 ) -> None:
-    history = history_of(tmp_path, a=letters, b="PPPP")
-    assert lives_of(history)["nightly", "legalize:x"].state == state
+    [life] = lives_of(history_of(tmp_path, a=letters, b="PPPP"), "legalize:x")
+    assert life.state == state
 
 
-def new_cases(history: NightsHistory) -> set[str]:
-    return {
-        run.case.case
-        for life in failure_lives(history)
-        if life.is_new
-        for run in life.open_runs
-        if run.first == history.last_night(life.track)
-    }
-
-
-def test_only_the_last_night_of_a_track_brings_new_failures(tmp_path: Path) -> None:
-    history = history_of(
-        tmp_path, new="PPPF", older="PPFF", known="PPPX", other="PPGF", always="FFFF"
-    )
-    assert new_cases(history) == {"new", "other"}
-    first = history_of(tmp_path / "first", regressed="F", passes="P")
-    assert new_cases(first) == {"regressed"}, "compared with the baseline"
+@pytest.mark.parametrize(
+    ("letters", "is_new"),
+    [
+        ("PPPF", True),
+        ("PPFF", False),
+        ("PPPX", False),
+        ("PPGF", True),
+        ("FFFF", False),
+        # compared with the baseline
+        ("F", True),
+    ],
+)
+def test_only_the_last_night_of_a_track_brings_new_failures(
+    tmp_path: Path, letters: str, is_new: bool
+) -> None:
+    [life] = lives_of(history_of(tmp_path, a=letters), "legalize:x")
+    assert life.is_new is is_new
 
 
 def test_nothing_is_compared_across_tracks(tmp_path: Path) -> None:
@@ -191,10 +171,8 @@ def test_nothing_is_compared_across_tracks(tmp_path: Path) -> None:
     store = NightStore(Home(tmp_path))
     store.add(night(1, {"a": "F"}))
     release = Revision("3.9.0", None, "2026-01-02")
-    kind = ToolchainKind.RELEASE
-    store.add(night(2, {"a": "P"}, toolchain=release, kind=kind))
-    [other] = night(3, {"a": "P"}).cases
-    store.add(night(3, {}, cases=[replace(other, compiler="triton")]))
+    store.add(night(2, {"a": "P"}, toolchain=release, kind=ToolchainKind.RELEASE))
+    store.add(night(3, {}, cases=[case_result("a", "P", compiler="triton")]))
     history = store.history()
     assert [life.state for life in failure_lives(history)] == ["open"]
     assert len(history.tracks) == 3
@@ -203,20 +181,13 @@ def test_nothing_is_compared_across_tracks(tmp_path: Path) -> None:
 def test_a_pass_with_an_older_toolchain_closes_nothing(tmp_path: Path) -> None:
     store = NightStore(Home(tmp_path))
     for day, (name, letter) in enumerate([("3.3.0", "F"), ("3.2.0", "P")], 1):
-        store.add(
-            night(
-                day,
-                {"a": letter, f"only with {name}": "P"},
-                toolchain=Revision(name),
-                kind=ToolchainKind.RELEASE,
-            )
-        )
+        letters = {"a": letter, f"only with {name}": "P"}
+        kind = ToolchainKind.RELEASE
+        store.add(night(day, letters, toolchain=Revision(name), kind=kind))
     history = store.history()
     assert [life.state for life in failure_lives(history)] == ["open"]
-    assert [case.case for case in history.cases] == ["a", "only with 3.3.0"], (
-        "a case without a result that counts is left out"
-    )
-    assert not history.is_flaky("only with 3.2.0")
+    # a case without a result that counts is left out
+    assert [case.case for case in history.cases] == ["a", "only with 3.3.0"]
 
 
 @pytest.mark.parametrize("at", [20, 115])

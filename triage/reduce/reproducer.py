@@ -131,6 +131,10 @@ def reproducer_of(
         else:
             output.insert(0, readable_output(execution.stdout.text))
 
+    good = reduction.good
+    for other in reduction.probes:
+        if good and other.revision.name == good.name:
+            good = other.revision  # a probe knows its commit
     probes = tuple(_clean_probe(other, clean) for other in reduction.probes)
     failing = probes[reduction.probes.index(probe)]
     program = None
@@ -144,7 +148,7 @@ def reproducer_of(
             probes=probes,
             failure=failing.outcome.failure,
             bad=failing.revision,
-            good=reduction.good and with_portable_name(reduction.good),
+            good=good and with_portable_name(good),
             program=program,
         ),
         bad=failing,
