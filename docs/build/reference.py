@@ -27,7 +27,7 @@ from triage.cli.app import every_command
 from triage.compilers.registry import Families, recipe_families
 from triage.model.exit_codes import MEANINGS
 from triage.model.json_form import printed_keys
-from triage.recipes.recipe import recipe_schema
+from triage.recipes.recipe import recipe_json_schema
 
 
 def option_row(param: Any) -> str:
@@ -154,7 +154,7 @@ def exit_codes_page() -> str:
 
 def recipe_page() -> str:
     """Return the JSON Schema of a recipe."""
-    schema = json.dumps(recipe_schema(recipe_families()), indent=2)
+    schema = json.dumps(recipe_json_schema(recipe_families()), indent=2)
     return (
         "# Recipe keys\n\n[Write a recipe](../how-to/recipes.md) explains the keys. This is the JSON Schema that "
         f"`triage recipe schema` prints, for editors.\n\n```json\n{schema}\n```\n"

@@ -9,11 +9,11 @@ from jsonschema import Draft202012Validator
 
 from tests.conftest import ROOT
 from triage.compilers.registry import recipe_families
-from triage.recipes.recipe import recipe_schema
+from triage.recipes.recipe import recipe_json_schema
 
 
 def test_the_schema_describes_every_key_and_fits_recipes():
-    schema = recipe_schema(recipe_families())
+    schema = recipe_json_schema(recipe_families())
     assert json.loads(json.dumps(schema)) == schema
     Draft202012Validator.check_schema(schema)
     validator = Draft202012Validator(schema)

@@ -185,7 +185,7 @@ class SeveralCases(ProgramTarget):
     paths: list[Path] = PATHS
     case: str | None = CASES
 
-    def load(
+    def selected_cases(
         self, suite: Sequence[Path] | None = None, revs: Sequence[str | None] = ()
     ) -> tuple[Case, ...]:
         """Load the cases that --case selects."""
@@ -205,7 +205,7 @@ class OneCase(ProgramTarget):
     )
     case: str | None = CASE
 
-    def load(
+    def selected_case(
         self, suite: Sequence[Path] | None = None, revs: Sequence[str | None] = ()
     ) -> Case:
         """Load the case that --case selects."""

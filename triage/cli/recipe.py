@@ -37,7 +37,7 @@ from triage.recipes.expectations import (
     UpdatedFile,
     updated_expectations,
 )
-from triage.recipes.recipe import recipe_schema
+from triage.recipes.recipe import recipe_json_schema
 from triage.report.document import Paragraph, Table
 from triage.report.elements import plural
 from triage.report.formats import write_answer, write_report
@@ -94,7 +94,7 @@ def validate(paths: list[Path] = PATHS, output: str = FORMAT) -> Exit:
 @command
 def schema(output: str = format_option(default="json")) -> Exit:  # noqa: ARG001 - only JSON
     """Print the JSON Schema of recipe files, for editors."""
-    typer.echo(json.dumps(recipe_schema(recipe_families()), indent=2))
+    typer.echo(json.dumps(recipe_json_schema(recipe_families()), indent=2))
     return Exit.OK
 
 

@@ -66,7 +66,7 @@ def reduce_recipe(
     """
     if metric and not good:
         raise BadInput("--metric needs --good: the toolchain with the better number")
-    case = chosen.load(suite_config, (toolchain, good))
+    case = chosen.selected_case(suite_config, (toolchain, good))
     folder_for(out, case)
     with compiling.open(case) as engine, ExitStack() as opened:
         bad = engine.registry.resolve(toolchain, case.compiler)

@@ -52,7 +52,7 @@ def run_cases(
     - `triage run recipes/ -t 3.3.0 -t triton:3.2.0` compiles recipes of several
       compilers, each with its own
     """
-    cases = chosen.load(suite_config, toolchain or ())
+    cases = chosen.selected_cases(suite_config, toolchain or ())
     selections = select_families(cases, toolchain or ["installed"])
     with compiling.open(*cases, fresh=fresh) as engine:
         jobs = [
@@ -110,7 +110,7 @@ def bench(
     """
     from triage.execution.benchmark import Benchmark, Configuration  # slow to import
 
-    selection = select_one_family(chosen.load(), toolchain or ["installed"])
+    selection = select_one_family(chosen.selected_cases(), toolchain or ["installed"])
     with open_engine_for(chosen.app, selection.cases, 1) as engine:
         if engine.compilers[selection.family].measures is None:
             raise BadInput(
@@ -148,7 +148,7 @@ def history(
     from triage.bisect.history import Histories, History, histories  # slow to import
     from triage.report.bisection import history_document
 
-    cases = chosen.load(suite_config, (since, until))
+    cases = chosen.selected_cases(suite_config, (since, until))
     families = list(dict.fromkeys(case.compiler for case in cases))
     bounds = [rev for rev in (since, until) if rev]
     if bounds:

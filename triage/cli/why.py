@@ -156,7 +156,7 @@ def attribute_case(
     """
     from triage.attribute.divergence import AttributionRequest, attribute
 
-    case = chosen.load()
+    case = chosen.selected_case()
     with open_engine_for(chosen.app, [case]) as engine:
         old = engine.registry.resolve(good, case.compiler)
         new = engine.registry.resolve(bad, case.compiler)

@@ -58,14 +58,14 @@ class OriginFinder:
         """
         old, new = self.pair
         if old is None:
-            return self._from_open_end(case)
+            return self._bisect_up_to_toolchain(case)
         if self.repo is not None and not is_of_releases((old, new)):
             ends = (rev_text(old), rev_text(new))
             return _origin(plan_commits(self._request(case), *ends), changed)
         refs = versions_between(self.engine.registry, old, new)
         return _origin(self._search(case, refs), changed)
 
-    def _from_open_end(self, case: Case) -> CaseOrigin:
+    def _bisect_up_to_toolchain(self, case: Case) -> CaseOrigin:
         """Bisect along all releases up to the toolchain."""
         new = self.pair[1]
         before = None

@@ -76,7 +76,9 @@ def load_recipes(
     for path in _recipe_files(paths, problems):
         try:
             document = read_document(path, _START)
-            cases_of_file = _cases(document, path, families, path.parent, failure_names)
+            cases_of_file = _cases_of_document(
+                document, path, families, path.parent, failure_names
+            )
         except BadFiles as error:
             problems += error.problems
             continue
@@ -101,7 +103,7 @@ def check_recipe(families: RecipeFamilies, text: str) -> None:
     mistake.
     """
     document = parse_document("new recipe", text, _START)
-    _cases(document, Path(), families, None, tuple)
+    _cases_of_document(document, Path(), families, None, tuple)
     if document.problems:
         raise BadFiles(document.in_order())
 
@@ -137,7 +139,7 @@ def _stop(error: OSError) -> NoReturn:
     raise error
 
 
-def _cases(
+def _cases_of_document(
     document: ConfigDocument,
     source: Path,
     families: RecipeFamilies,

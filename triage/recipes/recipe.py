@@ -324,7 +324,7 @@ def keys_of(family: RecipeFamily) -> type[Recipe]:
     return family.keys()
 
 
-def recipe_schema(families: RecipeFamilies) -> dict[str, Any]:
+def recipe_json_schema(families: RecipeFamilies) -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a recipe file: the keys of the family
     that `compiler` names.
 
