@@ -86,32 +86,18 @@ class BisectedCase(ProgramTarget):
         "TRIAGE_TOOLCHAIN.",
     )
 
-<<<<<<< HEAD
-    def load(self, *revs: str | None) -> Case:
-=======
-    def case_of(self, recipe: Path, *revs: str | None) -> Case:
-        """Load the case that --case selects in a recipe."""
-        return one_case(self.cases([recipe], self.suite_config, revs), self.case)
-
     def tested_case(self, *revs: str | None) -> Case:
->>>>>>> e706fe99 (Rename functions whose names mislead)
         """Load the case, to be tested by the script if there is one. revs: name the
         compiler of a script without a recipe.
         """
         if self.recipe is None and self.script is None:
             raise BadInput("name a recipe or a program, or a test with --script")
-<<<<<<< HEAD
         case = None
         if self.recipe:
             cases = self.cases([self.recipe], self.suite_config, revs)
             case = one_case(cases, self.case)
             if self.script is None:
                 return case
-=======
-        case = self.case_of(self.recipe, *revs) if self.recipe else None
-        if case and self.script is None:
-            return case
->>>>>>> e706fe99 (Rename functions whose names mislead)
         script = (self.script or Path()).absolute()
         if not os.access(script, os.X_OK) or not script.is_file():
             raise BadInput(f"{self.script} is not a program: chmod +x {self.script}")
@@ -191,15 +177,7 @@ def bisect(
     if repo:
         Repository(repo)
     before, after = find.in_order(good, bad)
-<<<<<<< HEAD
-    case = chosen.load(before, after)
-=======
-    if model:
-        return _bisect_both(
-            chosen, compiling, model, find, asked, (before, after), output
-        )
     case = chosen.tested_case(before, after)
->>>>>>> e706fe99 (Rename functions whose names mislead)
     with compiling.open(case, dry=dry_run) as engine:
         request = BisectRequest(
             engine, case, repo, kind=find, match=match.rule, build=build
@@ -216,30 +194,6 @@ def bisect(
     return report(output, bisection, partial(bisect_document, compiler=case.compiler))
 
 
-<<<<<<< HEAD
-=======
-def _bisect_both(
-    chosen: BisectedCase,
-    compiling: Compiling,
-    model: str,
-    find: BisectKind,
-    asked: Callable[[Engine, Case], BisectRequest],
-    ends: tuple[str | None, str | None],
-    output: str,
-) -> Exit:
-    """Bisect the compiler and a model."""
-    before, after = ends
-    if before is None or after is None:
-        raise BadInput("--model needs --good and --bad")
-    with models_between(model, chosen.recipe, find, chosen.case_of) as models:
-        case = models.newest_case()
-        with compiling.open(case) as engine:
-            both = bisect_two(asked(engine, case), models, before, after)
-    document = partial(two_repositories_document, compiler=case.compiler)
-    return report(output, both, document)
-
-
->>>>>>> e706fe99 (Rename functions whose names mislead)
 def _tested_family(*revs: str | None) -> str:
     """Return the family of the compilers that a script tests: that of the project file,
     or of a revision such as `triton:3.1.0`.
