@@ -126,9 +126,7 @@ def recipe(folder: Path, text: str) -> Path:
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("input: p.mlir\nlower: {function: f}", 6),
         ("input: p.mlir\nphase: hlo", 6),
-        ("input: f.py\nlower: {arguments: [4x8]}", 6),
         ("input: p.mlir\nrun: {inputs: [4xq7=1]}", 6),
     ],
 )
@@ -228,35 +226,17 @@ def test_the_worker_reads_values_as_recipes_write_them(
     assert worker.value(f"@{tmp_path / 'a=b.npy'}", "s64").tolist() == [0, 1, 2]
 
 
-def test_a_recipe_is_started_from_a_function_of_jax(
+def test_a_recipe_is_started_from_a_script_and_from_hlo(
     triage: Triage, workplace: Path
 ) -> None:
-    (workplace / "f.py").write_text(
-        "import jax\n\n\n@jax.jit\ndef step(x):\n    return x\n\n\ndef other(x):\n    return x\n"
-    )
-    assert triage("recipe", "new", "r.yaml", "--input", "f.py:step").returncode == 0
+    (workplace / "f.py").write_text("import jax\n\nprint(jax.jit(abs)(-1))\n")
+    assert triage("recipe", "new", "r.yaml", "--input", "f.py").returncode == 0
     [case] = load_cases([workplace / "r.yaml"])
-    assert (case.compiler, case.input.args) == ("xla", (("function", "step"),))
+    assert (case.compiler, Xla().runs_script(case)) == ("xla", True)
     assert triage("recipe", "new", "s.yaml", "--input", "f.py:absent").returncode == 2
     (workplace / "p.hlo").write_text(HLO)
     assert triage("recipe", "new", "p.yaml", "--input", "p.hlo").returncode == 0
     assert load_cases([workplace / "p.yaml"])[0].target == Target("cpu")
-
-
-def test_types_of_arguments_are_trees_of_shapes(workplace: Path) -> None:
-    text = "name: p\nsummary: s\ncompiler: xla\ninput: p.py\ntarget: {backend: cpu}\nlower: {arguments: [%s]}\n"
-    (workplace / "p.py").write_text("")
-    (workplace / "r.yaml").write_text(
-        text % "{w: 4x8xf32, b: [i32, 2xcomplex<f32>]}, f64"
-    )
-    [case] = load_cases([workplace / "r.yaml"])
-    assert case.input.args == (
-        ("argument", '{"w": "4x8xf32", "b": ["i32", "2xcomplex<f32>"]}'),
-        ("argument", "f64"),
-    )
-    (workplace / "r.yaml").write_text(text % "{w: 4x8xf33}")
-    with pytest.raises(BadFiles, match="4x8xf33"):
-        load_cases([workplace / "r.yaml"])
 
 
 @pytest.mark.parametrize(
@@ -265,7 +245,7 @@ def test_types_of_arguments_are_trees_of_shapes(workplace: Path) -> None:
         ("", True),
         ("run: {expected: ['1xf64=7']}", True),
         ("run: {inputs: ['4xf32=1']}", False),
-        ("lower: {function: step}", False),
+        ("args: {n: 4}", False),
     ],
 )
 def test_a_python_file_is_a_script_unless_a_function_is_called(

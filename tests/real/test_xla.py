@@ -81,63 +81,29 @@ def test_a_crash_is_bisected_reduced_and_repeated(
         assert (ended.returncode == 0) is status
 
 
-def test_a_function_of_jax_is_lowered_once_for_all_releases(
-    answer: Answer, shared_home: Path
-) -> None:
-    found = answer("run", RECIPES / "table-update.yaml", "-t", "0.8.1", "-t", "0.10.1")
-    assert classes(found) == {"0.8.1": "wrong-result", "0.10.1": "passed"}
-    assert len(list((shared_home / "inputs").glob("*.mlir"))) == 1
-
-
-CALLS = """import jax
+PRINTS = """import argparse
+import jax
 import jax.numpy as jnp
-from helper import SIZE
 
-
-class Model:
-    def __init__(self):
-        self.weights = jnp.ones((SIZE, SIZE), jnp.complex64)
-
-    def step(self, inputs):
-        return inputs["x"] @ self.weights, inputs["scale"][0] + 1
-
-
-step = jax.jit(Model().step)
-print("something else")
-for _ in range(3):
-    results = step({"x": jnp.ones((2, SIZE)), "scale": (3, None)})
+parser = argparse.ArgumentParser()
+parser.add_argument("--size", type=int)
+size = parser.parse_args().size
+print(jax.jit(jnp.tanh).lower(jnp.ones(size)).as_text())
 """
 
 
-@pytest.mark.parametrize(
-    ("types", "parameters"),
-    [
-        ("lower: {function: step}\n", ["2x5xf32", "i32"]),
-        (
-            "lower: {function: step, arguments: [{x: 7x5xcomplex<f32>, scale: [i32]}]}\n",
-            ["7x5xcomplex<f32>", "i32"],
-        ),
-    ],
-)
-def test_what_a_function_of_jax_takes_is_seen_when_it_is_called(
-    answer: Answer,
-    shared_home: Path,
-    workplace: Path,
-    types: str,
-    parameters: list[str],
+def test_a_generator_is_run_once_by_the_newest_jax(
+    answer: Answer, shared_home: Path, workplace: Path
 ) -> None:
-    (workplace / "helper.py").write_text("SIZE = 5\n")
-    (workplace / "model.py").write_text(CALLS)
+    (workplace / "model.py").write_text(PRINTS)
     (workplace / "r.yaml").write_text(
-        f"name: model\nsummary: s\ncompiler: xla\ninput: model.py\ntarget: {{backend: cpu}}\n{types}"
+        "name: r\ncompiler: xla\ninput: model.py\nargs: {size: 7}\n"
+        "target: {backend: cpu}\n"
     )
-    found = answer("run", workplace / "r.yaml", "-t", "0.8.1")
-    assert classes(found) == {"0.8.1": "passed"}
-    programs = list((shared_home / "inputs").glob("*.mlir"))
-    assert programs
-    for program in programs:
-        for parameter in parameters:
-            assert f"tensor<{parameter}>" in program.read_text().partition("->")[0]
+    results = answer("run", "r.yaml", "-t", "0.8.1", "-t", "0.10.1")
+    assert classes(results) == {"0.8.1": "passed", "0.10.1": "passed"}
+    [program] = (shared_home / "inputs").glob("*.mlir")
+    assert "tensor<7xf32>" in program.read_text()
 
 
 UNUSED = """import jax

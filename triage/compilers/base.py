@@ -51,10 +51,19 @@ SCRIPT_RUNNER = Path(__file__).with_name("script_runner.py")
 SCRIPT_WORKER = Path(__file__).with_name("script_worker.py")
 
 
-def script_invocation(python: Path, *options: str, **env: str) -> Invocation:
+def script_options(case: Case, *options: str) -> tuple[str, ...]:
+    """Return the words with which a worker runs a Python program as it is: once, unless
+    its results are compared.
+    """
+    return ("script", *options) if case.run else ("script", "--once", *options)
+
+
+def script_invocation(
+    case: Case, python: Path, *options: str, **env: str
+) -> Invocation:
     """Return the command line that runs a Python program as it is."""
     launcher = (str(python), "-I", str(SCRIPT_WORKER))
-    return Invocation(("script", *options), env=env, launcher=launcher)
+    return Invocation(script_options(case, *options), env=env, launcher=launcher)
 
 
 def pep440(text: str | None) -> str | None:

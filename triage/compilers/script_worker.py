@@ -1,13 +1,14 @@
 """Runs a Python program with the packages of the interpreter that starts this script,
 and keeps what it prints; imports nothing of triage.
 
-    script_worker.py script [--words] [--flags-in=VARIABLE FLAG...] SCRIPT -o OUTPUT
+    script_worker.py script [--once] [--words] [--flags-in=VARIABLE FLAG...]
+        SCRIPT -o OUTPUT
     script_worker.py run --module=OUTPUT [--output=@FILE...]
     script_worker.py describe
 
-A program runs twice, each time in a process of its own. What it prints otherwise the
-second time, such as a time, does not count. OUTPUT is JSON: the numbers and, with
---words, the words that it printed. These are its results.
+A program runs twice unless --once is given, each time in a process of its own. What it
+prints otherwise the second time, such as a time, does not count. OUTPUT is JSON: the
+numbers and, with --words, the words that it printed. These are its results.
 """
 
 from __future__ import annotations
@@ -37,17 +38,19 @@ _TRUTH = {"true": "1", "false": "0"}
 _RUNNER = Path(__file__).with_name("script_runner.py")
 
 
-def run_twice(script: Path, output: Path, *, words: bool) -> None:
-    """Run a program twice and write OUTPUT. If the program fails, this process ends in
-    the same way.
+def run_script(options: argparse.Namespace) -> None:
+    """Run a program and write OUTPUT. If the program fails, this process ends in the
+    same way.
     """
-    first, second = printed_by(script), printed_by(script)
+    first = second = printed_by(options.module)
+    if not options.once:
+        second = printed_by(options.module)
     numbers = equal_parts(_NUMBER.findall(first), _NUMBER.findall(second))
     read = [float(_TRUTH.get(text.lower(), text or 0)) for text in numbers]
     results: dict[str, object] = {"numbers": read}
-    if words:
+    if options.words:
         results["words"] = equal_parts(words_in(first), words_in(second))
-    output.write_text(json.dumps(results))
+    options.target.write_text(json.dumps(results))
 
 
 def printed_by(script: Path) -> str:
@@ -122,7 +125,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--module" if work == "run" else "module", type=Path)
     parser.add_argument("-o", dest="target", type=Path)
-    parser.add_argument("--words", action="store_true")
+    for name in ("--once", "--words"):
+        parser.add_argument(name, action="store_true")
     parser.add_argument("--flags-in", default="FLAGS")
     parser.add_argument("--output", action="append", default=[])
     if work == "describe":
@@ -133,7 +137,7 @@ def main() -> None:
         return
     if flags:
         os.environ[options.flags_in] = " ".join(flags)
-    run_twice(options.module, options.target, words=options.words)
+    run_script(options)
 
 
 if __name__ == "__main__":

@@ -183,7 +183,7 @@ class Inputs:
 
     def _generator(self, case: Case) -> _Maker | NoAnswer:
         """Return what runs a generator: this program's interpreter or, for a family
-        whose tools do, the newest toolchain or the one that the case names.
+        whose tools do, the newest toolchain.
         """
         words = self.compilers[case.compiler].generator
         if not words:
@@ -191,15 +191,11 @@ class Inputs:
             make = partial(self._generate, case, own, own_python())
             return _Maker(self._identity_of_own_python, make)
         try:
-            rev = case.input.maker or "latest"
-            toolchain = named_toolchain(self.registry, rev, case)
+            toolchain = named_toolchain(self.registry, "latest", case)
         except TriageError as error:
             problem = f"cannot obtain the toolchain that makes the program: {error}"
             return NoAnswer(Cause.TOOLCHAIN, problem)
-        # options of the interpreter stand before the script, scripts of triage after it
-        flags = [word for word in words if word.startswith("-")]
-        scripts = [word for word in words if not word.startswith("-")]
-        argv = (str(toolchain.program), *flags, str(SCRIPT_RUNNER), *scripts)
+        argv = (str(toolchain.program), *words, str(SCRIPT_RUNNER))
         make = partial(self._generate, case, argv, toolchain.reads)
         return _Maker(f"{toolchain.identity} {words}", make)
 

@@ -48,10 +48,6 @@ class Input:
     kind: InputKind
     args: tuple[tuple[str, str], ...] = ()
     """Arguments of a generator: names without dashes, and values."""
-    maker: str | None = None
-    """The revision whose tools run a generator that needs some (default: the newest
-    release).
-    """
     imported: bool = False
     """Whether a toolchain that has an importer converts the input first, because the
     compiler does not read this kind.

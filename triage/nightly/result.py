@@ -21,7 +21,7 @@ from triage.investigate.result import (
 from triage.model.errors import BadInput
 from triage.model.execution import Stage
 from triage.model.exit_codes import Exit, exit_without_answer
-from triage.model.json_form import in_json, in_json_as
+from triage.model.json_form import in_json
 from triage.model.outcome import FAILING, Status
 from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.verdict import BackendVerdict, ToDo, to_dos_of, verdicts_of
@@ -129,8 +129,8 @@ class Night:
         """Cases that pass on the new toolchain only."""
         return self.cases_with(CaseChangeKind.FIXED)
 
-    @in_json_as("changed")
-    def failing_otherwise(self) -> list[CaseResult]:
+    @in_json
+    def changed(self) -> list[CaseResult]:
         """Cases that fail on both toolchains in different ways."""
         return self.cases_with(CaseChangeKind.CHANGED)
 

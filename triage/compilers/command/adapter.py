@@ -224,7 +224,7 @@ class Command(Compiler):
         # The user's modules are hidden, and the hash seed is fixed.
         env = {"PYTHONPATH": "", "PYTHONNOUSERSITE": "1", "PYTHONHASHSEED": "0"}
         if not spec.words:
-            return script_invocation(toolchain.program, "--words", **env)
+            return script_invocation(case, toolchain.program, "--words", **env)
         flags = applied_flags(case, toolchain.version)
         options: list[str] = []
         for word in spec.words:

@@ -167,6 +167,7 @@ class Triton(Compiler):
         if self.runs_script(case):
             packages = str(toolchain.program.parents[2])
             return script_invocation(
+                case,
                 base_of(python),
                 PYTHONPATH=packages,
                 TRITON_HOME=".",

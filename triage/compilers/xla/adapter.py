@@ -21,6 +21,7 @@ from triage.compilers.base import (
     Packaging,
     environment_needs,
     pep440,
+    script_options,
 )
 from triage.compilers.invocation import Invocation, MlirTools, ask_compiler
 from triage.compilers.parts import Measures, WorkerRunner
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 DISABLE = "xla_disable_hlo_passes"
 WORKER = Path(__file__).with_name("worker.py")
-_LOWERING = Path(__file__).with_name("lowering.py")
 _HLO_TEXT = Path(__file__).with_name("hlo_text.py")
 _ISOLATED_WORKER = ("-I", str(WORKER))  # -I hides the user's own modules
 _PACKAGE = "lib/python3*/site-packages/jaxlib"
@@ -79,7 +79,7 @@ class Xla(Compiler):
         backends=("cpu",),
         aliases=dict.fromkeys(("host", "llvm-cpu", "local"), "cpu"),
         inputs=_INPUTS | _HLO,
-        sections=("run", "bench", "lower"),
+        sections=("run", "bench"),
         keys=_keys,
     )
     uses_processor = True
@@ -87,7 +87,7 @@ class Xla(Compiler):
     run = XlaRunner(WORKER, "--xla_backend_optimization_level=0")
     measures = Measures()
     folders = "a virtual environment holds the packages `jaxlib` and `jax`"
-    generator = ("-I", str(_LOWERING))
+    generator = ("-I",)
 
     @cached_property
     def passes(self) -> XlaIr:
@@ -133,7 +133,7 @@ class Xla(Compiler):
         """
         return environment_needs(
             program.parents[1],
-            *(WORKER, _LOWERING, _HLO_TEXT),
+            *(WORKER, _HLO_TEXT),
             *(SCRIPT_RUNNER, SCRIPT_WORKER),
         )
 
@@ -174,9 +174,9 @@ class Xla(Compiler):
                     f"{case.target.backend}"
                 ),
             )
-        work = ["compile"]
+        work: tuple[str, ...] = ("compile",)
         if self.runs_script(case):
-            work = ["script", "--flags-in=XLA_FLAGS"]
+            work = script_options(case, "--flags-in=XLA_FLAGS")
         return Invocation(
             (*work, *flags),
             env={"JAX_PLATFORMS": "cpu"},

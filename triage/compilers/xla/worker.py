@@ -3,7 +3,7 @@ runs them; imports nothing of triage.
 
     worker.py compile [--print-after=PASS] [--generic] [--name-pass] [--xla_OPTION...]
         PROGRAM -o OUTPUT
-    worker.py script [--print-after=PASS] [--generic] [--name-pass]
+    worker.py script [--print-after=PASS] [--generic] [--name-pass] [--once]
         [--flags-in=XLA_FLAGS --xla_OPTION...] SCRIPT -o OUTPUT
     worker.py run --module=OUTPUT [--input=V...] [--output=@FILE...]
         [--benchmark_format=json]
@@ -474,7 +474,7 @@ def main() -> int:
     add("--print-after")
     add("--benchmark_format")
     add("--flags-in")
-    for name in ("--generic", "--name-pass"):
+    for name in ("--generic", "--name-pass", "--once", "--words"):
         add(name, action="store_true")
     for name in ("--input", "--output"):
         add(name, action="append", default=[])
@@ -485,8 +485,7 @@ def main() -> int:
 
     def compile_it() -> int:
         if work == "script":
-            run_twice = script_worker()["run_twice"]
-            run_twice(options.module, options.target, words=False)
+            script_worker()["run_script"](options)
             return 0
         return compile_program(options.module, options.target, rest)
 
