@@ -4,7 +4,6 @@ each family of the registry, and a test of another family may do the same.
 
 from __future__ import annotations
 
-import inspect
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,6 @@ import pytest
 import yaml
 
 from tests.reduce.made import reproducer
-from triage.classify.rules_file import check_rules
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation
 from triage.compilers.parts import RunValues
@@ -26,19 +24,15 @@ from triage.execution.opening import open_engine
 from triage.execution.run_task import RunTask
 from triage.execution.task import ProbeJob, Task
 from triage.model.case import Case
-from triage.model.errors import BadFiles, EnvironmentFailure
+from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Stage
 from triage.model.outcome import Cause, Failed, NoAnswer, Passed, Probe
 from triage.model.revision import Capabilities, Revision, Toolchain
 from triage.processes.sealing import Seal
-from triage.recipes.recipe import Recipe, keys_of
 from triage.recipes.values import parse_version
 from triage.reduce.reproducer import _standalone, portable_run
 from triage.report.reproducer import write_reproducer
 from triage.toolchains.registry import ToolchainRef
-
-PARTS = ("passes", "run", "measures", "kernels", "lint", "remedies")
-PARTS = (*PARTS, "recipe_starter", "script")
 
 
 @dataclass(frozen=True)
@@ -99,38 +93,9 @@ class Contract:
         revision = Revision("1.0.0")
         return Toolchain(self.family.name, revision, "", root, program, known, "1.0.0")
 
-    def inherits_from_no_other_family(self) -> None:
-        """Every part is a class of the family, of all families or of no compiler."""
-        own = type(self.family).__module__.rpartition(".")[0]
-        shared = ("base", "parts", "linter", "repro_script", "recipe_input")
-        allowed = (own, *(f"triage.compilers.{name}" for name in shared))
-        found = [getattr(self.family, name) for name in PARTS]
-        parts = [self.family, *(part for part in found if part is not None)]
-        bases = {base for part in parts for base in inspect.getmro(type(part))}
-        bases |= set(inspect.getmro(keys_of(self.family.recipe)))
-        modules = {base.__module__ for base in bases}
-        compilers = {name for name in modules if name.startswith("triage.compilers.")}
-        assert not {name for name in compilers if not name.startswith(allowed)}
-
-    def finds_nothing_where_nothing_is(self) -> None:
-        assert self.family.locate(self.folder / "nowhere") is None
-
     def refuses_a_program_that_does_not_run(self) -> None:
         with pytest.raises(EnvironmentFailure):
             self.family.describe(self.folder / "a" / "b" / "c" / "program", Seal(()))
-
-    def knows_the_forms_of_its_inputs(self) -> None:
-        recipe = self.family.recipe
-        assert recipe.inputs or recipe.any_input
-        assert recipe.kind_of(self.case.input.path.suffix) is self.case.input.kind
-        if recipe.imported:
-            assert recipe.imported <= set(recipe.inputs.values())
-            assert self.family.onnx_importer
-
-    def refuses_unknown_keys(self) -> None:
-        assert issubclass(keys_of(self.family.recipe), Recipe)
-        with pytest.raises(BadFiles):
-            load_cases([self.sample.recipe(self.folder, "no_such_key: 1")])
 
     def names_no_path_in_what_decides_the_result(self, toolchain: Toolchain) -> None:
         """Results are stored by the options, and machines share them."""
@@ -203,11 +168,6 @@ class Contract:
             assert name in " ".join((*call.words, call.script))
             if name.endswith(".py"):
                 compile(text, name, "exec")
-
-    def has_rules_with_examples(self) -> None:
-        file = Path(inspect.getfile(type(self.family))).with_name("rules.yaml")
-        if file.is_file():
-            assert check_rules(file, {})
 
     def compiles_and_runs(self) -> None:
         """The checks that need the compiler."""
@@ -327,15 +287,10 @@ class Contract:
 
 
 CHECKS: Sequence[str] = (
-    "inherits_from_no_other_family",
-    "finds_nothing_where_nothing_is",
     "refuses_a_program_that_does_not_run",
-    "knows_the_forms_of_its_inputs",
-    "refuses_unknown_keys",
     "says_why_a_backend_is_missing",
     "writes_the_recipe_of_its_case",
     "repeats_the_compile_without_triage",
-    "has_rules_with_examples",
 )
 """Those that need no compiler."""
 

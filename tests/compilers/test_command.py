@@ -44,15 +44,6 @@ version: {run: ["{toolchain}/bin/minicc", "--version"], pattern: "version (\\\\S
 rules: minicc.rules
 input: program.c
 """
-EXPORTED = """# export f
-import math
-
-def f(x):
-    return BAD + x
-
-def g(x):
-    return x
-"""
 
 
 @pytest.fixture
@@ -172,6 +163,7 @@ sys.exit("its: error: BAD is not allowed" if "BAD" in text else 0)
 """
 
 
+@pytest.mark.slow
 def test_a_reproducer_names_the_packages_of_its_release(
     home: Path, triage: Triage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,28 +192,6 @@ def test_a_reproducer_names_the_packages_of_its_release(
     assert "its-runtime=={version}" in (folder / "recipe.yaml").read_text()
 
 
-def test_a_program_whose_comments_matter_is_reduced_as_text(
-    home: Path, triage: Triage, tmp_path: Path, built: Path
-) -> None:
-    name = "program.py"
-    (tmp_path / "mine.yaml").write_text(
-        RECIPE.replace("program.c", name).replace("rules: minicc.rules\n", "")
-    )
-    (built / "bin/minicc").write_text(
-        COMPILER.replace("grep -q BAD", "grep -q ' export f' \"$1\" && grep -q BAD")
-    )
-    (tmp_path / name).write_text(EXPORTED)
-    done = triage(
-        "reduce", tmp_path / "mine.yaml", "-t", f"path:{built}", "--format", "json"
-    )
-    assert done.returncode == 0, done.stderr
-    answer = json.loads(done.stdout)
-    comment, line = answer["program"].splitlines()
-    assert comment.endswith(" export f")
-    assert "BAD" in line
-    assert answer["unit"] == "line"
-
-
 def test_what_a_family_cannot_do_is_said_with_what_to_use(
     home: Path, triage: Triage, tmp_path: Path, built: Path
 ) -> None:
@@ -240,25 +210,6 @@ def test_what_a_family_cannot_do_is_said_with_what_to_use(
     )
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert "`triage suspects`" in done.stderr
-
-
-def test_a_query_is_reduced_by_tokens_after_lines(
-    home: Path, triage: Triage, tmp_path: Path
-) -> None:
-    refusing = 'grep -q ::INT "$1" && grep -q SELECT "$1"'
-    compiler = f'#!/bin/sh\nif {refusing}; then echo "error: no casts" >&2; exit 3; fi\ncp "$1" "$2"\n'
-    write_program(tmp_path / "root" / "sqlc", compiler)
-    (tmp_path / "query.yaml").write_text(
-        'name: query\ncompiler: command\ncommand: ["{toolchain}/sqlc", "{input}", "{output}"]\n'
-        "input: query.sql\n"
-    )
-    (tmp_path / "query.sql").write_text(
-        "SELECT a, b + 1, foo::INT, COALESCE(d, '(x, y')\nFROM t\nWHERE a IS NULL\n"
-    )
-    words = ("-t", f"path:{tmp_path / 'root'}", "--out", tmp_path, "--format", "json")
-    done = triage("reduce", tmp_path / "query.yaml", *words)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["program"].split() == ["SELECT::INT"]
 
 
 def test_a_number_that_grew_is_reduced_and_replayed(

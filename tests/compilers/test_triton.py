@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -72,32 +71,6 @@ def toolchain(tmp_path: Path) -> Toolchain:
         told.capabilities,
         told.version,
     )
-
-
-def test_the_worker_is_told_everything_and_no_path(tmp_path: Path) -> None:
-    program = wheel(
-        tmp_path, tag="{0}-{0}-any".format("cp{}{}".format(*sys.version_info[:2]))
-    )
-    known = TRITON.describe(program, Seal(())).capabilities
-    toolchain = Toolchain(
-        "triton", Revision("3.2.0"), "id", tmp_path, program, known, "3.2.0"
-    )
-    invocation = TRITON.invocation(replace(CASE, phase="llir"), toolchain)
-    assert not isinstance(invocation, NoAnswer)
-    assert invocation.options[2:] == ("--phase", "llir")
-    spec = json.loads(invocation.options[1])
-    assert (spec["arch"], spec["shared_limit"], spec["options"]) == (
-        "90",
-        232448,
-        {"num_warps": 8},
-    )
-    assert spec["constexprs"] == {"BLOCK": 64, "fast": True}
-    assert str(tmp_path) not in " ".join(invocation.options)
-    argv = invocation.argv(program, Path("/k.py"), Path("/out"))
-    assert argv[1:3] == ["-I", "-S"]
-    assert argv[-3:] == ["/k.py", "-o", "/out"]
-    # the wheel's library has no symbols
-    assert "TRIAGE_STACK_PRINTER" not in invocation.env
 
 
 def test_a_wheel_for_a_python_that_is_not_here_is_untestable(tmp_path: Path) -> None:

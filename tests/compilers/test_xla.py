@@ -16,14 +16,12 @@ from tests.conftest import Triage
 from tests.values import ELEMENTS, Element, value
 from triage.compilers.registry import load_cases
 from triage.compilers.repro_script import StandaloneCompile
-from triage.compilers.xla.adapter import WORKER, Xla
+from triage.compilers.xla.adapter import Xla
 from triage.compilers.xla.hlo_text import generic_form
 from triage.compilers.xla.passes import XlaIr
 from triage.mlir.ir_reader import IrReader, PrintedModule
-from triage.model.case import Case, Flag, Input, InputKind, RunSpec, Target
+from triage.model.case import Case, Input, InputKind, RunSpec, Target
 from triage.model.errors import BadFiles
-from triage.model.outcome import Cause, NoAnswer
-from triage.model.revision import Capabilities, Revision, Toolchain
 from triage.recipes.run_values import file_value, read_value
 
 CASE = Case(
@@ -34,15 +32,6 @@ CASE = Case(
     Path("r.yaml"),
     Input(Path("p.mlir"), InputKind.MLIR),
     Target("cpu"),
-)
-TOOLCHAIN = Toolchain(
-    "xla",
-    Revision("0.8.0"),
-    "id",
-    Path("/env"),
-    Path("/env/bin/python"),
-    Capabilities(),
-    "0.8.0",
 )
 HLO = """HloModule jit_f, entry_computation_layout={(f32[4,8]{1,0})->f32[4]{0}}
 
@@ -91,27 +80,6 @@ def test_every_damaged_text_of_hlo_is_read_without_an_error() -> None:
     for end in range(0, len(HLO), 7):
         generic_form(HLO[:end])
         generic_form(HLO[end:])
-
-
-def test_a_case_becomes_the_words_of_the_worker() -> None:
-    flags = (
-        Flag("--xla_cpu_enable_fast_math=true"),
-        Flag("--xla_old=1", until="0.7.0"),
-    )
-    invocation = Xla().invocation(replace(CASE, flags=flags), TOOLCHAIN)
-    assert not isinstance(invocation, NoAnswer)
-    argv = invocation.argv(TOOLCHAIN.program, Path("p.mlir"), Path("out"))
-    assert argv[:3] == ["/env/bin/python", "-I", str(WORKER)]
-    assert argv[3:] == [
-        "compile",
-        "--xla_cpu_enable_fast_math=true",
-        "p.mlir",
-        "-o",
-        "out",
-    ]
-    other = Xla().invocation(replace(CASE, target=Target("cuda")), TOOLCHAIN)
-    assert isinstance(other, NoAnswer)
-    assert other.cause is Cause.TARGET
 
 
 def recipe(folder: Path, text: str) -> Path:

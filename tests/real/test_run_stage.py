@@ -108,42 +108,6 @@ def test_a_nan_is_wrong_though_the_tool_of_the_release_overlooks_it(
         assert answer["cached"] is cached
 
 
-def test_wrong_results_of_different_programs_are_different_failures(
-    shared_home: Path, triage: Triage, recipe: Path, tmp_path: Path
-) -> None:
-    """Which values are wrong, and by how much, does not tell failures apart; the
-    operation and NaN do.
-    """
-    for name in ("addf", "subf"):
-        (tmp_path / f"{name}.mlir").write_text(PROGRAM.replace("mulf", name))
-    (tmp_path / "scale.mlir").rename(tmp_path / "mulf.mlir")
-    np.save(tmp_path / "far.npy", np.array([100, 200, 300, 400], dtype="f4"))
-    np.save(tmp_path / "nan.npy", np.array([np.nan, 2, 2, 2], dtype="f4"))
-    recipe.write_text(
-        "name: scale\ninput: ${program}.mlir\ntarget: {backend: llvm-cpu}\n"
-        "matrix: {program: [mulf, addf, subf], factor: [factor, nan], result: [wrong, far]}\n"
-        'run: {inputs: ["4xf32=@values.bin", "@${factor}.npy"], expected: ["@${result}.npy"]}\n'
-    )
-    answers = _answers(triage, recipe, code=1)
-    assert len(answers) == 12
-    signatures = {
-        (name, entry["failure"]["signature"]) for name, entry in answers.items()
-    }  # type: ignore[index]
-    expected = set()
-    for program in ("mulf", "addf", "subf"):
-        for factor, sort in (("factor", ""), ("nan", "nan ")):
-            for result in ("wrong", "far"):
-                case = f"scale[program={program},factor={factor},result={result}]"
-                expected.add((case, f"wrong-result:0 {sort}arith.{program}"))
-    assert signatures == expected
-    headlines = {
-        entry["failure"]["headline"].partition(",")[0] for entry in answers.values()
-    }  # type: ignore[index]
-    assert headlines == {
-        f"result 0 (arith.{program})" for program in ("mulf", "addf", "subf")
-    }
-
-
 def test_changed_values_are_run_again_and_tolerances_count(
     shared_home: Path, triage: Triage, recipe: Path
 ) -> None:
