@@ -119,27 +119,19 @@ def test_an_operation_has_the_flags_of_the_config_and_its_own_values(
     ]
 
 
-def test_configs_with_one_name_are_told_apart_by_their_files(suite: Path) -> None:
+def test_cases_of_several_configs_have_the_names_of_their_files(suite: Path) -> None:
     """IREE's configs for O0 and O2 have one `config_name`."""
-    text = (suite / "cpu.json").read_text()
-    paths = [suite / "cpu_O0.json", suite / "cpu_O2.json"]
-    for path in paths:
-        path.write_text(text.replace('"cpu"', '"cpu_sync"'))
-    both = IreeSuites().cases(suite, paths, suite.parent / "downloads")
-    names = [case.name for case in both]
-    assert len(set(names)) == len(names) == 8
-    assert "ops/fine[config=cpu_O0]" in names
-    alone = [*cases(suite, paths[0]).values(), *cases(suite, paths[1]).values()]
-    assert {case.recipe for case in alone} == {"cpu_O0", "cpu_O2"}
     (suite / "other").mkdir()
-    elsewhere = suite / "other" / "cpu_O0.json"
-    elsewhere.write_text(paths[0].read_text())
-    configs = [paths[0], elsewhere]
-    found = IreeSuites().cases(suite, configs, suite.parent / "downloads")
-    assert {case.recipe for case in found} == {f"{suite.name}/cpu_O0", "other/cpu_O0"}
-    assert {case.recipe for case in cases(suite, suite / "cpu.json").values()} == {
-        "cpu"
-    }
+    names = ("cpu_O0", "cpu_O2", "other/cpu_O0")
+    configs = [suite / f"{name}.json" for name in names]
+    for path in configs:
+        shutil.copy(suite / "cpu.json", path)
+    both = cases(suite, *configs[:2])
+    assert len(both) == 8
+    assert both["ops/fine[config=cpu_O0]"].recipe == "cpu_O0"
+    equal = cases(suite, configs[0], configs[2])
+    recipes = {case.recipe for case in equal.values()}
+    assert recipes == {f"{suite.name}/cpu_O0", "other/cpu_O0"}
 
 
 def test_a_test_of_a_model_names_what_it_downloads_and_its_limits(suite: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import Field, PositiveFloat
 
 from triage.compilers.iree.devices import IREE, target_of
-from triage.compilers.iree.suite_files import EMPTY, Suite, SuiteFile
+from triage.compilers.iree.suite_files import Suite, SuiteFile
 from triage.compilers.iree.suite_models import (
     is_onnx_models,
     onnx_cases,
@@ -24,7 +24,6 @@ from triage.compilers.iree.suite_models import (
 from triage.model.case import Case, Flag, Library, RunSpec
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits, Stage
-from triage.recipes.document import read_document
 from triage.recipes.expectations import (
     ExpectationChange,
     ObservedCase,
@@ -73,17 +72,15 @@ class IreeSuites:
             BadInput: The folder has no test.
         """
         suite = Suite(folder, downloads)
-        names = config_names([path for path in configs if path.is_file()])
+        stems = Counter(path.stem for path in configs)
         cases: list[Case] = []
         for path in configs:
+            name = path.stem
+            if stems[name] > 1:
+                name = f"{path.absolute().parent.name}/{name}"
             with suite.collecting():
-                if path.is_dir():
-                    files = _model_tests(suite, path)
-                else:
-                    files = [SuiteFile(suite, path)]
-                for file in files:
+                for file in _files(suite, path):
                     with suite.collecting():
-                        name = names.get(file.path, "")
                         cases += _cases(file, name, several=len(configs) > 1)
         if suite.problems:
             # a quality test is read for its benchmark as well
@@ -96,123 +93,79 @@ class IreeSuites:
         """Return the text of a config that lists the failures of `observed`, which are
         cases of this config.
 
-        Raises:
-            BadFiles: The config cannot be read or edited.
-            BadInput: It is not a config with lists of failures.
+        Raises BadFiles if the file is not a config with lists of failures.
         """
         file = SuiteFile(Suite(path.parent, path.parent), path)
-        if is_onnx_models(file.data) or reader_of(file.data):
-            raise BadInput(f"{path} has no lists of failures; edit it by hand")
         config = file.content(SuiteConfig)
-        old = {key: list(getattr(config, key)) for key in (_COMPILE, _RUN)}
-        ends: dict[str, str | None] = {}
+        lists = {key: list(getattr(config, key)) for key in (_COMPILE, _RUN)}
+        changes = []
         for entry in observed:
             test = entry.case.name.partition("[config=")[0]
-            ends[test] = None
-            if entry.failure is not None:
-                ends[test] = _COMPILE
-                if entry.failure.stage in (Stage.RUN, Stage.COMPARE):
-                    ends[test] = _RUN
-            elif entry.case.run is None and test in old[_RUN]:  # nothing was run
-                ends[test] = _RUN
-        lists = {}
-        for key, tests in old.items():
-            left = [test for test in tests if ends.get(test, key) == key]
-            left += [test for test in ends if ends[test] == key and test not in tests]
-            if tests == sorted(tests):
-                left.sort()
-            if left != tests:
-                lists[key] = left
-        listed = {test: key for key, tests in old.items() for test in tests}
-        changes = [
-            ExpectationChange(test, listed.get(test), end)
-            for test, end in ends.items()
-            if listed.get(test) != end
-        ]
+            old = next((key for key, tests in lists.items() if test in tests), None)
+            new = None
+            if entry.failure:
+                is_compiled = entry.failure.stage in (Stage.RUN, Stage.COMPARE)
+                new = _RUN if is_compiled else _COMPILE
+            elif entry.case.run is None and old == _RUN:  # nothing was run
+                new = _RUN
+            if new == old:
+                continue
+            changes.append(ExpectationChange(test, old, new))
+            if old:
+                lists[old].remove(test)
+            if new:
+                lists[new] = sorted((*lists[new], test))
         text = json.dumps({**file.data, **lists}, indent=2)
         return UpdatedFile(path, changes, text=f"{text}\n")
 
 
-def _model_tests(suite: Suite, folder: Path) -> list[SuiteFile]:
-    """Return the tests of models below a folder, whose other files are modules."""
-    files = [SuiteFile(suite, file) for file in sorted(folder.rglob("*.json"))]
+def _files(suite: Suite, path: Path) -> list[SuiteFile]:
+    """Return a file, or the tests of models below a folder, whose other files are
+    modules.
+    """
+    if not path.is_dir():
+        return [SuiteFile(suite, path)]
+    files = [SuiteFile(suite, file) for file in sorted(path.rglob("*.json"))]
     tests = [file for file in files if reader_of(file.data)]
     if not tests:
         raise BadInput(
-            f"{folder}: no file below it is a test: a test is a JSON file with the "
+            f"{path}: no file below it is a test: a test is a JSON file with the "
             'key "type" or "run_function"'
         )
     return tests
 
 
-def config_names(configs: Sequence[Path]) -> dict[Path, str]:
-    """Return the name of each config: its `config_name`, or that of its file where
-    another config next to it, or among these, has the same one.
-    """
-    configs = [path.absolute() for path in configs]
-    near = {
-        *configs,
-        *(file for path in configs for file in path.parent.glob("*.json")),
-    }
-    declared = {path: _own_name(path) for path in near}
-    shared = Counter(declared.values())
-    stems = Counter(path.stem for path in configs)
-    names = {}
-    for path in configs:
-        name = declared[path]
-        if shared[name] > 1:
-            name = (
-                path.stem
-                if stems[path.stem] == 1
-                else f"{path.parent.name}/{path.stem}"
-            )
-        names[path] = name
-    return names
-
-
-def _own_name(path: Path) -> str:
-    """Return the `config_name` of a file; empty if it has none."""
-    try:
-        data = read_document(path, EMPTY, json=True).data
-    except BadFiles:
-        return ""
-    return str(data.get("config_name", ""))
-
-
-def _cases(file: SuiteFile, name: str, *, several: bool) -> Iterator[Case]:
+def _cases(file: SuiteFile, config: str, *, several: bool) -> Iterator[Case]:
     """Yield the cases of a JSON file. The name of the config is part of the cases'
     names if there are `several`.
     """
-    suite = file.suite
     reader = reader_of(file.data)
     if reader:
         yield from reader(file)
         return
-    if is_onnx_models(file.data):
-        yield from onnx_cases(file, name, several=several)
-        return
-    tests = [
-        (test_name, test)
-        for test_name, test in _tests(suite.folder)
-        if test.is_relative_to(suite.folder)
-    ]
+    read_config = onnx_cases if is_onnx_models(file.data) else _operations
+    for case in read_config(file):
+        name = f"{case.name}[config={config}]" if several else case.name
+        yield replace(case, recipe=config, name=name)
+
+
+def _operations(file: SuiteFile) -> Iterator[Case]:
+    """Yield the cases of a config whose tests are folders."""
+    suite = file.suite
+    tests = _tests(suite.folder)
     if not tests:
         raise BadInput(
             f"{suite.folder}: no folder below it holds a program (*.mlir) and "
             f"{_VALUES} or {_TORCH_VALUES}"
         )
     programs = []
-    for test_name, test in tests:
+    for name, test in tests:
         with suite.collecting():
-            programs.append((test_name, *_program(suite, test)))
+            programs.append((name, *_program(suite, test)))
     config = file.content(SuiteConfig)
-    for test_name, program, values in programs:
-        if test_name in config.skip_compile_tests:
-            continue
-        case = replace(_case(file, config, test_name, program, values), recipe=name)
-        if several:
-            case = replace(case, name=f"{test_name}[config={name}]")
-        yield case
+    for name, program, values in programs:
+        if name not in config.skip_compile_tests:
+            yield _case(file, config, name, program, values)
 
 
 def _program(suite: Suite, test: Path) -> tuple[Path, RunSpec]:
@@ -244,7 +197,7 @@ def _case(
         golden = config.golden_times_ms[test]
         thresholds["run_ms"] = config.tolerance_factor * golden
     return file.case(
-        config.config_name,
+        "",
         Library(IREE.input_at(program), tuple(map(Flag, config.iree_compile_flags))),
         None if test in config.skip_run_tests else run,
         name=test,
@@ -255,25 +208,19 @@ def _case(
 
 
 def _tests(folder: Path) -> list[tuple[str, Path]]:
-    """Return the names and folders of the tests of the suite that a folder belongs to.
+    """Return the names and folders of the tests below a folder.
 
-    The name is the path below the folder with `conftest.py`, and the last two folders
-    of a Torch test.
+    The name is the path below the folder of the suite, which has `conftest.py`, and the
+    last two folders of a Torch test.
     """
-    folder = folder.absolute()
-    root = next(
-        (
-            path
-            for path in (folder, *folder.parents)
-            if (path / "conftest.py").is_file()
-        ),
-        folder,
-    )
-    tests = {}
-    for place, _, files in os.walk(root):
+    parents = (folder, *folder.parents)
+    suites = (path for path in parents if (path / "conftest.py").is_file())
+    suite = next(suites, folder)
+    tests = []
+    for place, _, files in os.walk(folder):
         path = Path(place)
         if _TORCH_VALUES in files:
-            tests[path] = "/".join(path.parts[-2:])
+            tests.append(("/".join(path.parts[-2:]), path))
         elif _VALUES in files:
-            tests[path] = path.relative_to(root).as_posix()
-    return [(tests[path], path) for path in sorted(tests)]
+            tests.append((path.relative_to(suite).as_posix(), path))
+    return sorted(tests)

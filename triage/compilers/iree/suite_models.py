@@ -350,7 +350,7 @@ class _Machine:
         return list(flags)
 
 
-def onnx_cases(file: SuiteFile, config_name: str, *, several: bool) -> Iterator[Case]:
+def onnx_cases(file: SuiteFile) -> Iterator[Case]:
     """Yield the cases of a config of ONNX models. The folder has models by their path
     in the zoo; others are downloaded.
     """
@@ -379,10 +379,7 @@ def onnx_cases(file: SuiteFile, config_name: str, *, several: bool) -> Iterator[
             with suppress(ValueError):  # the import reports it
                 run = run.with_arguments()
         name = place.removesuffix(".onnx")
-        if several:
-            name += f"[config={config_name}]"
-        stages = _STAGES[outcome]
-        yield file.case(config_name, program, run, name=name, failing=stages)
+        yield file.case("", program, run, name=name, failing=_STAGES[outcome])
 
 
 def torch_test(file: SuiteFile) -> tuple[Path, RunSpec]:
