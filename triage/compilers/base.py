@@ -9,13 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from triage.compilers.interpreters import base_of, editable_sources
 from triage.compilers.invocation import Invocation, MlirTools
-from triage.compilers.linter import Linter
 from triage.compilers.parts import (
     IssueForm,
-    Kernels,
     Measures,
     PassTrace,
     RemedyHints,
@@ -30,6 +29,10 @@ from triage.model.revision import Capabilities, FamilyRef, Toolchain
 from triage.processes.sealing import Seal
 from triage.recipes.family import RecipeFamily
 from triage.recipes.values import parse_version
+
+if TYPE_CHECKING:  # the only family with these parts
+    from triage.compilers.iree.lint import IreeLinter
+    from triage.compilers.iree.runner import IreeKernels
 
 VERSION = "{version}"
 
@@ -229,12 +232,12 @@ class Compiler(ABC):
         return None
 
     @property
-    def kernels(self) -> Kernels | None:
+    def kernels(self) -> IreeKernels | None:
         """Counts kernels and measures each alone: `bench --dispatch`."""
         return None
 
     @property
-    def lint(self) -> Linter | None:
+    def lint(self) -> IreeLinter | None:
         """Checks programs before they are compiled: `lint`."""
         return None
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from triage.model.json_form import UNPRINTED, in_json, key
-from triage.model.revision import Toolchain
 
 if TYPE_CHECKING:  # it parses MLIR
-    from triage.mlir import Module, SourcePosition
+    from triage.mlir import SourcePosition
 
 
 class Severity(StrEnum):
@@ -93,29 +90,3 @@ class SolverLimit:
     """The failures that the option affects."""
     guess: int
     """The number of iterations to try first."""
-
-
-class Linter(ABC):
-    """Checks programs before they are compiled."""
-
-    rules: Sequence[LintRule]
-    """All rules, in documentation order."""
-
-    @abstractmethod
-    def check(
-        self,
-        module: Module,
-        options: Sequence[str],
-        backend: str | None,
-    ) -> ProgramFindings:
-        """Apply all rules to a module that is compiled with these options."""
-
-    def graph(self, module: Module, options: Sequence[str]) -> str:
-        """Return a module's devices and transfers as a Mermaid flowchart."""
-        return ""
-
-    def solver(self, toolchain: Toolchain, module: Module) -> SolverLimit | None:
-        """Return how the affinity solver is limited and measured on this version, if
-        the compiler has one. Findings are of the rule `solver-iterations`.
-        """
-        return None

@@ -228,32 +228,6 @@ class Measures:
             return []
 
 
-class Kernels(ABC):
-    """Counts the kernels of a program, and measures each of them alone."""
-
-    @abstractmethod
-    def count_options(self, file: Path) -> list[str]:
-        """Return options that make the compiler write statistics to a file, for
-        `kernel_count`.
-        """
-
-    @abstractmethod
-    def kernel_count(self, text: str) -> int | None:
-        """Return how many kernels the program starts, by the text of its statistics."""
-
-    @abstractmethod
-    def extract_options(self, folder: Path) -> list[str]:
-        """Return options that make the compiler write small programs to a folder. Each
-        starts one kernel of the compiled program.
-        """
-
-    @abstractmethod
-    def kernels_in(self, text: str) -> list[tuple[str, str]]:
-        """Return the kernels that a small program starts: name, and the option that
-        measures this kernel alone.
-        """
-
-
 class PassTrace(ABC):
     """Makes a compiler name its passes, with the headers of MLIR's dumps: `// -----//
     IR Dump After NAME (ARGUMENT) //----- //`. `Failed` follows the NAME of a pass that

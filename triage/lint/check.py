@@ -204,15 +204,13 @@ def _read(
 def _with_solver(
     engine: Engine,
     report: ProgramFindings,
-    limit: SolverLimit | None,
+    limit: SolverLimit,
     case: Case,
     toolchain: Toolchain,
 ) -> ProgramFindings:
     """Add the smallest limit that suffices, if the solver reaches the default limit, or
     a note on why that is not known.
     """
-    if limit is None:
-        return report
     staged = replace(case, phase=limit.phase)
     outcome: Outcome = NoAnswer(Cause.TARGET, "the backend is unknown")
     if case.target.backend:

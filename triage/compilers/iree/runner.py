@@ -8,7 +8,7 @@ from pathlib import Path
 
 from triage.compilers.interpreters import is_script
 from triage.compilers.iree.devices import driver_of
-from triage.compilers.parts import Kernels, Runner
+from triage.compilers.parts import Runner
 from triage.model.case import Case, RunSpec
 from triage.model.outcome import Cause, NoAnswer
 from triage.recipes.run_values import ValueText
@@ -95,16 +95,20 @@ class IreeRunner(Runner):
         return None
 
 
-class IreeKernels(Kernels):
+class IreeKernels:
     """The kernels of a program, as the compiler's own options show them."""
 
     def count_options(self, file: Path) -> list[str]:
+        """Return options that make the compiler write statistics to a file, for
+        `kernel_count`.
+        """
         return [
             "--iree-scheduling-dump-statistics-format=json",
             f"--iree-scheduling-dump-statistics-file={file}",
         ]
 
     def kernel_count(self, text: str) -> int | None:
+        """Return how many kernels the program starts, by the text of its statistics."""
         try:
             report = json.loads(text)
             return int(report["stream-aggregate"]["execution"]["dispatch-count"])
@@ -113,9 +117,15 @@ class IreeKernels(Kernels):
             return None
 
     def extract_options(self, folder: Path) -> list[str]:
+        """Return options that make the compiler write small programs to a folder. Each
+        starts one kernel of the compiled program.
+        """
         return [f"--iree-hal-dump-executable-benchmarks-to={folder}"]
 
     def kernels_in(self, text: str) -> list[tuple[str, str]]:
+        """Return the kernels that a small program starts: name, and the option that
+        measures this kernel alone.
+        """
         executable = _EXECUTABLE.search(text)
         if executable:
             name = executable[1]

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from math import prod
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, model_validator
+from pydantic import Field, NonNegativeInt, PositiveFloat
 
 from triage.compilers.iree.suite_files import (
     ModelArguments,
@@ -53,13 +53,7 @@ class _Weights(MappingFormat):
     scope: Text
     url: Text = ""
     module: Text = ""  # whose parameters get random values
-    seed: NonNegativeInt | None = None
-
-    @model_validator(mode="after")
-    def _is_complete(self) -> Self:
-        if self.type == "random" and (not self.module or self.seed is None):
-            raise ValueError('random weights need the keys "module" and "seed".')
-        return self
+    seed: NonNegativeInt = 0
 
 
 class _Value(MappingFormat):

@@ -8,7 +8,6 @@ from triage.compilers.iree.lint import rules
 from triage.compilers.iree.lint.mermaid import mermaid
 from triage.compilers.iree.lint.program import LintProgram
 from triage.compilers.linter import (
-    Linter,
     LintRule,
     ProgramFindings,
     Severity,
@@ -28,26 +27,26 @@ _SOLVER = LintRule(
 )
 
 
-class IreeLinter(Linter):
+class IreeLinter:
     """Checks programs before they are compiled."""
 
     rules: Sequence[LintRule] = (*rules.CHECKS, _SOLVER)
 
     def check(
-        self,
-        module: Module,
-        options: Sequence[str],
-        backend: str | None,
+        self, module: Module, options: Sequence[str], backend: str | None
     ) -> ProgramFindings:
+        """Apply all rules to a module that is compiled with these options."""
         program = LintProgram(module, options, backend)
         return ProgramFindings(
             rules.findings(program), rules.devices_of(program), rules.flags_for(program)
         )
 
     def graph(self, module: Module, options: Sequence[str]) -> str:
+        """Return a module's devices and transfers as a Mermaid flowchart."""
         return mermaid(LintProgram(module, options))
 
     def solver(self, toolchain: Toolchain, module: Module) -> SolverLimit:
+        """Return how the affinity solver is limited and measured on this version."""
         return SolverLimit(
             option=f"--{_LIMIT}=" if _LIMIT in toolchain.capabilities.flags else None,
             phase="stream",
