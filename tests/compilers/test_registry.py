@@ -6,11 +6,7 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
-
 import triage
-from triage.compilers.registry import DEFAULT_FAMILY, Families
-from triage.model.revision import split_revision
 
 PACKAGE = Path(triage.__file__).parent
 
@@ -40,17 +36,3 @@ def test_no_other_package_names_a_family() -> None:
             node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)
         ]
         assert not [text for text in texts + names if WORDS.search(text)], path
-
-
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("3.2.0", ("iree", "3.2.0")),
-        ("triton:3.2.0", ("triton", "3.2.0")),
-        ("command:cython:3.0.2", ("command:cython", "3.0.2")),
-        ("path:/tmp/build", ("iree", "path:/tmp/build")),
-        ("triton:path:/tmp/a", ("triton", "path:/tmp/a")),
-    ],
-)
-def test_a_revision_may_name_its_family(text: str, parts: tuple[str, str]) -> None:
-    assert split_revision(text, Families(), DEFAULT_FAMILY) == parts

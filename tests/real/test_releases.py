@@ -52,21 +52,6 @@ def test_an_untestable_release_is_never_bad(shared_home: Path, triage: Triage) -
     assert "--iree-opt-level" in bisection["reason"]
 
 
-def test_ends_that_do_not_fit_are_answered_with_what_fits(
-    shared_home: Path, triage: Triage
-) -> None:
-    done = triage(
-        "bisect",
-        RECIPES / "affinity-symbol-undeclared.yaml",
-        "--good",
-        "3.4.0",
-        "--bad",
-        "3.5.0",
-    )
-    assert done.returncode == 3
-    assert "pass --good with a revision that compiles" in done.stdout
-
-
 @pytest.mark.core
 def test_a_local_build_is_the_same_compiler_as_its_release(
     shared_home: Path, triage: Triage

@@ -218,7 +218,7 @@ def _start_of_compile(path: Path, flags: list[str], backend: str | None) -> Reci
     if len(chips) == 1:
         chip = chips[0].partition("=")[2]
         flags.remove(chips[0])
-    target = Target(chosen, chip, _devices(flags, chosen))
+    target = Target(chosen, chip)
     selecting = {
         flag for flag in flags if flag.startswith((DEVICE, TARGET_BACKENDS, LOCAL))
     }
@@ -227,12 +227,3 @@ def _start_of_compile(path: Path, flags: list[str], backend: str | None) -> Reci
         flags = [flag for flag in flags if flag not in selecting]
     flags = [flag for flag in flags if flag != f"{_PHASE}{phase}"]
     return RecipeStart(IREE.name, path, target, tuple(flags), phase, assumed=assumed)
-
-
-def _devices(flags: Sequence[str], backend: str) -> int | None:
-    """Return the number of devices; None unless they are declared by number from 0."""
-    declared = [flag for flag in flags if flag.startswith(DEVICE)]
-    counted = device_flags(Target(backend, devices=len(declared)))
-    if declared and counted[: len(declared)] == declared:
-        return len(declared)
-    return None
