@@ -13,6 +13,13 @@ from tests.conftest import Triage
 from tests.fake_releases import fake_releases, recipe
 from triage.cli.screen import print_stderr
 
+PROGRAMS = {
+    "syntax": "width = 4\nprint('// fine'",
+    "name": "width = 4\n\nprint('// fine', widht)",
+    "helpers": "narrow = 1",
+    "user": "from helpers import wide\nprint('// fine')",
+    "lone": "import helpres\nprint('// fine')",
+}
 UNREACHABLE = "http://127.0.0.1:9/simple/"
 MISTAKES = {
     "a mistyped key": ("run key.yaml", 2, 'key.yaml:4:1: "flgs".* mean "flags"'),
@@ -26,6 +33,11 @@ MISTAKES = {
     "an empty folder": ("run empty", 2, "has no recipe"),
     "another family": ("run good.yaml -t triton:3.2.0", 2, "of triton, .* use iree"),
     "a wrong case": ("bisect many.yaml --case kind=c", 2, r"many\[kind=a\]"),
+    "no -t": ("run good.yaml -t 1.0.0 1.1.0", 2, "write `-t 1.1.0`"),
+    "wrong syntax": ("why syntax.py", 2, "is wrong: .*/syntax.py:2: .*closed"),
+    "a name": ("why name.py", 2, "is wrong: .*/name.py:3: 'widht' is not defined"),
+    "a name of a module": ("why user.py", 2, "user.py:1: helpers.py has no 'wide'"),
+    "a module": ("why lone.py", 2, "lone.py:1: module 'helpres' is neither"),
     "several cases": ("bisect many.yaml", 2, r"--case: many\[kind=a\]"),
 }
 
@@ -47,6 +59,8 @@ def place(workplace: Path, home: Path, index: str, monkeypatch: Any) -> Path:
     many = (workplace / "many.yaml").read_text().replace("many.mlir", "many.py")
     (workplace / "many.yaml").write_text(many)
     (workplace / "empty").mkdir()
+    for name, program in PROGRAMS.items():
+        (workplace / f"{name}.py").write_text(program)
     for name in ("binary", "binary.yaml"):
         (workplace / name).write_bytes(b"\x7fELF\x02\x01\xff\x00")
     return workplace
@@ -61,6 +75,13 @@ def test_a_mistake_is_answered_with_what_to_write(
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
     assert re.search(message, done.stderr)
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("group", ["nights", "toolchains", "issues", "expect"])
+def test_a_group_alone_lists_or_helps(triage: Triage, place: Path, group: str) -> None:
+    done = triage(group)
+    assert done.returncode == 0
+    assert done.stdout
 
 
 def test_without_network_what_is_installed_works(

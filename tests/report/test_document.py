@@ -105,6 +105,14 @@ def test_a_terminal_of_any_width_shows_whole_words_of_every_cell(
     assert "x" * 300 in shown.replace("\n", "")
 
 
+def test_a_terminal_breaks_no_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    address = "https://github.com/iree-org/iree/compare/" + "a" * 40
+    blocks = [Facts([("commits", address)]), Bullets([f"see {address} there"])]
+    lines = rendered("text", None, lambda _: Document("", blocks)).splitlines()
+    assert [line.split()[-1] for line in lines] == [address, "see", address, "there"]
+
+
 def test_a_terminal_names_what_it_folds_and_shows_it_if_asked(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pkgutil import resolve_name
 from types import FrameType
 from typing import Any
@@ -103,6 +103,15 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "doctor": ("toolchains:doctor", "Check what this machine has and what it lacks."),
 }
 
+#: What a group does without a subcommand.
+ALONE: Mapping[str, Sequence[str]] = {
+    "nights": ["list"],
+    "toolchains": ["list"],
+    "recipe": ["list"],
+    "issues": ["sync", "--help"],
+    "expect": ["update", "--help"],
+}
+
 
 def load(name: str) -> Any:
     """Import a command and return it."""
@@ -146,6 +155,8 @@ class LazyGroup(TyperGroup):
     def resolve_command(
         self, ctx: Any, args: list[str]
     ) -> tuple[str | None, Any, list[str]]:
+        if len(args) == 1:
+            args += ALONE.get(args[0], ())
         two_words = " ".join(args[:2])
         if two_words in COMMANDS:
             args = [two_words, *args[2:]]

@@ -40,7 +40,7 @@ from triage.report.printable import visible
 from triage.report.tables import issues_document
 from triage.toolchains.home import Home, open_home
 
-app = typer.Typer(no_args_is_help=True, help="List, show and prune stored nights.")
+app = typer.Typer(help="List, show and prune stored nights.")
 _NIGHT = "A night's number, its date as 2026-11-21, `latest` or `previous`"
 
 
@@ -161,10 +161,7 @@ def site(
 
 
 _TITLE = 250  # characters; GitHub takes 256
-issues = typer.Typer(
-    no_args_is_help=True,
-    help="Keep the issues of a GitHub repository in step with nights.",
-)
+issues = typer.Typer(help="Keep the issues of a GitHub repository in step with nights.")
 
 
 @issues.command("sync")

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from triage.cli.options import ProgramTarget
 
 TEXTS = (".md", ".txt", ".log", ".html")
+_REVISION = re.compile(r"(\w+:)*(v?\d+(\.\w+)+|latest|previous|installed)|nightly:\S+")
 
 
 @dataclass(frozen=True)
@@ -214,7 +215,10 @@ def program_suffixes() -> list[str]:
 def _check_program(file: Path) -> None:
     """Refuse a file that is missing, or that nothing here compiles."""
     if not file.exists():
-        raise BadInput(f"{file}: {why_unreadable(file, FileNotFoundError())}")
+        reason = why_unreadable(file, FileNotFoundError())
+        if _REVISION.fullmatch(str(file)):
+            reason = f"it is no file; for a further toolchain write `-t {file}`"
+        raise BadInput(f"{file}: {reason}")
     suffixes = program_suffixes()
     if file.suffix not in suffixes:
         raise BadInput(

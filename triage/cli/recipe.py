@@ -44,7 +44,7 @@ from triage.report.formats import write_answer, write_report
 from triage.report.tables import update_document
 from triage.toolchains.home import disk_errors
 
-app = typer.Typer(no_args_is_help=True, help="Write, validate and list recipes.")
+app = typer.Typer(help="Write, validate and list recipes.")
 
 
 @command
@@ -182,7 +182,7 @@ def new(
     return Exit.OK
 
 
-expect = typer.Typer(no_args_is_help=True, help="Update the lists of known failures.")
+expect = typer.Typer(help="Update the lists of known failures.")
 
 
 @expect.command()

@@ -25,9 +25,7 @@ from triage.toolchains.home import open_home
 from triage.toolchains.pruning import prune_home
 from triage.toolchains.registry import ToolchainRef
 
-app = typer.Typer(
-    no_args_is_help=True, help="List, install, describe and prune compilers."
-)
+app = typer.Typer(help="List, install, describe and prune compilers.")
 _INSTALLS = 4  # at once
 
 

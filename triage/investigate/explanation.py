@@ -22,6 +22,7 @@ from triage.execution.engine import Engine
 from triage.execution.task import ProbeJob
 from triage.investigate.investigation import Investigation
 from triage.investigate.origin import OriginFinder
+from triage.investigate.own_mistake import own_mistake
 from triage.investigate.own_program import (
     KnownReleases,
     ends_as_expected,
@@ -32,6 +33,7 @@ from triage.investigate.own_program import (
 from triage.investigate.result import ClusterKey, StepResult
 from triage.investigate.steps import ClusterInWork, InvestigationSetting, do_step
 from triage.model.case import Case
+from triage.model.errors import BadInput
 from triage.model.exit_codes import Exit, exit_without_answer
 from triage.model.json_form import UNPRINTED, in_json
 from triage.model.outcome import (
@@ -193,7 +195,8 @@ class Explainer:
         """Explain the case.
 
         Raises:
-            BadInput: The family has no releases, or there is no such revision.
+            BadInput: The family has no releases, there is no such revision, or the
+                program itself is wrong.
             EnvironmentFailure: The toolchain cannot be obtained.
         """
         refs = self._toolchains()
@@ -245,6 +248,9 @@ class Explainer:
         """Compile the case on the first toolchain."""
         probe = self.engine.probe(ProbeJob(self.case, ref))
         outcome = probe.outcome
+        mistake = own_mistake(self.case, outcome)
+        if mistake:
+            raise BadInput(f"the program itself is wrong: {mistake}")
         self._add(toolchain=probe.revision, passes=isinstance(outcome, Passed))
         if isinstance(outcome, NoAnswer):
             is_reported = _one_line(outcome.reason) in _one_line(self.text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.model.outcome import Failure
@@ -176,7 +177,8 @@ def why_text(result: ProbeResult, *, short: bool = False) -> str:
     short: only the class of the failure.
     """
     if result.reason is not None:
-        return result.reason
+        place = result.failure.location if result.failure else None
+        return f"{result.reason} ({Path(place).name})" if place else result.reason
     if result.failure is None:
         return ""
     text = result.failure.failure_class if short else failure_text(result.failure)

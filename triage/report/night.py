@@ -325,8 +325,7 @@ def night_table(
     """Return a row for each night. urls: of the pages of nights, by number."""
     rows: TableRows = []
     for stored in nights:
-        night, statuses = stored.night, stored.statuses
-        counts = [f"{count} {status}" for status, count in statuses.items() if count]
+        night = stored.night
         said = [backend_sentence(verdict, night) for verdict in stored.verdicts]
         if night.partial:
             said.insert(0, "Partial.")
@@ -335,9 +334,8 @@ def night_table(
                 Span(str(stored.number), url=(urls or {}).get(stored.number)),
                 night.started[:16].replace("T", " "),
                 night_title(night),
-                ", ".join(counts),
                 " ".join(said),
             ]
         )
-    columns = ("night", "began", "toolchains", "cases", "what it said")
+    columns = ("night", "began", "toolchains", "what it said")
     return Table(columns, rows)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from io import StringIO
+from itertools import accumulate
+from textwrap import TextWrapper
 from typing import IO, cast
 
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.padding import Padding
 from rich.segment import Segment
 from rich.table import Table as Grid
 from rich.text import Text
@@ -17,6 +19,7 @@ from triage.report import document as doc
 from triage.report.printable import PrintedStream, printable
 
 _PLAIN_WIDTH = 160  # columns assumed for pipes and files
+_NARROWEST = 20  # columns
 _STYLES = {
     "good": "green",
     "bad": "bold red",
@@ -72,12 +75,14 @@ def write(document: doc.Document, stream: IO[str], *, details: bool = False) -> 
     ends with blanks where the stream is not a terminal. details: show what pages fold.
     """
     console = console_for(stream)
-    for block in _renderables(document.blocks, console.width, details=details):
+    for block in _renderables(document.blocks, console, details=details):
+        # texts are wrapped below, and tables set this for their columns
+        whole = partial(console.print, no_wrap=True, overflow="ignore", crop=False)
         if console.is_terminal:
-            console.print(block)
+            whole(block)
         else:
             with console.capture() as captured:
-                console.print(block)
+                whole(block)
             lines = captured.get().split("\n")
             stream.write("\n".join(line.rstrip() for line in lines))
 
@@ -102,7 +107,7 @@ def inline_text(shown: doc.Inline, *, addresses: bool = True) -> Text:
 
 
 def _renderables(
-    blocks: Sequence[doc.Block], width: int, *, details: bool
+    blocks: Sequence[doc.Block], console: Console, *, details: bool
 ) -> Iterable[RenderableType]:
     for number, block in enumerate(blocks):
         match block:
@@ -111,15 +116,15 @@ def _renderables(
                 heading.stylize("underline")
                 if number:
                     yield Text("")
-                yield heading
+                yield from _flowing(heading, console)
             case doc.Paragraph(shown):
-                yield inline_text(shown)
+                yield from _flowing(inline_text(shown), console)
             case doc.Bullets(items):
-                yield _facts([("•", item) for item in items])
+                yield from _facts([("•", item) for item in items], console)
             case doc.Facts(rows):
-                yield _facts(rows)
+                yield from _facts(rows, console)
             case doc.Table() as table:
-                yield _table(table, width)
+                yield _table(table, console.width)
             case doc.Code(shown):
                 # no line is cut in a pipe
                 yield Text(
@@ -127,9 +132,10 @@ def _renderables(
                 )
             case doc.Details(summary, inner) if details:
                 yield Text(summary, style="dim")
-                yield from _renderables(inner, width, details=True)
+                yield from _renderables(inner, console, details=True)
             case doc.Details(summary):
-                yield Text(f"+ {summary} (-v)", style="dim")
+                folded = Text(f"+ {summary} (-v)", style="dim")
+                yield from _flowing(folded, console)
 
 
 def _table(table: doc.Table, available: int) -> RenderableType:
@@ -161,10 +167,34 @@ def _table(table: doc.Table, available: int) -> RenderableType:
     return grid
 
 
-def _facts(rows: Sequence[doc.Fact]) -> RenderableType:
-    grid = Grid.grid(padding=(0, 1))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
+def _facts(rows: Sequence[doc.Fact], console: Console) -> Iterator[Text]:
+    """Yield lines with the names in a column of their own."""
+    column = max((len(name) for name, _ in rows), default=0)
     for name, fact in rows:
-        grid.add_row(name, inline_text(fact))
-    return Padding(grid, (0, 0, 0, 2))
+        margin = Text(f"  {name:{column}} ", style="dim")
+        for line in _lines(inline_text(fact), console.width - len(margin)):
+            yield margin + line
+            margin = Text(" " * len(margin))
+
+
+def _flowing(shown: Text, console: Console) -> Iterator[Text]:
+    """Yield the lines of a text, which is one line in a pipe."""
+    if console.is_terminal:
+        yield from _lines(shown, console.width)
+    else:
+        yield shown
+
+
+def _lines(shown: Text, width: int) -> Iterator[Text]:
+    """Yield lines that end between words: an address is never broken."""
+    wrapper = TextWrapper(
+        max(width, _NARROWEST),
+        break_long_words=False,
+        break_on_hyphens=False,
+        drop_whitespace=False,
+    )
+    for line in shown.split():
+        ends = accumulate(map(len, wrapper.wrap(line.plain)))
+        for part in line.divide(list(ends)[:-1]):
+            part.rstrip()
+            yield part
