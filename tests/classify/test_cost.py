@@ -45,10 +45,11 @@ def test_a_second_look_takes_linear_time(line: str) -> None:
     assert seconds(300) < 300 * 0.05
 
 
-def test_messages_beyond_the_limit_are_counted_and_hide_no_better_cause() -> None:
-    def letters(number: int) -> str:
-        return "".join(chr(97 + number // 26**place % 26) for place in range(4))
+def letters(number: int) -> str:
+    return "".join(chr(97 + number // 26**place % 26) for place in range(4))
 
+
+def test_messages_beyond_the_limit_are_counted_and_hide_no_better_cause() -> None:
     lines = [
         f"m.mlir:{number}:1: error: '{letters(number)}.op' op is odd in {letters(number)}"
         for number in range(9000)
@@ -73,12 +74,24 @@ def test_messages_beyond_the_limit_are_counted_and_hide_no_better_cause() -> Non
         ("/w/File.cpp:{0}:7: warning: unused variable 'error' [-Wunused]\n", 0.15),
         ("m.mlir:{0}:1: error: failed to legalize operation 'arith.op{0}'\n", 0.5),
         ("/w/src/f{0}.cc:{0}: error: the frobnicator {0} turned purple\n", 0.5),
-        ("RuntimeError: thing {0} broke in layer {0}\n", 0.5),
+        ("RuntimeError: thing {1} broke in layer {1}\n", 0.5),
+        ("m.mlir:{0}:1: error: '{1}.op' op is odd in {1}\n", 0.5),
+        ('  %{0} = "my.error_op"(%3) {{loc = "failed to {1}"}} : f32\n', 0.3),
     ],
-    ids=["printed IR", "a command", "warnings", "known", "unknown", "exceptions"],
+    ids=[
+        "printed IR",
+        "a command",
+        "warnings",
+        "known",
+        "unknown",
+        "exceptions",
+        "other names",
+        "near errors",
+    ],
 )
 def test_a_large_log_takes_little_time(line: str, most: float) -> None:
-    lines = (line.format(number) for number in range(4_000_000 // len(line)))
+    numbers = range(4_000_000 // len(line))
+    lines = (line.format(number, letters(number)) for number in numbers)
     log = "".join(lines).encode()
     started = time.process_time()
     classify_log(io.BytesIO(log), packaged_rules())

@@ -94,37 +94,15 @@ Stack dump:
             RUNNING.replace("'Greedy Register Allocator'", '"loop-vectorize"'),
             "loop-vectorize",
         ),
-        (
-            "opt: /s/V.cpp:9: bool llvm::SLPPass::run(llvm::Function&): Assertion `VF > 1' failed.\n",
-            "SLPPass",
-        ),
-        (
-            "x: /s/F.cpp:9: void mlir::(anonymous namespace)::Fold::runOnOperation(): Assertion `x' failed.\n",
-            "Fold",
-        ),
     ],
 )
-def test_the_failing_pass_is_read_from_the_stack_dump_and_the_function(
+def test_the_failing_pass_is_read_from_the_stack_dump(
     text: str, failing_pass: str | None
 ) -> None:
     assert crash_of(text, number=6).failing_pass == failing_pass
 
 
-@pytest.mark.parametrize(
-    ("log", "headline"),
-    [
-        (
-            " #0 0x00007f0000000001 mlir::Foo::fold(mlir::Operation*) Foo.cpp:1:1\nSegmentation fault (core dumped)\n",
-            "crashed in Foo::fold: Segmentation fault (core dumped)",
-        ),
-        (
-            "Stack dump:\n0.\tProgram arguments: /home/me/mlir-opt --cse /home/me/x.mlir -o y\n",
-            "crashed: mlir-opt --cse",
-        ),
-    ],
-)
-def test_a_crash_says_where_it_happened_and_shows_no_path(
-    log: str, headline: str
-) -> None:
-    (failure,) = scan_output(log.encode())
-    assert failure.headline == headline
+def test_a_crash_says_where_it_happened() -> None:
+    frame = " #0 0x00007f0000000001 mlir::Foo::fold(mlir::Operation*) Foo.cpp:1:1\n"
+    (failure,) = scan_output(f"{frame}Segmentation fault (core dumped)\n".encode())
+    assert failure.headline == "crashed in Foo::fold: Segmentation fault (core dumped)"

@@ -82,9 +82,8 @@ def classify_log(log: Path | BinaryIO, rules: RuleSet) -> ClassifiedLog:
         reader = read_log(text_pieces(stream, shown), rules)
     findings = reader.findings
     likeliest: tuple[SuspiciousLine, ...] = ()
-    if not findings.has_cause:
-        is_silent = findings.is_empty and not findings.first_pass
-        finding, likeliest = look_again(reader.plain, rules, is_silent=is_silent)
+    if findings.is_empty and not findings.first_pass:
+        finding, likeliest = look_again(reader.plain, rules)
         if finding:
             findings.add(finding)
     return ClassifiedLog(name, findings.failures, likeliest)

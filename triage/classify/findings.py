@@ -39,13 +39,11 @@ class Findings:
         signal = signal_name(finding.captures.get("signal", ""))
         if signal:
             finding.captures["signal"] = signal
-        if self._classes[finding.rule.name] < _MOST_SIGNATURES:
-            finding.signature = finding.identify()
-        else:
-            unknown = self._rules.by_name["unknown"]
-            text = "further errors with other messages"
-            finding = Finding(unknown, text, finding.line, scope=finding.scope)
-            finding.signature = f"unknown:{text}"
+        if self._classes[finding.rule.name] >= _MOST_SIGNATURES:
+            finding.rule = self._rules.by_name["unknown"]
+            finding.headline = "further errors with other messages"
+            finding.captures, finding.location = {}, None
+        finding.signature = finding.identify()
         first = self._kind(finding).setdefault(finding.signature, finding)
         if first is finding:
             self._classes[finding.rule.name] += 1
@@ -74,11 +72,6 @@ class Findings:
     def is_empty(self) -> bool:
         """Whether nothing was found but remarks."""
         return not self._by_key
-
-    @property
-    def has_cause(self) -> bool:
-        """Whether there is a finding that is not a consequence of another one."""
-        return any(not finding.rule.is_consequence for finding in self._by_key.values())
 
     @property
     def passes_ran(self) -> bool:
@@ -144,7 +137,7 @@ def _without_explained(roots: list[Finding]) -> list[Finding]:
         if any(
             finding.signature.startswith(cause.rule.explains)
             for cause in roots
-            if cause is not finding and not cause.lacks_identity
+            if cause is not finding
         )
     ]
     left = [finding for finding in roots if finding not in explained]

@@ -28,6 +28,7 @@ be 100 MB long.
 
 _PIECE = 1 << 16
 _READ_CLOSELY = 1 << 15  # bytes at the beginning and at the end, at least
+_FOLLOWING = 40  # lines read below one with a word of a rule
 _WARNING = re.compile(rb"[\w./+@-]++:\d++:\d++: warning: ")
 # control characters that no terminal prints
 _CONTROL = bytes({*range(8), *range(14, 27), *range(28, 32)})
@@ -106,39 +107,34 @@ def _unpack(stream: BinaryIO, name: str) -> Iterator[bytes]:
         raise BadInput(f"{name}: the compressed log is damaged: {error}") from error
 
 
-class SelectedLines:
-    """The lines of a log that are worth reading, with their numbers from 1.
+def selected_lines(
+    pieces: Iterable[bytes], rules: RuleSet
+) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a log that are worth reading, with their numbers from 1."""
+    return _without_passed_tests(_select(pieces, rules))
 
-    The reader may set `follow` to get that many of the next lines as well.
-    """
 
-    def __init__(self, pieces: Iterable[bytes], rules: RuleSet) -> None:
-        self._rules = rules
-        self.follow = 0
-        self.numbered = _without_passed_tests(self._select(pieces))
-
-    def _select(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-        number = 1
-        for block, is_inner in _blocks(pieces):
-            at, hits, lines = 0, [len(block)], b"\n" + block
-            for selector in _selectors(self._rules) if is_inner else ():
-                hits += [match.start() for match in selector.finditer(lines)]
-            hits.sort()
-            while at < len(block):
-                begin = at
-                if is_inner and self.follow <= 0:
-                    hit = hits[bisect_left(hits, at)]
-                    begin = block.rfind(b"\n", at, hit + 1) + 1 or at
-                    number += block.count(b"\n", at, begin)
-                end = block.find(b"\n", begin) + 1 or len(block)
-                line = block[begin : min(end - 1, begin + HEAD)]
-                at = end
-                if begin == end:  # no line is left
-                    continue
-                self.follow -= 1
-                if not (is_inner and _WARNING.match(line)):
-                    yield number, line
-                number += 1
+def _select(pieces: Iterable[bytes], rules: RuleSet) -> Iterator[tuple[int, bytes]]:
+    number, following = 1, 0
+    for block, is_inner in _blocks(pieces):
+        at, hits, lines = 0, [len(block)], b"\n" + block
+        for selector in _selectors(rules) if is_inner else ():
+            hits += [match.start() for match in selector.finditer(lines)]
+        hits.sort()
+        while at < len(block):
+            begin, hit = at, hits[bisect_left(hits, at)]
+            if is_inner and following == 0:
+                begin = block.rfind(b"\n", at, hit + 1) + 1 or at
+                number += block.count(b"\n", at, begin)
+            at = block.find(b"\n", begin) + 1 or len(block)
+            if begin == at:  # no line is left
+                continue
+            line = block[begin : min(at - 1, begin + HEAD)]
+            following = max(0, following - 1)
+            if not (is_inner and _WARNING.match(line)):
+                following = _FOLLOWING if hit < at else following
+                yield number, line
+            number += 1
 
 
 def _blocks(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:

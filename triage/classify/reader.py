@@ -11,6 +11,7 @@ import re
 from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 
 from triage.classify import stack_dump
 from triage.classify.diagnostic import HEADLINE, Diagnostic, diagnostic
@@ -22,29 +23,35 @@ from triage.classify.line_matcher import (
     match_exception,
     match_line,
 )
-from triage.classify.log import SelectedLines
+from triage.classify.log import selected_lines
 from triage.classify.log_line import LogLine, clean
 from triage.classify.passes import failing_pass
-from triage.classify.rules import MatchScope, RuleSet, captures_of, log_format
+from triage.classify.rules import (
+    MatchScope,
+    RuleSet,
+    captures_of,
+    log_format,
+    packaged_yaml,
+)
 from triage.model.pass_name import PassName
 
-_FOLLOWING = 40  # lines read below one that opens an error, a crash or a traceback
 _ABOVE = 8  # lines kept for messages that stand above the line that reveals them
 _EXCERPT_LINES = 400  # of a kernel's source that an exception prints before its reason
 _REASON_LINES = 6  # below a message that announces its reason
-_TRACEBACK_LINES = 400  # read before a traceback without an end is abandoned
 _SCRIPT_LINES = 300  # of a CI step's script, skipped when its end is missing
 _MOST_PLAIN = 5000  # lines kept for a second look
 
-_NUMBER = re.compile(rb"\d+")
 _LONGEST_SHAPE = 400  # bytes
 _MOST_SHAPES = 10_000  # kept
-_MOST_OF_A_SHAPE = 500  # lines read that differ only in numbers
+_MOST_OF_A_SHAPE = 500  # lines read that have the same words of the rules
+_BYTES = re.compile(rb"[A-Za-z0-9_]+")
+_TEXT = re.compile(r"(?<!\\)[A-Za-z]{3,}")
+_START = 4  # characters that tell a word
 
 _TRACEBACK = re.compile(r": Traceback \(most recent call last\):?\Z")
+_NO_MESSAGE = re.compile(rf"[\w.]+{_TRACEBACK.pattern}")
 _CRASH_TRACEBACK = "Compiler crash traceback from this point on"
 _TRACEBACK_ENDS = ("(most recent call last)", _CRASH_TRACEBACK)
-_NO_MESSAGE = re.compile(r"[\w.]+: Traceback \(most recent call last\):?\Z")
 _CHAINED = re.compile(r"(?:The above exception was the direct|During handling of the)")
 _FRAME = re.compile(
     r'File "(?P<file>[^"]+)", line \d+(?:,? in (?P<function>[\w.<>]+))?'
@@ -59,12 +66,10 @@ _ANNOUNCES = re.compile(
     r":\Z|\bpipeline \(step: [^()]*\)\Z|\bException encountered when calling .*\Z"
     r"|\broot error\(s\) found\.\Z|\A[\w.]+\Z"
 )
-_OTHER_EXCEPTION = re.compile(rf"{_CHAINED.pattern}|File |Traceback ")
 # a terminal or Rust breaks the line here
 _BROKEN = re.compile(
     r"\bAssertion(?: [`'](?!.*[`'] failed).*)?\Z|: Asse?r?t?i?o?\Z|\bpanicked at \S+:\Z"
 )
-_PASS_FUNCTION = re.compile(r"\b(?:(?P<old>\w+Pass)::|(?P<mlir>\w+)::runOnOperation\b)")
 IMPORT = "<import>"
 """Stands between the files of a traceback where a package is imported."""
 
@@ -75,32 +80,26 @@ class Traceback:
 
     indent: int
     files: list[str] = field(default_factory=list)
-    lines: int = 0
-    last: int = 0
-    """The number of the last line of source."""
     function: str = ""
-    """The function of the innermost frame."""
     source: str = ""
-    """The line of source of the innermost frame."""
+    """The function of the innermost frame, and its line of source."""
     own_frame: str = ""
     """The innermost frame that is not in Python's own library, as `module.function`."""
 
     def takes(self, line: LogLine) -> bool:
         """Read a frame or its source; return whether the line is one."""
-        self.lines += 1
         frame = _FRAME.match(line.text)
         if frame is None:
-            is_source = line.indent > self.indent
-            if is_source:
-                self.source, self.last = self.source or line.text, line.number
-            return is_source
+            self.source = self.source or line.text
+            return line.indent > self.indent
+        file, self.function = frame["file"], frame["function"] or ""
         is_import = self.source.startswith(("import ", "from "))
-        if is_import and frame["file"].endswith("__init__.py"):
+        if is_import and file.endswith("__init__.py"):
             self.files.append(IMPORT)
-        self.files.append(frame["file"])
-        self.function, self.source = frame["function"] or "", ""
-        if self.function and not _LIBRARY.search(frame["file"]):
-            module = re.split(r"[/.\\]", frame["file"].removesuffix(".py"))[-1]
+        self.files.append(file)
+        self.source = ""
+        if self.function and not _LIBRARY.search(file):
+            module = re.split(r"[/.\\]", file.removesuffix(".py"))[-1]
             self.own_frame = f"{module}.{self.function}"
         return True
 
@@ -130,43 +129,38 @@ class LogReader:
         self._above: deque[str] = deque(maxlen=_ABOVE)
         self._last = LogLine("")
         self._shape = b""
-        """The line that is read, without its numbers."""
+        """The words of the line that the rules know."""
         self._shapes: Counter[bytes] = Counter()
         self._by_shape: dict[bytes, Finding] = {}
 
-    def read(self, lines: SelectedLines) -> None:
-        """Read all lines of a log."""
-        for number, raw in lines.numbered:
+    def read(self, pieces: Iterable[bytes]) -> None:
+        """Read all lines of a log that comes in pieces."""
+        for number, raw in selected_lines(pieces, self._rules):
             if self._is_repeated(raw):
                 continue
             line = clean(raw, number)
-            before = self._error, self._crash, self._trace
             if not self._is_script(line) and _is_output(line):
                 self._read_line(line)
-            is_open = (self._error, self._crash, self._trace) != before
-            if is_open or _BROKEN.search(line.text):
-                lines.follow = _FOLLOWING
             if not line.indent and line.text:
                 self._above.appendleft(line.text)
         trace = self._trace
         if trace and trace.source.startswith("assert "):  # cut before its exception
             text = f"AssertionError: {trace.source}"
-            self._read_exception(LogLine(text, number=trace.last), trace)
+            self._read_exception(LogLine(text, number=line.number), trace)
         self._error = self._error or self._cause
-        self._close_error()
-        self._close_crash()
+        self._end_message()
 
     def _is_repeated(self, raw: bytes) -> bool:
-        """Return whether a line was read often enough with other numbers, and count
-        what it says. Within a stack or a traceback all lines are read.
+        """Return whether a line was read often enough with other names and numbers, and
+        count what it says. Within a stack or a traceback all lines are read.
         """
+        self._shape = b""
         if self._crash or self._trace or len(raw) > _LONGEST_SHAPE:
-            self._shape = b""
             return False
         if len(self._shapes) > _MOST_SHAPES:
             self._shapes.clear()
             self._by_shape.clear()
-        self._shape = _NUMBER.sub(b"#", raw)
+        self._shape = _shape(raw, _known_words(self._rules))
         self._shapes[self._shape] += 1
         if self._shapes[self._shape] <= _MOST_OF_A_SHAPE:
             return False
@@ -179,30 +173,29 @@ class LogReader:
         """Return whether a line is of a script that a CI system prints, which may quote
         any message.
         """
-        is_group = line.annotation == "group"
-        if is_group or line.text.startswith("##[endgroup]"):
-            self._script_until = 0
-        if is_group and line.text.startswith("Run "):
-            self._script_until = line.number + _SCRIPT_LINES
-        return is_group or line.number <= self._script_until
+        if line.annotation == "group":
+            is_run = line.text.startswith("Run ")
+            self._script_until = line.number + _SCRIPT_LINES if is_run else line.number
+        elif line.text.startswith("##[endgroup]"):
+            self._script_until = line.number
+        return line.number <= self._script_until
 
     def _read_line(self, line: LogLine) -> None:
-        text, trace = line.text, self._trace
+        text = line.text
+        if self._trace is None and _CALL.match(text):  # its header is missing
+            self._trace = Traceback(max(0, line.indent - 2))
+        trace = self._trace
         frame = stack_dump.parse_frame(text)
         failed = failing_pass(text) if "ailed" in text else None
         if frame or stack_dump.AROUND_STACK.match(text):
             self._read_stack_line(line, frame)
         elif failed:
-            self._close_error()
-            self._close_crash()
+            self._end_message()
             self._match(line, None)
-            self._close_error()
+            self._end_message()
             self.findings.assign_pass(failed)
         elif _CHAINED.match(text) and self._error:
             self._cause, self._error = self._error, None
-        elif trace is None and _CALL.match(text):  # its header is missing
-            self._trace = Traceback(max(0, line.indent - 2))
-            self._trace.takes(line)
         elif trace and trace.takes(line):
             pass
         elif trace and trace.ends_with(text) and not _NO_MESSAGE.match(text):
@@ -210,11 +203,9 @@ class LogReader:
             self._read_exception(line, trace)
         elif text.rstrip(":").endswith(_TRACEBACK_ENDS):
             if not text.startswith(_CRASH_TRACEBACK):
-                self._close_error()
+                self._end_error()
             self._trace = Traceback(line.indent)
         else:
-            if trace and trace.lines > _TRACEBACK_LINES:
-                self._trace = None
             self._match(line, diagnostic(line))
 
     def _match(self, line: LogLine, parsed: Diagnostic | None) -> None:
@@ -227,46 +218,47 @@ class LogReader:
             whole = LogLine(last.text + line.text, number=last.number)
             finding = match_line(self._rules, whole, None)
         if finding is None and parsed and parsed.severity == "error" and parsed.certain:
-            finding = self._unknown_error(line, parsed)
+            # a compile has no such class: the program itself may be C
+            is_build = parsed.of_source and "build-error" in self._rules.by_name
+            rule = self._rules.by_name["build-error" if is_build else "unknown"]
+            finding = Finding(rule, parsed.message, line.number, parsed.location)
+            finding.captures["message"] = parsed.message
         if finding:
             self._open(finding)
             return
         self.plain.append(line)
         if len(self.plain) > _MOST_PLAIN:
             del self.plain[_MOST_PLAIN // 2]
-        is_open = self._error or self._crash
-        if is_open and (parsed is None or parsed.severity == "note"):
-            self._read_context(is_open, line)
-
-    def _unknown_error(self, line: LogLine, parsed: Diagnostic) -> Finding:
-        # a compile has no such class: the program itself may be C
-        is_build = parsed.of_source and "build-error" in self._rules.by_name
-        rule = self._rules.by_name["build-error" if is_build else "unknown"]
-        finding = Finding(rule, parsed.message, line.number, parsed.location)
-        finding.captures["message"] = parsed.message
-        return finding
+        below = self._error or self._crash
+        if below and line.number <= self._reason_until:
+            self._read_reason(below, line.text)
+        elif below:
+            below.read_below(line.text, line.number - (below.line or 0))
 
     def _open(self, finding: Finding) -> None:
-        """Open a finding as a crash or an error, which closes the one before."""
+        """Open a finding as a crash or an error, which ends the one before."""
         finding.read_above([*self._above])
         self._by_shape[self._shape] = finding
-        error = self._error
+        error, crash = self._error, self._crash
         if error and error.rule.is_consequence and _WRAPPED.search(error.headline):
             self._error = None  # this is the exception that it announced
-        self._close_error()
-        self._reason_until = 0
+        self._end_error()
         if finding.scope is MatchScope.CRASH or finding.rule.signals:
-            if self._crash and not self._crash.headline and not self._crash.stack.place:
-                finding.stack = self._crash.stack  # this is what it crashed with
-                finding.captures |= self._crash.captures
+            if crash and not crash.headline and not crash.stack.place:
+                finding.stack = crash.stack  # this is what it crashed with
+                finding.captures |= crash.captures
             else:
-                self._close_crash()
-            headline = stack_dump.assertion_headline(finding.captures)
-            finding.headline = headline or finding.headline
+                self._end_crash()
             self._crash = finding
         else:
             self._error = finding
             finding.read_name(finding.headline)
+        self._expect_reason(finding)
+
+    def _expect_reason(self, finding: Finding) -> None:
+        """Say up to which line the reason of a finding may stand."""
+        rule, line = finding.rule, finding.line or 0
+        self._reason_until = 0
         at_source = _AT_SOURCE.match(finding.headline)
         if at_source and finding.captures.get("message", "").startswith("at "):
             cause, self._cause = self._cause, None
@@ -274,41 +266,26 @@ class LogReader:
             finding.captures["message"] = ""
             if cause:
                 finding.captures["reason"] = cause.failure().headline
-            self._reason_until = (finding.line or 0) + _EXCERPT_LINES
+            self._reason_until = line + _EXCERPT_LINES
         elif "reason" not in finding.captures and _ANNOUNCES.search(finding.headline):
-            rule = finding.rule
             may_announce = rule.is_identified_by("reason") or rule.name == "unknown"
             if rule.is_consequence or (may_announce and not rule.context):
-                self._reason_until = (finding.line or 0) + _REASON_LINES
+                self._reason_until = line + _REASON_LINES
 
-    def _read_context(self, finding: Finding, line: LogLine) -> None:
-        """Read a line below the open error or crash."""
-        if line.number <= self._reason_until:
-            self._read_reason(finding, line)
-        else:
-            finding.read_below(line.text, line.number - (finding.line or 0))
-
-    def _read_reason(self, finding: Finding, line: LogLine) -> None:
+    def _read_reason(self, finding: Finding, text: str) -> None:
         """Read a line of the message below an exception."""
-        text = line.text
-        if _OTHER_EXCEPTION.match(text) or _AT_SOURCE.match(text):
-            self._reason_until = 0
-            return
-        if _AT_SOURCE.match(finding.headline):  # the reason is below the caret
-            if self._is_below_caret:
-                finding.captures["reason"] = text
-                self._reason_until = 0
-            self._is_below_caret = text == "^"
-            return
-        if not text[:1].isalnum() and not text.startswith(("'", '"', "(", "<", "[")):
-            return
         said = finding.captures.get("reason", "")
-        if said and not (text[:1].islower() or _ANNOUNCES.search(said)):
+        goes_on = text[:1].islower() or _ANNOUNCES.search(said)
+        if _AT_SOURCE.match(finding.headline):  # the reason is below the caret
+            is_reason, self._is_below_caret = self._is_below_caret, text == "^"
+            if not is_reason:
+                return
+            said = ""
+        elif _AT_SOURCE.match(text) or (said and not goes_on):
             self._reason_until = 0
             return
-        said = f"{said} {text}".strip()
-        finding.captures["reason"] = said
-        if said.endswith((".", "!", "?")):
+        finding.captures["reason"] = said = f"{said} {text}".strip()
+        if said.endswith((".", "!", "?")) or _AT_SOURCE.match(finding.headline):
             self._reason_until = 0
 
     def _read_exception(self, line: LogLine, trace: Traceback) -> None:
@@ -330,49 +307,61 @@ class LogReader:
         self._open(finding)
 
     def _read_stack_line(self, line: LogLine, frame: re.Match[str] | None) -> None:
-        """Add a line to the open crash, or open one; a first frame closes the last."""
-        self._close_error()
-        self._crash = crash = self._crash or self._unnamed_crash(line)
+        """Add a line to the open crash, or open one; a first frame ends the last."""
+        self._end_error()
+        if self._crash and frame and self._crash.stack.is_begun_by(frame):
+            self._end_crash()
+        if self._crash is None:
+            rule = self._rules.by_name["segfault"]
+            self._crash = Finding(rule, "", line.number, scope=MatchScope.CRASH)
+        if frame:
+            self._crash.stack.add(frame)
         task = stack_dump.TASK.match(line.text)
         if task:
-            crash.captures = captures_of(task) | crash.captures
-        if frame and not crash.stack.add(frame):
-            self._close_crash()
-            self._crash = self._unnamed_crash(line)
-            self._crash.stack.add(frame)
+            self._crash.captures = captures_of(task) | self._crash.captures
 
-    def _unnamed_crash(self, line: LogLine) -> Finding:
-        rule = self._rules.by_name["segfault"]
-        return Finding(rule, "", line.number, scope=MatchScope.CRASH)
+    def _end_message(self) -> None:
+        self._end_error()
+        self._end_crash()
 
-    def _close_error(self) -> None:
+    def _end_error(self) -> None:
         error, self._error = self._error, None
         if error:
             self.findings.add(error)
 
-    def _close_crash(self) -> None:
+    def _end_crash(self) -> None:
+        """Name the open crash by its stack, and add it to the findings."""
         crash, self._crash = self._crash, None
         if crash is None:
             return
-        stack, captures = crash.stack, crash.captures
-        command = captures.pop("command", "")
+        stack, running = crash.stack, crash.captures.get("running", "")
         if crash.rule.name == "segfault":
-            where = stack.place.partition(" ")[0] or captures.get("running", "")
-            if where and "kind" not in captures:
+            where = stack.place.partition(" ")[0] or running
+            if where and "kind" not in crash.captures:
                 headline = f"crashed in {where}: {crash.headline}"
                 crash.headline = headline.rstrip(": ")[:HEADLINE]
-            elif command:
-                crash.headline = f"{crash.headline or 'crashed'}: {command}"[:HEADLINE]
             rules = (rule for rule in self._rules if stack.has_frame(rule.frames))
             crash.rule = next(rules, crash.rule)
         crash.headline = crash.headline or "crashed"
-        of_function = _PASS_FUNCTION.search(captures.get("function", ""))
-        name = stack.failing_pass or captures.get("running")
-        if of_function and not name:
-            name = of_function["old"] or of_function["mlir"]
+        name = stack.failing_pass or running
         if name:
             crash.failing_pass = PassName(name)
         self.findings.add(crash)
+
+
+@cache
+def _known_words(rules: RuleSet) -> frozenset[bytes]:
+    """Return the starts of the words in the rules and in the forms of lines."""
+    regexes = [pattern.regex for rule in rules for pattern in rule.patterns]
+    text = f"{regexes} {packaged_yaml('log_formats')}".lower()
+    return frozenset(word[:_START].encode() for word in _TEXT.findall(text))
+
+
+def _shape(raw: bytes, known: frozenset[bytes]) -> bytes:
+    """Return a line with # for each name and number that no rule knows."""
+    return _BYTES.sub(
+        lambda word: word[0] if word[0][:_START].lower() in known else b"#", raw
+    )
 
 
 def _is_output(line: LogLine) -> bool:
@@ -386,5 +375,5 @@ def _is_output(line: LogLine) -> bool:
 def read_log(pieces: Iterable[bytes], rules: RuleSet) -> LogReader:
     """Read a log that comes in pieces, however it is cut into them."""
     reader = LogReader(rules)
-    reader.read(SelectedLines(pieces, rules))
+    reader.read(pieces)
     return reader

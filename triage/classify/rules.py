@@ -334,11 +334,6 @@ class Rule(Strict):
         """Whether this class is reported only when no root cause is found."""
         return self.rank >= _CONSEQUENCE
 
-    @property
-    def is_loose(self) -> bool:
-        """Whether its wording is only meant for diagnostics about operations."""
-        return self.family == "input" or self.name == "verifier"
-
     def reclassify(self, failure: Failure, signature: str) -> Failure:
         """Return a failure as one of this class, with another signature."""
         return replace(

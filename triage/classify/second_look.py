@@ -24,11 +24,8 @@ _MOST_SHOWN = 3  # lines
 _QUOTE_LINES = 3  # a text of so few lines is the quote of a message
 # the exception in a line of prose
 _EXCEPTION = re.compile(r"\b(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): .+")
-_NAMED = re.compile(r"'[^']+'|`[^`]+`|%\w|\b(?:tensor|memref|vector)<")
-_NAMED_OPERATION = re.compile(r"'[a-z_]\w*(?:\.\w+)+'")
 _LAST_LINES = 15  # in which a log says that all went well
 _MOST_PARTS = 5  # of a line, between colons
-_IGNORED = ("warning", "debug", "notice", "command", "group", "endgroup")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,41 +47,40 @@ def ranked(lines: Sequence[LogLine]) -> list[tuple[float, LogLine]]:
 
 
 def look_again(
-    lines: Sequence[LogLine], rules: RuleSet, *, is_silent: bool
+    lines: Sequence[LogLine], rules: RuleSet
 ) -> tuple[Finding | None, tuple[SuspiciousLine, ...]]:
     """Read the lines that sound like a failure as messages. Return the finding of the
-    first that a rule knows; else, in a silent log, the likeliest lines.
+    first that a rule knows, or the likeliest lines.
 
-    lines: those that no rule matched. is_silent: whether no rule found a failure.
+    lines: those of a log in which no rule matched any.
     """
     lines = [line for line in lines if line.text.strip("`~")]  # without fences
     if any(_has("success", line.text) for line in lines[-_LAST_LINES:]):
         return None, ()
-    is_quote = is_silent and len(lines) <= _QUOTE_LINES
+    is_quote = len(lines) <= _QUOTE_LINES
     loud = {line for line in lines if _is_loud(line, is_quote=is_quote)}
     if not loud and lines and lines[-1].annotation == "logged error":
         loud = {lines[-1]}  # harmless only if the program went on
-    read = set(lines) if is_quote else loud
+    read = lines if is_quote else loud
     if not read:
         return None, ()
     scored = ranked(lines)
     for _, line in scored:
-        if line in read:
-            finding = _match_messages(line, rules, is_quote=is_quote)
-            if finding:
-                return finding, ()
-    if not is_silent or not loud:
-        return None, ()
-    for _, line in scored:
-        if line in loud and (is_quote or log_format("any_error").match(line.text)):
-            finding = Finding(rules.by_name["unknown"], line.text[:HEADLINE])
-            finding.line, finding.captures["message"] = line.number, finding.headline
+        finding = _match_messages(line, rules) if line in read else None
+        if finding:
             return finding, ()
-    likely: dict[str, int] = {}
-    for score, line in scored:
-        if score > 0 or line in loud:
-            likely.setdefault(line.text[:HEADLINE], line.number)
-    shown = list(likely.items())[:_MOST_SHOWN]
+    likely = [line for score, line in scored if score > 0 or line in loud]
+    if not loud:
+        return None, ()
+    if is_quote:
+        line = next(line for line in likely if line in loud)
+        finding = Finding(rules.by_name["unknown"], line.text[:HEADLINE], line.number)
+        finding.captures["message"] = finding.headline
+        return finding, ()
+    texts: dict[str, int] = {}
+    for line in likely:
+        texts.setdefault(line.text[:HEADLINE], line.number)
+    shown = list(texts.items())[:_MOST_SHOWN]
     return None, tuple(SuspiciousLine(number, text) for text, number in shown)
 
 
@@ -92,12 +88,9 @@ def _is_loud(line: LogLine, *, is_quote: bool) -> bool:
     """Return whether a line has the level, the opening or the words of a failure, a
     signal, or an exit status other than 0.
     """
-    if line.annotation == "error":
-        return True
-    if line.annotation in _IGNORED or _has("no_failure", line.text):
+    if _has("no_failure", line.text):
         return False
-    is_logged = line.annotation == "logged error"
-    if is_logged or _has("failure_signs", line.text):
+    if line.annotation == "logged error" or _has("failure_signs", line.text):
         return True
     return is_quote and _has("quoted_failures", line.text)
 
@@ -106,12 +99,13 @@ def _has(key: str, text: str) -> bool:
     return log_format(key).search(text[:_READ]) is not None
 
 
-def _match_messages(line: LogLine, rules: RuleSet, *, is_quote: bool) -> Finding | None:
+def _match_messages(line: LogLine, rules: RuleSet) -> Finding | None:
     """Return the finding of the first message in a line that a rule knows, or None."""
     for message in _messages(line.text[:_READ]):
-        finding = None
-        if not (is_quote and _has("no_failure", message)):
-            finding = _match(message, rules, is_quote=is_quote)
+        if _EXCEPTION.match(message):
+            finding = match_exception(rules, message, ())
+        else:
+            finding = match_line(rules, LogLine(message), Diagnostic("error", message))
         if finding:
             finding.line = line.number
             return finding
@@ -131,19 +125,3 @@ def _messages(text: str) -> Iterator[str]:
     for _ in range(_MOST_PARTS):
         yield rest
         rest = rest.partition(": ")[2].strip()
-
-
-def _match(message: str, rules: RuleSet, *, is_quote: bool) -> Finding | None:
-    """Match a message with the rules; None if none knows it. A rule with loose wording
-    matches only a message that names an operation or, in a quote, a value or a type.
-    """
-    if _EXCEPTION.match(message):
-        finding = match_exception(rules, message, ())
-    else:
-        finding = match_line(rules, LogLine(message), Diagnostic("error", message))
-    if finding is None or (finding.rule.is_consequence and not is_quote):
-        return None
-    names_something = _NAMED if is_quote else _NAMED_OPERATION
-    if finding.rule.is_loose and not names_something.search(message):
-        return None
-    return finding

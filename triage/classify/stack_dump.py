@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -38,12 +38,9 @@ AROUND_STACK = re.compile(
 )
 TASK = re.compile(
     r"""\d+\.\s+(?:Running pass ['"](?P<running>(?:(?!['"]|[Pp]ass [Mm]anager).)+)"""
-    r"""['"] on |Program arguments: (?:\S*[/\\])?(?P<command>[^\s/\\]+(?: --?\w[^\s/"""
-    r"""\\]+)*))"""
+    r"""['"] on )"""
 )
-"""A line of a stack dump that names the pass that ran, or the command, whose paths say
-where it ran and are left out.
-"""
+"""A line of a stack dump that names the pass that ran."""
 _STOPPING = frozenset({"abort", "raise", "gsignal", "pthread_kill", "__assert_fail"})
 _SYSTEM = re.compile(r"\blib(?:c|pthread|system_\w+)[.-]|/glibc\b")
 # Blanks are searched from the first one only: from each one, a long run takes quadratic
@@ -149,20 +146,23 @@ class Stack:
                 return match["mlir"] or match["old"] or match["new"]
         return None
 
-    def add(self, frame: re.Match[str]) -> bool:
-        """Append a frame. Return False if the frame begins another stack."""
+    def is_begun_by(self, frame: re.Match[str]) -> bool:
+        """Return whether a frame is the first one of another stack."""
+        return self._index(frame) <= self.last
+
+    def add(self, frame: re.Match[str]) -> None:
+        """Append a frame."""
+        self.last = self._index(frame)
         groups = frame.groupdict()
-        index = int(groups.get("index", self.last + 1))
-        if index <= self.last:
-            return False
-        self.last = index
         symbol = symbol_of(groups.get("rest") or groups.get("unnumbered") or "")
         # stripped functions of the system's libraries get wrong names
         in_system = _SYSTEM.search(frame[0]) is not None
         is_named = not in_system or symbol in _STOPPING or symbol.startswith("_")
         if symbol and is_named and len(self.symbols) < _MAX_SYMBOLS:
             self.symbols.append(symbol)
-        return True
+
+    def _index(self, frame: re.Match[str]) -> int:
+        return int(frame.groupdict().get("index", self.last + 1))
 
 
 def _short(symbol: str) -> str:
@@ -191,18 +191,6 @@ def parse_frame(text: str) -> re.Match[str] | None:
         if match:
             return match
     return None
-
-
-def assertion_headline(captures: Mapping[str, str]) -> str | None:
-    """Describe a failed assertion with its function's name instead of the whole
-    declaration; None if the captures are not those of one.
-    """
-    function, expression = captures.get("function"), captures.get("expression")
-    if not function or not expression:
-        return None
-    name = _last_two(symbol_of(function.replace("{anonymous}::", "")))
-    file = f" ({captures['file']})" if "file" in captures else ""
-    return f"{name}{file}: Assertion `{' '.join(expression.split())}' failed"
 
 
 def short_name(function: str) -> str:
