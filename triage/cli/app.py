@@ -6,6 +6,7 @@ imports none of them.
 
 from __future__ import annotations
 
+import gc
 import os
 import shlex
 import signal
@@ -13,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from pkgutil import resolve_name
 from types import FrameType
 from typing import Any
@@ -29,6 +31,8 @@ from triage.report.printable import printed_streams
 _SAME_SIGNAL = 0.3  # seconds within which a second signal belongs to the first
 _HANDLING = 0.1  # seconds in which the main thread handles a signal, unless it waits
 _MOST_DIGITS = 4  # of the size of a terminal
+# more than a start makes, nearly all of which live until the end
+_OBJECTS = 100_000
 _SETTINGS: dict[str, Any] = {
     "rich_markup_mode": None,
     "pretty_exceptions_enable": False,
@@ -127,6 +131,34 @@ def load(name: str) -> Any:
             if parameter.param_type_name == "argument":  # a type such as <list[Path]>
                 parameter.display_type_rich = lambda *_, **__: None
     return loaded
+
+
+class _Value:
+    """Reads the value of one option or argument: texts and paths as they are.
+
+    Typer makes a schema of pydantic for each option, also for those that are not given,
+    which takes longer than to import typer.
+    """
+
+    def __init__(self, described: Any) -> None:
+        self._described = described
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        kind = self._described.annotation
+        if value is None:
+            return () if param.multiple or param.nargs == -1 else None
+        if kind in (str, list[str]):
+            return value
+        if kind is Path:
+            return Path(value)
+        if kind == list[Path]:
+            return list(map(Path, value))
+        from typer._coercion import build_runtime_param
+
+        return build_runtime_param(self._described).coerce(value, param, ctx)
+
+
+typer.core.build_runtime_param = _Value  # type: ignore[assignment,attr-defined]
 
 
 class LazyGroup(TyperGroup):
@@ -277,6 +309,7 @@ def _handle_signals() -> None:
 def main() -> None:
     """Run the program."""
     _handle_signals()
+    gc.set_threshold(_OBJECTS)
     for name in ("COLUMNS", "LINES"):  # rich makes lines as wide as they say
         if len(os.environ.get(name, "")) > _MOST_DIGITS:
             del os.environ[name]
