@@ -5,17 +5,16 @@ the files.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, cached_property, partial
 from pathlib import Path
 from re import _constants as codes  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo
-
+from triage.model.checks import Check, fits
 from triage.model.content import kept
 from triage.model.execution import Ending
 from triage.model.outcome import Advice, Cause, Detail, Failure
@@ -108,9 +107,9 @@ def _choices(nodes: Any) -> Iterator[tuple[str, ...]]:
     yield (literal,)
 
 
-def _regex(text: str, info: ValidationInfo) -> str:
+def _regex(text: str, is_of_user: object) -> str:
     """Check a regex of a user's file. The tests check those of the packaged files."""
-    if info.context:
+    if is_of_user:
         try:
             re.compile(text)
         except (re.error, OverflowError, RecursionError) as error:
@@ -133,21 +132,42 @@ def _by_compiler(value: Any) -> Any:
     return {"": _as_list(value)}
 
 
-Text = Annotated[str, AfterValidator(lambda text: " ".join(text.split()))]
-Regex = Annotated[str, AfterValidator(_regex)]
-WithRegex = BeforeValidator(
+def _is_true(condition: Callable[[Any], object], advice: str) -> Check:
+    """Return a check that a condition holds."""
+
+    def run(value: Any, _: object) -> Any:
+        if not condition(value):
+            raise ValueError(advice)
+        return value
+
+    return Check(run)
+
+
+def _made_by(make: Callable[[Any], Any]) -> Check:
+    """Return what makes the value to read of the one in the file."""
+    return Check(lambda value, _: make(value), is_first=True)
+
+
+Text = Annotated[str, Check(lambda text, _: " ".join(text.split()))]
+Regex = Annotated[str, Check(_regex)]
+WithRegex = _made_by(
     lambda value: {"regex": value} if isinstance(value, str) else value
 )
-OneOrMore = BeforeValidator(_as_list)
+OneOrMore = _made_by(_as_list)
+NotEmpty = _is_true(len, "write at least one")
 Texts = Annotated[tuple[str, ...], OneOrMore]
-_Value = Annotated[Detail, BeforeValidator(detail)]
+_Value = Annotated[Detail, _made_by(detail)]
+_FlagWithValue = Annotated[
+    str,
+    fits(r"--[a-z][a-z0-9_-]*(=\S*)?", '"{text}" is not a flag such as --name=value'),
+]
 
 
 class Strict:
     """A mapping of a rule file. Other keys than its fields are mistakes."""
 
     __slots__ = ()
-    __pydantic_config__ = ConfigDict(extra="forbid")
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
 
 
 class MatchScope(StrEnum):
@@ -173,12 +193,12 @@ class Pattern(Strict):
     """
 
     regex: Regex
-    scope: Annotated[MatchScope, Field(alias="where")] = MatchScope.ERROR
+    scope: MatchScope = field(default=MatchScope.ERROR, metadata={"alias": "where"})
     begins: Texts = ()
     """The message starts with one of these, after a program name, a location and CI
     prefixes.
     """
-    anchors: Annotated[Texts, Field(alias="anchor")] = ()
+    anchors: Texts = field(default=(), metadata={"alias": "anchor"})
     """Every matching line contains one of these anywhere."""
     literals: tuple[str, ...] = ()
     """The `required_literals` of a packaged regex, which take as long to find as to
@@ -186,10 +206,10 @@ class Pattern(Strict):
     """
 
 
-def _check_found_fast(pattern: Pattern, info: ValidationInfo) -> Pattern:
+def _check_found_fast(pattern: Pattern, is_of_user: object) -> Pattern:
     has_needle = any(text in pattern.regex for text in _NEEDLES)
     if (
-        info.context
+        is_of_user
         and pattern.scope in ("line", "crash")
         and not (pattern.begins or pattern.anchors or has_needle)
     ):
@@ -207,7 +227,7 @@ _KINDS = ("give", "declare", "option", "rewrite")
 class RemedyCandidate(Strict):
     """What `triage remedy` may try against a failure class: one of the first four."""
 
-    give: Annotated[str, Field(pattern=r"^--[a-z][a-z0-9_-]*(=\S*)?$")] | None = None
+    give: _FlagWithValue | None = None
     """A flag to pass instead of any other value of it: `--name=value`, or `--name` with
     each of `values`, of which the first that works is a remedy.
     """
@@ -225,7 +245,7 @@ class RemedyCandidate(Strict):
     values: tuple[_Value, ...] = ()
 
 
-def _check_one_kind(candidate: RemedyCandidate) -> RemedyCandidate:
+def _check_one_kind(candidate: RemedyCandidate, _: object) -> RemedyCandidate:
     if sum(getattr(candidate, kind) is not None for kind in _KINDS) != 1:
         raise ValueError(f"a candidate has one of {', '.join(_KINDS)}")
     if candidate.option and not candidate.values:
@@ -260,30 +280,33 @@ class LinesAbove(Strict):
     """A regex for the lines above the match."""
 
     regex: Regex
-    match_text: Annotated[Regex, Field(alias="below")] = ""
+    match_text: Regex = field(default="", metadata={"alias": "below"})
     """Search the lines only if this regex matches the text of the match."""
+
+
+_CLASS_NAME = fits(
+    "[a-z0-9]+(-[a-z0-9]+)*", '"{text}" is not a name such as verifier-error'
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Rule(Strict):
     """One failure class."""
 
-    name: Annotated[str, Field(alias="class", pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
-    rank: Annotated[int, Field(ge=0, lt=100)]
+    name: Annotated[str, _CLASS_NAME] = field(metadata={"alias": "class"})
+    rank: Annotated[int, _is_true(range(100).__contains__, "write 0 to 99")]
     """Order of root causes, smallest first; 80 and above are consequences, reported
     only when no root cause is found.
     """
     explanation: Text
-    advice: Annotated[
-        Mapping[str, tuple[Text, ...]],
-        Field(alias="remedies"),
-        BeforeValidator(_by_compiler),
-    ]
-    examples: Annotated[tuple[RuleExample, ...], Field(min_length=1), OneOrMore]
-    near_misses: Annotated[tuple[str, ...], Field(min_length=1), OneOrMore]
+    advice: Annotated[Mapping[str, tuple[Text, ...]], _made_by(_by_compiler)] = field(
+        metadata={"alias": "remedies"}
+    )
+    examples: Annotated[tuple[RuleExample, ...], NotEmpty, OneOrMore]
+    near_misses: Annotated[tuple[str, ...], NotEmpty, OneOrMore]
     family: str = ""
     patterns: Annotated[
-        tuple[Annotated[Pattern, WithRegex, AfterValidator(_check_found_fast)], ...],
+        tuple[Annotated[Pattern, WithRegex, Check(_check_found_fast)], ...],
         OneOrMore,
     ] = ()
     identity: Texts = ()
@@ -292,10 +315,8 @@ class Rule(Strict):
     extends the headline.
     """
     candidates: Annotated[
-        Mapping[
-            str, tuple[Annotated[RemedyCandidate, AfterValidator(_check_one_kind)], ...]
-        ],
-        BeforeValidator(_by_compiler),
+        Mapping[str, tuple[Annotated[RemedyCandidate, Check(_check_one_kind)], ...]],
+        _made_by(_by_compiler),
     ] = field(default_factory=dict)
     """What `triage remedy` tries first, most promising first, by compiler family; `""`
     for all.

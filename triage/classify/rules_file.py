@@ -10,9 +10,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field, TypeAdapter
-
 from triage.classify.rules import (
+    NotEmpty,
     Rule,
     RuleSet,
     Strict,
@@ -35,7 +34,7 @@ _ALWAYS = ("message", "frames", "frame", "reason", "running", "name")
 class RuleFile(Strict):
     """The content of a file of rules."""
 
-    classes: Annotated[tuple[Rule, ...], Field(min_length=1)]
+    classes: Annotated[tuple[Rule, ...], NotEmpty]
     family: str | None = None
     """The family of each class that does not name its own."""
 
@@ -70,6 +69,8 @@ def packaged_rules() -> RuleSet:
 
 
 def _read_packaged(files: Sequence[Path]) -> RuleSet:
+    from pydantic import TypeAdapter  # slow to import
+
     adapter = TypeAdapter(RuleFile)
     rules: list[Rule] = []
     for file in files:

@@ -30,12 +30,17 @@ class Check:
     """What a JSON schema says of the value."""
     reads: Any = None
     """The type in the file (default: that of the value)."""
+    is_first: bool = False
+    """Make what the type in front of it reads, instead of what it has read."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         """Check what the type in front of it reads."""
         from pydantic_core import core_schema
 
-        return core_schema.with_info_after_validator_function(
+        checked = core_schema.with_info_after_validator_function
+        if self.is_first:
+            checked = core_schema.with_info_before_validator_function
+        return checked(
             lambda value, info: self.run(value, info.context),
             handler.generate_schema(self.reads) if self.reads else handler(source),
         )
