@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from triage.cli.screen import AppContext
-from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.report.formats import FORMATS, VERBOSE
 
 if TYPE_CHECKING:  # what compiles is imported when a command loads its cases
     from triage.cli.program import StartedRecipe
     from triage.execution.engine import Engine
+    from triage.model.case import Case
 
 RECIPES = (".yaml", ".yml")
 SECONDS = 60.0  # for which each probe of a time is measured at most
