@@ -21,8 +21,6 @@ from triage.compilers.parts import (
     Runner,
     family_yaml,
 )
-from triage.compilers.recipe_input import RecipeStarter
-from triage.compilers.repro_script import ReproScript, WorkerScript
 from triage.model.case import Case, CaseSpec, Reference, RunSpec
 from triage.model.outcome import NoAnswer
 from triage.model.revision import Capabilities, FamilyRef, Toolchain
@@ -30,9 +28,11 @@ from triage.processes.sealing import Seal
 from triage.recipes.family import RecipeFamily
 from triage.recipes.values import parse_version
 
-if TYPE_CHECKING:  # the only family with these parts
+if TYPE_CHECKING:  # a compile needs none of them; one family has the first two
     from triage.compilers.iree.lint import IreeLinter
     from triage.compilers.iree.runner import IreeKernels
+    from triage.compilers.recipe_input import RecipeStarter
+    from triage.compilers.repro_script import ReproScript
 
 VERSION = "{version}"
 
@@ -219,11 +219,16 @@ class Compiler(ABC):
     @property
     def script(self) -> ReproScript:
         """Describes a compile so that a reproducer can repeat it without triage."""
+        # slow to import
+        from triage.compilers.repro_script import ReproScript, WorkerScript
+
         worker = self.run.worker if self.run else None
         return WorkerScript(worker) if worker else ReproScript()
 
     def script_for(self, case: Case) -> ReproScript:
         """Return what describes the compile of a case."""
+        from triage.compilers.repro_script import WorkerScript  # slow to import
+
         return WorkerScript(SCRIPT_WORKER) if self.runs_script(case) else self.script
 
     @property

@@ -9,7 +9,6 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
 from triage.compilers.base import Compiler
-from triage.compilers.recipe_input import RecipeStarter
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.revision import FamilyRef
@@ -18,6 +17,7 @@ from triage.recipes.loader import load_recipes
 
 if TYPE_CHECKING:
     from triage.compilers.iree.suite import IreeSuites
+    from triage.compilers.recipe_input import RecipeStarter
 
 # Imported on first use. The first is the family of recipes and revisions that name
 # none.

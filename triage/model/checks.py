@@ -37,13 +37,13 @@ class Check:
         """Check what the type in front of it reads."""
         from pydantic_core import core_schema
 
-        checked = core_schema.with_info_after_validator_function
+        def run(value: Any, info: Any) -> object:
+            return self.run(value, info.context)
+
+        read = handler.generate_schema(self.reads) if self.reads else handler(source)
         if self.is_first:
-            checked = core_schema.with_info_before_validator_function
-        return checked(
-            lambda value, info: self.run(value, info.context),
-            handler.generate_schema(self.reads) if self.reads else handler(source),
-        )
+            return core_schema.with_info_before_validator_function(run, read)
+        return core_schema.with_info_after_validator_function(run, read)
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> Any:
         """Describe it."""

@@ -14,7 +14,6 @@ from triage.compilers.interpreters import is_script
 from triage.compilers.invocation import Invocation, MlirTools, ask_compiler, flag_name
 from triage.compilers.iree.devices import IREE, target_flags
 from triage.compilers.parts import Measures
-from triage.compilers.repro_script import ReproScript
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, NoAnswer
@@ -29,6 +28,7 @@ if TYPE_CHECKING:  # a compile needs none of them, and they parse MLIR and YAML
     from triage.compilers.iree.passes import IreeIr
     from triage.compilers.iree.remedies import IreeRemedies
     from triage.compilers.iree.runner import IreeKernels, IreeRunner
+    from triage.compilers.repro_script import ReproScript
 
 # Without it an error is followed by the whole operation: hundreds of MB for a large
 # model, and nothing that identifies it.
@@ -77,12 +77,17 @@ class Iree(Compiler):
         "iree.compiler.tools.import_onnx",
         ("iree-base-compiler", "onnx"),
     )
-    script = ReproScript("module.vmfb")
     measures = Measures()
     folders = (
         "an unpacked wheel, a virtual environment, a build tree (tools/) or an "
         "install (bin/) holds `iree-compile`"
     )
+
+    @property
+    def script(self) -> ReproScript:
+        from triage.compilers.repro_script import ReproScript
+
+        return ReproScript("module.vmfb")
 
     @cached_property
     def passes(self) -> IreeIr:
