@@ -229,7 +229,8 @@ class Engine:
             probe = self._find(task)
         if probe is None:
             probe = self._make(task, job)
-        probe = replace(probe, case=job.case)
+        if probe.case is not job.case:
+            probe = replace(probe, case=job.case)
         if self.judge:
             return self.judge.judge(probe, job.ref)
         return probe

@@ -11,7 +11,7 @@ import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property, partial
+from functools import cache, cached_property, lru_cache, partial
 from hashlib import file_digest, sha256
 from pathlib import Path
 
@@ -96,7 +96,7 @@ class Inputs:
     failed_now: set[str] = field(default_factory=set)
     """Names of the cases whose import failed here, not from the cache."""
     _kept: KeptFiles = field(default_factory=KeptFiles)
-    _prepared: dict[str, Prepared | Missing] = field(default_factory=dict)
+    _prepared: dict[object, Prepared | Missing] = field(default_factory=dict)
     _asked: set[Path] = field(default_factory=set)
 
     def prepare(self, case: Case, toolchain: Toolchain | None) -> Prepared | Missing:
@@ -107,15 +107,15 @@ class Inputs:
         if missing:
             return missing
         try:
-            maker = self._maker_of(case, toolchain)
+            sources = [case.input.path, *case.reads]
+            state, identity = file_state(sources), None
+            maker = self._maker_of(case, toolchain, state)
             if isinstance(maker, NoAnswer):
                 return maker
-            sources = [case.input.path, *case.reads]
             if maker:
                 sources += mentioned_by(case.input.path)
-            state = file_state(sources)
-            identity = maker.identity if maker else None
-            memo = repr((case.input, case.env, case.rules, identity, state))
+                state, identity = file_state(sources), maker.identity
+            memo = (case.input, case.env, case.rules, identity, state)
             if memo not in self._prepared:
                 prepared = self._make(case, sources, maker, toolchain)
                 if state != file_state(sources):
@@ -128,7 +128,7 @@ class Inputs:
             return recipe_mistake(f"{path}: {error.strerror}")
 
     def _maker_of(
-        self, case: Case, toolchain: Toolchain | None
+        self, case: Case, toolchain: Toolchain | None, state: str
     ) -> _Maker | NoAnswer | None:
         """Return what makes the input of a case; None if the compiler reads the file
         itself.
@@ -141,7 +141,7 @@ class Inputs:
             return generator
         if case.input.imported:
             return self._importer(case, toolchain)
-        if kind is InputKind.MLIR and _is_marked(source):
+        if kind is InputKind.MLIR and _is_marked(source, state):
             return _Maker("decoded", _write_decoded)
         return None
 
@@ -368,7 +368,8 @@ def named_toolchain(registry: ToolchainRegistry, rev: str, case: Case) -> Toolch
     return registry.obtain(registry.resolve(text, case.compiler))
 
 
-def _is_marked(source: Path) -> bool:
+@lru_cache(maxsize=1 << 16)
+def _is_marked(source: Path, _state: str) -> bool:
     """Return whether a text begins with a byte order mark or is not in UTF-8. Compilers
     read neither.
     """

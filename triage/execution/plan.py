@@ -73,7 +73,7 @@ class Planner:
             invocation = planned
         try:
             reads = _reads(case, invocation, toolchain, prepared)
-            state = file_state(reads)
+            state = file_state(reads) if reads else ""
             content = " ".join(map(self._registry.contents.digest, reads))
         except OSError as error:
             return recipe_mistake(f"{error.filename}: {error.strerror}")
@@ -136,7 +136,8 @@ class Planner:
             spec = spec.with_arguments()
         except ValueError as error:
             return recipe_mistake(str(error))
-        case = replace(case, run=spec)
+        if spec is not case.run:
+            case = replace(case, run=spec)
         missing = self.inputs.obtain(spec.artifacts)
         if missing:
             return missing

@@ -76,14 +76,17 @@ def _mentionable_names(folder: Path) -> Iterator[tuple[bytes, Path]]:
     """Yield names by which a program mentions files and packages of its folder: a
     module without its ending.
     """
-    for path in sorted(folder.iterdir()):
-        if path.is_symlink() or path.name.startswith((".", "__")):
+    with os.scandir(folder) as entries:
+        listed = sorted(entries, key=lambda entry: entry.name)
+    for entry in listed:
+        if entry.is_symlink() or entry.name.startswith((".", "__")):
             continue
-        if path.is_dir():
+        path = folder / entry.name
+        if entry.is_dir():
             yield f"{path.name}/".encode(), path
             if (path / _MODULE).is_file():
                 yield path.name.encode(), path
-        elif path.is_file():
+        elif entry.is_file():
             name = path.stem if path.suffix == ".py" else path.name
             yield name.encode(), path
 
