@@ -12,7 +12,6 @@ from tests.reduce.test_search import CASE
 from triage.reduce.frontends.onnx import (
     OnnxProgram,
     drop_nodes,
-    drop_outputs,
     free_initializers,
     onnx_program_of,
 )
@@ -45,7 +44,7 @@ def test_every_pass_returns_a_valid_model_that_is_not_larger(
     length: int, luck: int
 ) -> None:
     problem = ReductionProblem(ReducedCase(chain(length), CASE), LuckyTest(luck, 110))
-    for step in (drop_nodes, drop_outputs, free_initializers):
+    for step in (drop_nodes, free_initializers):
         before = problem.current.program.size
         step(problem)
         assert problem.current.program.canonical is not None, step
@@ -55,7 +54,7 @@ def test_every_pass_returns_a_valid_model_that_is_not_larger(
 def test_one_node_is_left_without_constants() -> None:
     needed = LuckyTest(0, 256, b"v4")
     problem = ReductionProblem(ReducedCase(chain(9), CASE), needed)
-    for step in (drop_nodes, drop_outputs, free_initializers):
+    for step in (drop_nodes, free_initializers):
         step(problem)
     graph = onnx_program_of(problem.current).model.graph
     assert (len(graph.node), len(graph.initializer), len(graph.output)) == (1, 0, 1)

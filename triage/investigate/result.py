@@ -4,6 +4,7 @@ finds out about each cluster of them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from hashlib import blake2b
@@ -188,7 +189,7 @@ class FailureCluster:
     size: str | None = None
     """Size of the reduced program with its unit."""
     remedies: list[Remedy] = field(default_factory=list)
-    replays: dict[str, str] = field(default_factory=dict)
+    replays: Mapping[str, str] = field(default_factory=dict)
     """State of the reduced program by toolchain."""
     draft: IssueDraft | None = None
     issue: IssuePath | None = None

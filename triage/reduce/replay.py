@@ -23,7 +23,7 @@ from triage.model.json_form import in_json
 from triage.model.probe_result import ProbeResult
 from triage.recipes.document import why_unreadable
 from triage.reduce.reproducer import LOCAL
-from triage.toolchains.registry import ToolchainRef, recorded_rev
+from triage.toolchains.registry import recorded_rev
 
 RECORD = "reproducer.json"
 RECIPE = "recipe.yaml"
@@ -149,10 +149,7 @@ class Replay:
     @in_json
     def states(self) -> dict[str, ReplayState]:
         """The state of each version by its name."""
-        return {
-            result.toolchain.name: replay_state(result, self.signature)
-            for result in self.versions
-        }
+        return replay_states(self.versions, self.signature)
 
     @in_json
     def status(self) -> ReplayState:
@@ -210,22 +207,17 @@ def replay(
 
     Without `revs_of`: on the recorded revision and the newest release.
     """
-    refs_by_folder: dict[Path, list[ToolchainRef]] = {}
-    jobs: list[ProbeJob] = []
+    planned: list[tuple[RecordedReproducer, list[ProbeJob]]] = []
     for reproducer in reproducers:
         revs = _revs_of(reproducer, revs_of)
-        family = reproducer.case.compiler
-        refs = {
-            ref.revision.name: ref
-            for ref in (engine.registry.resolve(rev, family) for rev in revs)
-        }
-        refs_by_folder[reproducer.folder] = list(refs.values())
         case = reproducer.record.judged(reproducer.case)
-        jobs += [ProbeJob(case, ref) for ref in refs.values()]
+        refs = [engine.registry.resolve(rev, case.compiler) for rev in revs]
+        by_name = {ref.revision.name: ref for ref in refs}
+        planned.append((reproducer, [ProbeJob(case, ref) for ref in by_name.values()]))
+    probes = engine.probe_all([job for _, jobs in planned for job in jobs], "replay")
     # by the recipe's file: two folders may hold recipes of the same name
     results = {
-        (probe.case.source, probe.revision.name): result_of(probe)
-        for probe in engine.probe_all(jobs, "replay")
+        (probe.case.source, probe.revision.name): result_of(probe) for probe in probes
     }
     return tuple(
         Replay(
@@ -233,13 +225,10 @@ def replay(
             reproducer.record.case,
             reproducer.record.signature,
             reproducer.bad,
-            tuple(
-                results[reproducer.case.source, ref.revision.name]
-                for ref in refs_by_folder[reproducer.folder]
-            ),
+            tuple(results[job.case.source, job.ref.revision.name] for job in jobs),
         )
-        for reproducer in reproducers
-        if refs_by_folder[reproducer.folder]
+        for reproducer, jobs in planned
+        if jobs
     )
 
 
@@ -268,9 +257,10 @@ def replay_state(result: ProbeResult, signature: str) -> ReplayState:
     return ReplayState.CHANGED
 
 
-def replay_states(results: Iterable[ProbeResult], signature: str) -> dict[str, str]:
+def replay_states(
+    results: Iterable[ProbeResult], signature: str
+) -> dict[str, ReplayState]:
     """Return what each version does with the program of a recorded failure."""
     return {
-        result.toolchain.name: replay_state(result, signature).value
-        for result in results
+        result.toolchain.name: replay_state(result, signature) for result in results
     }

@@ -177,17 +177,20 @@ class RunTest(CompileTest):
         """Return whether the reference runs the candidate, and the bad toolchain fails
         on it as on the original.
         """
+        first, *others = self.references
         with self.on_disk(candidate) as case:
-            expected = self._computed(case, self.references[0], stop)
+            expected = self._computed(case, first, stop)
             if expected is None:
                 return False
             spec = replace(run_of(candidate), expected=expected, reference=None)
             outcome = self._run(replace(case, run=spec), stop)
-            return (
-                isinstance(outcome, Failed)
-                and not outcome.flaky
-                and self.baseline.match(outcome.failure)
-                and (not self.is_complete or self._is_agreed(case, expected, stop))
+            if not isinstance(outcome, Failed) or outcome.flaky:
+                return False
+            if not self.baseline.match(outcome.failure):
+                return False
+            return not self.is_complete or all(
+                _agree(case, expected, self._computed(case, other, stop))
+                for other in others
             )
 
     def is_confirmed(self, candidate: ReducedCase) -> bool:
@@ -210,14 +213,6 @@ class RunTest(CompileTest):
         run = replace(run_of(ready), expected=tuple(texts), reference=None)
         return ready.with_case(run=run)
 
-    def _is_agreed(
-        self, case: Case, expected: Sequence[str], stop: threading.Event
-    ) -> bool:
-        return all(
-            _agree(case, expected, self._computed(case, other, stop))
-            for other in self.references[1:]
-        )
-
     def _computed(
         self, case: Case, reference: Reference, stop: threading.Event
     ) -> Texts | None:
@@ -225,15 +220,16 @@ class RunTest(CompileTest):
         program, or its results depend on unwritten memory.
         """
         bad = self.baseline.bad
+        answer = None
         if self._asks_workers:
             task = reference_task(self.engine, case, bad, reference)
             answer = self._ask_worker(case, task, (0, *UNWRITTEN))
-            if answer:
-                expected = answer.values()
-                others = map(answer.values, range(1, len(answer.files)))
-                if expected and all(_agree(case, expected, other) for other in others):
-                    return expected
-                return None
+        if answer:
+            first = answer.values()
+            others = map(answer.values, range(1, len(answer.files)))
+            if first and all(_agree(case, first, other) for other in others):
+                return first
+            return None
         results = reference_results(
             self.engine, case, bad, reference, self.results, self.probes.append, stop
         )
@@ -255,10 +251,10 @@ class RunTest(CompileTest):
         self, case: Case, task: Task | Probe | NoAnswer, patterns: Sequence[int]
     ) -> WorkerAnswer | None:
         """Return the answer of a persistent worker about a task, if it has one."""
-        answer = None
-        if isinstance(task, Task):
-            place = Path(mkdtemp(dir=case.input.path.parent))
-            answer = self.workers.run(task, place, patterns)
+        if not isinstance(task, Task):
+            return None
+        place = Path(mkdtemp(dir=case.input.path.parent))
+        answer = self.workers.run(task, place, patterns)
         probe = answer.probe() if answer else None
         if probe is None:
             return None

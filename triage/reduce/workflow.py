@@ -207,9 +207,9 @@ def _open_first(test: CompileTest, forms: Iterator[Form]) -> tuple[Form, Reduced
         why = f"it needs {', '.join(beside)}; only programs of one file are reduced"
     answer = NoAnswer(Cause.INPUT, why)
     for probe in test.probes:
-        if probe.outcome.cause is Cause.ENVIRONMENT:
-            assert isinstance(probe.outcome, NoAnswer)
-            answer = probe.outcome
+        outcome = probe.outcome
+        if isinstance(outcome, NoAnswer) and outcome.cause is Cause.ENVIRONMENT:
+            answer = outcome
     raise NotReducibleError(answer, baseline.probes)
 
 
@@ -255,13 +255,12 @@ def _probe_result(
     probes = in_order(test.engine.probe_all(jobs, "probe the reduced program"))
     outcomes = {probe.revision.name: probe.outcome for probe in probes}
     failed, *others = [outcomes[ref.revision.name] for ref in request.refs]
-    is_same = isinstance(failed, Failed) and baseline.match(failed.failure)
-    is_flaky = failed.flaky and baseline.repeats == 1
-    if (
-        not is_same
-        or is_flaky
-        or not all(isinstance(other, Passed) for other in others)
-    ):
+    is_same = (
+        isinstance(failed, Failed)
+        and baseline.match(failed.failure)
+        and not (failed.flaky and baseline.repeats == 1)
+    )
+    if not is_same or not all(isinstance(other, Passed) for other in others):
         answer = NoAnswer(Cause.NOT_FOUND, _NOT_THE_SAME)
         if isinstance(failed, NoAnswer):
             answer = failed

@@ -9,7 +9,7 @@ guess makes a program that does not verify, which costs no compile.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -136,57 +136,43 @@ def fold(problem: ReductionProblem) -> None:
 
 def drop_attributes(problem: ReductionProblem) -> None:
     """Drop attributes, but for those that the program is invalid without."""
-    start = problem.current
-
-    def without(dropped: Sequence[Attribute]) -> ReducedCase:
-        return _with_attributes(start, dropped, lambda _: None)
-
-    attributes = [
-        (operation, name)
-        for operation in module_of(start).root.walk()
-        for name in (*operation.attributes, *operation.properties)
-        if name not in _NEEDED
-    ]
-    valid = [
-        attribute for attribute in attributes if problem.is_new(without([attribute]))
-    ]
-    problem.delete(valid, without)
+    _change_attributes(problem, lambda name, text: text if name in _NEEDED else None)
 
 
 def shorten_constants(problem: ReductionProblem) -> None:
     """Replace long constants by ones with a single value."""
+    _change_attributes(problem, lambda _, text: with_one_value(text))
+
+
+def _change_attributes(
+    problem: ReductionProblem, new_text: Callable[[str, str], str | None]
+) -> None:
+    """Give attributes another text, None to drop them, and drop resources that none
+    uses then.
+    """
     start = problem.current
-    long = [
+    attributes = [
         (operation, name)
         for operation in module_of(start).root.walk()
         for name, text in {**operation.attributes, **operation.properties}.items()
-        if with_one_value(text) != text
+        if new_text(name, text) != text
     ]
-    problem.delete(
-        long, lambda dropped: _with_attributes(start, dropped, with_one_value)
-    )
 
+    def with_changes(chosen: Sequence[Attribute]) -> ReducedCase:
+        def change(module: Module, new: Copies) -> None:
+            for operation, name in chosen:
+                for holder in (new[operation].attributes, new[operation].properties):
+                    text = new_text(name, holder.pop(name)) if name in holder else None
+                    if text is not None:
+                        holder[name] = text
+            texts = [text for inner in module.root.walk() for text in inner.texts()]
+            if not any("dense_resource<" in text for text in texts):
+                module.trailer = ""
 
-def _with_attributes(
-    candidate: ReducedCase,
-    attributes: Collection[Attribute],
-    new_text: Callable[[str], str | None],
-) -> ReducedCase:
-    """Return the candidate with other texts for some attributes, None to drop them, and
-    without unused resources.
-    """
+        return changed(start, change)
 
-    def change(module: Module, new: Copies) -> None:
-        for operation, name in attributes:
-            for holder in (new[operation].attributes, new[operation].properties):
-                text = new_text(holder.pop(name)) if name in holder else None
-                if text is not None:
-                    holder[name] = text
-        texts = (text for operation in module.root.walk() for text in operation.texts())
-        if not any("dense_resource<" in text for text in texts):
-            module.trailer = ""
-
-    return changed(candidate, change)
+    valid = [item for item in attributes if problem.is_new(with_changes([item]))]
+    problem.delete(valid, with_changes)
 
 
 def with_one_value(text: str) -> str:

@@ -77,17 +77,19 @@ class MlirProgram(Reducible):
         return f"{self.text.rstrip()}\n".encode()
 
     def entry(self, name: str | None) -> Entry | None:
-        functions = {function.symbol: function for function in self.module.functions()}
-        if name not in functions:
-            [name, *others] = [
-                symbol
-                for symbol, function in functions.items()
+        functions = self.module.functions()
+        called = [function for function in functions if function.symbol == name]
+        if not called:
+            called = [
+                function
+                for function in functions
                 if function.attribute("sym_visibility") != '"private"'
-            ] or [None]
-            if name is None or others:
-                return None
-        values = arguments_of(functions[name])
-        return Entry(name, tuple((value.origin, value.type) for value in values))
+            ]
+        if len(called) != 1:
+            return None
+        values = arguments_of(called[0])
+        arguments = tuple((value.origin, value.type) for value in values)
+        return Entry(called[0].symbol, arguments)
 
 
 def name_arguments(module: Module, before: Module | None = None) -> None:

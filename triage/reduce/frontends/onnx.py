@@ -1,10 +1,10 @@
-"""Reduces ONNX models of families that read them, by nodes, outputs and initializers.
-IREE imports a model, and the MLIR is reduced.
+"""Reduces ONNX models of families that read them, by nodes and initializers. IREE
+imports a model, and the MLIR is reduced.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -84,7 +84,7 @@ def onnx_form(source: Path) -> Form:
         except DecodeError as error:
             raise UnreadableError("it is not an ONNX model") from error
 
-    passes = (drop_nodes, drop_outputs, free_initializers)
+    passes = (drop_nodes, free_initializers)
     return Form(read, passes, (drop_settings,))
 
 
@@ -101,10 +101,7 @@ def _tensor_type(value: ValueInfoProto) -> str:
         str(size.dim_value) if size.HasField("dim_value") else "?"
         for size in tensor.shape.dim
     ]
-    if kind.kind == "b":
-        bits = 1
-    else:
-        bits = 8 * kind.itemsize
+    bits = 1 if kind.kind == "b" else 8 * kind.itemsize
     return f"tensor<{'x'.join([*sizes, f'{letter}{bits}'])}>"
 
 
@@ -134,18 +131,6 @@ def drop_nodes(problem: ReductionProblem) -> None:
     problem.delete(range(len(graph.node)), without)
 
 
-def drop_outputs(problem: ReductionProblem) -> None:
-    """Return fewer values, and drop the nodes that are then unused."""
-    start, program = problem.current, onnx_program_of(problem.current)
-    outputs = [value.name for value in program.model.graph.output]
-    problem.delete(
-        outputs,
-        lambda dropped: _extracted(
-            start, program.inputs, [name for name in outputs if name not in dropped]
-        ),
-    )
-
-
 def free_initializers(problem: ReductionProblem) -> None:
     """Turn initializers into inputs, so that the model holds no numbers."""
     start, program = problem.current, onnx_program_of(problem.current)
@@ -157,23 +142,22 @@ def free_initializers(problem: ReductionProblem) -> None:
 
 
 def _extracted(
-    candidate: ReducedCase, inputs: Iterable[str], outputs: Sequence[str]
+    candidate: ReducedCase, inputs: Sequence[str], outputs: Sequence[str]
 ) -> ReducedCase | None:
     """Return the part of the model between some values; None if the type of one is not
     known, or if it returns nothing.
     """
     try:
         extractor = Extractor(onnx_program_of(candidate).typed)
-        names = list(inputs)
-        small = extractor.extract_model(names, list(outputs))
+        small = extractor.extract_model(list(inputs), list(outputs))
     except ValueError:
         return None
-    left = [value for value in small.graph.initializer if value.name not in names]
+    left = [value for value in small.graph.initializer if value.name not in inputs]
     del small.graph.initializer[:]
     small.graph.initializer.extend(left)
-    if not outputs:
-        return None
-    return candidate.with_program(OnnxProgram(small))
+    if outputs:
+        return candidate.with_program(OnnxProgram(small))
+    return None
 
 
 def onnx_program_of(candidate: ReducedCase) -> OnnxProgram:
