@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import yaml
+
 from tests.conftest import ROOT
 
 # : The text of the block and of each failing part, which read `%in`; a part defines
@@ -26,59 +28,18 @@ class Pattern:
     """A part that fails on release `bad` and compiles on `good`."""
 
     bad: str
-    good: str | None
     backend: str
-    chip: str | None
     failure: str
+    good: str | None = None
+    chip: str | None = None
     arguments: dict[str, str] = field(default_factory=dict)
     """The types of the arguments that only this part has."""
     devices: int | None = None
 
 
-SQUARE, COMPLEX, IMAGE = (
-    "tensor<4096x4096xf32>",
-    "tensor<64x64xcomplex<f32>>",
-    "tensor<8x96x56x56xf32>",
-)
-GROUPS = {
-    "p_x": "tensor<16x64x4x58x58xf32>",
-    "p_k": "tensor<64x4x4x3x3xf32>",
-    "p_s": "tensor<256xf32>",
-}
 PATTERNS = {
-    "shared-memory": Pattern(
-        "3.3.0",
-        "3.0.0",
-        "cuda",
-        "sm_86",
-        "shared-memory-overflow",
-        {"p_a": SQUARE, "p_b": SQUARE},
-    ),
-    "segfault": Pattern(
-        "3.8.0", "3.1.0", "rocm", "gfx942", "segfault", {"p_a": COMPLEX, "p_b": COMPLEX}
-    ),
-    "undeclared-device": Pattern(
-        "3.13.0", None, "llvm-cpu", None, "undeclared-device", devices=2
-    ),
-    "legalization": Pattern("3.8.0", None, "llvm-cpu", None, "legalization"),
-    "stack-limit": Pattern("3.0.0", "2.9.0", "llvm-cpu", None, "stack-limit", GROUPS),
-    "distribution": Pattern(
-        "3.11.0",
-        "3.8.0",
-        "rocm",
-        "gfx1100",
-        "distribution",
-        {"p_x": IMAGE, "p_s": "tensor<96xf32>"},
-    ),
-    # newer releases refuse the generic form of 3.2.0
-    "fft": Pattern(
-        "3.2.0",
-        None,
-        "rocm",
-        "gfx942",
-        "segfault",
-        dict.fromkeys(("p_re", "p_im"), "tensor<4x1024xf32>"),
-    ),
+    name: Pattern(**fields)
+    for name, fields in yaml.safe_load((FOLDER / "patterns.yaml").read_text()).items()
 }
 
 

@@ -5,6 +5,7 @@ without a compiler.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -146,23 +147,32 @@ def with_probes(made: Reproducer, tried: tuple[Probe, ...], bad: Probe) -> Repro
     return replace(made, reduction=reduction, bad=bad)
 
 
-class LuckyTest(CompileTest):
-    """A test for drafts that have some luck, the same each time for the same program
-    and case.
-    """
+class FakeTest(CompileTest):
+    """A test without a compiler. fails: whether a candidate shows the failure."""
 
-    def __init__(self, luck: int, share: int, needed: bytes = b"") -> None:
-        self.luck, self.share, self.needed = luck, share, needed
+    def __init__(self, fails: Callable[[ReducedCase], object]) -> None:
+        self.fails = fails
 
     def ready(self, candidate: ReducedCase) -> ReducedCase:
         return candidate
 
     def is_interesting(self, candidate: ReducedCase, stop: threading.Event) -> bool:
-        content = candidate.program.canonical
-        assert content is not None
-        words = repr((content, candidate.case.spec, self.luck)).encode()
-        is_lucky = sha256(words).digest()[0] < self.share
-        return is_lucky and self.needed in candidate.program.content
+        return bool(self.fails(candidate))
 
     def is_confirmed(self, candidate: ReducedCase) -> bool:
         return True
+
+
+def needs(text: bytes) -> FakeTest:
+    """Return a test that fails on programs with a text."""
+    return FakeTest(lambda candidate: text in candidate.program.content)
+
+
+def lucky(luck: int, share: int) -> FakeTest:
+    """Return a test that fails on a share of 256, always on the same programs."""
+
+    def fails(candidate: ReducedCase) -> bool:
+        words = repr((candidate.program.canonical, candidate.case.spec, luck)).encode()
+        return sha256(words).digest()[0] < share
+
+    return FakeTest(fails)

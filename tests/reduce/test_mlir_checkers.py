@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.reduce.made import OVERFLOW, LuckyTest
+from tests.reduce.made import CASE, OVERFLOW, needs
 from tests.reduce.test_run_values import PROGRAM
-from tests.reduce.test_search import CASE
 from triage.execution.mlir_tools import Reader
 from triage.mlir import parse_module
 from triage.reduce.frontends.mlir import mlir_form, shrink_dimensions
@@ -56,7 +55,7 @@ SLICE = """"builtin.module"() ({
 
 def test_offsets_and_sizes_of_slices_shrink_with_the_types() -> None:
     program = MlirProgram(parse_module(SLICE), [FakeReader("array<i64: 1,")])
-    problem = ReductionProblem(ReducedCase(program, CASE), LuckyTest(0, share=256))
+    problem = ReductionProblem(ReducedCase(program, CASE), needs(b""))
     shrink_dimensions(problem)
     text = problem.current.program.content.decode()
     assert "static_offsets = array<i64: 2, 0>" in text

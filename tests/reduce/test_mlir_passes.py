@@ -5,7 +5,6 @@ failure is.
 from __future__ import annotations
 
 import re
-import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +14,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import ROOT
 from tests.mlir.conftest import Readers, readers  # noqa: F401 - a fixture
-from tests.reduce.made import OVERFLOW, LuckyTest
-from tests.reduce.test_search import CASE
+from tests.reduce.made import CASE, OVERFLOW, FakeTest, lucky
 from triage.execution.mlir_tools import Reader
 from triage.mlir import parse_module
 from triage.reduce.frontends.mlir import mlir_form, shrink_dimensions
@@ -55,7 +53,7 @@ def test_every_pass_returns_a_valid_module_that_is_not_larger(
     failure = replace(OVERFLOW, location=f"input.mlir:{line}:1")
     form = mlir_form([reader], Path("unread"), failure)
     start = ReducedCase(document(reader, text), CASE)
-    problem = ReductionProblem(start, LuckyTest(luck, share=110))
+    problem = ReductionProblem(start, lucky(luck, 110))
     for step in (*form.first_passes, *form.passes, *form.final_passes):
         before = problem.current.program.size
         step(problem)
@@ -78,11 +76,9 @@ func.func @rotate(%x: tensor<3x32x64x160xf32>) -> (tensor<3x2048x160xf32>, tenso
 """
 
 
-class NeedsSizes(LuckyTest):
+def fails(candidate: ReducedCase) -> bool:
     """Fails unless a dimension is 1."""
-
-    def is_interesting(self, candidate: ReducedCase, stop: threading.Event) -> bool:
-        return not re.search(rb"[<x]1x", candidate.program.content)
+    return not re.search(rb"[<x]1x", candidate.program.content)
 
 
 @pytest.mark.parametrize("release", ["2.9.0", OLD, "3.13.0"])
@@ -91,7 +87,7 @@ def test_slices_shrink_with_the_sizes_that_they_repeat(
     release: str,
 ) -> None:
     start = ReducedCase(document(readers(release), SLICES), CASE)
-    problem = ReductionProblem(start, NeedsSizes(0, share=256))
+    problem = ReductionProblem(start, FakeTest(fails))
     shrink_dimensions(problem)
     text = problem.current.program.readable_content.decode()
     assert max(map(int, re.findall(r"\d+(?=x)", text))) <= 64

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.reduce.made import LuckyTest
-from tests.reduce.test_search import CASE
+from tests.reduce.made import CASE, lucky, needs
 from triage.reduce.frontends.onnx import (
     OnnxProgram,
     drop_nodes,
@@ -43,7 +42,7 @@ def chain(length: int) -> OnnxProgram:
 def test_every_pass_returns_a_valid_model_that_is_not_larger(
     length: int, luck: int
 ) -> None:
-    problem = ReductionProblem(ReducedCase(chain(length), CASE), LuckyTest(luck, 110))
+    problem = ReductionProblem(ReducedCase(chain(length), CASE), lucky(luck, 110))
     for step in (drop_nodes, free_initializers):
         before = problem.current.program.size
         step(problem)
@@ -52,8 +51,7 @@ def test_every_pass_returns_a_valid_model_that_is_not_larger(
 
 
 def test_one_node_is_left_without_constants() -> None:
-    needed = LuckyTest(0, 256, b"v4")
-    problem = ReductionProblem(ReducedCase(chain(9), CASE), needed)
+    problem = ReductionProblem(ReducedCase(chain(9), CASE), needs(b"v4"))
     for step in (drop_nodes, free_initializers):
         step(problem)
     graph = onnx_program_of(problem.current).model.graph

@@ -3,31 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.conftest import Triage
-from tests.fake_releases import fake_releases, recipe
-
-RELEASES = [f"1.{minor}.0" for minor in range(6)]
-
-
-@pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    with fake_releases(tmp_path_factory.mktemp("index"), 6, logged=False) as served:
-        yield served.url, tmp_path_factory.mktemp("home")
-
-
-@pytest.fixture
-def with_releases(
-    index: tuple[str, Path], monkeypatch: pytest.MonkeyPatch, triage: Triage
-) -> None:
-    monkeypatch.setenv("TRIAGE_INDEX_URL", index[0])
-    monkeypatch.setenv("TRIAGE_HOME", str(index[1]))
-    triage("toolchains", "install", *RELEASES)
+from tests.fake_releases import recipe
+from tests.guards.test_fast import index, with_releases  # noqa: F401 - fixtures
 
 
 def reduced(triage: Triage, path: Path, *words: str) -> tuple[Any, str]:
@@ -40,7 +21,9 @@ def reduced(triage: Triage, path: Path, *words: str) -> tuple[Any, str]:
 
 
 def test_a_newer_good_release_is_named_after_the_bad_one(
-    triage: Triage, with_releases: None, tmp_path: Path
+    triage: Triage,
+    with_releases: None,  # noqa: F811
+    tmp_path: Path,
 ) -> None:
     path = recipe(tmp_path, "case", "breaks-1\n// fixed-4 newer")
     answer, readme = reduced(triage, path, "-t", "1.2.0", "--good", "1.5.0")
@@ -50,7 +33,9 @@ def test_a_newer_good_release_is_named_after_the_bad_one(
 
 
 def test_a_newer_baseline_of_a_night_is_named_after_its_toolchain(
-    triage: Triage, with_releases: None, tmp_path: Path
+    triage: Triage,
+    with_releases: None,  # noqa: F811
+    tmp_path: Path,
 ) -> None:
     path = recipe(tmp_path, "case", "breaks-1 fixed-4")
     words = ("-t", "1.2.0", "-b", "1.5.0", "--reduce", "--out", tmp_path / "out")
@@ -62,7 +47,9 @@ def test_a_newer_baseline_of_a_night_is_named_after_its_toolchain(
 
 
 def test_a_good_release_that_fails_in_another_way_is_refused(
-    triage: Triage, with_releases: None, tmp_path: Path
+    triage: Triage,
+    with_releases: None,  # noqa: F811
+    tmp_path: Path,
 ) -> None:
     path = recipe(tmp_path, "case", "differs-5\n// breaks-2")
     done = triage("reduce", path, "-t", "1.3.0", "--good", "1.5.0")

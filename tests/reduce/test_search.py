@@ -9,28 +9,17 @@ import random
 import signal
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triage.model.case import Case, Input, InputKind, Target
+from tests.reduce.made import CASE, FakeTest
 from triage.model.errors import Interrupted
 from triage.reduce.frontends.text import TextProgram
-from triage.reduce.interestingness import CompileTest
 from triage.reduce.problem import ReductionProblem
 from triage.reduce.program import ReducedCase
 
-CASE = Case(
-    "r",
-    "r",
-    "",
-    "iree",
-    Path("r"),
-    Input(Path("i"), InputKind.MLIR),
-    Target("llvm-cpu"),
-)
 Answer = Callable[[set[int], threading.Event], bool]
 
 
@@ -44,7 +33,7 @@ def left_in(candidate: ReducedCase) -> list[int]:
     return sorted(map(int, candidate.program.lines))
 
 
-class NumbersTest(CompileTest):
+class NumbersTest(FakeTest):
     """A test over lines of numbers. good: the answer of the complete test."""
 
     def __init__(
@@ -53,9 +42,6 @@ class NumbersTest(CompileTest):
         self.answer, self.good = answer, good
         self.asked = 0
         self.tests_good = False
-
-    def ready(self, candidate: ReducedCase) -> ReducedCase:
-        return candidate
 
     def is_interesting(self, candidate: ReducedCase, stop: threading.Event) -> bool:
         self.asked += 1
