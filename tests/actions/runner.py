@@ -61,11 +61,6 @@ class Job:
         }
         return re.sub(r"\$\{\{ *(.*?) *\}\}", lambda match: known[match[1]], str(value))
 
-    def is_due(self, condition: str | None) -> bool:
-        """Evaluate the `if:` of a step."""
-        text = condition or ""
-        return (not self.failed or "always()" in text) and holds(text, self.values)
-
 
 @dataclass(frozen=True)
 class Runner:
@@ -83,30 +78,26 @@ class Runner:
         """Run each job that is due, once for each entry of its matrix, and return them
         by name. only: this job (default: all).
         """
-        done, needs = dict[str, Job](), dict[str, str]()
+        jobs, values = dict[str, Job](), {**self.values}
         for key, document in yaml.safe_load(workflow.read_text())["jobs"].items():
-            if only and key != only:
-                continue
             condition, needed = document.get("if", ""), document.get("needs")
-            is_wanted = needed is None or needs[f"needs.{needed}.result"] == "success"
-            needs[f"needs.{key}.result"] = "skipped"
-            if not (is_wanted or "always()" in condition):
+            succeeded = values.get(f"needs.{needed}.result", "success") == "success"
+            values[f"needs.{key}.result"] = "skipped"
+            is_due = (succeeded or "always()" in condition) and only in ("", key)
+            if not (is_due and holds(condition, values)):
                 continue
-            if not holds(condition, {**self.values, **needs}):
-                continue
-            needs[f"needs.{key}.result"] = "success"
-            for name, values in _variants(key, document):
-                job = self._job(name, document, {**values, **needs})
+            values[f"needs.{key}.result"] = "success"
+            for name, of_matrix in _variants(key, document):
+                jobs[name] = job = self._job(name, document, {**values, **of_matrix})
                 for output, text in document.get("outputs", {}).items():
-                    needs[f"needs.{key}.outputs.{output}"] = job.text(text)
+                    values[f"needs.{key}.outputs.{output}"] = job.text(text)
                 if job.failed:
-                    needs[f"needs.{key}.result"] = "failure"
-                done[name] = job
-        return done
+                    values[f"needs.{key}.result"] = "failure"
+        return jobs
 
     def _job(self, name: str, document: dict[str, Any], values: dict[str, str]) -> Job:
         folder = self.root / name
-        job = Job(folder, {**self.values, **values}, dict(self.environment))
+        job = Job(folder, values, dict(self.environment))
         for part in ("workspace", "home", "temp", "files"):
             (folder / part).mkdir(parents=True)
         for name in ("python", "pip", "iree-compile"):
@@ -127,7 +118,10 @@ class Runner:
         return job
 
     def _step(self, job: Job, step: dict[str, Any]) -> None:
-        if not job.is_due(step.get("if")):
+        condition = step.get("if", "")
+        if job.failed and "always()" not in condition:
+            return
+        if not holds(condition, job.values):
             return
         if "run" in step:
             self._shell(job, step)
@@ -153,10 +147,8 @@ class Runner:
             job.values[f"inputs.{name}"] = job.text(text)
         for step in document["runs"]["steps"]:
             self._step(job, step)
-        names = [entry["value"] for entry in document["outputs"].values()]
-        for name in names:
-            key = re.sub(r"\$\{\{ *(.*?) *\}\}", r"\1", name)
-            job.outputs[key.rpartition(".")[2]] = job.values.get(key, "")
+        for name in document["outputs"]:
+            job.outputs[name] = job.values.get(f"steps.nightly.outputs.{name}", "")
 
     def _shell(self, job: Job, step: dict[str, Any]) -> None:
         own = {name: job.text(text) for name, text in step.get("env", {}).items()}
@@ -165,10 +157,7 @@ class Runner:
             cwd=job.workspace,
             env=job.environment | own,
             check=False,
-            capture_output=True,
-            text=True,
         )
-        print(step["run"], done.stdout, done.stderr, sep="\n")
         if done.returncode:
             job.failed.append(step.get("name", step["run"]))
         for line in Path(job.environment["GITHUB_PATH"]).read_text().splitlines():
@@ -194,31 +183,30 @@ class Runner:
             case "actions/upload-pages-artifact":
                 shutil.copytree(place, self.root / "artifacts" / "github-pages")
             case "actions/download-artifact":
-                for one in (self.root / "artifacts").glob(given["pattern"]):
-                    shutil.copytree(one, place / one.name)
+                for artifact in (self.root / "artifacts").glob(given["pattern"]):
+                    shutil.copytree(artifact, place / artifact.name)
             case "actions/cache/save":
                 shutil.copytree(place, self.root / "caches" / given["key"])
             case "actions/cache/restore":
-                found = sorted(
-                    (self.root / "caches").glob(f"{given['restore-keys']}*"),
-                    key=lambda path: path.stat().st_mtime,
-                )
-                if found:
-                    shutil.copytree(found[-1], place, dirs_exist_ok=True)
+                caches = (self.root / "caches").glob(f"{given['restore-keys']}*")
+                for cache in sorted(caches, key=lambda path: path.stat().st_mtime)[-1:]:
+                    shutil.copytree(cache, place, dirs_exist_ok=True)
             case _:
                 assert action == "actions/deploy-pages", action
 
 
 def holds(condition: str, values: Mapping[str, str]) -> bool:
     """Evaluate a condition of `always()`, negations and comparisons with texts."""
-    terms = [term.strip() for term in condition.strip("${ }").split("&&")]
-    for term in terms:
-        match = re.fullmatch(r"(\S+) (==|!=) '(.*)'", term)
-        if match and (values[match[1]] == match[3]) != (match[2] == "=="):
+    for term in map(str.strip, condition.strip("${ }").split("&&")):
+        if term in ("", "always()"):
+            continue
+        match = re.fullmatch(r"!(\S+)|(\S+) (==|!=) '(.*)'", term)
+        assert match, term
+        is_true = match[1] and not values[match[1]]
+        if match[3]:
+            is_true = (values[match[2]] == match[4]) is (match[3] == "==")
+        if not is_true:
             return False
-        if term.startswith("!") and values[term[1:]]:
-            return False
-        assert match or term in ("", "always()") or term.startswith("!"), term
     return True
 
 

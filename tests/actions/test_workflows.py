@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from tests.conftest import ROOT
+from tests.programs import write_program
 from triage.cli.app import every_command
 
 NIGHTLY = ROOT / "docs" / "examples" / "nightly.yml"
@@ -52,30 +53,16 @@ def test_a_file_follows_the_schema_of_github(path: Path) -> None:
 @pytest.mark.parametrize("path", [ACTION, NIGHTLY], ids=lambda path: path.name)
 def test_shell_steps_call_commands_and_options_that_exist(path: Path) -> None:
     commands = {" ".join(words): command for words, command in every_command()}
-    lines = [
-        line.strip()
-        for script in shell_steps(load(path))
-        for line in script.splitlines()
-    ]
     called = [
-        shlex.split(re.sub(r"\|\|.*", "", line))[1:]
-        for line in lines
-        if line.startswith("triage ")
+        shlex.split(call.partition("||")[0])
+        for script in shell_steps(load(path))
+        for call in re.findall(r"(?m)^\s*triage (.*)", script)
     ]
     assert called
     for words in called:
-        name = next(
-            (name for name in (" ".join(words[:2]), words[0]) if name in commands), None
-        )
-        assert name, words
-        options = {
-            option
-            for param in commands[name].params
-            for option in (*param.opts, *param.secondary_opts)
-        }
-        assert {
-            word for word in words if word.startswith("--") and word != "--"
-        } <= options, words
+        name = " ".join(words[:2]) if " ".join(words[:2]) in commands else words[0]
+        known = {option for param in commands[name].params for option in param.opts}
+        assert {word for word in words if word.startswith("--")} <= known, words
 
 
 def test_every_action_is_pinned_with_its_version_next_to_it() -> None:
@@ -109,54 +96,45 @@ def test_no_shell_step_contains_an_expression(path: Path) -> None:
 def test_the_action_passes_recipes_and_codes_on(
     tmp_path: Path, ended: int, fail: str, code: int
 ) -> None:
-    program = tmp_path / "triage"
-    program.write_text(
+    program = write_program(
+        tmp_path / "triage",
         '#!/bin/sh\nprintf "%s\\n" "$@" > "$0.words"\n'
-        f"echo no such toolchain >&2\nexit {ended}\n"
+        f"echo no such toolchain >&2\nexit {ended}\n",
     )
-    program.chmod(0o755)
     [step] = [
         step for step in load(ACTION)["runs"]["steps"] if step.get("id") == "nightly"
     ]
     given = {
+        "RECIPES": "one $x.yaml\n\n-two\n",
         "TOOLCHAIN": "a b",
         "BASELINE": "c",
         "OUT": "out",
         "OPTIONS": "--bisect\n\n  -j 2\n--reduce",
         "FAIL": fail,
     }
-    assert {*given, "RECIPES"} == set(step["env"])
+    assert set(given) == set(step["env"])
+    summary = tmp_path / "summary"
     environment = given | {
-        "RECIPES": "one $x.yaml\n\n-two\n",
         "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
         "RUNNER_TEMP": str(tmp_path),
-        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary"),
+        "GITHUB_STEP_SUMMARY": str(summary),
     }
     done = subprocess.run(
         ["bash", "-eo", "pipefail", "-c", step["run"]], env=environment, check=False
     )
     assert done.returncode == code
-    summary = tmp_path / "summary"
     assert summary.exists() == (ended == 4)
     if ended == 4:
         assert "exit code 4:\n\n    no such toolchain\n" in summary.read_text()
-    words = [
-        "nightly",
-        "--toolchain",
-        "a b",
-        "--baseline",
-        "c",
-        "--out",
-        "out",
+    words = ["nightly", "--toolchain", "a b", "--baseline", "c", "--out", "out"]
+    words += [
         "--github",
         "--bisect",
         "-j",
         "2",
         "--reduce",
         "--",
-    ]
-    assert Path(f"{program}.words").read_text().splitlines() == [
-        *words,
         "one $x.yaml",
         "-two",
     ]
+    assert Path(f"{program}.words").read_text().splitlines() == words

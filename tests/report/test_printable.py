@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
 from xml.etree import ElementTree
 
 import pytest
@@ -19,23 +18,10 @@ from triage.report.markdown import code, document_markdown, escaped, fenced
 from triage.report.printable import PrintedStream, printable, visible
 from triage.report.terminal import console_for
 
-CONTROLS = "".join(
-    map(
-        chr,
-        [
-            *range(9),
-            *range(11, 32),
-            *range(127, 160),
-            0x202E,
-            0x2066,
-            0x200B,
-            0xD800,
-            0xFFFE,
-        ],
-    )
-)
+CONTROLS = "".join(map(chr, [*range(9), *range(11, 32), *range(127, 160)]))
+INVISIBLE = "\u202e\u2066\u200b\ud800\ufffe"
 NASTY = [
-    CONTROLS,
+    CONTROLS + INVISIBLE,
     "\x1b]8;;https://evil.example\x1b\\click\x1b]8;;\x1b\\",
     "[red]no[/red] [link=https://evil.example]x[/link]",
     "# heading",
@@ -68,14 +54,9 @@ FROM_OUTSIDE = {
 
 
 def kinds(text: str) -> set[str]:
-    def walk(tokens: object) -> Iterator[str]:
-        for token in tokens or ():  # type: ignore[attr-defined]
-            yield token.type
-            yield from walk(token.children)
-
-    return set(
-        walk(MarkdownIt("commonmark", {"linkify": False}).enable("table").parse(text))
-    )
+    blocks = MarkdownIt("commonmark").enable("table").parse(text)
+    inner = [token for block in blocks for token in block.children or ()]
+    return {token.type for token in (*blocks, *inner)}
 
 
 @pytest.mark.parametrize("text", NASTY)
@@ -88,12 +69,7 @@ def test_markdown_of_a_text_is_only_text(text: str) -> None:
         "table_open",
     }
     assert kinds(fenced(text)) == {"fence"}
-    assert kinds(code(text)) == {
-        "paragraph_open",
-        "inline",
-        "code_inline",
-        "paragraph_close",
-    } | ({"text"} & set())
+    assert kinds(code(text)) == kinds("`x`")
     table = document_markdown([Table(("a", "b"), [(text or "-", Span(text, "code"))])])
     assert MarkdownIt("commonmark").enable("table").render(table).count("<td>") == 2
 
