@@ -4,7 +4,6 @@ releases are downloaded once.
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
@@ -17,6 +16,7 @@ from typing import Any
 import platformdirs
 import pytest
 from hypothesis import HealthCheck, settings
+from typer.testing import CliRunner
 
 from tests.browser import CHROMIUM, launched
 from tests.unsealed_logs.sitecustomize import let_fakes_write
@@ -123,40 +123,20 @@ def triage(workplace: Path) -> Triage:
         *words: object,
         env: Mapping[str, str] | None = None,
         cwd: Path = workplace,
-        **options: object,
+        input: str | None = None,  # noqa: A002 - as subprocess.run names it
+        **_: object,
     ) -> Any:
-        arguments = list(map(str, words))
-        stdin = io.TextIOWrapper(
-            io.BytesIO(str(options.get("input", "")).encode()), encoding="utf-8"
-        )
-        stdout, stderr = (
-            io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
-            for _ in range(2)
-        )
+        command = ["triage", *map(str, words)]
+        given = None if env is None else {**dict.fromkeys(os.environ), **env}
         with pytest.MonkeyPatch.context() as patch:
-            if env is not None:
-                for name in [name for name in os.environ if name not in env]:
-                    patch.delenv(name)
-                for name, value in env.items():
-                    patch.setenv(name, value)
             patch.chdir(cwd)
-            patch.setattr(sys, "argv", ["triage", *arguments])
-            for name, stream in (
-                ("stdin", stdin),
-                ("stdout", stdout),
-                ("stderr", stderr),
-            ):
-                patch.setattr(sys, name, stream)
-            try:
-                app(arguments, prog_name="triage")
-                code = 0
-            except SystemExit as ended:
-                code = ended.code if isinstance(ended.code, int) else 1
-        printed = [
-            stream.buffer.getvalue().decode(errors="replace")
-            for stream in (stdout, stderr)
-        ]
-        return subprocess.CompletedProcess(["triage", *arguments], code, *printed)
+            patch.setattr(sys, "argv", command)
+            done = CliRunner(env=given).invoke(
+                app, command[1:], input, catch_exceptions=False, prog_name="triage"
+            )
+        return subprocess.CompletedProcess(
+            command, done.exit_code, done.stdout, done.stderr
+        )
 
     return call
 
