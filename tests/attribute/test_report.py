@@ -1,4 +1,4 @@
-"""Attribution reports: text and JSON."""
+"""The JSON of an attribution."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from triage.attribute.result import (
 from triage.model.json_form import as_json
 from triage.model.pass_name import PassName
 from triage.model.revision import Revision
-from triage.report.attribution import attribution_document
-from triage.report.formats import rendered
 
 TILE = PassName("TilePass", "t-tile")
 DIVERGING = Attribution(
@@ -36,24 +34,6 @@ DIVERGING = Attribution(
     other=DivergingPass(PassName("FusePass"), PassName("FusePass"), None),
     notes=("a note",),
 )
-
-
-def text_of(found: Attribution) -> str:
-    return rendered("text", found, attribution_document)
-
-
-def test_the_text_has_the_answer_and_the_facts() -> None:
-    text = text_of(DIVERGING)
-    assert "not sure: 3.2.0 and 3.3.0 diverge after TilePass or after FusePass" in text
-    for part in (
-        "TilePass (t-tile)",
-        "config.tiles: [4] -> [8]",
-        "t.copy 1 -> 3",
-        "FusePass",
-        "a note",
-    ):
-        assert part in text
-    assert "+ t.other" in text
 
 
 def test_the_json_has_the_suspects() -> None:

@@ -23,7 +23,6 @@ from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.outcome import (
-    Cause,
     Failed,
     Measured,
     NoAnswer,
@@ -125,14 +124,6 @@ def test_a_compile_near_the_limit_is_repeated_in_turn_with_the_good_one() -> Non
 def test_a_number_is_bad_beyond_halfway(true: tuple[float, ...], fails: bool) -> None:
     outcome = compiles(*true).judged("spills").outcome
     assert isinstance(outcome, Failed) is fails
-
-
-def test_a_revision_without_the_number_is_no_answer() -> None:
-    def unknown(_case: Case, ref: ToolchainRef) -> Any:
-        return lambda: 1.0 if ref == OLD else NoAnswer(Cause.FLAG, "no number")
-
-    judge = NumberJudge(Metric("spills"), OLD, 2.0, unknown, CASE, 0.0)
-    assert isinstance(judge.judge(passed(MIDDLE), MIDDLE).outcome, NoAnswer)
 
 
 def test_ends_with_similar_numbers_cannot_be_bisected() -> None:

@@ -61,14 +61,6 @@ def test_the_file_of_the_failing_pass_is_most_suspicious() -> None:
     assert "changes the pass that the failure names" in first.reasons
 
 
-def test_the_runtime_is_a_suspect_of_what_a_compiled_program_does() -> None:
-    commits = [
-        commit("Change it", GPU),
-        commit("Wait longer", "runtime/src/iree/hal/fence.c"),
-    ]
-    assert odds(commits)[1] < 0.4 < odds(commits, Clues(compiled=True))[1]
-
-
 def test_reverts_and_relands_are_one_change_with_what_they_concern() -> None:
     subjects = [
         "[Codegen] Fold barriers (#10)",

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.bisect.driving import answered
-from tests.bisect.test_python_compiler import COUNT, CULPRIT, clone, index
+from tests.bisect.test_python_compiler import COUNT, CULPRIT, clone
 from tests.bisect.tiny_compiler import COPIED
 from tests.conftest import Triage
 from tests.git_history.history import History
 
-__all__ = ["clone", "index"]  # fixtures
+__all__ = ["clone"]  # a fixture
 SCRIPT = """#!/bin/sh
 echo "test" >> "$CALLS"
 grep -q "sound 7" "$TRIAGE_TOOLCHAIN/tinyc.py" && exit 125
@@ -57,21 +57,6 @@ def test_commits_are_tested_by_a_script(
     assert len(calls.read_text().splitlines()) == first
     shown = triage(*words[:-1], "markdown").stdout
     assert all(one["reason"] in shown for one in skips)
-
-
-@pytest.mark.usefixtures("home", "index")
-def test_releases_are_tested_by_a_script_that_gets_the_input(
-    script: Path, triage: Triage, workplace: Path
-) -> None:
-    (workplace / "p.c").write_text("int x;\n")
-    (workplace / "r.yaml").write_text(
-        "name: p\nsummary: s\ncompiler: command\npackage: tinyc\n"
-        'command: [never, "{input}"]\ninput: p.c\n'
-    )
-    script.write_text('#!/bin/sh\npython -m tinyc "$1" | grep "int x"\n')
-    words = ["bisect", "r.yaml", "--script", "check.sh", "--format", "json"]
-    found = answered(triage(*words))
-    assert found["after"]["name"] == "1.3"
 
 
 def test_a_script_that_cannot_start_is_a_failed_environment(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 from triage.execution.task import ProbeJob
 from triage.model.case import Case, Flag, Input, InputKind, Target
@@ -78,11 +79,6 @@ class FlagRegistry:
         return a_place(self.newest)
 
 
-class NoInputs:
-    def input_of(self, case: Case, toolchain: object = None) -> NoAnswer:
-        return NoAnswer(Cause.RECIPE, "there is none")
-
-
 @dataclass
 class FlagEngine:
     behaviour: Behaviour
@@ -91,7 +87,9 @@ class FlagEngine:
     seconds: Callable[[frozenset[str]], float] = lambda flags: 1.0
     asked: list[tuple[str, frozenset[str]]] = field(default_factory=list)
     progress = Progress()
-    planner = NoInputs()
+    planner = SimpleNamespace(
+        input_of=lambda *_: NoAnswer(Cause.RECIPE, "there is none")
+    )
 
     @property
     def registry(self) -> FlagRegistry:
@@ -103,22 +101,14 @@ class FlagEngine:
 
     def probe_all(self, jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:
         for job in reversed(jobs):  # probes come in any order
-            flags, name = (
-                frozenset(flag.text for flag in job.case.flags),
-                job.ref.revision.name,
-            )
-            self.asked.append((name, flags))
+            flags = frozenset(flag.text for flag in job.case.flags)
+            revision = job.ref.revision
+            self.asked.append((revision.name, flags))
             spent = self.seconds(flags)
             metrics = {"artifact_bytes": 10.0, "dispatches": 4.0 + len(flags)}
             measured = Measured(spent, spent, 100.0, metrics)
-            yield Probe(
-                job.case,
-                job.ref.revision,
-                name,
-                self.behaviour(flags, name),
-                measured,
-                cached=False,
-            )
+            made = self.behaviour(flags, revision.name)
+            yield Probe(job.case, revision, revision.name, made, measured, cached=False)
 
 
 def fixed_by(*flags: str, otherwise: Outcome | None = None) -> Behaviour:
