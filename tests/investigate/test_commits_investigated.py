@@ -32,13 +32,15 @@ def test_a_pair_of_toolchains_is_bisected_by_the_commits_between_them(
     finder = OriginFinder(compilers, (old, new), clone)  # type: ignore[arg-type]
     case = case_named("case")
     if is_narrowed:
-        origin = finder.narrow(case, (old, new))
+        bisection = finder.narrow(case, (old, new))
     else:
         monkeypatch.setattr("triage.investigate.origin.is_of_releases", lambda _: False)
-        origin = finder.bisect(case)
-    bisection = origin.bisection
+        bisection = finder.bisect(case)
     assert (bisection.status, bisection.confirmed) == (Answer.CULPRIT, True)
     assert bisection.after.commit == shas[8]
     assert bisection.broke.after.commit == shas[5]
-    assert [ref.revision.commit for ref in origin.pair] == [shas[7], shas[8]]
+    assert [ref.revision.commit for ref in finder.pair_of(bisection)] == [
+        shas[7],
+        shas[8],
+    ]
     assert [one.pull_request for one in bisection.suspects] == [108]

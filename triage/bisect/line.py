@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from triage.bisect.candidates import BisectRange, suspect_of
 from triage.bisect.prior import Clues
@@ -63,7 +63,7 @@ class Line:
         if self.range.is_of_commits:
             commit = self.range.candidates[index].commits[0]
             return suspect_of(commit, self.range.links)
-        return Suspect.of(self.revision(index))
+        return Suspect(**asdict(self.revision(index)))
 
     def outcomes(self, index: int) -> list[Outcome]:
         return [probe.outcome for probe in self.probes[index]]

@@ -77,13 +77,6 @@ class Suspect(Revision):
     reasons: tuple[str, ...] = ()
     """Why it is suspicious."""
 
-    @classmethod
-    def of(cls, revision: Revision, probability: float = 0.0) -> Suspect:
-        name = revision.name
-        commit = revision.commit
-        subject = revision.subject
-        return cls(name, commit, revision.date, subject, probability)
-
 
 @dataclass(frozen=True)
 class RankedChange(Suspect):

@@ -5,7 +5,7 @@ builds, or along the commits of a clone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from triage.bisect.candidates import BisectRange, release_range
@@ -32,14 +32,6 @@ ToolchainPair = tuple[ToolchainRef, ToolchainRef]
 """The toolchain without the failure, and the one with it."""
 
 
-@dataclass(frozen=True)
-class CaseOrigin:
-    """The bisection of a change, and the toolchains before and after it if known."""
-
-    bisection: Bisection
-    pair: ToolchainPair | None = None
-
-
 @dataclass
 class OriginFinder:
     """Bisects cases between a baseline, if there is one, and a toolchain."""
@@ -49,8 +41,10 @@ class OriginFinder:
     repo: Path | None = None
     """A clone whose commits are searched between two releases, or instead of releases.
     """
+    toolchains: dict[str, ToolchainRef] = field(default_factory=dict)
+    """All that were searched, by name."""
 
-    def bisect(self, case: Case, changed: Failure | None = None) -> CaseOrigin:
+    def bisect(self, case: Case, changed: Failure | None = None) -> Bisection:
         """Bisect a regression of a case along releases, or along the commits of the
         clone if an end is not a release.
 
@@ -61,35 +55,37 @@ class OriginFinder:
             return self._bisect_up_to_toolchain(case)
         if self.repo is not None and not is_of_releases((old, new)):
             ends = (rev_text(old), rev_text(new))
-            return _origin(plan_commits(self._request(case), *ends), changed)
+            return self._bisect_along(plan_commits(self._request(case), *ends), changed)
         refs = versions_between(self.engine.registry, old, new)
-        return _origin(self._search(case, refs), changed)
+        return self._bisect_along(self._search(case, refs), changed)
 
-    def _bisect_up_to_toolchain(self, case: Case) -> CaseOrigin:
+    def _bisect_up_to_toolchain(self, case: Case) -> Bisection:
         """Bisect along all releases up to the toolchain."""
         new = self.pair[1]
         before = None
         if not new.is_release:
             before = self.engine.registry.releases(new.family)[-1].revision.name
         request = BisectRequest(self.engine, case, repeats=1)
-        bisection = bisect_between(request, before, rev_text(new))
-        return CaseOrigin(bisection, self.pair_of(bisection))
+        return bisect_between(request, before, rev_text(new))
 
     def pair_of(self, bisection: Bisection | None) -> ToolchainPair | None:
-        """Return the toolchains around a change of releases, the good one first."""
+        """Return the toolchains around a change, the good one first."""
         if not (bisection and bisection.before and bisection.after):
             return None
-        resolve = self.engine.registry.resolve
-        family = self.pair[1].family
-        before = resolve(bisection.before.name, family)
-        after = resolve(bisection.after.name, family)
+        before = self._toolchain(bisection.before.name)
+        after = self._toolchain(bisection.after.name)
         if bisection.brought_failure:
             return before, after
         return after, before
 
+    def _toolchain(self, name: str) -> ToolchainRef:
+        if name in self.toolchains:
+            return self.toolchains[name]
+        return self.engine.registry.resolve(name, self.pair[1].family)
+
     def narrow(
         self, case: Case, pair: ToolchainPair, changed: Failure | None = None
-    ) -> CaseOrigin:
+    ) -> Bisection:
         """Bisect between two releases: along the commits of the clone that a source has
         compilers of, or else along nightlies.
 
@@ -103,12 +99,12 @@ class OriginFinder:
                 candidate.untestable for candidate in commits.line.range.candidates
             ]
             if untestable.count(None) > len(pair):
-                return _origin(commits, changed)
+                return self._bisect_along(commits, changed)
         refs = versions_between(self.engine.registry, *pair, nightlies=True)
         if len(refs) == len(pair):
             names = " and ".join(ref.revision.name for ref in pair)
             raise BadInput(f"nothing between {names} has a compiler")
-        return _origin(self._search(case, refs), changed)
+        return self._bisect_along(self._search(case, refs), changed)
 
     def find_fix(self, case: Case) -> Bisection | None:
         """Bisect the fix of a failure in newer releases; None if there is none.
@@ -154,10 +150,11 @@ class OriginFinder:
         try:
             with engine_with_judge(self.engine, case, (old, new), choice) as judging:
                 finder = replace(self, engine=judging)
-                origin = finder.bisect(case)
-                if self.repo and origin.pair and is_of_releases(origin.pair):
-                    origin = finder.narrow(case, origin.pair)
-                return origin.bisection
+                bisection = finder.bisect(case)
+                pair = finder.pair_of(bisection)
+                if self.repo and pair and is_of_releases(pair):
+                    return finder.narrow(case, pair)
+                return bisection
         except BadInput as error:  # such as two toolchains that do not differ any more
             why = NoAnswer(Cause.NOT_FOUND, str(error))
             return Bisection.inconclusive(case, why)
@@ -165,6 +162,13 @@ class OriginFinder:
     def _search(self, case: Case, refs: Sequence[ToolchainRef]) -> Search:
         candidates = release_range(self.engine.registry, refs)
         return whole_search(self._request(case), candidates)
+
+    def _bisect_along(self, search: Search, changed: Failure | None) -> Bisection:
+        for candidate in search.line.range.candidates:
+            self.toolchains[candidate.revision.name] = candidate.ref
+        if changed:
+            return find_change(search, changed)
+        return find_changes(search)
 
     def _request(self, case: Case) -> BisectRequest:
         return BisectRequest(self.engine, case, self.repo)
@@ -175,16 +179,3 @@ def is_of_releases(pair: ToolchainPair) -> bool:
     nightly and commit.
     """
     return all(ref.is_stable for ref in pair)
-
-
-def _origin(search: Search, changed: Failure | None) -> CaseOrigin:
-    bisection = find_change(search, changed) if changed else find_changes(search)
-    refs = {
-        candidate.revision.name: candidate.ref
-        for candidate in search.line.range.candidates
-    }
-    before = bisection.before
-    after = bisection.after
-    if before is None or after is None:
-        return CaseOrigin(bisection)
-    return CaseOrigin(bisection, (refs[before.name], refs[after.name]))

@@ -150,8 +150,8 @@ class ClusterInWork:
 
     def bisect(self) -> NoAnswer | None:
         finder = self.setting.finder
-        origin = finder.bisect(self.case, self.changed)
-        self.pair, culprit = origin.pair, origin.bisection
+        culprit = finder.bisect(self.case, self.changed)
+        self.pair = finder.pair_of(culprit)
         self.add(culprit=culprit)
         fix = finder.find_fix(self.case)
         self.add(fix=fix)
@@ -165,16 +165,16 @@ class ClusterInWork:
         if self.pair is None or not is_of_releases(self.pair):
             return NoAnswer(Cause.NEEDLESS, "its culprit is not a pair of releases")
         try:
-            origin = finder.narrow(self.case, self.pair, self.changed)
+            culprit = finder.narrow(self.case, self.pair, self.changed)
         except BadInput as error:
             if finder.repo is None:
                 why = f"{error}; commits are searched with --repo"
                 return NoAnswer(Cause.NEEDLESS, why)
             raise
-        if origin.pair is None:
-            return origin.bisection.unanswered or NoAnswer(Cause.NOT_FOUND, "no answer")
-        self.pair = origin.pair
-        self.add(culprit=origin.bisection, release_culprit=self.record.culprit)
+        if culprit.after is None:
+            return culprit.unanswered or NoAnswer(Cause.NOT_FOUND, "no answer")
+        self.pair = finder.pair_of(culprit)
+        self.add(culprit=culprit, release_culprit=self.record.culprit)
         return None
 
     def confirm(self) -> NoAnswer | None:
