@@ -18,7 +18,7 @@ from statistics import mean, median
 
 from git import Repo
 
-from triage.bisect.prior import Clues, chances_of, feature_rows
+from triage.bisect.prior import Clues, suspicions
 from triage.model.revision import Commit
 from triage.toolchains.sources.project import find_project
 
@@ -70,7 +70,8 @@ def commits_between(clone: Repo, good: str, bad: str) -> list[Commit]:
 def rank_of(clone: Repo, culprit: str, fix: str, commits: list[Commit]) -> float:
     """Return 1 for the likeliest commit; among equals the middle."""
     clues = Clues(diagnostics(clone, fix, culprit), noticed=False)
-    chances = chances_of(feature_rows(tuple(commits), clues, find_project("iree")))
+    suspicious = suspicions(commits, clues, find_project("iree"))
+    chances = [suspicion.chance for suspicion in suspicious]
     [blamed] = (i for i, one in enumerate(commits) if one.sha.startswith(culprit))
     ratios = [chance / chances[blamed] - 1 for chance in chances]
     likelier = sum(ratio > 1e-9 for ratio in ratios)

@@ -122,11 +122,10 @@ def histories(
         History(
             case,
             tuple(result_of(row[index]) for index in sorted(row)),
-            sum(_is_compiled(probe) for probe in row.values()),
+            sum(
+                not probe.cached and probe.measured.seconds > 0
+                for probe in row.values()
+            ),
         )
         for case, row in zip(cases, probes.values(), strict=True)
     )
-
-
-def _is_compiled(probe: Probe) -> bool:
-    return not probe.cached and probe.measured.seconds > 0

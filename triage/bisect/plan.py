@@ -100,13 +100,6 @@ def commit_ends(
     )
 
 
-def plan_commits(request: BisectRequest, before: str, after: str) -> Search:
-    """Plan the search along the commits between two revisions, the old one first;
-    errors as of `plan`.
-    """
-    return whole_search(request, commits_between(request, before, after))
-
-
 def whole_search(request: BisectRequest, candidates: BisectRange) -> Search:
     """Make the search between the oldest and the newest of some candidates."""
     last = len(candidates.candidates) - 1
@@ -127,7 +120,7 @@ def compilers_at(
     new = range_end(request, after)
     if old.ref and new.ref:
         return old.ref, new.ref
-    candidates = commits_between(request, before, after).candidates
+    candidates = plan_commits(request, before, after).line.range.candidates
     return candidates[0].ref, candidates[-1].ref
 
 
@@ -229,9 +222,9 @@ def rev_text(ref: ToolchainRef) -> str:
 # Commits
 
 
-def commits_between(request: BisectRequest, before: str, after: str) -> BisectRange:
-    """Return the commits between two revisions, with the compilers that the request's
-    project offers for them; errors as of `plan`.
+def plan_commits(request: BisectRequest, before: str, after: str) -> Search:
+    """Plan the search along the commits between two revisions, the old one first, with
+    the compilers that the request's project offers for them; errors as of `plan`.
     """
     registry = request.engine.registry
     packaging = registry.packaging(request.case.compiler)
@@ -240,7 +233,7 @@ def commits_between(request: BisectRequest, before: str, after: str) -> BisectRa
     repository = request.repository
     workspace = registry.workspace
     sources = sources_of(request.project, repository, workspace, packaging)
-    return commit_range(request, sources, old, new)
+    return whole_search(request, commit_range(request, sources, old, new))
 
 
 def range_end(request: BisectRequest, text: str) -> RangeEnd:

@@ -87,20 +87,14 @@ def suspicions(
 ) -> list[Suspicion]:
     """Return how suspicious each commit of a range is, oldest first."""
     rows = feature_rows(commits, clues, project)
-    chances = chances_of(rows)
-    return [
-        Suspicion(chance, _reasons(row))
-        for row, chance in zip(rows, chances, strict=True)
-    ]
-
-
-def chances_of(rows: Sequence[Mapping[str, float]]) -> list[float]:
-    """Turn the features of commits into probabilities."""
     weights = {entry["name"]: entry["weight"] for entry in _tables()["features"]}
     scores = [sum(weights[name] * row[name] for name in weights) for row in rows]
     odds = [2.0 ** (score - max(scores)) for score in scores]
     total = sum(odds)
-    return [(1 - FLOOR) * ratio / total + FLOOR / len(odds) for ratio in odds]
+    return [
+        Suspicion((1 - FLOOR) * ratio / total + FLOOR / len(odds), _reasons(row))
+        for row, ratio in zip(rows, odds, strict=True)
+    ]
 
 
 def _reasons(row: Mapping[str, float]) -> tuple[str, ...]:

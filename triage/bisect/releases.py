@@ -28,7 +28,14 @@ def search_from_open_ends(
     low = first or 0
     newest = last
     if newest is None:
-        newest = _newest_testable(search, low)
+        newest = next(
+            (
+                index
+                for index in range(search.last, low - 1, -1)
+                if not isinstance(line.outcome(index), NoAnswer)
+            ),
+            None,
+        )
     if newest is None:
         cause = line.outcome(search.last).cause or Cause.NOT_FOUND
         return answer(search, NoAnswer(cause, "no release could be tested"))
@@ -69,13 +76,6 @@ def _before_older_failures(search: Search, first: int) -> int:
         return first
     passing = [index for index in line.seen(Passed) if index < failing[0]]
     return max(passing, default=first)
-
-
-def _newest_testable(search: Search, low: int) -> int | None:
-    for index in range(search.last, low - 1, -1):
-        if not isinstance(search.line.outcome(index), NoAnswer):
-            return index
-    return None
 
 
 def _search_of_fix(search: Search) -> Search | NoAnswer:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from triage.model.case import Case
 from triage.model.exit_codes import Exit, exit_without_answer
 from triage.model.outcome import Failure, MayLackAnswer, NoAnswer, Verdict
 from triage.model.probe_result import ProbeResult
@@ -175,13 +174,6 @@ class Bisection(MayLackAnswer):
     """The command line that continues."""
     log: tuple[LoggedProbe, ...] = ()
     """All probes, in order; `probes` is how many."""
-
-    @classmethod
-    def inconclusive(
-        cls, case: Case, why: NoAnswer, kind: BisectKind = BisectKind.REGRESSION
-    ) -> Bisection:
-        """Return that nothing was found, and why."""
-        return cls(case.name, kind, Answer.INCONCLUSIVE, unanswered=why)
 
     @property
     def exit(self) -> Exit:

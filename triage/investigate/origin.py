@@ -18,7 +18,7 @@ from triage.bisect.plan import (
     whole_search,
 )
 from triage.bisect.request import BisectRequest
-from triage.bisect.result import Bisection, BisectKind
+from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.bisect.search import Search
 from triage.execution.engine import Engine
 from triage.execution.metric import Metric
@@ -157,7 +157,8 @@ class OriginFinder:
                 return bisection
         except BadInput as error:  # such as two toolchains that do not differ any more
             why = NoAnswer(Cause.NOT_FOUND, str(error))
-            return Bisection.inconclusive(case, why)
+            kind = BisectKind.REGRESSION
+            return Bisection(case.name, kind, Answer.INCONCLUSIVE, unanswered=why)
 
     def _search(self, case: Case, refs: Sequence[ToolchainRef]) -> Search:
         candidates = release_range(self.engine.registry, refs)
