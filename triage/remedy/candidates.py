@@ -152,7 +152,13 @@ def _of_rule(
         options = situation.hints.declaring_options(case, devices)
         if options is not None:
             yield situation.changed(Change(flags=options, effect=effect))
-    yield from _of_launch_option(rule, situation)
+    kernel = kernel_of(case)
+    if rule.option and kernel:
+        for value in rule.values:
+            if kernel.options.get(rule.option) != value:
+                spec = replace(kernel, options={**kernel.options, rule.option: value})
+                change = Change(input_change=f"{rule.option}={value}", effect=effect)
+                yield situation.changed(change, replace(case, spec=spec))
     if rule.rewrite and situation.static:
         program, sizes = situation.static
         change = Change(
@@ -163,20 +169,6 @@ def _of_rule(
         )
         rewritten = replace(case, input=Input(program, InputKind.MLIR))
         yield situation.changed(change, rewritten)
-
-
-def _of_launch_option(
-    rule: RemedyCandidate, situation: Situation
-) -> Iterator[ChangedCase]:
-    """Yield the kernel of a case launched with other values of an option."""
-    kernel = kernel_of(situation.case)
-    if kernel is None or rule.option is None:
-        return
-    for value in rule.values:
-        if kernel.options.get(rule.option) != value:
-            spec = replace(kernel, options={**kernel.options, rule.option: value})
-            change = Change(input_change=f"{rule.option}={value}", effect=rule.why)
-            yield situation.changed(change, replace(situation.case, spec=spec))
 
 
 def _switches(situation: Situation, catalog: OptionCatalog) -> Iterator[str]:
