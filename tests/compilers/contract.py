@@ -17,9 +17,7 @@ import yaml
 from tests.reduce.made import reproducer
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation
-from triage.compilers.parts import RunValues
 from triage.compilers.registry import family_of, load_cases
-from triage.compilers.repro_script import MODULE_PLACE, StandaloneCompile
 from triage.execution.opening import open_engine
 from triage.execution.run_task import RunTask
 from triage.execution.task import ProbeJob, Task
@@ -139,35 +137,6 @@ class Contract:
         [case] = load_cases([path])
         assert (case.compiler, case.spec) == (self.case.compiler, self.case.spec)
         assert (case.run, case.rules) == (self.case.run, self.case.rules)
-
-    def repeats_the_compile_without_triage(self) -> None:
-        script, case = self.family.script, self.case
-        program = script.program_name(case, self.imagined)
-        assert program
-        run: tuple[str, ...] = ()
-        if case.run and self.family.run:
-            options = self.family.run.options(case, case.run)
-            values = RunValues(case.run.inputs)
-            place = Path(MODULE_PLACE)
-            run = tuple(self.family.run.argv(Path("run"), place, options, values))
-        task = StandaloneCompile(
-            case,
-            self.sample.source,
-            program,
-            ("--flag",),
-            "release",
-            "1.0.0",
-            None,
-            "unknown",
-            run=run,
-        )
-        call = script.call(task)
-        assert call.words
-        assert call.script
-        for name, text in script.files(task).items():
-            assert name in " ".join((*call.words, call.script))
-            if name.endswith(".py"):
-                compile(text, name, "exec")
 
     def compiles_and_runs(self) -> None:
         """The checks that need the compiler."""
@@ -290,7 +259,6 @@ CHECKS: Sequence[str] = (
     "refuses_a_program_that_does_not_run",
     "says_why_a_backend_is_missing",
     "writes_the_recipe_of_its_case",
-    "repeats_the_compile_without_triage",
 )
 """Those that need no compiler."""
 

@@ -68,24 +68,3 @@ def test_every_release_has_its_measured_status_and_half_the_compiles_find_all_ch
         assert len(case["changes"]) >= sum(a != b for a, b in pairwise(passing))
     compiles = sum(case["compiles"] for case in half.values())
     assert compiles <= len(half) * len(VERSIONS) / 2
-
-
-def test_only_the_replayed_night_differs_from_what_recipes_expect(
-    shared_home: Path, triage: Triage
-) -> None:
-    """Unexpected failures appear first in 3.3.0, and no expected failure passes."""
-    words = [word for version in VERSIONS for word in ("-t", version)]
-    done = triage("run", ROOT / "recipes", *words, "--format", "json", timeout=3000)
-    statuses: dict[str, dict[str, str]] = {}
-    for result in json.loads(done.stdout)["results"]:
-        statuses.setdefault(result["case"], {})[result["toolchain"]["name"]] = result[
-            "status"
-        ]
-    for name, by_version in statuses.items():
-        assert "xpass" not in by_version.values(), name
-        unexpected = [
-            version for version in VERSIONS if by_version[version] == "failed"
-        ]
-        if unexpected:
-            assert unexpected[0] == "3.3.0", name
-            assert by_version["3.2.0"] in ("passed", "untestable"), name

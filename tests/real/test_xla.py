@@ -33,20 +33,6 @@ def classes(found: Any) -> dict[str, str]:
     }
 
 
-def test_a_wrong_result_is_seen_and_the_pass_is_named(answer: Answer) -> None:
-    recipe = RECIPES / "thin-matmul.yaml"
-    found = answer("run", recipe, "-t", "0.10.1", "-t", "0.10.2")
-    assert classes(found) == {"0.10.1": "passed", "0.10.2": "wrong-result"}
-    assert found["results"][1]["metrics"]["mismatches"] == 7232
-    attribution = answer("attribute", recipe, "--good", "0.10.1", "--bad", "0.10.2")
-    assert attribution["status"] == "parted"
-    assert attribution["pass"]["name"] == "fusion"
-    remedies = answer("remedy", recipe, "-t", "0.10.2", "--good", "0.10.1")
-    assert any(
-        "--xla_" in flag for remedy in remedies["remedies"] for flag in remedy["flags"]
-    )
-
-
 @pytest.mark.slow
 def test_a_crash_is_bisected_reduced_and_repeated(
     answer: Answer, workplace: Path

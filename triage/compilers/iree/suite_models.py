@@ -176,11 +176,11 @@ def _case_with_type(file: SuiteFile) -> Iterator[Case]:
     test = file.content(_Test)
     names = test.modules or (test.module,)
     first, *others = [_module(file, name) for name in names]
-    thresholds = {
-        "dispatches": test.golden_dispatch_count,
-        "artifact_bytes": test.golden_binary_size,
-    }
     if test.type == "compstat":
+        thresholds = {
+            "dispatches": test.golden_dispatch_count,
+            "artifact_bytes": test.golden_binary_size,
+        }
         yield file.case(test.type, first, thresholds=thresholds)
         return
     weights: list[tuple[str, Path]] = []
@@ -230,20 +230,20 @@ def _values(file: SuiteFile, values: Sequence[_Value]) -> list[str]:
 
 
 def _sharktank_case(file: SuiteFile) -> Iterator[Case]:
-    test, machine = file.content(_SharktankTest), _Machine(file)
+    test = file.content(_SharktankTest)
     program, weights = _sharktank_model(file)
     failing: list[Stage] = []
     if test.run_test_expecting_to_fail:
         failing = [Stage.RUN, Stage.COMPARE]
-    if machine.chip in test.compile_chip_expecting_to_fail:
+    if _chip_of(file) in test.compile_chip_expecting_to_fail:
         failing.append(Stage.COMPILE)
     if test.compile_only:
         yield file.case("quality", program, failing=failing)
         return
     libraries: list[Library] = []
     if test.pipeline_mlir is not None:
-        flags = machine.flags(test.pipeline_compiler_flags)
-        libraries.append(file.program(test.pipeline_mlir, flags))
+        flags = test.pipeline_compiler_flags
+        libraries.append(_program_for_chip(file, test.pipeline_mlir, flags))
     run = file.suite.run_spec(
         _values(file, test.inputs),
         _values(file, test.outputs),
@@ -257,15 +257,15 @@ def _sharktank_case(file: SuiteFile) -> Iterator[Case]:
 
 
 def _sharktank_time(file: SuiteFile) -> Iterator[Case]:
-    test, machine = file.content(_SharktankTime), _Machine(file)
-    if machine.chip in test.specific_chip_to_ignore:
+    test, kind = file.content(_SharktankTime), _kind_of(file)
+    if _chip_of(file) in test.specific_chip_to_ignore:
         return
     tests = [_quality_test(file, module) for module in test.modules or ("",)]
     models = [_sharktank_model(quality) for quality in tests]
     programs = [program for program, _ in models]
     if test.mlir_file_name is not None:
         pipeline = str(file.file_below(test.mlir_file_name))
-        programs.append(file.program(pipeline, machine.flags(test.compile_flags)))
+        programs.append(_program_for_chip(file, pipeline, test.compile_flags))
     run = file.suite.run_spec(
         [*map(file.value, test.inputs)],
         weights=[(_SCOPE, weights) for _, weights in models],
@@ -276,12 +276,12 @@ def _sharktank_time(file: SuiteFile) -> Iterator[Case]:
         measured=True,
     )
     thresholds = {
-        "run_ms": test.golden_time_ms.get(machine.kind),
-        "dispatches": test.golden_dispatch.get(machine.kind),
-        "artifact_bytes": test.golden_size.get(machine.kind),
+        "run_ms": test.golden_time_ms.get(kind),
+        "dispatches": test.golden_dispatch.get(kind),
+        "artifact_bytes": test.golden_size.get(kind),
     }
     if thresholds["run_ms"]:
-        factor = test.golden_time_tolerance_multiplier.get(machine.kind, 1.1)
+        factor = test.golden_time_tolerance_multiplier.get(kind, 1.1)
         thresholds["run_ms"] *= factor
     yield file.case("benchmark", programs[0], run, thresholds=thresholds)
 
@@ -315,33 +315,35 @@ def _sharktank_model(file: SuiteFile) -> tuple[Library, Path]:
     """Return the program of a quality test, and its weights, which are zero without
     real ones.
     """
-    test, machine = file.content(_SharktankTest), _Machine(file)
+    test = file.content(_SharktankTest)
     flags = list(test.compiler_flags)
-    name = test.tuner_file.get(machine.kind)
+    name = test.tuner_file.get(_kind_of(file))
     if name is not None:
         flags.append(f"{_LIBRARY}{file.file_below(name)}")
-    program = file.program(test.mlir, machine.flags(flags))
+    program = _program_for_chip(file, test.mlir, flags)
     if test.real_weights is None:
         return program, _random_weights(file, program, None)
     return program, file.file(test.real_weights)
 
 
-class _Machine:
-    """The machine of a test of sharktank. The environment names its kind and chip, as
-    for their own harness.
+def _chip_of(file: SuiteFile) -> str | None:
+    """Return the chip of a test of sharktank. As in their own harness, the environment
+    names it.
     """
+    if file.path.stem.endswith("_rocm"):
+        return os.environ.get("ROCM_CHIP", "gfx942")
+    return None
 
-    def __init__(self, file: SuiteFile) -> None:
-        self.chip: str | None = None
-        self.kind = "cpu"  # whose golden values count
-        if file.path.stem.endswith("_rocm"):
-            self.chip = os.environ.get("ROCM_CHIP", "gfx942")
-            self.kind = os.environ.get("SKU", "mi300")
 
-    def flags(self, flags: Sequence[str]) -> list[str]:
-        if self.chip:
-            return [*flags, f"--iree-rocm-target={self.chip}"]
-        return list(flags)
+def _kind_of(file: SuiteFile) -> str:
+    """Return the kind of machine whose golden values count for a test of sharktank."""
+    return os.environ.get("SKU", "mi300") if _chip_of(file) else "cpu"
+
+
+def _program_for_chip(file: SuiteFile, place: str, flags: Sequence[str]) -> Library:
+    chip = _chip_of(file)
+    named = [f"--iree-rocm-target={chip}"] if chip else []
+    return file.program(place, [*flags, *named])
 
 
 def onnx_cases(file: SuiteFile) -> Iterator[Case]:
