@@ -13,7 +13,7 @@ from tests.conftest import ROOT, Triage
 from tests.lint.conftest import Read
 from tests.lint.programs import ANYWHERE, FAULTS, hip, sharded
 from tests.real.statuses import read_statuses
-from triage.compilers.iree.lint.rules import CHECKS, findings
+from triage.compilers.iree.lint.rules import CHECKS, findings, flags_for
 from triage.compilers.linter import Severity
 
 
@@ -85,6 +85,14 @@ def test_no_false_alarm_on_the_recipes_that_compile(home: Path, triage: Triage) 
         "sharded-llama-undeclared-device",
         "affinity-symbol-undeclared",
     }
+
+
+def test_a_large_number_in_the_name_of_a_device_is_not_a_position(read: Read) -> None:
+    text = sharded(2, "--layers", "1").replace("@__device_1>", "@__device_20000>")
+    assert flags_for(read(text, (), "rocm")) == (
+        "--iree-hal-target-device=__device_0=hip[0]",
+        "--iree-hal-target-device=__device_20000=hip[1]",
+    )
 
 
 def test_devices_and_transfers_are_in_the_flowchart(home: Path, triage: Triage) -> None:

@@ -108,7 +108,7 @@ IREE = RecipeFamily(
 DEVICE = "--iree-hal-target-device="
 TARGET_BACKENDS = "--iree-hal-target-backends="
 LOCAL = "--iree-hal-local-target-device-backends="
-_POSITION = re.compile(r"__device_(\d{1,9})")
+_POSITION = re.compile(r"__device_(\d{1,3})")  # a larger number is a mistake
 _NAMED = re.compile(r'([\w$.-]+)=(?=[\w#"])')
 _REFERENCE = re.compile(
     r'#hal\.device\.(?:promise|affinity|fallback)<@("[^"]*"|[\w$.-]+)'

@@ -15,12 +15,9 @@ from triage.compilers.iree.devices import (
     device_order,
     devices_declared_by,
     devices_in,
-    position_of,
 )
 from triage.compilers.parts import RemedyHints
 from triage.model.case import Case
-
-_MAX_DEVICES = 256  # a larger number in a program is a mistake
 
 
 class IreeRemedies(RemedyHints):
@@ -47,6 +44,4 @@ class IreeRemedies(RemedyHints):
         if not missing or declared.problem:
             return None
         wanted = [*declared.devices, *missing]
-        if max(position_of(name) or 0 for name in wanted) >= _MAX_DEVICES:
-            return None
         return declaring_options(wanted, case.target.backend, options)
