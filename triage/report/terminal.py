@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from io import StringIO
-from itertools import accumulate
-from textwrap import TextWrapper
 from typing import IO, cast
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -172,7 +171,9 @@ def _facts(rows: Sequence[doc.Fact], console: Console) -> Iterator[Text]:
     column = max((len(name) for name, _ in rows), default=0)
     for name, fact in rows:
         margin = Text(f"  {name:{column}} ", style="dim")
-        for line in _lines(inline_text(fact), console.width - len(margin)):
+        for line in _lines(
+            inline_text(fact), max(console.width - len(margin), _NARROWEST)
+        ):
             yield margin + line
             margin = Text(" " * len(margin))
 
@@ -187,14 +188,11 @@ def _flowing(shown: Text, console: Console) -> Iterator[Text]:
 
 def _lines(shown: Text, width: int) -> Iterator[Text]:
     """Yield lines that end between words: an address is never broken."""
-    wrapper = TextWrapper(
-        max(width, _NARROWEST),
-        break_long_words=False,
-        break_on_hyphens=False,
-        drop_whitespace=False,
-    )
     for line in shown.split():
-        ends = accumulate(map(len, wrapper.wrap(line.plain)))
-        for part in line.divide(list(ends)[:-1]):
+        starts = [0]
+        for word in re.finditer(r"\S+", line.plain):
+            if word.end() - starts[-1] > width and word.start() > starts[-1]:
+                starts.append(word.start())
+        for part in line.divide(starts[1:]):
             part.rstrip()
             yield part
