@@ -111,6 +111,30 @@ def test_a_failure_is_never_called_green(line: str, steps: int) -> None:
         assert len(log.likeliest) <= 3
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "INTERNAL: the gizmo is off",
+        "196/196 [===] loss: 0.58Error: the gizmo is off",
+        "This indicates a bug in the gizmo",
+        "npm ERR! gizmo",
+        "Traceback (most recent call last):",
+        "compilation terminated.",
+        "2 errors generated.",
+        "1 failed, 3 passed in 2.1s",
+        "-- Configuring incomplete, errors occurred!",
+        "returncode=-11",
+        "exit 1",
+        "Timed out after 600 s",
+        "Permission denied",
+    ],
+)
+def test_a_log_that_ends_with_a_failure_is_never_called_green(line: str) -> None:
+    for steps in (0, 30, 5000):
+        padding = "".join(f"step {number} of the pipeline\n" for number in range(steps))
+        assert classified(f"{padding}{line}\n").status is not LogStatus.NO_FAILURES
+
+
 def test_a_failure_in_the_end_of_a_large_log_is_not_missed() -> None:
     lines = "".join(f"compiled unit {number}\n" for number in range(40_000))
     log = classified(f"{lines}x.cc: the frobnicator could not turn\nstopping now\n")

@@ -107,9 +107,18 @@ def test_one_bug_has_one_signature_and_two_have_two(
             "RuntimeError: LLD failed to link source /tmp/tmpfu_v6ld5 into /tmp/tmpamu7yphj",
             "RuntimeError: LLD failed to link source <temporary file> into <temporary file>",
         ),
+        (
+            "a.InvalidArgumentError: Detected unsupported operations when trying to"
+            " compile graph __inference_f_1[x=true] on CPU: Gizmo (No registered it)",
+            "Gizmo (No registered it)",
+        ),
+        (
+            "UnimplementedError: {{function_node __f_1}} Compilation failure: no Gizmo",
+            "UnimplementedError: Compilation failure: no Gizmo",
+        ),
     ],
 )
-def test_a_headline_has_no_time_process_or_temporary_file(
+def test_a_headline_has_no_time_process_graph_or_temporary_file(
     line: str, headline: str
 ) -> None:
     assert [failure.headline for failure in scan_output(line.encode())] == [headline]

@@ -205,6 +205,7 @@ class LogReader:
             if not text.startswith(_CRASH_TRACEBACK):
                 self._end_error()
             self._trace = Traceback(line.indent)
+            self.plain.append(line)  # its exception may be missing
         else:
             self._match(line, diagnostic(line))
 
@@ -249,6 +250,8 @@ class LogReader:
                 finding.captures |= crash.captures
             else:
                 self._end_crash()
+            headline = stack_dump.assertion_headline(finding.captures)
+            finding.headline = headline or finding.headline
             self._crash = finding
         else:
             self._error = finding

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -191,6 +191,18 @@ def parse_frame(text: str) -> re.Match[str] | None:
         if match:
             return match
     return None
+
+
+def assertion_headline(captures: Mapping[str, str]) -> str:
+    """Describe a failed assertion with its function's name instead of the whole
+    declaration; empty if the captures are not those of one.
+    """
+    function, expression = captures.get("function"), captures.get("expression")
+    if not function or not expression:
+        return ""
+    name = _last_two(symbol_of(function.replace("{anonymous}::", "")))
+    file = f" ({captures['file']})" if "file" in captures else ""
+    return f"{name}{file}: Assertion `{' '.join(expression.split())}' failed"
 
 
 def short_name(function: str) -> str:
