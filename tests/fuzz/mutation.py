@@ -8,60 +8,17 @@ import random
 from collections.abc import Sequence
 
 _LARGEST = 1 << 16  # bytes of an input
+_WORDS = r"""
+\x00 \x1b[31m \x7f \r \n \u202e \x85 \xb2 \ufeff NaN 1e999 -1 0x null true [] {} " ' \\ \\u0000
+&a\u0020[*a] <<:\u0020*a !!python/object :1:\u0020error:\u0020boom error:\u0020 % ${x} loc(
+"x.y"()\u0020:\u0020()\u0020->\u0020() ../ /dev/stdin -- = ;
+"""
+_REPEATED = ("9", "[", "{", "(", '{"a":', "- ", ".", " ")
 _TOKENS = (
-    *(
-        b"\x00",
-        b"\x1b[31m",
-        b"\x7f",
-        b"\xff\xfe",
-        b"\xef\xbb\xbf",
-        "\u202e".encode(),
-        "\u0085".encode(),
-        "²".encode(),
-        b"\r",
-        b"\n",
-    ),
-    *(
-        b"NaN",
-        b"1e999",
-        b"-1",
-        b"9" * 400,
-        b"9" * 5000,
-        b"0x",
-        b"null",
-        b"true",
-        b"[]",
-        b"{}",
-        b'"',
-        b"'",
-        b"\\",
-        b"\\u0000",
-    ),
-    *(
-        b"[" * 300,
-        b"{" * 300,
-        b"(" * 300,
-        b'{"a":' * 300,
-        b"- " * 300,
-        b"." * 2000,
-        b" " * 2000,
-        b"&a [*a]",
-        b"<<: *a",
-        b"!!python/object",
-    ),
-    *(
-        b":1: error: boom",
-        b"error: ",
-        b"%",
-        b"${x}",
-        b"loc(",
-        b'"x.y"() : () -> ()',
-        b"../",
-        b"/dev/stdin",
-        b"--",
-        b"=",
-        b";",
-    ),
+    b"\xff\xfe",
+    *(word.encode().decode("unicode_escape").encode() for word in _WORDS.split()),
+    *(300 * word.encode() for word in _REPEATED),
+    5000 * b"9",  # more digits than Python reads as an integer
 )
 
 

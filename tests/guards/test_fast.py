@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import select
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -216,28 +211,3 @@ def test_exit_codes(
     )
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_an_interrupted_run_ends_with_130(
-    home: Path, tmp_path: Path, built: Path
-) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    path = recipe(tmp_path, "hanging", f"hangs {pipe}")
-    command = [
-        sys.executable,
-        "-c",
-        "from triage.cli import main; main()",
-        "run",
-        str(path),
-        "-t",
-        f"path:{built}",
-    ]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        while not select.select([reader], [], [], 0.1)[0]:
-            assert process.poll() is None, "the compiler was not started"
-        process.send_signal(signal.SIGINT)
-        assert process.wait(600) == 130
