@@ -13,7 +13,7 @@ import sys
 import tokenize
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -42,10 +42,7 @@ class Size:
 
     def add(self, text: str) -> None:
         """Count a file."""
-        tree = ast.parse(text)
-        docstrings = {
-            number for node in ast.walk(tree) for number in docstring_lines(node)
-        }
+        nodes = list(ast.walk(ast.parse(text)))
         tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
         code = [token for token in tokens if token.type not in LAYOUT]
         numbers = {
@@ -56,9 +53,11 @@ class Size:
         lines = text.splitlines()
         self.files += 1
         self.tokens += len(code)
-        self.conditions += sum(isinstance(node, ast.IfExp) for node in ast.walk(tree))
-        self.walruses += sum(isinstance(node, ast.NamedExpr) for node in ast.walk(tree))
-        self.widths += [len(lines[number - 1]) for number in numbers - docstrings]
+        self.conditions += sum(isinstance(node, ast.IfExp) for node in nodes)
+        self.walruses += sum(isinstance(node, ast.NamedExpr) for node in nodes)
+        self.widths += [
+            len(lines[number - 1]) for number in numbers - bare_texts(nodes)
+        ]
 
     def figures(self) -> dict[str, float]:
         """Return the figures that have limits."""
@@ -74,16 +73,14 @@ class Size:
         }
 
 
-def docstring_lines(node: ast.AST) -> Iterator[int]:
-    """Yield the numbers of lines that a bare text in a body fills."""
-    for statement in (
-        getattr(node, "body", ())
-        if not isinstance(node, ast.Lambda | ast.IfExp)
-        else ()
-    ):
-        value = statement.value if isinstance(statement, ast.Expr) else None
-        if isinstance(value, ast.Constant) and isinstance(value.value, str):
-            yield from range(statement.lineno, (statement.end_lineno or 0) + 1)
+def bare_texts(nodes: Iterable[ast.AST]) -> set[int]:
+    """Return the numbers of the lines of texts that are statements."""
+    lines: set[int] = set()
+    for node in nodes:
+        match node:
+            case ast.Expr(value=ast.Constant(value=str())):
+                lines.update(range(node.lineno, (node.end_lineno or 0) + 1))
+    return lines
 
 
 def names_defined_twice(folder: Path) -> list[str]:
@@ -91,11 +88,14 @@ def names_defined_twice(folder: Path) -> list[str]:
     places = defaultdict(set)
     for path in folder.rglob("*.py"):
         for node in ast.parse(path.read_text("utf-8")).body:
-            if isinstance(
-                node, ast.ClassDef | ast.FunctionDef
-            ) and not node.name.startswith("_"):
-                places[node.name].add(path)
-    return sorted(name for name, paths in places.items() if len(paths) > 1)
+            match node:
+                case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
+                    places[name].add(path)
+    return sorted(
+        name
+        for name, paths in places.items()
+        if len(paths) > 1 and not name.startswith("_")
+    )
 
 
 def options() -> dict[str, float]:
