@@ -212,7 +212,11 @@ def test_two_failures_of_one_signature_are_two_issues_in_their_first_night() -> 
 def test_an_investigation_of_a_later_night_is_told_once() -> None:
     result, known = night(*fails("a")), issue(1, "a")
     [cluster] = result.clusters
-    cluster = replace(cluster, representative="a", steps=[StepResult("reduce", "done")])
+    steps = [StepResult("remedy", "left"), StepResult("reduce", "done")]
+    cluster = replace(cluster, representative="a", steps=steps)
+    begun = replace(result, clusters=[cluster])
+    assert planned(begun, known) == [], "the budget was spent"
+    cluster = replace(cluster, steps=steps[1:])
     investigated = replace(result, clusters=[cluster])
     [told] = plan_issues(investigated, [known], 10).changes
     assert planned(investigated, known) == ["comment 1: a"]

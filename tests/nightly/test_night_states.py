@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.bisect.letters import HistoryEngine, case_named, release_refs
-from tests.nights.documents import case_result
-from triage.bisect.result import Answer, Bisection, BisectKind
+from tests.nights.documents import FAILURES, case_result
+from triage.bisect.result import Answer, Bisection, BisectKind, Transition
 from triage.execution.results import RunResults
 from triage.investigate.result import CaseChangeKind, StepResult
 from triage.model.case import Expectation
@@ -36,6 +36,19 @@ FIX = Bisection(
     Answer.CULPRIT,
     Revision("1.1.0"),
     Revision("1.2.0"),
+)
+# a budget ended before the release with the fix was known exactly
+GONE = Bisection(
+    "worse",
+    BisectKind.REGRESSION,
+    Answer.CULPRIT,
+    fixed=Transition(
+        Revision("1.1.0"),
+        Revision("1.2.0"),
+        FAILURES["F"],
+        confirmed=False,
+        suspects=(),
+    ),
 )
 HISTORIES = {
     "worse": "PF",
@@ -123,6 +136,7 @@ def test_an_issue_stays_within_the_limit() -> None:
     [
         ({"steps": [DONE]}, (Action.FILE, None, None)),
         ({"steps": [DONE], "fix": FIX}, (Action.UPGRADE, "1.2.0", None)),
+        ({"steps": [DONE], "culprit": GONE}, (Action.UPGRADE, "1.2.0", None)),
         ({"steps": [LEFT]}, (Action.INVESTIGATE, None, "the budget is spent")),
     ],
 )
@@ -134,7 +148,8 @@ def test_there_is_one_thing_to_do_about_a_failure(
     [answer] = record.to_do
     assert (answer.action, answer.since, answer.reason) == to_do
     opened = plan_issues(record, [], 10).changes
-    assert bool(opened) == ("fix" not in known), "nobody files what is fixed"
+    is_fixed = to_do[0] is Action.UPGRADE
+    assert bool(opened) is not is_fixed, "nobody files what is fixed"
 
 
 def test_the_issue_of_a_known_failure_is_waited_for() -> None:

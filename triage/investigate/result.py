@@ -207,7 +207,8 @@ class FailureCluster:
     @property
     def fixed_in(self) -> Revision | None:
         """A newer release that has the fix, if one is known."""
-        return self.fix.after if self.fix else None
+        fix = self.fix or (self.culprit and self.culprit.fixed)
+        return fix.after if fix else None
 
     @property
     def is_explained(self) -> bool:
@@ -231,7 +232,5 @@ class InvestigationSummary:
 
 
 def text_id(text: str) -> str:
-    """Return a short hash of a text. Older versions of triage named a cluster by that
-    of its signature.
-    """
+    """Return a short hash of a text."""
     return blake2b(text.encode("utf-8", "replace"), digest_size=6).hexdigest()

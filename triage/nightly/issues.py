@@ -65,7 +65,7 @@ class Marker:
     another one, and has another issue.
     """
     investigated: bool = False
-    """Whether the issue says what an investigation found out."""
+    """Whether the issue says all that an investigation finds out."""
 
     def text(self) -> str:
         """Return the marker as an HTML comment, which GitHub does not show and no text
@@ -190,7 +190,7 @@ def plan_issues(
                 names[:_CASES],
                 night.toolchain,
                 _range_of(bisected, night),
-                cluster.is_investigated,
+                _is_finished(cluster),
             )
             title = f"{cluster.failure.failure_class}: {cluster.failure.headline}"
             title = " ".join(title.split())[:_TITLE]
@@ -198,6 +198,12 @@ def plan_issues(
     order = list(ActionKind)
     changes.sort(key=lambda change: order.index(change.action))
     return IssueChanges(repository, tuple(changes[:limit]), tuple(changes[limit:]))
+
+
+def _is_finished(cluster: FailureCluster) -> bool:
+    """Return whether a later night will find out nothing more."""
+    is_left = any(step.status == "left" for step in cluster.steps)
+    return cluster.is_investigated and not is_left
 
 
 def _is_news(case: CaseResult) -> bool:
@@ -247,7 +253,7 @@ def _update(
         cluster for cluster in night.clusters if set(failing) & set(cluster.cases)
     ]
     cluster = clusters[0] if clusters else None
-    is_investigated = cluster is not None and cluster.is_investigated
+    is_finished = cluster is not None and _is_finished(cluster)
     passing = {
         case.case
         for case in night.cases
@@ -257,7 +263,7 @@ def _update(
         action, about = ActionKind.REOPEN, tuple(failing)
     elif issue.is_open and added and len(marker.cases) < _CASES:
         action, about = ActionKind.COMMENT, tuple(added)
-    elif issue.is_open and is_investigated and not marker.investigated:
+    elif issue.is_open and is_finished and not marker.investigated:
         action, about = ActionKind.COMMENT, tuple(failing)
     elif issue.is_open and not failing and passing.issuperset(marker.cases):
         action, about = ActionKind.CLOSE, marker.cases
@@ -267,7 +273,7 @@ def _update(
         marker,
         cases=tuple(dict.fromkeys((*marker.cases, *failing)))[:_CASES],
         toolchain=revision,
-        investigated=marker.investigated or is_investigated,
+        investigated=marker.investigated or is_finished,
     )
     change = IssueChange(action, issue.title, about, marker, cluster)
     return [replace(change, issue=issue.number, tracked=issue)]

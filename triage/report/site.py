@@ -236,7 +236,7 @@ def _overview(
     backends = {track.backend for track in history.tracks}
     cases = {case.case: case for case in history.cases}
     verdicts = [
-        (verdict, f"{date_text(night)}: {backend_sentence(verdict, night)}")
+        (verdict, night)
         for number, night in zip(last, last_nights, strict=True)
         for verdict in said[history.numbers[number]]
         if verdict.backend in backends
@@ -347,6 +347,7 @@ def _environment(
         issue_span=issue_span,
         date_text=date_text,
         known_facts=known_facts,
+        backend_sentence=backend_sentence,
         came_span=came_span,
         range_span=range_span,
         times_text=times_text,
