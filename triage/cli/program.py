@@ -20,12 +20,12 @@ from triage.classify.log import decoded
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.recipe_start import NewRecipe, NoProgramError
 from triage.compilers.registry import Families, recipe_families
-from triage.model.errors import BadInput
+from triage.model.errors import BadFiles, BadInput
 from triage.model.revision import FamilyRef, split_revision
 from triage.processes.sealing import is_sealing
 from triage.recipes.document import why_unreadable
 from triage.recipes.family import RecipeStart, new_recipe
-from triage.recipes.loader import check_recipe
+from triage.recipes.loader import load_recipes
 from triage.recipes.values import name_from
 from triage.toolchains.home import KeptKind, default_home, disk_errors
 
@@ -79,7 +79,6 @@ class StartedRecipe:
         for written in [path, program] if self.is_pasted else [path]:
             if written.exists() and not over:
                 raise BadInput(f"{written} exists; nothing was changed")
-        check_recipe(recipe_families(), content)
         with disk_errors(f"write {path}"):
             path.parent.mkdir(parents=True, exist_ok=True)
             if self.start.copied is not None:
@@ -87,6 +86,11 @@ class StartedRecipe:
             # never over a file that was written meanwhile
             with path.open("w" if over else "x", encoding="utf-8") as file:
                 file.write(content)
+        try:
+            load_recipes([path], recipe_families())
+        except BadFiles:
+            path.unlink()
+            raise
 
 
 class CodeNotAllowed(NoProgramError):

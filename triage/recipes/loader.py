@@ -17,7 +17,6 @@ from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.recipes.document import (
     ConfigDocument,
-    parse_document,
     read_document,
     why_unreadable,
 )
@@ -76,9 +75,7 @@ def load_recipes(
     for path in _recipe_files(paths, problems):
         try:
             document = read_document(path, _START)
-            cases_of_file = _cases_of_document(
-                document, path, families, path.parent, failure_names
-            )
+            cases_of_file = _cases_of_document(document, path, families, failure_names)
         except BadFiles as error:
             problems += error.problems
             continue
@@ -96,16 +93,6 @@ def load_recipes(
     if problems:
         raise BadFiles(problems)
     return tuple(cases)
-
-
-def check_recipe(families: RecipeFamilies, text: str) -> None:
-    """Check the text of a recipe; its input need not exist. Raises BadFiles with every
-    mistake.
-    """
-    document = parse_document("new recipe", text, _START)
-    _cases_of_document(document, Path(), families, None, tuple)
-    if document.problems:
-        raise BadFiles(document.in_order())
 
 
 def _recipe_files(paths: Sequence[Path], problems: list[Problem]) -> Collection[Path]:
@@ -143,13 +130,10 @@ def _cases_of_document(
     document: ConfigDocument,
     source: Path,
     families: RecipeFamilies,
-    folder: Path | None,
     failure_names: Callable[[], Collection[str]],
 ) -> list[Case]:
-    """Return the cases of a recipe, and report problems to the document. With a
-    `folder`, check that the recipe's files are there.
-    """
-    data = document.data
+    """Return the cases of a recipe, and report problems to the document."""
+    data, folder = document.data, source.parent
     if not isinstance(data, dict):
         checked(document, Recipe)
         return []
@@ -165,8 +149,8 @@ def _cases_of_document(
         recipe = checked(document, keys_of(family), _filled(data, choice), setting)
         if recipe is None:
             continue
-        inputs: list[tuple[Choice, Path]] = [({}, locate(source.parent, recipe.input))]
-        if is_pattern(recipe.input) and folder is not None:
+        inputs: list[tuple[Choice, Path]] = [({}, locate(folder, recipe.input))]
+        if is_pattern(recipe.input):
             files = matching(folder, recipe.input)
             inputs = [({FILE: name}, path) for name, path in files]
         for label, path in inputs:
@@ -174,9 +158,9 @@ def _cases_of_document(
             for key, message in recipe.mistakes(case.input.kind):
                 document.report((key,), message)
             if not document.problems:
-                cases.append(recipe.complete(case, source.parent))
+                cases.append(recipe.complete(case, folder))
     expect = data.get("expect")
-    if isinstance(expect, str) and folder is not None and not document.problems:
+    if isinstance(expect, str) and not document.problems:
         return _with_expectations(cases, folder / expect, setting)
     return cases
 

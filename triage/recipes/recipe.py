@@ -52,8 +52,8 @@ class Setting:
     """Checks what depends on where a recipe is and on its compiler family."""
 
     family: RecipeFamily
-    folder: Path | None
-    """The folder of relative paths; None means that files are not looked for."""
+    folder: Path
+    """The folder of relative paths."""
     failures: Callable[[], Collection[str]]
     """Returns the known failure classes. If there are none, any word is accepted."""
 
@@ -68,14 +68,11 @@ class Setting:
 
     def value(self, text: str) -> str:
         """Return a value with the absolute path of its file."""
-        if self.folder is None:
-            return text
         return located(text, self.folder)
 
     def file(self, text: str) -> str:
         """Check a file below the recipe: errors print parts of it."""
-        if self.folder is not None:
-            _check_file(self.folder, text, self.folder)
+        _check_file(self.folder, text, self.folder)
         return text
 
     def input(self, text: str) -> str:
@@ -87,8 +84,6 @@ class Setting:
                 f'{self.family.name} does not take the input "{text}" with this '
                 f"suffix{guess} Kinds: {', '.join(inputs)}."
             )
-        if self.folder is None:
-            return text
         if not is_pattern(text):
             _check_file(self.folder, text, Path("/"))
             return text
