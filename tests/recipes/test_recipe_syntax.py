@@ -76,6 +76,7 @@ EDITS = st.lists(
 @settings(max_examples=300, deadline=None)
 @given(EDITS)
 @example([(WHOLE.index("models/") + 7, 0, "**")])
+@example([(0, 0, "'"), (len(WHOLE), 0, "'")])
 def test_any_text_becomes_cases_or_readable_problems(edits):
     text = WHOLE
     for start, length, piece in edits:

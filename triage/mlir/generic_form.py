@@ -222,8 +222,6 @@ class _Parser:
         value = self.undefined.pop(name, None) or Value(kind)
         value.type = kind
         self.values[name] = value
-        if name.endswith("#0"):
-            self.values[name[:-2]] = value
         return value
 
     def _position(self, location: str) -> SourcePosition | None:

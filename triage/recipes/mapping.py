@@ -117,7 +117,7 @@ def _report(error: ValidationError, document: ConfigDocument, kind: Any) -> None
         type_ = details["type"]
         at_key = type_ in _UNKNOWN_KEY or details["loc"][-1:] == ("[key]",)
         is_empty = value is None and not document.nulls
-        is_open = isinstance(value, str) and "${" in value and not at_key
+        is_open = loc and isinstance(value, str) and "${" in value and not at_key
         is_of_items = type_ == "too_short" and value  # which have mistakes
         if is_empty or is_open or is_of_items:
             continue
