@@ -12,7 +12,7 @@ Pydantic, which stores and reads nights, reads the same metadata.
     ...     probes: list[str] = field(metadata=UNPRINTED)
     ...
     ...     @in_json
-    ...     def count(self) -> int:
+    ...     def count_(self) -> int:
     ...         return len(self.probes)
     >>> as_json(Found("inline", ["a", "b"]))
     {'pass': 'inline', 'count': 2}
