@@ -67,10 +67,10 @@ def narrowed(
     broke = fixed = None
     for index in line.seen(Passed):
         if index < middle:
-            broke = _found(replace(whole, first=index, last=middle))
+            broke = _known_change(replace(whole, first=index, last=middle))
         elif fixed is None:
             fix = replace(whole, first=middle, last=index, kind=BisectKind.FIX)
-            fixed = _found(fix)
+            fixed = _known_change(fix)
     if broke:
         answer = Bisection(case.name, BisectKind.REGRESSION, Answer.SUSPECTS)
         return answer.about(broke, failure=failure, broke=broke, fixed=fixed)
@@ -80,6 +80,6 @@ def narrowed(
     return None
 
 
-def _found(search: Search) -> Transition:
+def _known_change(search: Search) -> Transition:
     """Return what the probes of a search say, without another one."""
     return transition(search, search.found(search.belief()))
