@@ -7,7 +7,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from math import inf
 
 from triage.bisect.narrowed import TriedReleases, narrowed
@@ -19,12 +18,7 @@ from triage.investigate.result import (
     InvestigationSummary,
     StepResult,
 )
-from triage.investigate.steps import (
-    STEPS,
-    ClusterInWork,
-    InvestigationSetting,
-    do_step,
-)
+from triage.investigate.steps import STEPS, ClusterInWork, InvestigationSetting
 from triage.reduce.reproducer import original_draft
 
 _SLOWER = 5.0  # seconds that make a difference when a case is chosen
@@ -77,9 +71,7 @@ class Investigation:
                 is_last = step == self.steps[-1]
                 cluster.seconds = rest if is_last else rest / 2 / alike
             engine.progress.note(f"{step}: {cluster.case.name}")
-            do = partial(STEPS[step], cluster)
-            _, ending = do_step(engine, step, cluster.seconds, do)
-            cluster.add(steps=[*cluster.record.steps, ending])
+            ending = cluster.do(step)
             if step == "bisect" and ending.status != "done":
                 cluster.add(culprit=self._narrowest(cluster))
             if step == "confirm" and cluster.record.different:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
@@ -147,6 +148,13 @@ class ClusterInWork:
         """Return how a step ended, if it was done."""
         endings = {ending.step: ending for ending in self.record.steps}
         return endings.get(step)
+
+    def do(self, step: str) -> StepResult:
+        """Do a step within its time, and record how it ended."""
+        engine = self.setting.engine
+        _, ending = do_step(engine, step, self.seconds, partial(STEPS[step], self))
+        self.add(steps=[*self.record.steps, ending])
+        return ending
 
     def bisect(self) -> NoAnswer | None:
         finder = self.setting.finder
