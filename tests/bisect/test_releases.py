@@ -9,11 +9,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.bisect.letters import HistoryEngine, case_named, release_refs
-from triage.bisect.history import histories
+from triage.bisect.history import Histories, histories
 from triage.bisect.plan import bisect_between
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import Answer, Bisection, BisectKind, Transition
 from triage.model.errors import BadInput
+from triage.model.exit_codes import Exit
 from triage.model.outcome import Cause
 
 
@@ -155,7 +156,9 @@ def test_every_reported_change_is_true_and_known_results_are_used(
     bench.known = {("case-0", index) for index in known}
     cases = [case_named(name) for name in patterns]
     words = {"P": "passed", "F": "failed", "U": "untestable"}
-    for one in histories(bench, cases, release_refs(9)):
+    found = histories(bench, cases, release_refs(9))
+    assert Histories(found).exit is Exit.OK  # it says how each ended
+    for one in found:
         for change in one.changes:
             low, high = pair(change)
             states = [words[letter] for letter in patterns[one.case][low : high + 1]]
