@@ -28,7 +28,7 @@ from triage.cli.screen import print_stderr
 from triage.execution.results import forecast
 from triage.execution.task import ProbeJob
 from triage.git_history.repository import Repository
-from triage.investigate.steps import ReportFiles
+from triage.investigate.result import ReportFiles
 from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.model.exit_codes import Exit
 from triage.nightly.result import Night

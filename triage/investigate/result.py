@@ -4,11 +4,12 @@ finds out about each cluster of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from hashlib import blake2b
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import StringConstraints
 
@@ -22,6 +23,9 @@ from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.reduce.result import IssueDraft
 from triage.remedy.result import Remedy
+
+if TYPE_CHECKING:  # slow to import
+    from triage.reduce.reproducer import Reproducer
 
 # A night may come from another machine: its paths name what a nightly writes, and
 # nothing else.
@@ -219,6 +223,16 @@ class FailureCluster:
     def is_investigated(self) -> bool:
         """Whether it was reduced, or that was tried: more than its origin is known."""
         return any(step.step == "reduce" for step in self.steps)
+
+
+@dataclass(frozen=True)
+class ReportFiles:
+    """Where a night writes what it finds."""
+
+    out: Path
+    """Folder of the reports."""
+    write_reproducer: Callable[[Reproducer, Path], Path]
+    """Writes a folder below another one."""
 
 
 @dataclass(frozen=True)

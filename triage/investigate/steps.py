@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
-from pathlib import Path
 from typing import Any, TypeVar
 
 from triage.attribute.divergence import AttributionRequest, attribute
@@ -24,6 +23,7 @@ from triage.investigate.result import (
     CaseChangeKind,
     CaseResult,
     FailureCluster,
+    ReportFiles,
     StepResult,
 )
 from triage.model.case import Case
@@ -32,7 +32,7 @@ from triage.model.execution import Stage
 from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Outcome, Passed
 from triage.reduce.baseline import ReductionRequest
 from triage.reduce.replay import replay_states
-from triage.reduce.reproducer import Reproducer, draft_of, reproducer_of
+from triage.reduce.reproducer import draft_of, reproducer_of
 from triage.reduce.workflow import reduce_case
 from triage.remedy.search import RemedyRequest, find_remedies
 from triage.toolchains.registry import ToolchainRef
@@ -83,16 +83,6 @@ def do_step(
     engine.stop.clear()
     status = _STATUSES.get(answer.cause, "failed")
     return None, StepResult(step, status, taken, answer.reason)
-
-
-@dataclass(frozen=True)
-class ReportFiles:
-    """Where a night writes what it finds."""
-
-    out: Path
-    """Folder of the reports."""
-    write_reproducer: Callable[[Reproducer, Path], Path]
-    """Writes a folder below another one."""
 
 
 @dataclass(frozen=True)

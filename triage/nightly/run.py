@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from triage.compilers.invocation import readable_output
 from triage.execution.benchmark import Benchmark, Configuration, Series
@@ -20,8 +21,6 @@ from triage.execution.metric import Metric
 from triage.execution.number_judge import NumberJudge
 from triage.execution.task import ProbeJob
 from triage.execution.timing import compile_sampler
-from triage.investigate.investigation import Investigation
-from triage.investigate.origin import OriginFinder
 from triage.investigate.result import (
     CaseChangeKind,
     CaseResult,
@@ -50,6 +49,10 @@ from triage.processes.sealing import is_sealing
 from triage.recipes.expectations import expectation_for
 from triage.toolchains.home import below_here, save_file
 from triage.toolchains.registry import ToolchainRef
+
+if TYPE_CHECKING:  # most nights investigate nothing
+    from triage.investigate.investigation import Investigation
+    from triage.investigate.origin import OriginFinder
 
 EarlierNights = Callable[[], NightsHistory]
 LONG_COMPILE = 3.0  # seconds of CPU time; shorter compiles are not measured again

@@ -7,14 +7,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from triage.investigate.investigation import Investigation
-from triage.investigate.origin import OriginFinder
-from triage.investigate.steps import STEPS, InvestigationSetting, ReportFiles
+from triage.investigate.result import ReportFiles
 from triage.nightly.result import Night
 from triage.nightly.run import NightRun, with_investigation
 from triage.nightly.verdict import with_owners
 from triage.toolchains.sources.project import OwnerRule
+
+if TYPE_CHECKING:  # most nights investigate nothing
+    from triage.investigate.investigation import Investigation
+    from triage.investigate.origin import OriginFinder
 
 _SECONDS = 60.0  # for which each probe of a slower run is measured
 
@@ -36,6 +39,10 @@ class NightPlan:
     @property
     def steps(self) -> list[str]:
         """The steps for each new failure."""
+        if not (self.investigate or self.bisect or self.reduce):
+            return []
+        from triage.investigate.steps import STEPS
+
         wanted = {
             "bisect": self.bisect,
             "narrow": self.bisect and self.repo is not None,
@@ -64,16 +71,18 @@ class NightWork:
     def do(self) -> Night:
         """Do everything; return the finished night."""
         run, plan = self.run, self.plan
-        finder = OriginFinder(run.engine, run.refs, plan.repo)
         run.compare()
         run.time_compiles()
         if plan.bench or plan.steps:
             self.report()
         if plan.bench:
             run.bench(plan.bench)
-        if plan.bisect:
-            run.bisect_slower(finder, plan.bench or _SECONDS)
         if plan.steps:
+            from triage.investigate.origin import OriginFinder
+
+            finder = OriginFinder(run.engine, run.refs, plan.repo)
+            if plan.bisect:
+                run.bisect_slower(finder, plan.bench or _SECONDS)
             self._investigate(finder)
         return self.report()
 
@@ -92,6 +101,9 @@ class NightWork:
 
     def _investigate(self, finder: OriginFinder) -> None:
         """Do the steps for each new failure."""
+        from triage.investigate.investigation import Investigation
+        from triage.investigate.steps import InvestigationSetting
+
         run, plan = self.run, self.plan
         run.phase = "investigation"
         setting = InvestigationSetting(
