@@ -20,10 +20,13 @@ def check_regular(path: Path, limit: int, folder: Path | None = None) -> Path:
 
     Raises OSError for another file, and if there is none.
     """
-    root = Path(os.path.realpath(folder or path.parent))
-    place = Path(os.path.realpath(path))
-    if not place.is_relative_to(root):
-        raise OSError(errno.EACCES, "it is a link that leaves its folder", str(path))
+    place = path
+    if folder or path.is_symlink():
+        root = Path(os.path.realpath(folder or path.parent))
+        place = Path(os.path.realpath(path))
+        if not place.is_relative_to(root):
+            problem = "it is a link that leaves its folder"
+            raise OSError(errno.EACCES, problem, str(path))
     status = place.stat()
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))

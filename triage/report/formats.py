@@ -28,13 +28,19 @@ FORMATS: Mapping[str, str] = {
     "html": "triage.report.html:html_text",
 }
 
+_LONG = 1 << 18  # characters of JSON
 VERBOSE = "verbose"
 """Instead of `text`: shows what the terminal otherwise folds away."""
 
 
 def json_text(result: object, document: Document) -> str:  # noqa: ARG001 - a format gets both
-    """Return a result as indented JSON, with CI workflow commands in texts escaped."""
-    text = json.dumps(as_json(result), indent=2, allow_nan=False)
+    """Return a result as JSON, indented unless it is long, with CI workflow commands in
+    texts escaped.
+    """
+    data = as_json(result)
+    text = json.dumps(data, allow_nan=False)
+    if len(text) < _LONG:  # what is read by people; indenting takes ten times as long
+        text = json.dumps(data, indent=2)
     return text.replace("##[", "##\\u005b")
 
 
