@@ -8,9 +8,8 @@ none of this, and its value cannot be the name of a file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from importlib.resources.abc import Traversable
 
 from triage.model.case import Target
 from triage.model.errors import BadInput
@@ -32,16 +31,6 @@ _NAMES_A_FILE = re.compile(
     r"path|file|dir|command|cmd|exec|plugin|dump|output|log|tool|lib|script|opts"
     r"|module|spec|prefix|substitut"
 )
-
-
-def names_in(file: Traversable) -> frozenset[str]:
-    """Return the names in a YAML file of lists, such as `pasted_flags.yaml` of a
-    family.
-    """
-    import yaml
-
-    lists: Mapping[str, str] = yaml.safe_load(file.read_text("utf-8"))
-    return frozenset(name for names in lists.values() for name in names.split())
 
 
 def keep_harmless(start: RecipeStart, names: frozenset[str]) -> RecipeStart:

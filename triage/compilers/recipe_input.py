@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from triage.compilers.parts import family_yaml
 from triage.model.case import Target
 from triage.recipes.family import RecipeStart
 
@@ -53,10 +54,11 @@ class RecipeStarter:
 
     @property
     def flags_allowed_in_texts(self) -> frozenset[str]:
-        """The flags that are kept of a pasted command line, by name. None of them
-        starts a program or names a file.
+        """The flags that are kept of a pasted command line, by name, from the family's
+        `pasted_flags.yaml`. None of them starts a program or names a file.
         """
-        return frozenset()
+        lists = family_yaml(type(self), "pasted_flags.yaml") or {}
+        return frozenset(name for names in lists.values() for name in names.split())
 
     def programs_in(self, text: str) -> Sequence[str]:
         """Return this family's programs in a pasted text."""
@@ -95,10 +97,6 @@ class RecipeStarter:
             BadInput: It has several kernels, or not the one that is wanted.
         """
         return None
-
-    def target_named(self, backend: str, chip: str | None) -> Target:
-        """Return the target that a user names; a backend may have several names."""
-        return Target(backend, chip)
 
     def target_in(self, text: str) -> Target:
         """Guess the target of the programs in a text without a command line."""

@@ -23,6 +23,7 @@ from triage.compilers.registry import (
     recipe_families,
     recipe_starters,
 )
+from triage.model.case import Target
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart
 
@@ -177,7 +178,7 @@ class NewRecipe(RecipeRequest):
         starter = recipe_starters()[family]
         assumed: list[str] = []
         if self.backend:
-            target = starter.target_named(self.backend, self.chip)
+            target = Target(self.backend, self.chip)
         else:
             target = starter.target_in(text)
             if len(recipe_families()[family].backends) > 1:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +14,6 @@ from pydantic import AfterValidator, Field
 
 from triage.compilers.base import VERSION
 from triage.compilers.command.adapter import CommandSpec
-from triage.compilers.pasted_flags import names_in
 from triage.compilers.pasted_text import blocks_in, calls_in, mlir_in
 from triage.compilers.recipe_input import RecipeRequest, RecipeStarter, ShellCommand
 from triage.model.case import Case, InputKind, Target
@@ -233,10 +231,6 @@ class LlvmToolRecipes(RecipeStarter):
 
     def target_in(self, text: str) -> Target:
         return Target("host")
-
-    @property
-    def flags_allowed_in_texts(self) -> frozenset[str]:
-        return names_in(files(__package__) / "pasted_flags.yaml")
 
     def programs_in(self, text: str) -> Sequence[str]:
         """A text without a call of such a tool has none."""

@@ -8,7 +8,6 @@ import ast
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
 
 from triage.compilers.invocation import flag_name
@@ -22,7 +21,6 @@ from triage.compilers.iree.devices import (
     device_flags,
     named_targets,
 )
-from triage.compilers.pasted_flags import names_in
 from triage.compilers.pasted_text import chip_in, mlir_in, python_in
 from triage.compilers.recipe_input import RecipeRequest, RecipeStarter, ShellCommand
 from triage.model.case import Target
@@ -79,10 +77,6 @@ class IreeRecipes(RecipeStarter):
         r"|-m\s+iree\.compiler\.tools(?:\.(?!import_)[\w.]+)?(?=\s)"
     )
 
-    @property
-    def flags_allowed_in_texts(self) -> frozenset[str]:
-        return names_in(files(__package__) / "pasted_flags.yaml")
-
     def programs_in(self, text: str) -> Sequence[str]:
         """Return MLIR programs; if there are none, Python that makes ONNX models."""
         programs = [text for text in mlir_in(text) if "tt.func" not in text]
@@ -117,15 +111,13 @@ class IreeRecipes(RecipeStarter):
         if request.kernel:
             return None
         path = source or request.path.with_suffix(self.suffix_of(text))
-        target = self.target_named(request.backend or _DEFAULT_BACKEND, request.chip)
+        backend = request.backend or _DEFAULT_BACKEND
+        backend = IREE.aliases.get(backend, backend)
+        if backend == "rocm" and request.chip is None:
+            raise BadInput(f"{backend} compiles for a chip, and none is named")
         assumed = [] if request.backend else [_DEFAULT_BACKEND]
+        target = Target(backend, request.chip)
         return RecipeStart(IREE.name, path, target, assumed=assumed)
-
-    def target_named(self, backend: str, chip: str | None) -> Target:
-        name = IREE.aliases.get(backend, backend)
-        if name == "rocm" and chip is None:
-            raise BadInput(f"{name} compiles for a chip, and none is named")
-        return Target(name, chip)
 
     def target_in(self, text: str) -> Target:
         chip = chip_in(text)
