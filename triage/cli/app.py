@@ -187,7 +187,7 @@ class LazyGroup(TyperGroup):
     def resolve_command(
         self, ctx: Any, args: list[str]
     ) -> tuple[str | None, Any, list[str]]:
-        if len(args) == 1:
+        if len(args) == 1 and not ctx.resilient_parsing:  # to complete a line
             args += ALONE.get(args[0], ())
         two_words = " ".join(args[:2])
         if two_words in COMMANDS:

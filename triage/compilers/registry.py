@@ -12,7 +12,7 @@ from triage.compilers.base import Compiler
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.revision import FamilyRef
-from triage.recipes.family import RecipeFamilies
+from triage.recipes.family import RecipeFamilies, RecipeFamily
 from triage.recipes.loader import load_recipes
 
 if TYPE_CHECKING:
@@ -114,11 +114,28 @@ def load_cases(paths: Sequence[Path]) -> tuple[Case, ...]:
     return cases
 
 
+class _RecipeFamilies(Mapping[str, RecipeFamily]):
+    """What recipes of each family may contain. A family is imported when it is looked
+    up.
+    """
+
+    def __getitem__(self, name: str) -> RecipeFamily:
+        if name not in _CLASSES:
+            raise KeyError(name)
+        return family_named(name).recipe
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_CLASSES)
+
+    def __len__(self) -> int:
+        return len(_CLASSES)
+
+
 def recipe_families() -> RecipeFamilies:
     """Return what recipes may contain, by the family under `compiler`; the default
     family is the first.
     """
-    return {name: family_named(name).recipe for name in _CLASSES}
+    return _RecipeFamilies()
 
 
 def recipe_starters() -> dict[str, RecipeStarter]:
