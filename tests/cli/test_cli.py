@@ -19,12 +19,6 @@ GOOD = """func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {
   return %0 : tensor<4xf32>
 }
 """
-UNKNOWN_DEVICE = """func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = flow.tensor.transfer %a : tensor<4xf32> to #hal.device.promise<@missing>
-  %1 = arith.addf %0, %0 : tensor<4xf32>
-  return %1 : tensor<4xf32>
-}
-"""
 
 
 TRIAGE = [sys.executable, "-c", "from triage.cli import main; main()"]
@@ -53,39 +47,6 @@ def test_a_run_is_compiled_once(home: Path, triage: Triage, tmp_path: Path) -> N
     assert first["peak_rss_mb"] > 50
     assert set(first["toolchain"]) == {"name", "commit", "date", "subject"}
     assert again["seconds"] == first["seconds"]
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (["run", "{good}", "-t", "nightly:soon"], 2, "not a revision"),
-        (["run", "{good}", "-t", "commit:abc1234"], 2, "--repo"),
-        (["classify", "nothing.log"], 2, "nothing.log"),
-        (["bisect", "{good}", "--above", "3"], 2, "--metric"),
-        (["toolchains", "prune", "--keep", "much"], 2, "--keep"),
-        (["attribute"], 2, "argument 'RECIPE'"),
-        (["recipe", "list"], 2, "recipes"),
-        (["lint", "{folder}/empty.mlirbc"], 2, "empty.mlirbc"),
-        (["lint", "{good}", "-t", "path:/nowhere"], 4, "/nowhere does not exist"),
-        (["reduce", "{good}"], 2, "--toolchain"),
-        (["nightly", "{good}", "--reduce"], 2, "--out"),
-        (["replay", "{folder}"], 2, "contains no reproducer"),
-    ],
-)
-def test_bad_arguments_end_with_the_right_code(
-    home: Path,
-    triage: Triage,
-    tmp_path: Path,
-    words: list[str],
-    code: int,
-    message: str,
-) -> None:
-    good = recipe(tmp_path, "good", GOOD)
-    (tmp_path / "empty.mlirbc").write_bytes(b"ML\xefR\x00")
-    done = triage(*[word.format(good=good, folder=tmp_path) for word in words])
-    assert done.returncode == code, done.stderr
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Triage
-from tests.fake_releases import environment, fake_releases, recipe
+from tests.fake_releases import FakeReleases, environment, fake_releases, recipe
 
 REFERENCE = (
     'run: {inputs: ["4xf32=1"], function: main, reference: {toolchain: 1.3.0}}\n'
@@ -26,25 +27,30 @@ def installed(home: Path) -> list[str]:
     return sorted(path.name for path in (home / "toolchains").glob("[!.]*"))
 
 
+@pytest.fixture(scope="module")
+def releases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeReleases]:
+    with fake_releases(tmp_path_factory.mktemp("releases"), count=4) as served:
+        yield served
+
+
 @pytest.mark.parametrize("command", list(ENDS))
 @pytest.mark.parametrize("more", ["", REFERENCE])
 def test_nothing_is_installed_and_nothing_compiled(
-    tmp_path: Path, triage: Triage, command: str, more: str
+    tmp_path: Path, releases: FakeReleases, triage: Triage, command: str, more: str
 ) -> None:
     """Also not the toolchain of a reference, without which no key is known."""
     path = recipe(tmp_path / "cases", "case", "breaks-2", more)
-    with fake_releases(tmp_path / "releases", count=4) as releases:
-        env = environment(releases, tmp_path / "home")
-        assert triage("toolchains", "install", "1.1.0", env=env).returncode == 0
-        before = installed(tmp_path / "home")
-        done = triage(
-            command, path, *ENDS[command], "--dry-run", "--format", "json", env=env
-        )
-        assert done.returncode == 0, done.stderr
-        forecast = json.loads(done.stdout)
-        assert [
-            (probe["toolchain"], probe["known"], probe["installed"])
-            for probe in forecast["probes"]
-        ] in EITHER_FIRST
-        assert installed(tmp_path / "home") == before
-        assert releases.events("start") == []
+    env = environment(releases, tmp_path / "home")
+    assert triage("toolchains", "install", "1.1.0", env=env).returncode == 0
+    before = installed(tmp_path / "home")
+    done = triage(
+        command, path, *ENDS[command], "--dry-run", "--format", "json", env=env
+    )
+    assert done.returncode == 0, done.stderr
+    forecast = json.loads(done.stdout)
+    assert [
+        (probe["toolchain"], probe["known"], probe["installed"])
+        for probe in forecast["probes"]
+    ] in EITHER_FIRST
+    assert installed(tmp_path / "home") == before
+    assert releases.events("start") == []

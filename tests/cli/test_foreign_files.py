@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -90,11 +91,11 @@ for _name in GIT_FILES.split():
 ANY_FILE = ("git: index", "git: info/attributes", "git: config.worktree")
 
 
-@pytest.fixture
-def folder(workplace: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Somebody else's folder, in which all is as it should be."""
-    monkeypatch.setenv("TRIAGE_INDEX_URL", "http://127.0.0.1:9/simple/")
-    folder = workplace / "folder"
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A place with somebody else's folder, in which all is as it should be."""
+    places = tmp_path_factory.mktemp("places")
+    folder = places / "folder"
     history = History.begin(folder)
     for number in range(2):
         history.commit(f"change {number}", {"main.c": f"{number}\n"})
@@ -121,11 +122,20 @@ def folder(workplace: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     for name, text in files.items():
         (folder / name).write_text(text)
     project = "name: own\ncompiler: iree\nbuild: {commands: [false]}\n"
-    (workplace / "triage.yaml").write_text(project)
-    (workplace / "log").write_text("error: failed\n")
-    (workplace / "private").mkdir()
-    (workplace / "private" / "key").write_text(f"{SECRET}: [{SECRET}\n")
-    return folder
+    (places / "triage.yaml").write_text(project)
+    (places / "log").write_text("error: failed\n")
+    (places / "private").mkdir()
+    (places / "private" / "key").write_text(f"{SECRET}: [{SECRET}\n")
+    return places
+
+
+@pytest.fixture
+def folder(
+    places: Path, workplace: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    monkeypatch.setenv("TRIAGE_INDEX_URL", "http://127.0.0.1:9/simple/")
+    shutil.copytree(places, workplace, dirs_exist_ok=True)
+    return workplace / "folder"
 
 
 def link(path: Path, target: Path | str) -> None:
@@ -176,8 +186,16 @@ def in_time() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("reader", READERS)
+def sampled() -> Iterator[object]:
+    """Yield every reader with every kind; all but three kinds of each are slow."""
+    for number, reader in enumerate(READERS):
+        for place, kind in enumerate(KINDS):
+            is_slow = (place - number) % len(KINDS) >= 3
+            marks = [pytest.mark.slow] if is_slow else []
+            yield pytest.param(reader, kind, marks=marks)
+
+
+@pytest.mark.parametrize(("reader", "kind"), sampled())
 def test_a_file_of_somebody_else_is_read_as_a_file_or_not_at_all(
     triage: Triage, workplace: Path, folder: Path, reader: str, kind: str
 ) -> None:

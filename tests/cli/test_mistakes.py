@@ -33,6 +33,28 @@ MISTAKES = {
     "an empty folder": ("run empty", 2, "has no recipe"),
     "another family": ("run good.yaml -t triton:3.2.0", 2, "of triton, .* use iree"),
     "a wrong case": ("bisect many.yaml --case kind=c", 2, r"many\[kind=a\]"),
+    "no day": ("run good.yaml -t nightly:soon", 2, "not a revision"),
+    "a commit without a clone": ("run good.yaml -t commit:abc1234", 2, "--repo"),
+    "no such log": ("classify nothing.log", 2, "nothing.log"),
+    "a bound of nothing": ("bisect good.yaml --above 3", 2, "--metric"),
+    "no size": ("toolchains prune --keep much", 2, "--keep"),
+    "no argument": ("attribute", 2, "argument 'RECIPE'"),
+    "no recipes": ("recipe list", 2, "recipes"),
+    "no module": ("lint empty.mlirbc", 2, "empty.mlirbc"),
+    "no folder": ("lint good.yaml -t path:/nowhere", 4, "/nowhere does not exist"),
+    "no toolchain": ("reduce good.yaml", 2, "--toolchain"),
+    "nowhere to write": ("nightly good.yaml --reduce", 2, "--out"),
+    "no reproducer": ("replay empty", 2, "contains no reproducer"),
+    "no clone": ("bisect good.mlir --repo .", 2, "repository"),
+    "no such clone": ("nightly good.yaml --repo nowhere", 2, "nowhere"),
+    "no chip": ("run good.mlir --backend cuda --chip sm_68", 2, "sm_68"),
+    "a chip": (
+        "recipe new r.yaml --input good.mlir --backend rocm --chip gfx924",
+        2,
+        'mean "gfx942"',
+    ),
+    "an empty program": ("why empty.mlir", 2, "empty"),
+    "a blank program": ("run blank.mlir", 2, "empty"),
     "no -t": ("run good.yaml -t 1.0.0 1.1.0", 2, "write `-t 1.1.0`"),
     "wrong syntax": ("why syntax.py", 2, "is wrong: .*/syntax.py:2: .*closed"),
     "a name": ("why name.py", 2, "is wrong: .*/name.py:3: 'widht' is not defined"),
@@ -59,6 +81,9 @@ def place(workplace: Path, home: Path, index: str, monkeypatch: Any) -> Path:
     many = (workplace / "many.yaml").read_text().replace("many.mlir", "many.py")
     (workplace / "many.yaml").write_text(many)
     (workplace / "empty").mkdir()
+    (workplace / "empty.mlir").touch()
+    (workplace / "blank.mlir").write_text(" \n\n")
+    (workplace / "empty.mlirbc").write_bytes(b"ML\xefR\x00")
     for name, program in PROGRAMS.items():
         (workplace / f"{name}.py").write_text(program)
     for name in ("binary", "binary.yaml"):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Triage
-from tests.fake_releases import compiler, fake_releases
+from tests.fake_releases import FakeReleases, compiler, fake_releases
 from triage.model.errors import BadInput
 from triage.toolchains.registry import recorded_rev
 
@@ -43,11 +43,15 @@ NAMES = (
 )
 
 
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeReleases]:
+    with fake_releases(tmp_path_factory.mktemp("releases"), 2) as served:
+        yield served
+
+
 @pytest.fixture
-def releases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with fake_releases(tmp_path / "releases", 2) as served:
-        monkeypatch.setenv("TRIAGE_INDEX_URL", served.url)
-        yield
+def releases(served: FakeReleases, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIAGE_INDEX_URL", served.url)
 
 
 @pytest.fixture
