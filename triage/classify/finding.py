@@ -21,7 +21,6 @@ from triage.classify.stack_dump import (
     is_in_header,
     short_name,
     signal_name,
-    symbol_of,
 )
 from triage.model.outcome import Detail, Failure
 from triage.model.pass_name import PassName
@@ -96,11 +95,6 @@ class Finding:
             return f"{self.rule.name}:{text}"
         return self.rule.name
 
-    @property
-    def lacks_identity(self) -> bool:
-        """Whether nothing tells this failure from others of its class."""
-        return self.signature == self.rule.name
-
     def _identity(self, name: str, *, alone: bool) -> str:
         """Return the text of one name of the identity. alone: it has no
         alternatives.
@@ -120,8 +114,6 @@ class Finding:
             return short_name(value)
         if name == "frame" and value:
             return f"in {value}"
-        if name == "symbol":
-            value = symbol_of(value) or value
         value = " ".join(value.split())[:_SIGNATURE_LENGTH]
         if value == _WRAPPER:
             return f"{value} {self.captures.get('name', '')}".rstrip()
@@ -136,7 +128,7 @@ class Finding:
             reason = self.captures.get("reason", "")
             text = f"{message or self.headline} {reason}"
             return normalise(_apply_replacements(text, "of_unknown"))
-        if alone and "type" not in self.captures:
+        if alone:
             message = message or self.headline
         return normalise(message)
 

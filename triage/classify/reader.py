@@ -301,10 +301,6 @@ class LogReader:
             finding.captures["reason"] = f"in {trace.function}: {trace.source}"
         if trace.own_frame and finding.rule.is_identified_by("frame"):
             finding.captures["frame"] = trace.own_frame
-        # of chained exceptions, which are one failure, keep the one that says more
-        cause = self._cause
-        if cause and cause.rule.rank < finding.rule.rank:
-            finding, self._cause = cause, None
         if not _AT_SOURCE.match(finding.headline):
             self._cause = None
         self._open(finding)
