@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.reduce.made import CASE, OVERFLOW, needs
+from tests.reduce.made import CASE, OVERFLOW, FakeTest, needs
 from tests.reduce.test_run_values import PROGRAM
 from triage.execution.mlir_tools import Reader
 from triage.mlir import parse_module
@@ -63,3 +63,11 @@ def test_offsets_and_sizes_of_slices_shrink_with_the_types() -> None:
     assert "x = array<i64: 0, 3, 4>" in text
     assert "(tensor<4x6xf32>) -> tensor<2xf32>" in text
     assert "-> (tensor<2xf32>)" in text
+
+
+def test_sizes_that_are_too_small_are_halved_half_as_often() -> None:
+    program = MlirProgram(parse_module(SLICE), [FakeReader("array<i64: 1,")])
+    test = FakeTest(lambda candidate: b"<4x" not in candidate.program.content)
+    problem = ReductionProblem(ReducedCase(program, CASE), test)
+    shrink_dimensions(problem)
+    assert b"(tensor<16x24xf32>) -> tensor<8xf32>" in problem.current.program.content

@@ -21,34 +21,32 @@ from random import Random
 from typing import Any
 
 # Numbers and places that differ between two runs with the same answer.
-_VOLATILE = frozenset(
-    [
-        "seconds",
-        "cpu_seconds",
-        "peak_rss_mb",
-        "cached",
-        "compiles",
-        "probes",
-        "rounds",
-        "oracle_calls",
-        "reports",
-        "reproducer",
-        "artifact_bytes",
-        "metrics",
-        "untestable",
-        "other_failures",
-        "calls",
-        "summary",
-        "evidence",
-        "passes",
-        "tried",
-        "command",
-        "compile_seconds",
-        "started",
-        "obtained",
-        "log",
-    ]
-)
+_VOLATILE = [
+    "seconds",
+    "cpu_seconds",
+    "peak_rss_mb",
+    "cached",
+    "compiles",
+    "probes",
+    "rounds",
+    "oracle_calls",
+    "reports",
+    "reproducer",
+    "artifact_bytes",
+    "metrics",
+    "untestable",
+    "other_failures",
+    "calls",
+    "summary",
+    "evidence",
+    "passes",
+    "tried",
+    "command",
+    "compile_seconds",
+    "started",
+    "obtained",
+    "log",
+]
 _LEFTOVERS = (
     ".tmp",
     "tmp_pack",
@@ -120,18 +118,12 @@ class Arena:
         """Start triage in a process group of its own; its output goes to files, so that
         no pipe keeps it.
         """
-        with (
-            (self.folder / "0.out").open("w") as stdout,
-            (self.folder / "0.err").open("w") as stderr,
-        ):
-            return subprocess.Popen(
-                job.command,
-                cwd=self.folder,
-                env=self.env,
-                stdout=stdout,
-                stderr=stderr,
-                start_new_session=True,
-            )
+        return subprocess.Popen(
+            ["sh", "-c", 'exec "$@" > 0.out 2> 0.err', "sh", *job.command],
+            cwd=self.folder,
+            env=self.env,
+            start_new_session=True,
+        )
 
     def finish(self, running: subprocess.Popen[bytes], job: Job) -> Any:
         """Wait for a command and return the comparable part of its answer."""

@@ -246,21 +246,18 @@ def _revs_of(
         raise BadInput(f"{path}: {error}; name a toolchain with -t") from error
 
 
-def replay_state(result: ProbeResult, signature: str) -> ReplayState:
-    """Return what a version does with the program of a recorded failure."""
-    if result.untestable:
-        return ReplayState.UNTESTABLE
-    if result.failure is None:
-        return ReplayState.FIXED
-    if result.failure.signature == signature:
-        return ReplayState.REPRODUCES
-    return ReplayState.CHANGED
-
-
 def replay_states(
     results: Iterable[ProbeResult], signature: str
 ) -> dict[str, ReplayState]:
     """Return what each version does with the program of a recorded failure."""
-    return {
-        result.toolchain.name: replay_state(result, signature) for result in results
-    }
+    states = {}
+    for result in results:
+        state = ReplayState.CHANGED
+        if result.untestable:
+            state = ReplayState.UNTESTABLE
+        elif result.failure is None:
+            state = ReplayState.FIXED
+        elif result.failure.signature == signature:
+            state = ReplayState.REPRODUCES
+        states[result.toolchain.name] = state
+    return states

@@ -95,10 +95,12 @@ def open_blocks(candidate: ReducedCase) -> Iterator[Edits]:
             case ast.For(target=target, iter=values, body=body):
                 first = ast.Assign([target], ast.Constant(0), lineno=0)
                 yield {statement: [first, *body]}
-                if isinstance(values, ast.Call) and _is_range(values.func):
-                    for bound in values.args:
-                        if not isinstance(bound, ast.Constant):
-                            yield {bound: ast.Constant(_BOUND)}
+                match values:
+                    # range or tl.static_range
+                    case ast.Call(func, bounds) if ast.unparse(func).endswith("range"):
+                        for bound in bounds:
+                            if not isinstance(bound, ast.Constant):
+                                yield {bound: ast.Constant(_BOUND)}
             case ast.While() | ast.With() | ast.AsyncWith() | ast.Try():
                 yield {statement: statement.body}
             case ast.If(body=body, orelse=rest):
@@ -107,10 +109,6 @@ def open_blocks(candidate: ReducedCase) -> Iterator[Edits]:
                     yield {statement: rest}
             case ast.AugAssign(target=target, value=value):
                 yield {statement: ast.Assign([target], value, lineno=0)}
-
-
-def _is_range(function: ast.expr) -> bool:
-    return ast.unparse(function).endswith("range")  # tl.static_range
 
 
 @_changing
