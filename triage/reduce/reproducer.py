@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from packaging.version import Version
 
-from triage.compilers.base import Environment, Packaging, kernel_of
+from triage.compilers.base import Environment, Packaging
 from triage.compilers.invocation import readable_output, reported_facts
 from triage.compilers.parts import RunValues
 from triage.compilers.registry import family_of
@@ -326,7 +326,7 @@ def _kernel_function(case: Case) -> PythonFunction | None:
     """Return the kernel of a case in Python, with its parameters; None if it has
     none.
     """
-    if kernel_of(case) is None or case.input.path.suffix != ".py":
+    if case.input.path.suffix != ".py":
         return None
     try:
         tree = parse_program(case.input.path.read_bytes())

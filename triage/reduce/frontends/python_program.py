@@ -9,13 +9,12 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 from triage.compilers.base import kernel_of
 from triage.model.case import Case, InputKind
 from triage.reduce.program import ReducedCase, Reducible, UnreadableError
 
-Node = TypeVar("Node", bound=ast.AST)
 # Replaces a node by another node, by several statements or, in a list, by nothing.
 Edits = Mapping[ast.AST, ast.AST | Sequence[ast.stmt] | None]
 _OPENED = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith)
@@ -116,14 +115,8 @@ def with_edits(candidate: ReducedCase, edits: Edits) -> ReducedCase:
     must not be empty becomes `pass`.
     """
     program = python_program_of(candidate)
-    tree = edit_tree(program.tree, edits)
+    tree: ast.Module = _Editor(edits).visit(program.tree)
     return candidate.with_program(PythonProgram(tree, program.unbound))
-
-
-def edit_tree(node: Node, edits: Edits) -> Node:
-    """Return a copy of a node with edits below it."""
-    copy: Node = _Editor(edits).visit(node)
-    return copy
 
 
 class _Editor(ast.NodeTransformer):
