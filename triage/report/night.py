@@ -123,7 +123,13 @@ def night_document(night: Night, folder: str = "") -> Document:
         blocks.append(styled(backend_sentence(verdict, night), style))
     if night.stopped:
         blocks.append(styled(f"Partial report: {partial_text(night)}", "bad"))
-    blocks += _new_failures(night, folder)
+    if night.clusters:
+        shown, more = night.clusters[:_FAILURES], night.clusters[_FAILURES:]
+        blocks.append(Heading(Span("New failures", "bad")))
+        blocks += _failure_blocks(night, shown, folder)
+        if more:
+            title = plural(len(more), "more failure")
+            blocks.append(Details(title, _failure_blocks(night, more, folder)))
     if night.slower:
         times: TableRows = [[time_name(row), times_text(row)] for row in night.slower]
         heading = Span(f"Slower ({len(times)})", "warning")
@@ -149,25 +155,16 @@ def night_document(night: Night, folder: str = "") -> Document:
     return Document(night_title(night), blocks)
 
 
-def _new_failures(night: Night, folder: str) -> list[Block]:
-    """Return each new failure with what is known of it; those after the first few
-    folded.
-    """
-    failures: list[list[Block]] = []
-    for cluster in night.clusters:
+def _failure_blocks(
+    night: Night, clusters: Sequence[FailureCluster], folder: str
+) -> list[Block]:
+    """Return new failures with what is known of each."""
+    blocks: list[Block] = []
+    for cluster in clusters:
         names = Span(names_text(cluster.cases, _NAMES), "strong")
-        headline = f"  {failure_text(cluster.failure)}"
-        facts = Facts(_facts(night, cluster, folder))
-        failures.append([Paragraph([names, headline]), facts])
-    if not failures:
-        return []
-    title = Span(f"New failures ({len(failures)})", "bad")
-    shown = [block for blocks in failures[:_FAILURES] for block in blocks]
-    more = [block for blocks in failures[_FAILURES:] for block in blocks]
-    if more:
-        count = plural(len(failures) - _FAILURES, "more failure")
-        shown.append(Details(count, more))
-    return [Heading(title), *shown]
+        title = Paragraph([names, f"  {failure_text(cluster.failure)}"])
+        blocks += [title, Facts(_facts(night, cluster, folder))]
+    return blocks
 
 
 def _facts(night: Night, cluster: FailureCluster, folder: str = "") -> list[Fact]:
