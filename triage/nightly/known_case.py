@@ -4,9 +4,8 @@ its last output.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from packaging.version import Version
 
@@ -24,7 +23,6 @@ from triage.nightly.store import NightStore
 from triage.recipes.values import parse_version
 from triage.reduce.reproducer import without_paths
 
-_NO_NAMES: Mapping[Path, str] = {}
 # lines of a log that are shown, and those before the root cause
 _LINES, _BEFORE = 400, 20
 
@@ -190,7 +188,7 @@ def _excerpt(text: str, failure: Failure | None, toolchain: str) -> LogExcerpt:
     """Return the lines of a log from a little before its root cause on; without one,
     its end.
     """
-    lines = without_paths(_NO_NAMES, "input")(text).rstrip().splitlines()
+    lines = without_paths({}, "input")(text).rstrip().splitlines()
     start, root = max(0, len(lines) - _LINES), None
     for number, line in enumerate(lines):
         if failure and failure.headline in line:

@@ -18,9 +18,26 @@ from triage.model.revision import ToolchainKind
 from triage.nightly.result import Night
 from triage.nightly.verdict import BackendVerdict
 
-METRICS = ("cpu_seconds", "run_seconds", "dispatches", "artifact_bytes")
-"""Those that trends show."""
 _PLAIN = (CaseChangeKind.PASSING, CaseChangeKind.FAILING, CaseChangeKind.UNTESTABLE)
+
+
+@dataclass(frozen=True)
+class ChartedMetric:
+    """A metric that pages draw as a line."""
+
+    name: str
+    title: str
+    unit: str
+    least_ratio: float
+    """The smallest change that is marked as a step."""
+
+
+METRICS = (
+    ChartedMetric("run_seconds", "Run time", "s", 1.05),
+    ChartedMetric("cpu_seconds", "Compile time (CPU)", "s", 1.1),
+    ChartedMetric("dispatches", "Dispatches", "", 1.01),
+    ChartedMetric("artifact_bytes", "Size", "bytes", 1.05),
+)
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -98,8 +115,9 @@ class StoredNight:
             rows, numbers = tracks.setdefault(track_of(case, night.kind), ({}, {}))
             content = case.input[:8]
             rows[case.case] = [case.status, case.change, place, content, case.source]
-            for name in METRICS:
-                numbers.setdefault(name, []).append(case.numbers.get(name))
+            for metric in METRICS:
+                value = case.numbers.get(metric.name)
+                numbers.setdefault(metric.name, []).append(value)
         results = [(astuple(track), *values) for track, values in tracks.items()]
         listed = [case for case in night.cases if case.change not in _PLAIN]
         return cls(

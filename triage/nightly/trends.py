@@ -9,28 +9,10 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from triage.nightly.history import CaseHistory, NightsHistory
+from triage.nightly.stored_night import METRICS, ChartedMetric
 
 _NIGHTS = 5  # before and after a step, of which the medians are compared
 _SURE = 4.5  # times the usual difference of these medians
-
-
-@dataclass(frozen=True)
-class ChartedMetric:
-    """A metric that pages draw as a line."""
-
-    name: str
-    title: str
-    unit: str
-    least_ratio: float
-    """The smallest change that is marked as a step."""
-
-
-METRICS = (
-    ChartedMetric("run_seconds", "Run time", "s", 1.05),
-    ChartedMetric("cpu_seconds", "Compile time (CPU)", "s", 1.1),
-    ChartedMetric("dispatches", "Dispatches", "", 1.01),
-    ChartedMetric("artifact_bytes", "Size", "bytes", 1.05),
-)
 
 
 @dataclass(frozen=True, slots=True)
