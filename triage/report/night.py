@@ -146,10 +146,10 @@ def night_document(night: Night, folder: str = "") -> Document:
             table = Table(("case", "failure"), rows)
             blocks.append(Details(f"{title} ({len(members)}): {names}", [table]))
     slowest = sorted(night.cases, key=lambda case: -case.seconds)[:_SLOWEST]
-    seconds: TableRows = [[case.case, time_text(case.seconds)] for case in slowest]
-    if seconds:
+    if slowest:
+        rows = [[case.case, time_text(case.seconds)] for case in slowest]
         names = names_text([case.case for case in slowest], 3)
-        blocks.append(Details(f"Slowest: {names}", [Table(("case", "time"), seconds)]))
+        blocks.append(Details(f"Slowest: {names}", [Table(("case", "time"), rows)]))
     blocks.append(styled(_SEALED if night.sealed else _UNSEALED, "dim"))
     blocks.append(styled(night_verdict(night), "strong"))
     return Document(night_title(night), blocks)
