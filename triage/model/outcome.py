@@ -143,15 +143,11 @@ class MayLackAnswer:
 
     @in_json
     def reason(self) -> str | None:
-        if self.unanswered is None:
-            return None
-        return self.unanswered.reason
+        return getattr(self.unanswered, "reason", None)
 
     @in_json
     def cause(self) -> Cause | None:
-        if self.unanswered is None:
-            return None
-        return self.unanswered.cause
+        return getattr(self.unanswered, "cause", None)
 
 
 class Verdict(StrEnum):

@@ -4,7 +4,6 @@ environment compiles and runs.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from triage.compilers.base import (
@@ -16,7 +15,7 @@ from triage.compilers.base import (
     pep440,
 )
 from triage.compilers.invocation import Invocation, ask_compiler, flag_name
-from triage.compilers.parts import PassTrace, RemedyHints, WorkerRunner, runnable_keys
+from triage.compilers.parts import RemedyHints, WorkerRunner, runnable_keys
 from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, NoAnswer
@@ -29,15 +28,6 @@ WORKER = Path(__file__).with_name("worker.py")
 _ISOLATED = ("-I", str(WORKER))  # the user's own modules are not seen
 _PACKAGE = "lib/python3*/site-packages/onnxruntime"
 _FLAGS = frozenset({"optimize", "disable"})
-
-
-class OrtPasses(PassTrace):
-    """Names the optimisers that change a model."""
-
-    def printing_passes(
-        self, invocation: Invocation, only: str | None = None, *, generic: bool = True
-    ) -> Invocation:
-        return replace(invocation, printing=(*invocation.printing, "--name-passes"))
 
 
 class OrtRemedies(RemedyHints):
@@ -60,7 +50,6 @@ class OnnxRuntime(Compiler):
         sections=("run",),
         keys=runnable_keys,
     )
-    passes = OrtPasses()
     run = WorkerRunner(WORKER, "--optimize=DISABLE_ALL")
     remedies = OrtRemedies()
 

@@ -1,17 +1,13 @@
 """Optimise a model and run it. Runs in the environment of a release, and imports
 nothing of triage.
 
-    worker.py compile [--optimize=LEVEL] [--disable=OPTIMISER...] [--name-passes]
-        MODEL -o OUTPUT
+    worker.py compile [--optimize=LEVEL] [--disable=OPTIMISER...] MODEL -o OUTPUT
     worker.py run --module=OUTPUT [--input=V...] [--output=@FILE...]
     worker.py describe
 """
 
 import argparse
-import os
-import re
 import sys
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -21,34 +17,18 @@ ELEMENTS = {"i1": "bool"} | {f"f{bits}": f"float{bits}" for bits in (16, 32, 64)
 for bits in (8, 16, 32, 64):
     ELEMENTS |= {f"ui{bits}": f"uint{bits}", f"i{bits}": f"int{bits}"}
 NAMES = {dtype: name for name, dtype in ELEMENTS.items()}
-CHANGED = re.compile(r"GraphTransformer (\w+) modified: 1 ")
-HEADER = "// -----// IR Dump After {0} ({0}) //----- //"
 
 
-def session(model, level="DISABLE_ALL", disabled=(), output=None, verbose=False):
+def session(model, level="DISABLE_ALL", disabled=(), output=None):
     """Make a session, and write the model that it has optimised."""
     options = ort.SessionOptions()
     level = getattr(ort.GraphOptimizationLevel, f"ORT_{level}")
     options.graph_optimization_level = level
-    options.log_severity_level = 0 if verbose else 3
+    options.log_severity_level = 3
     options.optimized_model_filepath = str(output or "")
     return ort.InferenceSession(
         model, options, ["CPUExecutionProvider"], disabled_optimizers=list(disabled)
     )
-
-
-def named_passes(settings):
-    """Compile, and print the optimisers that change the model, which the log names."""
-    with tempfile.TemporaryFile("w+") as log:
-        stderr = os.dup(2)
-        os.dup2(log.fileno(), 2)
-        try:
-            session(*settings, verbose=True)
-        finally:
-            os.dup2(stderr, 2)
-            log.seek(0)
-            for name in CHANGED.findall(log.read()):
-                print(HEADER.format(name), file=sys.stderr)
 
 
 def value(text):
@@ -95,18 +75,13 @@ def main():
     parser.add_argument("--module" if work == "run" else "module")
     parser.add_argument("-o", dest="target", type=Path)
     parser.add_argument("--optimize", default="ENABLE_ALL")
-    parser.add_argument("--name-passes", action="store_true")
     for name in ("--disable", "--input", "--output"):
         parser.add_argument(name, action="append", default=[])
     options = parser.parse_args(sys.argv[2:])
     if work == "run":
         run(options)
         return 0
-    settings = (options.module, options.optimize, options.disable, options.target)
-    if options.name_passes:
-        named_passes(settings)
-    else:
-        session(*settings)
+    session(options.module, options.optimize, options.disable, options.target)
     return 0
 
 
