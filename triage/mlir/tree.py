@@ -49,6 +49,10 @@ class Operation:
     successors: list[Block] = field(default_factory=list)
     position: SourcePosition | None = None
 
+    @property
+    def line(self) -> int | None:
+        return self.position.line if self.position else None
+
     def attribute(self, name: str) -> str | None:
         """Return an attribute's text, if the operation has it. Depending on the version
         it is in `properties` or in `attributes`.
