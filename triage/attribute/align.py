@@ -317,12 +317,15 @@ def _in_function(traces: Traces, name: str, same: SameTest) -> Divergence:
     if traces.decides:
         chosen = traces.find_lasting(good, bad, _same_decisions)
         candidates = [chosen, changed] if chosen else candidates
+    same_start = same
+    if _is_choice(candidates[0]):  # one for other types follows from the types
+        same_start = _same_ir
     candidates = [replace(pair, function=(partner, name)) for pair in candidates]
-    if not same(good[0], bad[0]):
+    if not same_start(good[0], bad[0]):
         before = traces.find_lasting(
             [state for state in traces.good.program if state.index <= good[0].index],
             [state for state in traces.bad.program if state.index <= bad[0].index],
-            same,
+            same_start,
         )
         if before:
             candidates = [before, *candidates[:-1]]
@@ -330,6 +333,13 @@ def _in_function(traces: Traces, name: str, same: SameTest) -> Divergence:
     states = (first.good, first.bad)
     different = (pair for pair in others if (pair.good, pair.bad) != states)
     return Divergence(partner, name, first, next(different, None))
+
+
+def _is_choice(pair: Pair) -> bool:
+    """Return whether a pass chose differently for as many operations of each kind."""
+    if pair.good is None or pair.bad is None:
+        return False
+    return not pair.good.fingerprint.count_differences(pair.bad.fingerprint)
 
 
 def _counterpart(name: str, traces: Traces) -> str | None:
