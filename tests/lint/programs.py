@@ -50,9 +50,33 @@ def replaced(text: str, old: str, new: str) -> str:
     return text.replace(old, new, 1)
 
 
+def inserted(text: str, before: str, *lines: str) -> tuple[str, int]:
+    """The lines put before the one that holds `before`, and the number of the last of
+    them.
+    """
+    at = line_of(text, before)
+    rows = text.split("\n")
+    return "\n".join([*rows[: at - 1], *lines, *rows[at - 1 :]]), at - 1 + len(lines)
+
+
+def _renamed(n: int, old: str, new: str, devices: int, severity: str) -> Planted:
+    """A program on n devices with other references, which declares so many devices."""
+    text = sharded(n, "--layers", "1").replace(old, new)
+    return Planted(text, hip(devices), line_of(text, new), severity)
+
+
 def one_too_few(n: int) -> Planted:
-    text = sharded(n, "--layers", "1")
-    return Planted(text, hip(n - 1), line_of(text, f"@__device_{n - 1}>"), "error")
+    return _renamed(n, f"@__device_{n - 1}>", f"@__device_{n - 1}>", n - 1, "error")
+
+
+def unknown_symbol(n: int) -> Planted:
+    return _renamed(
+        n,
+        f"#hal.device.promise<@__device_{n - 1}>",
+        "#hal.device.affinity<@spare, [0]>",
+        n,
+        "error",
+    )
 
 
 def half_named(n: int) -> Planted:
@@ -68,13 +92,28 @@ def argument_without_affinity(n: int) -> Planted:
     return Planted(text.replace(before, bare), hip(n), line_of(text, name), "warning")
 
 
-def result_elsewhere(n: int) -> Planted:
+def _changed_results(n: int, change: Callable[[str], str]) -> Planted:
+    """A program whose last result is changed, in its text after `->`."""
     text = sharded(n, "--layers", "1", "--chain", "kv-cache", "--length", "2")
-    begin, rest = text.split("-> (", 1)
-    results, body = rest.split(") {", 1)
-    first, last = results.rsplit(f"@__device_{n - 1}>", 1)
-    text = f"{begin}-> ({first}@__device_0>{last}) {{{body}"
-    return Planted(text, hip(n), line_of(text, "  return "), "warning")
+    head, end = text.index("-> (") + 4, text.index(") {", text.index("-> ("))
+    results = text[head:end].split(", ")
+    results[n - 1] = change(results[n - 1])  # the cache of the last device
+    return Planted(
+        text[:head] + ", ".join(results) + text[end:],
+        hip(n),
+        line_of(text, "  return "),
+        "warning",
+    )
+
+
+def result_without_affinity(n: int) -> Planted:
+    return _changed_results(n, lambda result: result.partition(" {")[0])
+
+
+def result_elsewhere(n: int) -> Planted:
+    return _changed_results(
+        n, lambda result: replaced(result, f"@__device_{n - 1}>", "@__device_0>")
+    )
 
 
 def operands_apart(n: int) -> Planted:
@@ -94,10 +133,15 @@ def _chain(kind: str) -> Callable[[int], Planted]:
 # of something.
 FAULTS: dict[str, tuple[str, Callable[[int], Planted]]] = {
     "one too few": ("undeclared-device", one_too_few),
+    "unknown symbol": ("undeclared-device", unknown_symbol),
     "half named": ("undeclared-device", half_named),
     "argument without affinity": ("missing-affinity", argument_without_affinity),
+    "result without affinity": ("missing-affinity", result_without_affinity),
     "result elsewhere": ("mixed-devices", result_elsewhere),
     "operands apart": ("mixed-devices", operands_apart),
     "updates": ("long-chain", _chain("updates")),
+    "for loops": ("long-chain", _chain("for")),
     "while loops": ("long-chain", _chain("while")),
+    "globals": ("long-chain", _chain("globals")),
+    "optimization barriers": ("long-chain", _chain("opaque")),
 }

@@ -11,8 +11,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 
 from triage.compilers.iree.devices import declaring_options, device_order
 from triage.compilers.iree.lint.program import (
+    LOAD,
     LOOPS,
     PASSES_ON,
+    STORE,
     LintProgram,
     is_carrier,
     is_tensor,
@@ -20,7 +22,7 @@ from triage.compilers.iree.lint.program import (
     tensors_of,
 )
 from triage.compilers.linter import LintFinding, LintRule, ProgramDevice, Severity
-from triage.mlir import SourcePosition, Value
+from triage.mlir import Operation, SourcePosition, Value
 
 _MAX_FLAGS = 2  # in a message; the suggested flags are listed next to the findings too
 _MAX_CHAIN = 32  # the solver's original limit of iterations
@@ -174,21 +176,38 @@ def longest_chain(program: LintProgram) -> tuple[int, SourcePosition | None]:
     of the last of them, if that is known.
     """
     longest, end = 0, None
-    growing = {*LOOPS, *PASSES_ON, *_UPDATES}
+    growing = {*LOOPS, *PASSES_ON, STORE, *_UPDATES}
     for function in program.functions:
-        lengths: dict[Value, int] = {}  # of the longest chain to each value
+        # the longest chain to each value, and to each global, by its name; the chain of
+        # a global ends with the function
+        lengths: dict[Value | str, int] = {}
         for operation, passed in steps_of(function.regions[0]):
-            name = operation.name if operation else ""
-            if operation and name in _UPDATES:
-                source = operation.operands[_UPDATES[name]]
-                passed = [(source, result) for result in operation.results]
-            added = int(name in growing)
-            for source, target in passed:
+            links = [*passed, *_links(operation)]
+            added = int(operation is not None and operation.name in growing)
+            for source, target in links:
                 length = lengths.get(source, 0) + added
                 lengths[target] = max(lengths.get(target, 0), length)
                 if length > longest and operation:
                     longest, end = length, operation.position
     return longest, end
+
+
+def _links(
+    operation: Operation | None,
+) -> Iterator[tuple[Value | str, Value | str]]:
+    """Yield what an operation turns into what: a value that it stores into its global,
+    a global into the value that it loads, a value into its update in place.
+    """
+    if operation is None:
+        return
+    name = operation.attribute("global")
+    if name and operation.name == STORE:
+        yield operation.operands[0], name
+    elif name and operation.name == LOAD:
+        yield name, operation.results[0]
+    elif operation.name in _UPDATES:
+        source = operation.operands[_UPDATES[operation.name]]
+        yield from ((source, target) for target in operation.results)
 
 
 def long_chains(program: LintProgram) -> Messages:
