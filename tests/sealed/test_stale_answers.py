@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -200,18 +201,23 @@ def test_a_variable_that_the_recipe_names_is_part_of_the_answer(
     assert not workshop.run()["cached"]
 
 
-def test_a_file_that_changes_meanwhile_leaves_no_answer(workshop: Workshop) -> None:
+@pytest.mark.parametrize("name", ["weights.bin", "program.txt", "data/table"])
+def test_a_file_that_changes_meanwhile_leaves_no_answer(
+    workshop: Workshop, home: Path, name: str
+) -> None:
     """The compiler cannot change it; the user does."""
-    slow = COMPILER.replace("touch", "sleep 0.3; touch")
+    slow = COMPILER.replace("touch", "sleep 0.5; touch")
     write_program(workshop.built / "bin" / "cc", slow)
-    change = rewrite("weights.bin")
-    timer = threading.Timer(0.15, change, [workshop])
-    timer.start()
-    first = workshop.run()
-    timer.join()
-    if first["status"] == "passed":  # it was changed before it was read
-        return
-    assert first["status"] == "untestable"
+
+    def change_while_it_compiles() -> None:
+        while not list(home.glob("scratch/*")):
+            time.sleep(0.01)
+        rewrite(name)(workshop)
+
+    user = threading.Thread(target=change_while_it_compiles, daemon=True)
+    user.start()
+    assert workshop.run()["status"] == "untestable"
+    user.join()
     again = workshop.run()
     assert again["status"] == "passed"
     assert not again["cached"]
