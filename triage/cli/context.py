@@ -112,17 +112,13 @@ def cases_named(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
     wanted = {pair.strip() for pair in (text or "").split(",")}
     chosen = (
         [case for case in cases if case.name == text]
-        or [case for case in cases if wanted <= _pairs_of(case)]
+        or [case for case in cases if wanted <= {f"{k}={v}" for k, v in case.matrix}]
         or [case for case in cases if fnmatchcase(case.name, pattern)]
     )
     if not chosen:
         guess = did_you_mean(text or "", [case.name for case in cases])
         raise BadInput(f"there is no case {text!r}{guess} Choose from {_listed(cases)}")
     return tuple(chosen)
-
-
-def _pairs_of(case: Case) -> set[str]:
-    return {f"{key}={value}" for key, value in case.matrix}
 
 
 def one_case(cases: Sequence[Case], name: str | None) -> Case:

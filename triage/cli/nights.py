@@ -41,7 +41,6 @@ from triage.report.tables import issues_document
 from triage.toolchains.home import Home, open_home
 
 app = typer.Typer(help="List, show and prune stored nights.")
-_NIGHT = "A night's number, its date as 2026-11-21, `latest` or `previous`"
 
 
 def open_nights() -> NightStore:
@@ -93,7 +92,11 @@ def list_nights(output: str = FORMAT) -> Exit:
 @app.command("show")
 @command
 def show_night(
-    night: str = argument("NIGHT", f"{_NIGHT}.", "latest"),
+    night: str = argument(
+        "NIGHT",
+        "A night's number, its date as 2026-11-21, `latest` or `previous`.",
+        "latest",
+    ),
     output: str = JUNIT_FORMAT,
 ) -> Exit:
     """Print the report of a stored night."""

@@ -53,11 +53,6 @@ class StartedRecipe:
         return self.start.copied is not None
 
     @property
-    def is_code(self) -> bool:
-        """Whether the program was copied and is Python."""
-        return self.is_pasted and self.start.input.suffix == ".py"
-
-    @property
     def assumed(self) -> tuple[str, ...]:
         """The target and the parameters of a kernel that nobody named."""
         guessed = (
@@ -191,17 +186,15 @@ def recipe_for(
         _check_program(file)
     families = [split_revision(rev or "", Families(), "")[0] for rev in revs]
     packages = max(FamilyRef.parse(family).packages for family in ("", *families))
-    asked = (os.path.abspath(file), kernel, options.backend, options.chip, *command)  # noqa: PTH100 - it need not exist
-    asked = (*asked, *packages)
-    if name == "-":
-        asked = (*asked, content)
+    place = os.path.abspath(file)  # noqa: PTH100 - it need not exist
+    asked = (place, kernel, *command, content, options.backend, options.chip, *packages)
     key = hashlib.sha256("\0".join(map(str, asked)).encode()).hexdigest()[:12]
     title = name_from("stdin" if name == "-" else file.stem) or "program"
     path = default_home().kept(KeptKind.PROGRAMS) / key / f"{title}.yaml"
     wanted = NewRecipe(path, source, options.backend, options.chip, kernel, packages)
     try:
         started = start_recipe(options.app, wanted, command, text, content)
-        if text and started.is_code:
+        if text and started.start.input.suffix == ".py":
             allow_code(options.app, started.start.copied, text)
     except NoProgramError as error:
         error.text = content

@@ -51,12 +51,13 @@ def list_toolchains(
                 print_stderr(f"triage: {error}")
                 continue
             for ref in refs:
-                more = {
+                release = {
+                    **as_json(ref.revision),
                     "family": family,
                     "installed": engine.registry.is_installed(ref),
                     "uploaded": ref.release and ref.release.date,
                 }
-                releases.append({**as_json(ref.revision), **more})
+                releases.append(release)
     if not releases:
         return Exit.ENVIRONMENT
     rows = [
@@ -122,16 +123,14 @@ def info(
     with open_engine_for(app) as engine:
         toolchain = engine.registry.obtain(engine.registry.resolve(text, family))
     capabilities = toolchain.capabilities
-    facts = {
+    answer = {
         **_summary(toolchain),
         "backends": sorted(capabilities.backends),
         "phases": list(capabilities.phases),
+        "flags": sorted(capabilities.flags),
     }
-    shown = {**facts, "revision": toolchain.revision.commit}
-    for name in ("backends", "phases"):
-        shown[name] = ", ".join(facts[name])
-    rows = [(name, str(value)) for name, value in shown.items()]
-    answer = {**facts, "flags": sorted(capabilities.flags)}
+    rows = [(name, str(answer[name])) for name in ("version", "identity", "root")]
+    rows += [(name, ", ".join(answer[name])) for name in ("backends", "phases")]
     write_answer(output, answer, [Facts(rows)], toolchain.revision.name)
     return Exit.OK
 
