@@ -21,7 +21,6 @@ WRONG = WORDLESS | {
     "iree-org/iree#19874",
     "jax-ml/jax#16546",
     "jax-ml/jax#18514",
-    "tensorflow/tensorflow#126007",
     "triton-lang/triton#8072",
 }
 VAGUE = WORDLESS | {

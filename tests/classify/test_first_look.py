@@ -12,16 +12,17 @@ import yaml
 from benchmarks.first_look import FOLDER, classified, is_right, is_specific
 from triage.classify import LogStatus
 
-# how many are right and specific at least, and how many may be called green: the
-# figures after mechanisms were left out that moved fewer than five logs together
+# how many are right and specific at least, and how many may be called green: today's
+# figures, of which one log was spent on leaving out a mechanism
 LEAST = {
     "open": (72, 73, 0),
-    "practice": (165, 167, 2),
+    "practice": (166, 168, 0),
     "third": (33, 27, 1),
-    "aside": (67, 75, 1),
-    "fresh": (39, 44, 0),
-    "sixth": (55, 55, 1),
+    "aside": (69, 76, 0),
+    "fresh": (38, 44, 0),
+    "sixth": (56, 56, 0),
     "seventh": (35, 37, 0),
+    "eighth": (5, 5, 2),
 }
 
 

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.classify.samples import (
-    ASSERTION,
     COLUMNS,
     DUMP,
     LEGALIZE,
@@ -23,7 +22,6 @@ from tests.classify.samples import (
     QUIET_LOG,
     SHARED_3_3,
     SHARED_3_4,
-    STACK,
     VERIFIER,
     scan_output,
     stamped,
@@ -81,39 +79,6 @@ def test_a_root_cause_comes_first_wherever_it_stands() -> None:
     assert (
         scan_output((VERIFIER + SHARED_3_4 + LEGALIZE).encode())[0].failure_class
         == "shared-memory-overflow"
-    )
-
-
-def test_a_stack_belongs_to_the_message_before_it() -> None:
-    assert classes_in(ASSERTION + STACK + "Aborted (core dumped)\n") == ["assertion"]
-    assert classes_in(
-        "LLVM ERROR: operation destroyed but still has uses\n" + STACK
-    ) == ["llvm-error"]
-    (crash,) = scan_output(
-        (
-            STACK
-            + "x.sh: line 3: 12345 Segmentation fault      (core dumped) iree-compile\n"
-        ).encode()
-    )
-    assert crash.signature == (
-        "segfault:GPU::getMmaSchedule in LLVMGPUSelectLoweringStrategyPass"
-    )
-    assert crash.phase == "executable-targets"
-    (columns,) = scan_output(COLUMNS.encode())
-    assert columns.signature == "segfault:SparseForward::visitRegionSuccessors"
-
-
-def test_a_failing_pass_is_assigned_to_its_error() -> None:
-    (failure,) = scan_output(
-        (
-            LEGALIZE
-            + DUMP.format("ConvertToROCDLPass", "iree-convert-to-rocdl")
-            + "module {}\n"
-        ).encode()
-    )
-    assert (failure.failing_pass, failure.phase) == (
-        "ConvertToROCDLPass",
-        "executable-targets",
     )
 
 

@@ -21,6 +21,7 @@ from triage.classify.stack_dump import (
     is_in_header,
     short_name,
     signal_name,
+    symbol_of,
 )
 from triage.model.outcome import Detail, Failure
 from triage.model.pass_name import PassName
@@ -114,6 +115,8 @@ class Finding:
             return short_name(value)
         if name == "frame" and value:
             return f"in {value}"
+        if name == "symbol":
+            value = symbol_of(value) or value
         value = " ".join(value.split())[:_SIGNATURE_LENGTH]
         if value == _WRAPPER:
             return f"{value} {self.captures.get('name', '')}".rstrip()

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 
+from triage.classify.diagnostic import HEADLINE
 from triage.classify.finding import Finding
 from triage.classify.passes import phase_of
 from triage.classify.rules import MatchScope, RuleSet, log_format
@@ -127,16 +128,24 @@ class Findings:
 
 
 def _without_explained(roots: list[Finding]) -> list[Finding]:
-    """Leave out what another finding explains by its rule."""
-    left = [
+    """Leave out what another finding explains by its rule. A crash keeps the words for
+    its signal.
+    """
+    explained = [
         finding
         for finding in roots
-        if not any(
+        if any(
             finding.signature.startswith(cause.rule.explains)
             for cause in roots
             if cause is not finding
         )
     ]
+    left = [finding for finding in roots if finding not in explained]
+    signals = (cause.headline for cause in explained if "signal" in cause.captures)
+    words = next(signals, "")
+    for crash in left:
+        if words and crash.headline.startswith("crashed"):
+            crash.headline = f"{crash.headline}: {words}"[:HEADLINE]
     return left or roots
 
 
