@@ -7,18 +7,21 @@ user writes it: a shell script that compiles with the bad release, looks for the
 text and compiles with the good release. They are stopped after the time limit (0: no
 peers) and judged by their smallest interesting candidate. `compiles` counts both
 releases. Blank lines do not count. NOT THE SAME FAILURE: the script refuses the result
-of triage.
+of triage. Shrink Ray needs Python 3.12 or newer: UV_PYTHON names an interpreter.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,11 +31,15 @@ from tests.reduce.large_models import PATTERNS, model, recipe
 
 UVX = [sys.executable, "-m", "uv", "tool", "run", "--quiet"]
 PEERS = {
-    "Shrink Ray": "--python 3.12 shrinkray --parallelism=2 --input-type=arg --ui=basic "
-    "--volume=quiet oracle.sh model.mlir",
+    "Shrink Ray": (
+        "shrinkray",
+        "--parallelism=2 --input-type=arg --ui=basic --volume=quiet oracle.sh model.mlir",
+    ),
     # it imports pkg_resources, which newer setuptools do not have
-    "picire": "--with setuptools<81 picire -i model.mlir --test ./oracle.sh -o out -p "
-    "-j 2 -q --cache=content",
+    "picire": (
+        "--with setuptools<81 picire",
+        "-i model.mlir --test ./oracle.sh -o out -p -j 2 -q --cache=content",
+    ),
 }
 # Text of the error that a candidate must show. A crash has none: any signal counts.
 TEXTS = {
@@ -119,16 +126,28 @@ def with_triage(name: str, source: Path, folder: Path, env: dict[str, str]) -> R
 
 def with_peer(who: str, folder: Path, limit: float) -> Result:
     """Reduce with a peer for at most `limit` seconds."""
-    command = ["timeout", "--signal=KILL", str(limit), *UVX, *PEERS[who].split()]
+    tool, words = PEERS[who]
+    program = [*UVX, *tool.split()]
+    subprocess.run([*program, "--help"], capture_output=True, check=False)  # install it
     started = time.perf_counter()
-    done = subprocess.run(command, cwd=folder, capture_output=True, check=False)
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [*program, *words.split()],
+            cwd=folder,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    note = "  stopped"
+    with suppress(subprocess.TimeoutExpired):
+        code = process.wait(limit)
+        note = f"  exit code {code}" if code else ""
     seconds = time.perf_counter() - started
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
     kept = sorted((folder / "kept").iterdir())
     lines = lines_of(kept[0]) if kept else None
     compiles = (folder / "calls").read_text().count("compile")
-    note = f"  exit code {done.returncode}" if done.returncode else ""
-    if seconds >= limit:
-        note = "  stopped"
     return Result(who, lines, compiles, seconds, note)
 
 
@@ -155,7 +174,7 @@ def ratios(
     """Reduce one small model."""
     ours, *others = reduced(name, size, limit)
     title = f"reduce {size} lines ({name}), "
-    for other in others:
+    for other in filter(lambda other: other.compiles, others):
         peer = other.who + other.note
         lines = other.lines or size
         yield Ratio(title + "lines left", ours.lines or 0, peer, lines, "lines")
