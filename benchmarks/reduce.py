@@ -14,9 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shlex
-import signal
 import subprocess
 import sys
 import time
@@ -33,7 +31,7 @@ UVX = [sys.executable, "-m", "uv", "tool", "run", "--quiet"]
 PEERS = {
     "Shrink Ray": (
         "shrinkray",
-        "--parallelism=2 --input-type=arg --ui=basic --volume=quiet oracle.sh model.mlir",
+        "--parallelism=2 --input-type=arg --ui=basic --volume=quiet ./oracle.sh model.mlir",
     ),
     # it imports pkg_resources, which newer setuptools do not have
     "picire": (
@@ -143,8 +141,8 @@ def with_peer(who: str, folder: Path, limit: float) -> Result:
         code = process.wait(limit)
         note = f"  exit code {code}" if code else ""
     seconds = time.perf_counter() - started
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+    # workers may be in process groups of their own
+    subprocess.run(["pkill", "-KILL", "--session", str(process.pid)], check=False)
     kept = sorted((folder / "kept").iterdir())
     lines = lines_of(kept[0]) if kept else None
     compiles = (folder / "calls").read_text().count("compile")
