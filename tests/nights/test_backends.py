@@ -67,6 +67,7 @@ def test_a_site_of_some_tracks_has_their_nights_only(
         written = json.loads(done.stdout)
         assert [written[key] for key in ("nights", "cases", "failures")] == counts
         assert ("4 s -&gt; 8 s, slower" in index.read_text()) is times
+        assert ("vulkan: " in index.read_text()) is times
     [slow] = [
         page
         for page in (workplace / "public" / "cases").iterdir()

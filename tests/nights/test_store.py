@@ -12,6 +12,7 @@ import pytest
 
 from tests.nights.documents import case_result, night, nights
 from triage.cli.nights import earlier_nights, open_nights
+from triage.investigate.result import StepResult
 from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.failure_life import FailureLife, failure_lives
 from triage.nightly.history import NightsHistory
@@ -132,6 +133,19 @@ def test_a_failure_is_open_until_its_cases_pass(tmp_path: Path) -> None:
     gone = lives[-1].gone
     assert gone
     assert (lives[-1].last.day, gone.day) == ("2026-01-02", "2026-01-03")
+
+
+def test_a_failure_keeps_what_the_night_that_knew_most_found_out(
+    tmp_path: Path,
+) -> None:
+    store = NightStore(Home(tmp_path))
+    for record, steps in zip(nights({"a": "FFF"}), (0, 1, 0), strict=True):
+        done = [StepResult("reduce", "done")] * steps
+        clusters = [replace(record.clusters[0], steps=done)]
+        store.add(replace(record, clusters=clusters))
+    [life] = failure_lives(store.history())
+    assert life.found_in
+    assert life.found_in.started[:10] == "2026-01-02"
 
 
 @pytest.mark.parametrize(
