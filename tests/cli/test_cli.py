@@ -20,7 +20,12 @@ GOOD = """func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {
 }
 """
 
-
+UNKNOWN_DEVICE = """func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = flow.tensor.transfer %a : tensor<4xf32> to #hal.device.promise<@missing>
+  %1 = arith.addf %0, %0 : tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+"""
 TRIAGE = [sys.executable, "-c", "from triage.cli import main; main()"]
 
 
