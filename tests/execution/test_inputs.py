@@ -188,7 +188,7 @@ def test_a_program_mentions_a_module_beside_it(
     assert bool(mentioned_by(tmp_path / "p.py")) is is_read
 
 
-def test_a_path_through_a_folder_does_not_mention_the_folder(tmp_path: Path) -> None:
+def test_a_path_through_a_folder_and_a_link_mention_nothing(tmp_path: Path) -> None:
     (tmp_path / "private").mkdir()
     (tmp_path / "private" / "key").write_text("secret")
     program = tmp_path / "p.mlir"
@@ -196,6 +196,9 @@ def test_a_path_through_a_folder_does_not_mention_the_folder(tmp_path: Path) -> 
     assert mentioned_by(program) == []
     program.write_text("read 'private/'")
     assert mentioned_by(program) == [tmp_path / "private" / "key"]
+    (tmp_path / "link").symlink_to(tmp_path / "private" / "key")
+    program.write_text("read 'link'")
+    assert mentioned_by(program) == []
 
 
 EXCEPTION = """Traceback (most recent call last):
