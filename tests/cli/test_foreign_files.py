@@ -195,7 +195,7 @@ def sampled() -> Iterator[object]:
             yield pytest.param(reader, kind, marks=marks)
 
 
-@pytest.mark.parametrize(("reader", "kind"), sampled())
+@pytest.mark.parametrize(("reader", "kind"), [*sampled()])
 def test_a_file_of_somebody_else_is_read_as_a_file_or_not_at_all(
     triage: Triage, workplace: Path, folder: Path, reader: str, kind: str
 ) -> None:
