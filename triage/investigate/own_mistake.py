@@ -41,12 +41,14 @@ def _mistake_in_python(case: Case, headline: str) -> str | None:
     beside = {module: program.parent / f"{module}.py" for module in imports}
     files = [program, *(path for path in beside.values() if path.is_file())]
     trees = {path: ast.parse(path.read_bytes(), str(path)) for path in files}
-    if match := _NOT_DEFINED.search(headline):
+    match = _NOT_DEFINED.search(headline)
+    if match:
         name = match[1] or match[2]
         for path, tree in trees.items():
             if name in unbound_names(path.read_bytes()):
                 return f"{path}:{_line_of(tree, name)}: {name!r} is not defined"
-    if match := _NOT_IN_MODULE.search(headline):
+    match = _NOT_IN_MODULE.search(headline)
+    if match:
         name, module = match.groups()
         path = beside.get(module, program)
         if path in files and not re.search(rf"\b{name}\b", path.read_text("utf-8")):
