@@ -198,14 +198,15 @@ def shrink_dimensions(problem: ReductionProblem) -> None:
     with another that depends on it, the largest first.
     """
     start = problem.current
-    _halve(problem, lambda _: True)
+    largest = max(_sizes(start), default=1)
+    _halve(problem, lambda _: True, largest)
     if problem.current is start:
-        _halve(problem, lambda number: number > _SMALL)
+        _halve(problem, lambda number: number > _SMALL, largest)
     sizes = sorted(_sizes(problem.current), reverse=True)
     for size in filter(_LARGE_SIZE.__lt__, sizes):
         multiples = {other for other in sizes if other % size == 0 or size % other == 0}
         for other in (size, *sorted(multiples - {size})):
-            if _halve(problem, {size, other}.__contains__):
+            if _halve(problem, {size, other}.__contains__, min(size, other)):
                 break
 
 
@@ -215,15 +216,16 @@ def _sizes(candidate: ReducedCase) -> set[int]:
     return {number for number in numbers if number > 1}
 
 
-def _halve(problem: ReductionProblem, is_chosen: Callable[[int], bool]) -> bool:
-    """Halve the chosen numbers until the largest is 2, or half as often if the failure
+def _halve(
+    problem: ReductionProblem, is_chosen: Callable[[int], bool], number: int
+) -> bool:
+    """Halve the chosen numbers until this one is 2, or half as often if the failure
     does not stay. Return whether any program was valid.
     """
     start = problem.current
-    largest = max(filter(is_chosen, _sizes(start)), default=1)
     halved = (
         _with_halved(start, is_chosen, times)
-        for times in range((largest - 1).bit_length() - 1, 0, -1)
+        for times in range((number - 1).bit_length() - 1, 0, -1)
     )
     valid = [smaller for smaller in halved if problem.is_new(smaller)]
     for smaller in (valid[:1], valid[len(valid) // 2 :][:1]):
