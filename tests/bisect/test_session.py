@@ -74,7 +74,7 @@ def test_undo_takes_a_wrong_verdict_back() -> None:
 def test_what_stays_the_same_is_shown_once_and_help_fits_a_narrow_terminal() -> None:
     _, said = typed(session_on(), "why", "undo", "what?", "quit")
     assert said.count("39 suspects") == 1
-    assert "nothing is done for: undo" in said
+    assert "there is no verdict to remove" in said
     assert max(map(len, HELP.splitlines())) <= 60
 
 

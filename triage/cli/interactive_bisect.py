@@ -137,6 +137,8 @@ class Session:
         for chance, index in sorted(suspects, reverse=True)[:_SHOWN]:
             change = self.line.change(index)
             self._print(f"{chance:6.1%}  {change.name}  {change.subject or ''}")
+        if len(suspects) > _SHOWN:
+            self._print(f"       and {len(suspects) - _SHOWN} more")
         self.out.print(f"next: {self.line.name(proposed)}", style="bold")
 
     def _obey(self, proposed: int, belief: Belief, word: str) -> None:
@@ -158,6 +160,8 @@ class Session:
                     self.line.forget(self.indices[name])
                 self._replace(others)
                 self._print(f"  removed: {name} {verdict}")
+            case "undo":
+                self._print("  there is no verdict to remove")
             case "why":
                 chance = sum(belief.chances[: proposed - self.search.first + 1])
                 self._print(f"  the culprit is this one or older with {chance:.0%}")
@@ -165,7 +169,8 @@ class Session:
                 for reason in suspect.reasons:
                     self._print(f"  it {reason}")
             case _:
-                self._print(f"  nothing is done for: {word}")
+                self._print(f"  unknown answer: {word}")
+                self.out.print(HELP, style="dim")
 
     def _print(self, line: str) -> None:
         """Print a line without interpreting markup in it."""

@@ -18,6 +18,7 @@ from triage.report import document as doc
 from triage.report.printable import PrintedStream, printable
 
 _PLAIN_WIDTH = 160  # columns assumed for pipes and files
+_NARROWEST = 20  # columns
 _STYLES = {
     "good": "green",
     "bad": "bold red",
@@ -75,7 +76,7 @@ def write(document: doc.Document, stream: IO[str], *, details: bool = False) -> 
     console = console_for(stream)
     for block in _renderables(document.blocks, console, details=details):
         # texts are wrapped below, and tables set this for their columns
-        whole = partial(console.print, overflow="ignore", crop=False)
+        whole = partial(console.print, no_wrap=True, overflow="ignore", crop=False)
         if console.is_terminal:
             whole(block)
         else:
@@ -114,7 +115,7 @@ def _renderables(
                 heading.stylize("underline")
                 if number:
                     yield Text("")
-                yield heading
+                yield from _flowing(heading, console)
             case doc.Paragraph(shown):
                 yield from _flowing(inline_text(shown), console)
             case doc.Bullets(items):
@@ -132,7 +133,8 @@ def _renderables(
                 yield Text(summary, style="dim")
                 yield from _renderables(inner, console, details=True)
             case doc.Details(summary):
-                yield Text(f"+ {summary} (-v)", style="dim")
+                folded = Text(f"+ {summary} (-v)", style="dim")
+                yield from _flowing(folded, console)
 
 
 def _table(table: doc.Table, available: int) -> RenderableType:
@@ -169,7 +171,9 @@ def _facts(rows: Sequence[doc.Fact], console: Console) -> Iterator[Text]:
     column = max((len(name) for name, _ in rows), default=0)
     for name, fact in rows:
         margin = Text(f"  {name:{column}} ", style="dim")
-        for line in _lines(inline_text(fact), console.width - len(margin)):
+        for line in _lines(
+            inline_text(fact), max(console.width - len(margin), _NARROWEST)
+        ):
             yield margin + line
             margin = Text(" " * len(margin))
 
