@@ -173,7 +173,7 @@ class _Comparison:
         """Run the same work for both compilers, in parallel if there are two
         workers.
         """
-        with self.engine.threads(2) as pool:
+        with self.engine.registry.workspace.threads(2) as pool:
             good, bad = (pool.submit(work, toolchain) for toolchain in self.toolchains)
             return good.result(), bad.result()
 

@@ -97,11 +97,6 @@ class Benchmark:
             return Exit.INCONCLUSIVE
         return Exit.OK
 
-    @property
-    def functions(self) -> tuple[str, ...]:
-        """The functions that are measured."""
-        return tuple(dict.fromkeys(row.function for row in self.series if row.function))
-
     @in_json
     def baseline_(self) -> Series | None:
         """The first times of the baseline, None before it is compiled."""

@@ -19,8 +19,8 @@ import os
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from concurrent.futures import Future, as_completed
+from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -146,12 +146,6 @@ class Engine:
         if judge.metric.is_time:
             engine.local_jobs = 1
         return engine
-
-    def threads(self, count: int) -> AbstractContextManager[ThreadPoolExecutor]:
-        """Open a pool of at most `jobs` threads that wait for compilers. An error or
-        Ctrl-C ends the compilers first.
-        """
-        return self.registry.workspace.threads(min(count, self.local_jobs))
 
     # Probes
 

@@ -11,7 +11,7 @@ import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property, lru_cache, partial
+from functools import cache, cached_property, partial
 from hashlib import file_digest, sha256
 from pathlib import Path
 
@@ -368,7 +368,7 @@ def named_toolchain(registry: ToolchainRegistry, rev: str, case: Case) -> Toolch
     return registry.obtain(registry.resolve(text, case.compiler))
 
 
-@lru_cache(maxsize=1 << 16)
+@cache
 def _is_marked(source: Path, _state: str) -> bool:
     """Return whether a text begins with a byte order mark or is not in UTF-8. Compilers
     read neither.

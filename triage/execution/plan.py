@@ -73,7 +73,7 @@ class Planner:
             invocation = planned
         try:
             reads = _reads(case, invocation, toolchain, prepared)
-            state = file_state(reads) if reads else ""
+            state = file_state(reads)
             content = " ".join(map(self._registry.contents.digest, reads))
         except OSError as error:
             return recipe_mistake(f"{error.filename}: {error.strerror}")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -218,10 +218,10 @@ def plan_run(
         problem = f"programs of {case.compiler} cannot be run or measured here"
         return NoAnswer(Cause.TOOLCHAIN, problem)
     root = registry.runtime(toolchain, runner.distribution)
-    try:
-        places = (root, toolchain.program.parent)
-        tool = _program(runner, places, measured=spec.measured)
-    except FileNotFoundError:
+    places = (root, toolchain.program.parent)
+    tools = (runner.program(place, measured=spec.measured) for place in places)
+    tool = next(filter(None, tools), None)
+    if tool is None:
         problem = (
             f"{toolchain.revision.name} has no programs of {runner.distribution} next "
             "to its compiler: build or install them there"
@@ -234,7 +234,8 @@ def plan_run(
             spec,
             runner,
             measures,
-            tool,
+            # a relative one would be looked for where the program runs
+            tool.absolute(),
             (root, *toolchain.reads),
             tuple(runner.options(case, spec)),
             tuple(libraries),
@@ -249,25 +250,11 @@ def plan_run(
         return recipe_mistake(str(error))
 
 
-@lru_cache  # of those that there are
-def _program(runner: Runner, places: Sequence[Path], *, measured: bool) -> Path:
-    """Return the runtime's program. Raises FileNotFoundError if there is none."""
-    for place in places:
-        tool = runner.program(place, measured=measured)
-        if tool is not None:
-            # a relative one would be looked for where the program runs
-            return tool.absolute()
-    raise FileNotFoundError
-
-
 def _identity(
     task: RunTask, toolchain: Toolchain, digest: Callable[[Path], str]
 ) -> str:
     """Return the content key of a run. The key of the compile names the toolchain."""
     spec, runtime = task.spec, task.reads[0]
-    without_files = spec
-    if spec.parameters:
-        without_files = replace(spec, parameters=())
     content = [settled_sha256(str(task.tool))]
     if runtime != toolchain.root:
         content.append(digest(runtime))
@@ -276,7 +263,7 @@ def _identity(
         *content,
         *surroundings((), uses_processor=True),
         *settings(task.surroundings.variables),
-        *task.runner.options(task.case, without_files),
+        *task.runner.options(task.case, replace(spec, parameters=())),
         *(path.name for path in task.libraries),
         f"{spec.closeness} {spec.tolerances}",
         str(spec.limits),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 
 from triage.compilers.interpreters import is_script
@@ -43,6 +44,7 @@ class IreeRunner(Runner):
     distribution = "iree-base-runtime"
     unoptimised = ("--iree-opt-level=O0",)
 
+    @cache  # noqa: B019 - there is one runner
     def program(self, root: Path, *, measured: bool) -> Path | None:
         # The scripts in a virtual environment's bin/ stay the same when its runtime is
         # replaced.
