@@ -57,6 +57,7 @@ MISTAKES = {
     "a blank program": ("run blank.mlir", 2, "empty"),
     "no -t": ("run good.yaml -t 1.0.0 1.1.0", 2, "write `-t 1.1.0`"),
     "wrong syntax": ("why syntax.py", 2, "is wrong: .*/syntax.py:2: .*closed"),
+    "syntax of a kernel": ("run syntax.py:kernel", 2, "syntax.py:2: .*closed"),
     "a name": ("why name.py", 2, "is wrong: .*/name.py:3: 'widht' is not defined"),
     "a name of a module": ("why user.py", 2, "user.py:1: helpers.py has no 'wide'"),
     "a module": ("why lone.py", 2, "lone.py:1: module 'helpres' is neither"),

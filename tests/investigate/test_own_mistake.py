@@ -35,6 +35,15 @@ def test_python(
     assert own_mistake(case_of(file), failed(headline)) == said
 
 
+def test_syntax_that_the_release_refuses_too(tmp_path: Path) -> None:
+    """Another Python may know the syntax of the program."""
+    file = tmp_path / "script.py"
+    file.write_text("total = 1 +\n")
+    said = own_mistake(case_of(file), failed("invalid syntax (script.py, line 1)"))
+    assert said == f"{file}:1: invalid syntax"
+    assert own_mistake(case_of(file), failed("wrong numbers")) is None
+
+
 def test_a_value_of_mlir(tmp_path: Path) -> None:
     file = tmp_path / "f.mlir"
     file.write_text(VALUE)

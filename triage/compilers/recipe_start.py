@@ -4,6 +4,7 @@ gist or a log.
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shlex
@@ -97,6 +98,10 @@ class NewRecipe(RecipeRequest):
             start = starter.from_program(self, source, text)
             if start is not None:
                 return start
+        try:
+            ast.parse(text)
+        except SyntaxError as error:
+            raise BadInput(f"{source}:{error.lineno}: {error.msg}") from None
         raise BadInput(f"{source} has no kernel; name one as FILE.py:KERNEL")
 
     def from_text(self, text: str, name: str) -> tuple[RecipeStart, list[str]]:

@@ -28,7 +28,9 @@ def own_mistake(case: Case, outcome: Outcome) -> str | None:
         if failure and headline == "use of undeclared SSA value name":
             return _undeclared_value(case, failure.location or "")
     except SyntaxError as error:
-        return f"{error.filename}:{error.lineno}: {error.msg}"
+        # a newer Python may know the syntax
+        if error.msg in headline:
+            return f"{error.filename}:{error.lineno}: {error.msg}"
     except (OSError, ValueError):  # it is not a text, or was changed
         pass
     return None
