@@ -179,7 +179,11 @@ class _Search:
     def best(self) -> list[Trial]:
         """Return the best trials, of those that change the same flags the first."""
         first: dict[object, Trial] = {}
-        for trial in self.trials:
+        # to leave out a flag is milder than to give it another value
+        mildest = sorted(
+            self.trials, key=lambda trial: not trial.candidate.change.dropped_flags
+        )
+        for trial in mildest:
             change = trial.candidate.change
             names = frozenset(map(flag_name, (*change.flags, *change.dropped_flags)))
             if trial.result.passed:
