@@ -110,6 +110,8 @@ def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
     if answer.remedies:
         return answer
     why = f"{tried} of {tried + left} candidates tried, none helps"
+    if not tried + left:
+        why = "nothing to try is known for this failure"
     if answer.upgrade:
         why += f"; {answer.upgrade.name} needs none"
     cause = Cause.NOT_FOUND

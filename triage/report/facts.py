@@ -104,9 +104,12 @@ def known_facts(cluster: FailureCluster) -> Iterator[Fact]:
     """Yield all that was found out about a failure, and which steps found nothing."""
     if cluster.failure:
         yield from failure_details(cluster.failure)
-    for bisection in (cluster.culprit, cluster.release_culprit, cluster.fix):
+    for bisection in (cluster.culprit, cluster.fix):
         if bisection and bisection.after:
             yield from since_facts(bisection, cluster.compiler)
+    releases = cluster.release_culprit
+    if releases and releases.before and releases.after:
+        yield "releases", f"between {releases.before.name} and {releases.after.name}"
     suspects = cluster.culprit.suspects if cluster.culprit else ()
     for suspect in suspects[:3]:
         if suspect.url:
