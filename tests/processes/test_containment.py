@@ -148,17 +148,23 @@ from triage.processes import containment
 from triage.processes.process import run
 from triage.model.execution import Limits
 containment._marking = lambda: contextlib.nullcontext(5)  # the kernel hides the limit
+told, tell = [], containment._tell_watchdog
+containment._tell_watchdog = lambda line: told.append(tell(line))
 for _ in range(3):
     run(["true"], Limits(), Path(), seal=None)
 start = functools.partial(run, {unmarked!r}, Limits(), Path({str(tmp_path)!r}), seal=None)
 threading.Thread(target=start, daemon=True).start()
 run(["true"], Limits(), Path(), seal=None)
+while len(told) < 9:  # four that ended, and one that runs
+    time.sleep(0.02)
+Path({str(tmp_path / "told")!r}).touch()
 time.sleep(300)
 """
     parent = subprocess.Popen([sys.executable, "-c", code])
-    while not (tmp_path / "ready").exists():  # however long a busy machine takes
-        assert parent.poll() is None
-        time.sleep(0.02)
+    for name in ("told", "ready"):
+        while not (tmp_path / name).exists():  # however long a busy machine takes
+            assert parent.poll() is None
+            time.sleep(0.02)
     started = [psutil.Process(pid) for pid in processes_with(mark)]
     parent.kill()
     parent.wait()
