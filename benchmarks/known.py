@@ -149,8 +149,8 @@ def start_ratios(rounds: int = 5) -> Iterator[Ratio]:
         log = Path(place, "line.log")
         log.write_bytes(DENSE % (1, 3, 4))
         commands: Sequence[tuple[str, list[str], float]] = (
-            ("ten known results", ["run", str(Path(place, "ten"))], 8.0),
-            ("classify one line", ["classify", str(log)], 5.5),
+            ("ten known results", ["run", str(Path(place, "ten"))], 6.0),
+            ("classify one line", ["classify", str(log)], 3.5),
         )
         importing = [sys.executable, "-c", "import typer, rich"]
         peer = min(cost_of(importing).cpu for _ in range(rounds))
