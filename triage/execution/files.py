@@ -89,13 +89,18 @@ def _checksum(target: Path, digest: str) -> str:
 
 def _keep(made: Path, target: Path) -> str:
     digest = _digest(made)
-    if made.is_dir():
-        if _digest_if_intact(target) is not None:  # another process was faster
-            return digest
-        with suppress(FileNotFoundError):
-            target.rename(made.with_name("damaged"))
-    made.replace(target)
+    # first, so that what is at `target` is intact as soon as it is there
     write_whole(target.with_suffix(_CHECKSUM), _checksum(target, digest))
+    try:
+        made.replace(target)
+    except OSError:
+        if not made.is_dir():
+            raise
+        # something is there: of another process that was faster, or damaged
+        if _digest_if_intact(target) is None:
+            with suppress(FileNotFoundError):
+                target.rename(made.with_name("damaged"))
+            made.replace(target)
     return digest
 
 

@@ -1,0 +1,33 @@
+"""Files that are made once for each content."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from triage.execution.files import KeptFiles
+
+MAKERS = 6
+
+
+def test_a_folder_that_several_make_at_once_is_there_for_all(tmp_path: Path) -> None:
+    """Programs that run the same values at once share no lock."""
+
+    def write(scratch: Path) -> Path:
+        made = scratch / "value"
+        made.mkdir()
+        (made / "0.bin").write_bytes(b"1")
+        return made
+
+    def get(number: int) -> bytes:
+        start.wait()
+        [file] = (
+            KeptFiles().get(tmp_path / "values" / str(number), write).path.iterdir()
+        )
+        return file.read_bytes()
+
+    start = threading.Barrier(MAKERS)
+    with ThreadPoolExecutor(MAKERS) as threads:
+        for number in range(40):
+            assert [*threads.map(get, [number] * MAKERS)] == [b"1"] * MAKERS
