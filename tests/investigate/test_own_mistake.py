@@ -23,6 +23,8 @@ UNDECLARED = "use of undeclared SSA value name"
         (KERNEL.format("n"), "No module named 'numpy'", None),
         (KERNEL.format("n"), "No module named 'tl.math'", None),
         (KERNEL.format("n"), "PassManager::run failed", None),
+        (KERNEL.format("n"), "cannot import name 'a' from 'other'", None),
+        ("(" * 300 + ")" * 300, "NameError: name 'n' is not defined", None),
         ("from tl import *\nblokc()\n", "name 'blokc' is not defined", None),
     ],
 )
@@ -49,7 +51,8 @@ def test_a_value_of_mlir(tmp_path: Path) -> None:
     file.write_text(VALUE)
     outcome = failed(UNDECLARED, f"{file}:2:14")
     assert own_mistake(case_of(file), outcome) == f"{file}:2: %b is not defined"
-    assert own_mistake(case_of(file), failed(UNDECLARED)) is None
+    for position in (None, f"{file}:9:1", f"{file}:2:99"):
+        assert own_mistake(case_of(file), failed(UNDECLARED, position)) is None
 
 
 def case_of(file: Path) -> Case:

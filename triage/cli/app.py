@@ -31,7 +31,7 @@ from triage.report.printable import printed_streams
 _SAME_SIGNAL = 0.3  # seconds within which a second signal belongs to the first
 _HANDLING = 0.1  # seconds in which the main thread handles a signal, unless it waits
 _MOST_DIGITS = 4  # of the size of a terminal
-# more than a start makes, nearly all of which live until the end
+# made before garbage is collected: more than a start makes, which nearly all stay
 _OBJECTS = 100_000
 _SETTINGS: dict[str, Any] = {
     "rich_markup_mode": None,

@@ -217,7 +217,7 @@ def _check_program(file: Path) -> None:
     if not file.exists():
         reason = why_unreadable(file, FileNotFoundError())
         if _REVISION.fullmatch(str(file)):
-            reason = f"it is no file; for a further toolchain write `-t {file}`"
+            reason = f"there is no such file; for another toolchain write `-t {file}`"
         raise BadInput(f"{file}: {reason}")
     suffixes = program_suffixes()
     if file.suffix not in suffixes:

@@ -102,6 +102,8 @@ class NewRecipe(RecipeRequest):
             ast.parse(text)
         except SyntaxError as error:
             raise BadInput(f"{source}:{error.lineno}: {error.msg}") from None
+        except (ValueError, RecursionError, MemoryError):  # it is nested too deeply
+            pass
         raise BadInput(f"{source} has no kernel; name one as FILE.py:KERNEL")
 
     def from_text(self, text: str, name: str) -> tuple[RecipeStart, list[str]]:

@@ -1,5 +1,5 @@
-"""Find a mistake in a person's program that no release of a compiler can mend: without
-this, its failure would be searched through all releases.
+"""Find a mistake in the program itself, such as an undefined name: no release compiles
+it, so that none has to be searched.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def own_mistake(case: Case, outcome: Outcome) -> str | None:
         # a newer Python may know the syntax
         if error.msg in headline:
             return f"{error.filename}:{error.lineno}: {error.msg}"
-    except (OSError, ValueError):  # it is not a text, or was changed
+    # it is no text, was changed, or is nested too deeply; or the compiler's position
+    # is not one in it
+    except (OSError, ValueError, LookupError, RecursionError, MemoryError):
         pass
     return None
 
@@ -40,8 +42,8 @@ def _mistake_in_python(case: Case, headline: str) -> str | None:
     """Raises SyntaxError for the program, or a module next to it."""
     program = case.input.path
     imports = _imports(ast.parse(program.read_bytes(), str(program)))
-    beside = {module: program.parent / f"{module}.py" for module in imports}
-    files = [program, *(path for path in beside.values() if path.is_file())]
+    neighbours = {module: program.parent / f"{module}.py" for module in imports}
+    files = [program, *(path for path in neighbours.values() if path.is_file())]
     trees = {path: ast.parse(path.read_bytes(), str(path)) for path in files}
     match = _NOT_DEFINED.search(headline)
     if match:
@@ -50,9 +52,9 @@ def _mistake_in_python(case: Case, headline: str) -> str | None:
             if name in unbound_names(path.read_bytes()):
                 return f"{path}:{_line_of(tree, name)}: {name!r} is not defined"
     match = _NOT_IN_MODULE.search(headline)
-    if match:
+    if match and match[2] in imports:
         name, module = match.groups()
-        path = beside.get(module, program)
+        path = neighbours[module]
         if path in files and not re.search(rf"\b{name}\b", path.read_text("utf-8")):
             return f"{program}:{imports[module]}: {path.name} has no {name!r}"
     match = _NO_MODULE.search(headline)

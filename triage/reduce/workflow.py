@@ -202,9 +202,9 @@ def _open_first(test: CompileTest, forms: Iterator[Form]) -> tuple[Form, Reduced
                         return form, start
         except UnreadableError as error:
             why = str(error)
-    beside = [path.name for path in mentioned_by(baseline.case.input.path)]
-    if beside:
-        why = f"it needs {', '.join(beside)}; only programs of one file are reduced"
+    needed = [path.name for path in mentioned_by(baseline.case.input.path)]
+    if needed:
+        why = f"it needs {', '.join(needed)}; only programs of one file are reduced"
     answer = NoAnswer(Cause.INPUT, why)
     for probe in test.probes:
         outcome = probe.outcome
