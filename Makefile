@@ -21,7 +21,7 @@ RUN_OLD ?= 3.10.0
 TRITON_NEW ?= 3.2.0
 TRITON_OLD ?= 3.1.0
 KILLS ?= 200
-TRITONS ?= 2.1.0 2.2.0 2.3.0 2.3.1 3.0.0 3.1.0 3.2.0 3.3.0 3.3.1 3.4.0 3.5.0 3.5.1 3.6.0 3.7.0 3.7.1 3.8.0 3.9.0
+TRITONS ?= 3.0.0 3.1.0 3.2.0 3.3.0 3.3.1 3.4.0 3.5.0 3.5.1 3.6.0 3.7.0 3.7.1 3.8.0 3.9.0
 
 .PHONY: help setup triage reproducers test test-real test-all check check-code check-docs docs package recordings \
   fuzz torture bench size test-browser clean
