@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from triage.cli.context import cases_in
-from triage.execution.opening import open_engine
+from triage.execution.engine import open_engine
 from triage.execution.task import Task
 
 

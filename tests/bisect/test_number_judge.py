@@ -13,12 +13,7 @@ import pytest
 from tests.bisect.letters import case_named, release_refs
 from tests.execution.invented_programs import InventedProgram, Machine
 from triage.execution.in_turn import LEAST
-from triage.execution.metric import Metric
-from triage.execution.number_judge import (
-    MetricChoice,
-    NumberJudge,
-    engine_with_judge,
-)
+from triage.execution.number_judge import Metric, NumberJudge, engine_with_judge
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput
@@ -46,7 +41,7 @@ def run_time(true: float, machine: Machine) -> Probe:
     def measure(_case: Case, ref: ToolchainRef) -> Any:
         return InventedProgram(machine, 0.01 if ref == OLD else true).sample
 
-    judge = NumberJudge(Metric.RUN_SECONDS, OLD, 1.41, measure, CASE, 600.0)
+    judge = NumberJudge(Metric("run_seconds"), OLD, 1.41, measure, CASE, 600.0)
     return judge.judge(passed(MIDDLE), MIDDLE)
 
 
@@ -91,8 +86,8 @@ class InventedCompiles:
 
     def judged(self, metric: str) -> Probe:
         """Judge the revision in the middle."""
-        choice = MetricChoice(Metric(metric), 600.0)
-        with engine_with_judge(self, CASE, (OLD, NEW), choice) as engine:  # type: ignore[arg-type]
+        number = Metric(metric)
+        with engine_with_judge(self, CASE, (OLD, NEW), number, 600.0) as engine:  # type: ignore[arg-type]
             self.made.clear()
             value = self.true[MIDDLE.revision.name]
             return engine.judge.judge(passed(MIDDLE, spills=value), MIDDLE)  # type: ignore[attr-defined,no-any-return]

@@ -63,7 +63,7 @@ def test_a_cached_run_imports_only_what_it_needs(
     others = {
         "statistics",
         "triage.compilers.triton.adapter",
-        "triage.execution.timing",
+        "triage.execution.benchmark",
     }
     assert modules & (HEAVY | ONLY_FOR_OTHER_COMMANDS | others) == set()
 

@@ -18,7 +18,7 @@ from tests.reduce.made import reproducer
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation
 from triage.compilers.registry import family_of, load_cases
-from triage.execution.opening import open_engine
+from triage.execution.engine import open_engine
 from triage.execution.run_task import RunTask
 from triage.execution.task import ProbeJob, Task
 from triage.model.case import Case

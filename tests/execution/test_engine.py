@@ -18,7 +18,7 @@ from triage.compilers.invocation import Invocation
 from triage.compilers.parts import Measures, PassTrace, Runner
 from triage.execution.cache import ResultCache
 from triage.execution.engine import Engine
-from triage.execution.references import reference_results
+from triage.execution.plan import reference_results
 from triage.execution.task import Naming, ProbeJob
 from triage.model.case import Case, Input, InputKind, Reference, RunSpec, Target
 from triage.model.execution import Limits

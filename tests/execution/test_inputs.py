@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from tests.execution.damage import do, each_damage
-from triage.execution import inputs as prepared_inputs
 from triage.execution.cache import ResultCache
 from triage.execution.files import Prepared
 from triage.execution.inputs import Inputs
@@ -21,6 +20,7 @@ from triage.model.case import Artifact, Case, Input, InputKind, Target
 from triage.model.execution import Captured, Limits
 from triage.toolchains.contents import Contents
 from triage.toolchains.home import Home, Workspace
+from triage.toolchains.web import Web
 
 
 def contents_in(folder: Path) -> Contents:
@@ -101,11 +101,11 @@ def test_downloads_that_took_each_others_name_are_obtained_again(
     """Also of the same size; those that were not touched are downloaded once."""
     urls: list[Address] = []
 
-    def download(_workspace: Workspace, url: Address, target: Path) -> None:
+    def download(_web: Web, url: Address, target: Path, *_: object) -> None:
         urls.append(url)
         target.write_text(url)
 
-    monkeypatch.setattr(prepared_inputs, "download", download)
+    monkeypatch.setattr(Web, "download", download)
 
     artifacts = [
         Artifact(
@@ -153,13 +153,13 @@ def test_weights_are_downloaded_again_when_the_server_has_others(
     url = Address(f"http://127.0.0.1:{server.server_port}/weights.bin")
     artifact = Artifact(tmp_path / "downloads" / "weights.bin", url)
     downloads: list[Address] = []
-    download = prepared_inputs.download
+    download = Web.download
 
-    def counted(workspace: Workspace, url: Address, target: Path) -> None:
+    def counted(web: Web, url: Address, *more: Any) -> None:
         downloads.append(url)
-        download(workspace, url, target)
+        download(web, url, *more)
 
-    monkeypatch.setattr(prepared_inputs, "download", counted)
+    monkeypatch.setattr(Web, "download", counted)
     assert inputs_in(tmp_path).obtain([artifact]) is None
     assert inputs_in(tmp_path, fresh=True).obtain([artifact]) is None
     assert len(downloads) == 1

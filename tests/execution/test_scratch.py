@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.conftest import Triage
 from tests.execution.cluster_lab import RECIPE
 from tests.programs import write_program
-from triage.execution.opening import open_engine
+from triage.execution.engine import open_engine
 from triage.toolchains.home import remove_tree
 
 DEEP = """#!/bin/sh

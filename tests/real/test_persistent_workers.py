@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import ROOT
 from triage.compilers.registry import load_cases
-from triage.execution.opening import open_engine
+from triage.execution.engine import open_engine
 from triage.execution.persistent_workers import PersistentWorkers
 from triage.execution.task import ProbeJob, Task
 from triage.model.execution import Stage

@@ -18,8 +18,8 @@ from tests.conftest import Triage
 from tests.processes.test_sealing import ATTACKS, state_of
 from tests.programs import write_program
 from triage.compilers.registry import load_cases
+from triage.execution.engine import open_engine
 from triage.execution.files import Prepared
-from triage.execution.opening import open_engine
 from triage.processes import sealing
 
 pytestmark = [

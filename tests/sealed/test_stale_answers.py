@@ -278,8 +278,8 @@ def test_a_generator_is_run_again_when_what_it_reads_changes(
 def prepared_input(workshop: Workshop) -> str:
     """Return the path of the generated program, whose name is its key."""
     from triage.compilers.registry import load_cases
+    from triage.execution.engine import open_engine
     from triage.execution.files import Prepared
-    from triage.execution.opening import open_engine
 
     [case] = load_cases([workshop.folder / "mine.yaml"])
     with open_engine([case]) as engine:

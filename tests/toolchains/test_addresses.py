@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import Triage
 from tests.toolchains.loopback import LoopbackIndex, serve
-from triage.execution.opening import open_engine
+from triage.execution.engine import open_engine
 from triage.model.address import Address, without_secrets
 from triage.model.case import Artifact
 from triage.toolchains.index import Release

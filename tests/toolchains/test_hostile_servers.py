@@ -24,7 +24,7 @@ from tests.toolchains.hostile import (
     wheel,
 )
 from triage.cli.app import app
-from triage.execution.opening import open_engine
+from triage.execution.engine import open_engine
 from triage.model.address import Address
 from triage.model.case import Artifact
 from triage.toolchains.home import Home

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from triage.bisect.plan import compilers_at
 from triage.bisect.request import BisectRequest
-from triage.execution.number_judge import MetricChoice, engine_with_judge
+from triage.execution.number_judge import Metric, engine_with_judge
 from triage.model.errors import BadInput
 
 
@@ -31,13 +31,14 @@ def measuring(
         return
     if before is None or after is None:
         raise BadInput("--metric needs --good and --bad, which say what is good")
-    choice, case = MetricChoice.parse(metric, seconds), request.case
+    number, case = Metric.parse(metric), request.case
     if above is None:
         refs = request.kind.in_order(*compilers_at(request, before, after))
-        with engine_with_judge(request.engine, case, refs, choice) as judging:
+        engine = engine_with_judge(request.engine, case, refs, number, seconds)
+        with engine as judging:
             yield replace(request, engine=judging)
         return
-    if not choice.metric.exact:
+    if not number.exact:
         raise BadInput("--above needs a number that is the same each time")
-    limits = (*case.thresholds, (choice.metric.name, above))
+    limits = (*case.thresholds, (number.name, above))
     yield replace(request, case=replace(case, thresholds=limits))

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers import registry
 from triage.compilers.registry import DEFAULT_FAMILY, Families, suite_reader
-from triage.execution.engine import Engine
-from triage.execution.opening import open_engine
+from triage.execution.engine import Engine, open_engine
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.revision import FamilyRef

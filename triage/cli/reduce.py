@@ -21,7 +21,7 @@ from triage.cli.options import (
     toolchain_option,
 )
 from triage.cli.screen import AppContext
-from triage.execution.number_judge import MetricChoice, engine_with_judge
+from triage.execution.number_judge import Metric, engine_with_judge
 from triage.model.errors import BadInput
 from triage.model.exit_codes import Exit
 from triage.reduce.baseline import ReductionRequest
@@ -73,9 +73,11 @@ def reduce_recipe(
         better = engine.registry.resolve(good, case.compiler) if good else None
         judging = engine
         if metric and better:
-            choice, refs = MetricChoice.parse(metric, SECONDS), (better, bad)
+            number, refs = Metric.parse(metric), (better, bad)
             judging = opened.enter_context(
-                engine_with_judge(engine, case, refs, choice, other_programs=True)
+                engine_with_judge(
+                    engine, case, refs, number, SECONDS, other_programs=True
+                )
             )
         request = ReductionRequest(case, bad, better)
         reduction, reproducer = reduce_case(judging, request), None

@@ -1,12 +1,14 @@
-"""Measure configurations in turn, until the intervals of their ratios are narrow
-enough.
+"""Measure the functions of compiled programs in turn, until the intervals of their
+ratios are narrow enough.
 """
 
 from __future__ import annotations
 
+import math
+import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -20,16 +22,171 @@ from triage.execution.in_turn import (
     measure_in_turn,
     ratio_of,
 )
-from triage.execution.timing import Program, function_programs
-from triage.model.case import Case
+from triage.execution.judge import DISPATCHES, judge, rules_of
+from triage.execution.run_task import RunTask
+from triage.execution.task import ProbeJob, why_unusable
+from triage.model.case import Case, Input, InputKind, RunSpec
 from triage.model.exit_codes import Exit
+from triage.model.foreign_file import is_regular
 from triage.model.json_form import UNPRINTED, in_json, key
-from triage.model.outcome import NoAnswer
+from triage.model.outcome import Cause, NoAnswer, Probe
 from triage.model.revision import Revision
+from triage.processes.process import StopSignal
 from triage.toolchains.home import temporary_folder
 from triage.toolchains.registry import ToolchainRef
 
 _GRACE = 300.0  # seconds more for the least number of samples
+_ONE_THREAD = "--device=local-sync"
+
+# Programs
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A function of a compiled program, which can be measured."""
+
+    run: RunTask
+    module: Path
+    bytes: int
+    """Size of the compiled file."""
+    dispatches: int | None
+    """How many kernels its functions start, if that is known."""
+    toolchain: Revision
+    stop: StopSignal
+
+    @property
+    def label(self) -> str:
+        return self.run.spec.label
+
+    def sample(self) -> float | NoAnswer:
+        """Measure once, while nothing else of this program runs.
+
+        Times of a device with one thread are CPU times: other work on the core does not
+        count.
+        """
+        run = self.run
+        assert run.measures
+        execution = run.start(self.module, self.stop)
+        is_alone = _ONE_THREAD in run.options
+        times = run.measures.seconds(execution.stdout.text, cpu=is_alone)
+        if execution.ok and times:
+            return times[0]
+        # some versions print errors on standard output
+        printed = execution.stdout if execution.stderr.empty else execution.stderr
+        why = printed.last_line[:200] or execution.ending_text(run.spec.limits)
+        return run.runner.startup_failure(printed.text) or NoAnswer(Cause.NOISE, why)
+
+
+def function_programs(
+    engine: Engine,
+    case: Case,
+    ref: ToolchainRef,
+    folder: Path,
+    dispatch: str | None = None,
+) -> list[Program] | NoAnswer:
+    """Compile a case; return the functions that its recipe measures, or else runs.
+
+    With `dispatch`, return its kernels with this text in their names instead, each with
+    the size and the number of dispatches of the whole.
+    """
+    specs = case.benchmarks
+    if not specs and case.run:
+        specs = (case.run,)
+    if dispatch is not None:
+        usual = next(iter(specs), RunSpec())
+        return _dispatch_programs(engine, case, ref, folder, usual, dispatch)
+    if not specs:
+        advice = "name the functions with their inputs under `bench` in the recipe"
+        return NoAnswer(Cause.RECIPE, advice)
+    return _compiled(engine, case, ref, folder, specs)
+
+
+def _dispatch_programs(
+    engine: Engine,
+    case: Case,
+    ref: ToolchainRef,
+    folder: Path,
+    usual: RunSpec,
+    text: str,
+) -> list[Program] | NoAnswer:
+    kernels = engine.compilers[case.compiler].kernels
+    if kernels is None:
+        why = f"{case.compiler} has no kernels that are measured alone"
+        return NoAnswer(Cause.TARGET, why)
+    sources = folder / "dispatches"
+    sources.mkdir(parents=True)
+    whole = _compiled(engine, case, ref, folder, [usual], extracted=sources)
+    if isinstance(whole, NoAnswer):
+        return whole
+    size, dispatches = whole[0].bytes, whole[0].dispatches
+    programs: list[Program] = []
+    for source in filter(is_regular, sorted(sources.glob("*.mlir"))):
+        alone = replace(case, input=Input(source, InputKind.MLIR))
+        named = [
+            RunSpec(usual.device, flags=(*usual.flags, option), name=name)
+            for name, option in kernels.kernels_in(source.read_text("utf-8", "replace"))
+            if text in name
+        ]
+        if not named:
+            continue
+        compiled = _compiled(engine, alone, ref, folder / source.stem, named)
+        if isinstance(compiled, NoAnswer):
+            return compiled
+        programs += [
+            replace(program, bytes=size, dispatches=dispatches) for program in compiled
+        ]
+    why = f"{ref.revision.name} extracts no dispatch with {text!r} in its name"
+    return programs or NoAnswer(Cause.NOT_FOUND, why)
+
+
+def _compiled(
+    engine: Engine,
+    case: Case,
+    ref: ToolchainRef,
+    folder: Path,
+    specs: Sequence[RunSpec],
+    extracted: Path | None = None,
+) -> list[Program] | NoAnswer:
+    """Compile a case into a folder, and write its kernels to another one if there is
+    one; return its functions.
+    """
+    case = replace(case, phase=None, thresholds=((DISPATCHES, math.inf),))
+    tasks, runs = [], []
+    for spec in specs:
+        spec = replace(spec, measured=True, expected=(), reference=None)
+        task = engine.plan(ProbeJob(replace(case, run=spec), ref))
+        if isinstance(task, Probe):
+            return why_unusable(task.outcome)
+        run = task.run
+        if not isinstance(run, RunTask):
+            return why_unusable(run)
+        assert run.measures
+        tasks.append(task)
+        runs.append(replace(run, options=(*run.options, run.measures.quick_option)))
+    task = tasks[0]
+    writes: tuple[Path, ...] = ()
+    kernels = task.compiler.kernels
+    if extracted and kernels:
+        printing = (*task.invocation.printing, *kernels.extract_options(extracted))
+        task = replace(task, invocation=replace(task.invocation, printing=printing))
+        writes = (extracted,)
+    folder.mkdir(parents=True, exist_ok=True)
+    module = folder / "program"
+    compiled = engine.compile(
+        task,
+        engine.stop,
+        on_output=lambda output: shutil.move(output, module),
+        writes=writes,
+    )
+    if not is_regular(module):
+        return why_unusable(judge(compiled, rules_of(case)))
+    size, dispatches = module.stat().st_size, compiled.metrics.get(DISPATCHES)
+    count = None if dispatches is None else int(dispatches)
+    revision, stop = task.toolchain.revision, engine.stop
+    return [Program(run, module, size, count, revision, stop) for run in runs]
+
+
+# Their comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +211,15 @@ class Series(Contender):
     change: Ratio | None = field(default=None, metadata=UNPRINTED)
     """To the baseline."""
     verdict: Pace | None = None
-    toolchain: Revision | None = None
-    """What the toolchain reports, once the case was compiled."""
 
     @in_json
     def case(self) -> str:
         return self.configuration.case.name
+
+    @in_json
+    def toolchain(self) -> Revision | None:
+        """What the toolchain reports, once the case was compiled."""
+        return getattr(self.program, "toolchain", None)
 
     @in_json
     def ratio(self) -> float | None:
@@ -112,16 +272,18 @@ class Benchmark:
         """The size of each compiled program, and how many kernels its functions
         start.
         """
-        sizes: dict[str, Mapping[str, object]] = {}
-        for row in self.series:
-            if row.program:
-                sizes[row.configuration.name] = {
-                    "case": row.case,
-                    "toolchain": row.toolchain,
-                    "bytes": row.program.bytes,
-                    "dispatches": row.program.dispatches,
-                }
-        return [*sizes.values()]
+        programs = {
+            row.configuration: row.program for row in self.series if row.program
+        }
+        return [
+            {
+                "case": configuration.case.name,
+                "toolchain": program.toolchain,
+                "bytes": program.bytes,
+                "dispatches": program.dispatches,
+            }
+            for configuration, program in programs.items()
+        ]
 
     def rows(self, configuration: Configuration) -> dict[str, Series]:
         """Return the series of one configuration by function."""
@@ -144,53 +306,51 @@ class Benchmark:
         with temporary_folder() as folder:
             # paths have one length: that of a command moves the stack, and some times
             for index, configuration in enumerate(self.configurations):
+                case, ref = configuration.case, configuration.ref
                 target = folder / f"{index:04}"
-                self._compile(engine, configuration, target, dispatch)
+                with engine.progress.task(f"compile  {configuration.name}"):
+                    programs = function_programs(engine, case, ref, target, dispatch)
+                self._add(configuration, programs, is_whole=dispatch is None)
             self._measure_in_turn(engine, time.monotonic() + budget)
         return self
 
-    def _compile(
+    def _add(
         self,
-        engine: Engine,
         configuration: Configuration,
-        folder: Path,
-        dispatch: str | None,
+        programs: Sequence[Program] | NoAnswer,
+        *,
+        is_whole: bool,
     ) -> None:
         """Add a series for each function of a configuration."""
-        case, ref = configuration.case, configuration.ref
-        with engine.progress.task(f"compile  {configuration.name}"):
-            programs = function_programs(engine, case, ref, folder, dispatch)
         if isinstance(programs, NoAnswer):
             self.series.append(Series(configuration, problem=programs))
             return
         for program in programs:
             label = program.label
-            if dispatch is not None:
+            if not is_whole:
                 # where the whole is split otherwise, another kernel has the same name
                 label += f" of {program.dispatches}"
-            row = Series(configuration, label, program)
-            row.sampler, row.toolchain = program.sample, program.toolchain
+            row = Series(configuration, label, program, sampler=program.sample)
             self.series.append(row)
 
     def _measure_in_turn(self, engine: Engine, end: float) -> None:
         base = self.rows(self.baseline)
         undecided = [row for row in self.series if row.program]
-        task = engine.progress.task("measure")
-        for taken in measure_in_turn(undecided, end, _GRACE):
-            task.describe(f"measure  round {taken + 1}")
-            if taken not in LOOKS:
-                continue
-            noisy = set()
-            for row in undecided:
-                other = base.get(row.function)
-                if other is None or other is row:
+        with engine.progress.task("measure") as task:
+            for taken in measure_in_turn(undecided, end, _GRACE):
+                task.describe(f"measure  round {taken + 1}")
+                if taken not in LOOKS:
                     continue
-                row.change = ratio_of(other.samples, row.samples)
-                if row.change:
-                    row.verdict = row.change.pace(self.smallest_change)
-                if row.verdict is Pace.NOISY:
-                    noisy.add(row.function)
-            # All configurations of a function go on together: the baseline's samples
-            # must be of the same minutes.
-            undecided[:] = [row for row in undecided if row.function in noisy]
-        task.finish()
+                noisy = set()
+                for row in undecided:
+                    other = base.get(row.function)
+                    if other is None or other is row:
+                        continue
+                    row.change = ratio_of(other.samples, row.samples)
+                    if row.change:
+                        row.verdict = row.change.pace(self.smallest_change)
+                    if row.verdict is Pace.NOISY:
+                        noisy.add(row.function)
+                # All configurations of a function go on together: the baseline's
+                # samples must be of the same minutes.
+                undecided[:] = [row for row in undecided if row.function in noisy]

@@ -21,7 +21,7 @@ from dask import config
 from distributed import Client, KilledWorker, Scheduler, SpecCluster, Worker, get_worker
 
 from triage.execution.cache import Record, record_json, record_reader
-from triage.execution.opening import open_engine
+from triage.execution.engine import open_engine
 from triage.execution.task import Naming, Task
 from triage.model.case import Case, Input, InputKind
 from triage.model.errors import EnvironmentFailure, Interrupted, TriageError

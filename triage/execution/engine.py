@@ -29,19 +29,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation, reported_facts
+from triage.compilers.registry import Families
 from triage.execution.cache import Record, ResultCache
 from triage.execution.files import KeptFiles
-from triage.execution.judge import (
-    agreement_of,
-    judge,
-    needs_pass,
-    rules_of,
-    signature_of,
-)
-from triage.execution.metric import DISPATCHES
+from triage.execution.judge import DISPATCHES, judge, needs_pass, rules_of
 from triage.execution.plan import Planner
-from triage.execution.run_task import RunTask, agreeing_runs
-from triage.execution.task import AnyOf, Naming, ProbeJob, Task, why_unusable
+from triage.execution.run_task import RunTask, agreeing_runs, sealed_execution
+from triage.execution.task import (
+    AnyOf,
+    Naming,
+    ProbeJob,
+    Task,
+    missing_toolchain,
+    why_unusable,
+)
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, TriageError
 from triage.model.execution import Ending, Execution
@@ -53,11 +54,15 @@ from triage.model.revision import Toolchain
 from triage.processes.crash_stack import with_named_stack
 from triage.processes.process import StopSignal, run
 from triage.toolchains.home import (
+    Home,
     disk_errors,
     lock_file,
+    open_home,
+    remove_tree,
     temporary_folder,
 )
-from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
+from triage.toolchains.install import is_intact
+from triage.toolchains.registry import ToolchainRegistry
 
 if TYPE_CHECKING:
     from triage.execution.dask_executor import DaskCluster
@@ -128,7 +133,6 @@ class Engine:
         self.planner = Planner(self, is_fresh=fresh)
         self.judge: NumberJudge | None = None
         self._slots = threading.Semaphore(self.local_jobs)
-        self._installed: set[ToolchainRef] = set()
 
     @property
     def jobs(self) -> int:
@@ -177,8 +181,8 @@ class Engine:
                 ]
                 for future in as_completed(probes):
                     probe = future.result()
-                    progress.advance()
                     name = f"{probe.case.name} on {probe.revision.name}"
+                    progress.advance()
                     progress.describe(f"{what}  {name}")
                     if not probe.cached and probe.measured.seconds > 0:
                         self.compiles += 1
@@ -218,13 +222,8 @@ class Engine:
         task = self.plan(job)
         if isinstance(task, Probe):
             return replace(task, case=job.case)
-        probe = None
-        if not job.fresh:
-            probe = self._find(task)
-        if probe is None:
-            probe = self._make(task, job)
-        if probe.case is not job.case:
-            probe = replace(probe, case=job.case)
+        known = None if job.fresh else self._find(task)
+        probe = replace(known or self._make(task, job), case=job.case)
         if self.judge:
             return self.judge.judge(probe, job.ref)
         return probe
@@ -233,13 +232,8 @@ class Engine:
         """Return the probe of a job if it is cached. Installs and compiles nothing, and
         judges no number, because that compiles.
         """
-        if job.fresh or self.judge:
+        if job.fresh or self.judge or not self.registry.is_installed(job.ref):
             return None
-        # checking every file of an install takes milliseconds
-        if job.ref not in self._installed:
-            if not self.registry.is_installed(job.ref):
-                return None
-            self._installed.add(job.ref)
         with suppress(EnvironmentFailure):  # a dry run makes nothing that it needs
             task = self.plan(job)
             if isinstance(task, Task):
@@ -250,11 +244,12 @@ class Engine:
 
     def plan(self, job: ProbeJob) -> Task | Probe:
         """Return the task of a job, or the probe that says why there is none."""
+        case, ref = job.case, job.ref
         try:
-            toolchain = self.registry.obtain(job.ref)
+            toolchain = self.registry.obtain(ref)
         except EnvironmentFailure as error:
-            return job.without_toolchain(error)
-        case = job.case
+            version = ref.release.version if ref.release else None
+            return Probe(case, ref.revision, version, missing_toolchain(error))
         if self.judge and self.judge.metric.is_time:
             case = replace(case, run=None)
         if job.resources and self.compilers[case.compiler].kernels:
@@ -285,11 +280,17 @@ class Engine:
         """Keep the records of a task for which the machine is not to blame; return its
         probe.
         """
-        if task.has_changed():
-            problem = "a file changed while it was read"
-            return task.unprobed(NoAnswer(Cause.ENVIRONMENT, problem))
         probe = task.probe(*records, cached=False)
         assert probe  # every stage has a record
+        root, problem = task.toolchain.root, ""
+        if task.has_changed():
+            problem = "a file changed while it was read"
+        elif isinstance(probe.outcome, Passed):
+            pass
+        elif root.parent == self.registry.home.toolchains and not is_intact(root):
+            problem = f"{root.name} was damaged or removed meanwhile"
+        if problem:
+            return task.unprobed(NoAnswer(Cause.ENVIRONMENT, problem))
         if probe.outcome.cause in OF_MACHINE:
             records = records[:-1]
         self.cache.add(*records)
@@ -345,32 +346,24 @@ class Engine:
         def use(module: Path) -> None:
             """Run the program while its file exists; the last compile counts."""
             if isinstance(task.run, RunTask):
-                ran[:] = [self._run_program(task, task.run, module, stop)]
+                with self._measuring(task.run):
+                    execution, disagreements = task.run.make(module, stop)
+                ran[:] = [task.record(execution, None, disagreements, is_run=True)]
             if on_output:
                 on_output(module)
 
         with self._slots:
-            compiled = self._compile_until_sure(task, stop, use)
-            again = partial(self.compile, task, stop, reads_all=True)
-            execution = task.with_refusal(compiled.execution, task.seal, again)
-        return [replace(compiled, execution=execution), *ran]
+            return [self._compile_until_sure(task, stop, use), *ran]
 
-    def _run_program(
-        self, task: Task, program: RunTask, module: Path, stop: StopSignal
-    ) -> Record:
-        """Run a compiled program. No process that uses this home measures while it is
-        measured.
-        """
+    @contextmanager
+    def _measuring(self, program: RunTask) -> Iterator[None]:
+        """Let no other process that uses this home measure while a program is."""
         with ExitStack() as held:
             if program.spec.measured:
                 lock = self.registry.home.measuring_lock
                 with suppress(OSError):  # a file system without locks
                     held.enter_context(lock_file(lock, fcntl.LOCK_EX, self.stop))
-            agreement = partial(agreement_of, task.case)
-            execution, disagreements = program.make(module, stop, agreement)
-        again = partial(program.start, module, stop, reads_all=True)
-        execution = task.with_refusal(execution, program.seal(module), again)
-        return task.record(task.keys[1], execution, disagreements=disagreements)
+            yield
 
     def _compile_until_sure(
         self, task: Task, stop: StopSignal, use: OnOutput
@@ -381,30 +374,35 @@ class Engine:
         reporting = task.altered(lambda passes: passes.naming_failed_pass)
         can_report = reporting != task
         if task.naming is Naming.AT_ONCE and can_report:
-            return task.record(task.key, *self._compile_naming(reporting, stop, use))
+            return task.record(*self._compile_naming(reporting, stop, use))
         start = partial(self.compile, task, stop, on_output=use)
         if task.naming:
-            return task.record(task.key, start())
+            return task.record(start())
         same, disagreements = agreeing_runs(
-            start,
-            lambda execution: execution.ending not in _REPEATED,
-            partial(agreement_of, task.case),
+            task.case, start, lambda execution: execution.ending not in _REPEATED
         )
         execution, failing_pass = same[0], None
-        if execution.ok:
-            return task.record(task.key, execution, failing_pass, disagreements)
-        rules = rules_of(task.case)
         if execution.ending is Ending.SIGNALLED:
-            # threads that crash at different places print different stacks
-            single = task.altered(lambda passes: passes.on_one_thread)
-            stacks = {signature_of(judge(crash, rules)) for crash in same}
-            if single != task and len(stacks) > 1:
-                again = self.compile(single, stop)
-                if again.signal == execution.signal:
-                    execution = again
-        elif can_report and needs_pass(execution, rules):
+            execution = self._crash_on_one_thread(task, same, stop)
+        elif can_report and needs_pass(task.case, execution):
             _, failing_pass = self._compile_naming(reporting, stop)
-        return task.record(task.key, execution, failing_pass, disagreements)
+        return task.record(execution, failing_pass, disagreements)
+
+    def _crash_on_one_thread(
+        self, task: Task, crashes: Sequence[Execution], stop: StopSignal
+    ) -> Execution:
+        """Return a crash whose stack is the same each time: threads that crash at
+        different places print different stacks.
+        """
+        single = task.altered(lambda passes: passes.on_one_thread)
+        rules = rules_of(task.case)
+        failures = [judge(crash, rules).failure for crash in crashes]
+        stacks = {failure.signature for failure in failures if failure}
+        if single != task and len(stacks) > 1:
+            again = self.compile(single, stop)
+            if again.signal == crashes[0].signal:
+                return again
+        return crashes[0]
 
     def _compile_naming(
         self, task: Task, stop: StopSignal, use: OnOutput | None = None
@@ -426,35 +424,36 @@ class Engine:
         on_stderr: Callable[[bytes], None] | None = None,
         on_output: OnOutput | None = None,
         writes: tuple[Path, ...] = (),
-        reads_all: bool = False,
     ) -> Execution:
         """Compile once in a folder of its own; nothing is looked up or recorded.
 
         `on_stderr` receives standard error as it arrives. `writes` are further folders
-        that it may write to. With `reads_all`, it may read everything.
+        that it may write to.
         """
-        seal = replace(task.seal, writes=writes)
-        if reads_all:
-            seal = seal.reading_all()
+        case, invocation, kernels = task.case, task.invocation, task.compiler.kernels
         with self.folder() as folder:
             output, counted = folder / "out", folder / "statistics.json"
-            argv = task.argv(output)
-            kernels = task.compiler.kernels
-            if kernels and DISPATCHES in dict(task.case.thresholds):
+            program, source = task.toolchain.program, task.prepared.path
+            argv = invocation.argv(program, source, output)
+            if kernels and DISPATCHES in dict(case.thresholds):
                 argv += kernels.count_options(counted)
-            execution = run(
-                argv,
-                task.case.limits,
-                folder,
-                seal=seal,
-                env=task.env,
-                stop=stop,
-                on_stderr=on_stderr,
+            execution = sealed_execution(
+                case,
+                replace(task.seal, writes=writes),
+                lambda seal: run(
+                    argv,
+                    case.limits,
+                    folder,
+                    seal=seal,
+                    env=task.env,
+                    stop=stop,
+                    on_stderr=on_stderr,
+                ),
             )
             execution = with_named_stack(execution)
             size = regular_size(output) if execution.ok else None
             # the exit status alone is what a user's script says
-            must_write = task.invocation.has_output and task.case.script is None
+            must_write = invocation.has_output and case.script is None
             if execution.ok and must_write and not size:
                 execution = replace(execution, ending=Ending.NO_OUTPUT)
             facts = reported_facts(execution)
@@ -482,3 +481,52 @@ class Engine:
             return why_unusable(task.outcome)
         altered = replace(task, invocation=alter(task.invocation))
         return self.compile(altered, self.stop, **options)
+
+
+@contextmanager
+def open_engine(
+    cases: Sequence[Case],
+    *,
+    jobs: int | None = None,
+    fresh: bool = False,
+    progress: Progress | None = None,
+    warn: Callable[[str], None] = lambda _: None,
+    cluster: Callable[[ToolchainRegistry], DaskCluster] | None = None,
+    is_dry: bool = False,
+) -> Iterator[Engine]:
+    """Open TRIAGE_HOME and yield an engine. On exit, compilers are stopped and the
+    result cache is closed.
+
+    `cases` are those to compile: their recipes may describe further compiler families.
+    `fresh` ignores the result cache, `cluster` opens machines that make tasks as well,
+    and `is_dry` installs, downloads and compiles nothing.
+    """
+    stop, home, families = threading.Event(), open_home(), Families(cases)
+    with ExitStack() as opened:
+        # a file system without locks, or a home that cannot be written
+        with suppress(OSError):
+            _remove_leftovers(home, stop)
+            opened.enter_context(lock_file(home.use_lock, fcntl.LOCK_SH, stop))
+        cache = ResultCache(home.results_database, warn, fresh=fresh)
+        opened.callback(cache.close)
+        registry = ToolchainRegistry(home, families, progress, stop, is_dry=is_dry)
+        machines = opened.enter_context(cluster(registry)) if cluster else None
+        engine = Engine(
+            registry, families, cache, stop, jobs=jobs, fresh=fresh, cluster=machines
+        )
+        try:
+            yield engine
+        except BaseException:
+            stop.set()
+            raise
+
+
+def _remove_leftovers(home: Home, stop: threading.Event) -> None:
+    """Remove the folders in which killed processes compiled, if no other one uses the
+    home: other containers that share it see locks, and no processes.
+    """
+    with (
+        suppress(BlockingIOError),
+        lock_file(home.use_lock, fcntl.LOCK_EX | fcntl.LOCK_NB, stop),
+    ):
+        remove_tree(home.scratch)

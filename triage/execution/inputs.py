@@ -10,6 +10,7 @@ import sys
 import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from hashlib import file_digest, sha256
@@ -20,8 +21,7 @@ from triage.compilers.interpreters import prefixes_of
 from triage.compilers.registry import onnx_family
 from triage.execution.cache import Record, ResultCache
 from triage.execution.files import KeptFiles, Prepared
-from triage.execution.judge import judge_import, rules_of
-from triage.execution.machine_problem import machine_problem
+from triage.execution.judge import judge_import, machine_problem, rules_of
 from triage.execution.reads import (
     mentioned_by,
     surroundings,
@@ -34,13 +34,13 @@ from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure, TriageError
 from triage.model.execution import Execution
 from triage.model.foreign_file import regular_size
-from triage.model.outcome import Cause, Failed, NoAnswer
+from triage.model.outcome import OF_MACHINE, Cause, Failed, NoAnswer
 from triage.model.revision import Toolchain
 from triage.processes.containment import settings
 from triage.processes.process import run
 from triage.processes.sealing import Seal, is_sealing
 from triage.toolchains.contents import file_state
-from triage.toolchains.home import KeptKind, Workspace
+from triage.toolchains.home import KeptKind
 from triage.toolchains.registry import ToolchainRegistry, recorded_rev
 
 _MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -55,6 +55,8 @@ _LARGEST_DOWNLOAD = 32 << 30
 
 Missing = NoAnswer | Failed
 """Why the compiler has nothing to read."""
+Made = Path | Missing | Execution
+"""A file, why there is none, or the execution of an import that failed."""
 
 
 def recipe_mistake(reason: str) -> NoAnswer:
@@ -74,10 +76,8 @@ class _Maker:
 
     identity: str
     """A digest of all that makes it, besides the source files."""
-    make: Callable[[Sequence[Path], Path], Path | Missing | Execution]
-    """Gets the source files and an empty folder. Returns the execution of an import
-    that failed.
-    """
+    make: Callable[[Sequence[Path], Path], Made]
+    """Gets the source files and an empty folder."""
 
 
 @dataclass
@@ -103,37 +103,43 @@ class Inputs:
         """Return the file that the compiler reads for a case, or why there is none.
         `toolchain` imports an ONNX model.
         """
-        missing = self.obtain(case.artifacts) if case.artifacts else None
+        missing, source = self.obtain(case.artifacts), case.input.path
         if missing:
             return missing
         try:
-            sources = [case.input.path, *case.reads]
-            state, identity = file_state(sources), None
-            maker = self._maker_of(case, toolchain, state)
+            maker = self._maker_of(case, toolchain)
             if isinstance(maker, NoAnswer):
                 return maker
+            sources, identity = [source], ""
             if maker:
-                sources += mentioned_by(case.input.path)
-                state, identity = file_state(sources), maker.identity
+                sources += [*case.reads, *mentioned_by(source)]
+                identity = maker.identity
+            state = file_state(sources)
             memo = (case.input, case.env, case.rules, identity, state)
-            if memo not in self._prepared:
+            prepared = self._prepared.get(memo)
+            if prepared:
+                return prepared
+            if maker:
                 prepared = self._make(case, sources, maker, toolchain)
-                if state != file_state(sources):
-                    problem = f"{case.input.path.name} changed while it was read"
-                    return NoAnswer(Cause.ENVIRONMENT, problem)
-                self._prepared[memo] = prepared
-            return self._prepared[memo]
+            else:
+                mentioned = tuple(mentioned_by(source))
+                prepared = Prepared(source, file_sha256(source), state, mentioned)
+            if state != file_state(sources):
+                problem = f"{source.name} changed while it was read"
+                return NoAnswer(Cause.ENVIRONMENT, problem)
         except OSError as error:
-            path = error.filename or case.input.path
-            return recipe_mistake(f"{path}: {error.strerror}")
+            return recipe_mistake(f"{error.filename or source}: {error.strerror}")
+        if not isinstance(prepared, NoAnswer) or prepared.cause not in OF_MACHINE:
+            self._prepared[memo] = prepared
+        return prepared
 
     def _maker_of(
-        self, case: Case, toolchain: Toolchain | None, state: str
+        self, case: Case, toolchain: Toolchain | None
     ) -> _Maker | NoAnswer | None:
         """Return what makes the input of a case; None if the compiler reads the file
         itself.
         """
-        source, kind = case.input.path, case.input.kind
+        kind = case.input.kind
         if kind is InputKind.GENERATOR:
             generator = self._generator(case)
             if case.input.imported and isinstance(generator, _Maker):
@@ -141,7 +147,7 @@ class Inputs:
             return generator
         if case.input.imported:
             return self._importer(case, toolchain)
-        if kind is InputKind.MLIR and _is_marked(source, state):
+        if kind is InputKind.MLIR and _is_marked(case.input.path):
             return _Maker("decoded", _write_decoded)
         return None
 
@@ -149,13 +155,9 @@ class Inputs:
         self,
         case: Case,
         sources: Sequence[Path],
-        maker: _Maker | None,
+        maker: _Maker,
         toolchain: Toolchain | None,
     ) -> Prepared | Missing:
-        source = case.input.path
-        if maker is None:
-            state, mentioned = file_state([source]), tuple(mentioned_by(source))
-            return Prepared(source, file_sha256(source), state, mentioned)
         digest = self.registry.contents.digest
         parts = [
             f"{case.input.kind} {case.input.args}",
@@ -168,8 +170,8 @@ class Inputs:
         target = self.registry.home.kept(KeptKind.INPUTS) / f"{key}.mlir"
         record = self.cache.find(key)
         if record is None:
-            make = partial(maker.make, sources)
             made: Prepared | Missing | Execution
+            make = partial(maker.make, sources)
             made = self._kept.get(target, make, fresh=self.fresh)
             if not isinstance(made, Execution):
                 return made
@@ -186,18 +188,18 @@ class Inputs:
         whose tools do, the newest toolchain.
         """
         words = self.compilers[case.compiler].generator
-        if not words:
-            own = (sys.executable, "-P", str(SCRIPT_RUNNER))
-            make = partial(self._generate, case, own, own_python())
-            return _Maker(self._identity_of_own_python, make)
-        try:
-            toolchain = named_toolchain(self.registry, "latest", case)
-        except TriageError as error:
-            problem = f"cannot obtain the toolchain that makes the program: {error}"
-            return NoAnswer(Cause.TOOLCHAIN, problem)
-        argv = (str(toolchain.program), *words, str(SCRIPT_RUNNER))
-        make = partial(self._generate, case, argv, toolchain.reads)
-        return _Maker(f"{toolchain.identity} {words}", make)
+        if words:
+            try:
+                toolchain = named_toolchain(self.registry, "latest", case)
+            except TriageError as error:
+                problem = "cannot obtain the toolchain that makes the program"
+                return NoAnswer(Cause.TOOLCHAIN, f"{problem}: {error}")
+            argv = (str(toolchain.program), *words, str(SCRIPT_RUNNER))
+            identity, reads = f"{toolchain.identity} {words}", toolchain.reads
+        else:
+            argv = (sys.executable, "-P", str(SCRIPT_RUNNER))
+            identity, reads = self._identity_of_own_python, own_python()
+        return _Maker(identity, partial(self._generate, case, argv, reads))
 
     @cached_property
     def _identity_of_own_python(self) -> str:
@@ -212,12 +214,12 @@ class Inputs:
         scratch: Path,
     ) -> Path | Missing:
         target, source = scratch / "made.mlir", case.input.path
-        words = [
-            text for name, value in case.input.args for text in (f"--{name}", value)
-        ]
+        words = [str(source)]
+        for name, value in case.input.args:
+            words += [f"--{name}", value]
         seal = Seal((*reads, *sources, SCRIPT_RUNNER))
         execution = run(
-            [*argv, str(source), *words],
+            [*argv, *words],
             case.limits,
             scratch,
             seal=seal,
@@ -238,7 +240,7 @@ class Inputs:
             how = "it printed nothing"
         reasons = filter(None, [how, execution.stderr.last_line[:300]])
         return recipe_mistake(
-            f"the generator {source.name} failed: {': '.join(reasons)}"
+            f"the generator {source.name} failed: {', '.join(reasons)}"
         )
 
     # ONNX
@@ -268,25 +270,22 @@ class Inputs:
         """Import a model with the modules in the first of several folders that has
         them; None stands for those next to this program.
         """
-        target, source = scratch / "made.mlir", sources[0]
-        argv = [sys.executable, "-m", module, str(source), "-o", str(target)]
+        target, why = scratch / "made.mlir", ""
+        argv = [sys.executable, "-m", module, str(sources[0]), "-o", str(target)]
         for root in roots:
-            folders, env = [], dict(case.env)
+            reads, env = [*own_python(), *sources], dict(case.env)
             if root:
-                folders, env["PYTHONPATH"] = [root], str(root)
+                reads.append(root)
+                env["PYTHONPATH"] = str(root)
+            seal = Seal(tuple(reads))
             execution = run(
-                argv,
-                case.limits,
-                scratch,
-                seal=Seal((*own_python(), *sources, *folders)),
-                env=env,
-                stop=self.stop,
+                argv, case.limits, scratch, seal=seal, env=env, stop=self.stop
             )
             if execution.ok and regular_size(target):
                 return target
             if not _IS_MISSING.search(execution.stderr.text):
                 return machine_problem(execution) or execution
-        why = execution.stderr.last_line[:300]
+            why = execution.stderr.last_line[:300]
         advice = "`pip install 'iree-triage[onnx]'` adds what it needs"
         return recipe_mistake(f"no importer for ONNX runs here: {why}; {advice}")
 
@@ -312,27 +311,35 @@ class Inputs:
         by its MD5. It is asked once, and only for fresh results.
         """
         path, url = artifact.path, artifact.source
-        if not self.fresh or path in self._asked or not path.is_file():
+        if not self.fresh or path in self._asked or not isinstance(url, Address):
             return False
         self._asked.add(path)
-        if not isinstance(url, Address):
+        if not path.is_file():
             return False
-        digest = server_md5(self.registry.workspace, url)
-        return digest not in (None, _file_md5(path))
+        from triage.toolchains.web import Web  # slow to import
+
+        told = Web(self.registry.workspace).header(url, "Content-MD5")
+        with path.open("rb") as file:
+            digest = b64encode(file_digest(file, "md5").digest()).decode()
+        return told not in (None, digest)
 
     def _obtain(self, artifact: Artifact, scratch: Path) -> Path:
-        target = scratch / artifact.path.name
-        if isinstance(artifact.source, Address):
-            download(self.registry.workspace, artifact.source, target)
+        target, source = scratch / artifact.path.name, artifact.source
+        if isinstance(source, Address):
+            from triage.toolchains.web import Web  # slow to import
+
+            workspace = self.registry.workspace
+            workspace.refuse_if_dry(f"download {source}")
+            Web(workspace).download(source, target, target.name, _LARGEST_DOWNLOAD)
         else:
-            artifact.source.write(target)
+            source.write(target)
         return target
 
 
 def _both(generator: _Maker, importer: _Maker) -> _Maker:
     """Return what imports the model that a generator prints."""
 
-    def make(sources: Sequence[Path], scratch: Path) -> Path | Missing | Execution:
+    def make(sources: Sequence[Path], scratch: Path) -> Made:
         printed = generator.make(sources, scratch)
         if not isinstance(printed, Path):
             return printed
@@ -342,34 +349,13 @@ def _both(generator: _Maker, importer: _Maker) -> _Maker:
     return _Maker(f"{generator.identity} {importer.identity}", make)
 
 
-def download(workspace: Workspace, url: Address, target: Path) -> None:
-    """Download a file of a suite. Raises EnvironmentFailure if that is impossible."""
-    from triage.toolchains.web import Web  # slow to import
-
-    workspace.refuse_if_dry(f"download {url}")
-    Web(workspace).download(url, target, target.name, _LARGEST_DOWNLOAD)
-
-
-def server_md5(workspace: Workspace, url: Address) -> str | None:
-    """Return the digest that a server tells of a file, in base 64, if it does."""
-    from triage.toolchains.web import Web  # slow to import
-
-    return Web(workspace).header(url, "Content-MD5")
-
-
-def _file_md5(path: Path) -> str:
-    with path.open("rb") as file:
-        return b64encode(file_digest(file, "md5").digest()).decode()
-
-
 def named_toolchain(registry: ToolchainRegistry, rev: str, case: Case) -> Toolchain:
     """Return the toolchain that a recipe names, which is a release or a nightly."""
     text = recorded_rev(rev.removeprefix(f"{case.compiler}:"))
     return registry.obtain(registry.resolve(text, case.compiler))
 
 
-@cache
-def _is_marked(source: Path, _state: str) -> bool:
+def _is_marked(source: Path) -> bool:
     """Return whether a text begins with a byte order mark or is not in UTF-8. Compilers
     read neither.
     """
@@ -388,9 +374,8 @@ def _write_decoded(sources: Sequence[Path], scratch: Path) -> Path:
 
 def package_version(package: str) -> str:
     """Return the version of an installed package, or `none`."""
-    from importlib.metadata import PackageNotFoundError, version  # slow to import
+    from importlib import metadata  # slow to import
 
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "none"
+    with suppress(metadata.PackageNotFoundError):
+        return metadata.version(package)
+    return "none"

@@ -4,6 +4,9 @@ outcome a verdict on one failure.
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -11,9 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.compilers.invocation import readable_output, reported_facts
-from triage.execution.machine_problem import machine_problem
 from triage.execution.match import NOT_NUMBERS, kind_of_wrong_result
-from triage.execution.metric import RUN_MS, metric_failure
+from triage.execution.reads import undeclared
 from triage.model.case import Case
 from triage.model.execution import Captured, Ending, Execution, Stage
 from triage.model.outcome import (
@@ -36,6 +38,32 @@ from triage.recipes.values import rounded_text
 if TYPE_CHECKING:
     from triage.classify import Diagnosis, RuleSet
     from triage.compilers.parts import Runner
+
+
+RUN_MS = "run_ms"  # the metric of a run that is measured
+DISPATCHES = "dispatches"
+_NO_SPACE = "No space left on device"
+_FULL = 1 << 20  # bytes; with less free space, any write may have failed
+# bytes; a file that did not fit may have been that large, and be removed again
+_NEARLY_FULL = 1 << 30
+# share of the time that a run may wait for a core until its time limit shows nothing
+_WAITED = 0.1
+_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM)
+# exit codes of the loader and of shells for a program that they cannot run
+_NOT_RUN = (126, 127)
+_SKIPS = 125  # of a test script
+_NOT_LOADED = re.compile(
+    r"(?P<program>[^:]+): (?:error while loading shared libraries: [^:]+: "
+    r"|[^:]+: version `(?P<symbol>[^']+)' not found \(required by |.*(?:not "
+    r"found|cannot execute|Exec format error))"
+)
+# what follows, if anything, describes where it was searched
+_PYTHON_NOT_LOADED = re.compile(
+    r"^(?:OSError|ImportError): (?:[^\s:]+\.so[.\d]*: cannot open shared object file|"
+    r"[^\s:]+: version `[^']+' not found|Could not (?:find/)?load shared "
+    r"(?:object|library))[^\n]*",
+    re.MULTILINE,
+)
 
 
 def rules_of(case: Case) -> RuleSet:
@@ -62,6 +90,75 @@ def _rules(path: Path | None, _modified: int, failing: frozenset[str]) -> RuleSe
         for rule in rules
     )
     return replace(rules, rules=changed)
+
+
+# Problems of the machine
+
+
+def machine_problem(execution: Execution) -> NoAnswer | None:
+    """Return the problem of the machine that made a run fail, which says nothing about
+    the compiler; None if it is not the machine's.
+    """
+    if execution.refused is not None:
+        return undeclared(execution.refused)
+    if execution.ending is Ending.NOT_STARTED:
+        return NoAnswer(Cause.TOOLCHAIN, execution.stderr.text.strip())
+    if execution.ok or execution.ending is Ending.OVER_OUTPUT:
+        return None
+    not_loaded = _why_not_loaded(execution)
+    if not_loaded:
+        return NoAnswer(Cause.TOOLCHAIN, not_loaded)
+    full, free = _FULL, execution.disk_free
+    if _NO_SPACE in execution.stderr.text + execution.stdout.text:
+        full = _NEARLY_FULL
+    reason = ""
+    if free is not None and free < full:
+        reason = f"no space left on the disk: {free >> 10} KiB were free"
+    elif execution.waited > _WAITED * execution.seconds:
+        waited = f"{execution.waited:.0f} of {execution.seconds:.0f} s without a core"
+        reason = f"stopped after {waited} of the busy machine; use fewer --jobs"
+    elif execution.ending is Ending.SIGNALLED and execution.signal in _FROM_OUTSIDE:
+        size = f"{execution.peak_rss_mb:.0f} MiB"
+        reason = f"killed from outside at {size}; the system may be out of memory"
+    return NoAnswer(Cause.ENVIRONMENT, reason) if reason else None
+
+
+def _why_not_loaded(execution: Execution) -> str | None:
+    """Return the line with which the loader or a shell refused to start the program, or
+    Python to load a library of a package; None if they did not.
+
+    The first line of a loader or a shell begins with the name of the program.
+    """
+    match = _NOT_LOADED.match(execution.stderr.first_line)
+    if match is None:
+        exception = _PYTHON_NOT_LOADED.search(execution.stderr.text)
+        return exception[0].strip() if exception else None
+    program = Path(match["program"])
+    is_program = program.name == Path(execution.argv[0]).name
+    if program.is_absolute():
+        is_program = is_program or os.access(program, os.X_OK)
+    if is_program and (match["symbol"] or execution.exit_code in _NOT_RUN):
+        return execution.stderr.first_line
+    return None
+
+
+def reason_script_skips(execution: Execution) -> NoAnswer | None:
+    """Return why a user's test says nothing about the compiler: it skips, as for `git
+    bisect run`, or something that it needs cannot be run. None if it decides.
+    """
+    if execution.ending is not Ending.EXITED:
+        return None
+    code = execution.exit_code
+    if code == _SKIPS:
+        return NoAnswer(Cause.INPUT, f"the script skips it (exit code {code})")
+    if code in _NOT_RUN:
+        last = execution.stderr.last_line or "it printed nothing"
+        why = f"the script could not run a program (exit code {code}): {last}"
+        return NoAnswer(Cause.TOOLCHAIN, why)
+    return None
+
+
+# Outcomes
 
 
 def judge(
@@ -124,6 +221,16 @@ def judge_import(execution: Execution, rules: RuleSet) -> Failed:
         signature = f"import-error:{first.signature}"
         first = rules.by_name["import-error"].reclassify(first, signature)
     return Failed(replace(first, phase=None, failing_pass=None, stage=Stage.IMPORT))
+
+
+def metric_failure(
+    name: str, headline: str, details: Mapping[str, str], stage: Stage
+) -> Failed:
+    """Return the failure of a number that is too large."""
+    signature = f"metric:{name}"
+    return Failed(
+        Failure("metric", "metric", signature, headline, details=details, stage=stage)
+    )
 
 
 def judge_thresholds(
@@ -273,23 +380,18 @@ def agreement_of(case: Case, execution: Execution) -> str:
     if execution.ending is Ending.SIGNALLED:
         return f"signal {execution.signal}"
     outcome = judge(execution, rules_of(case))
-    return outcome.cause or signature_of(outcome)
-
-
-def signature_of(outcome: Outcome) -> str:
-    """Return what is the same for outcomes that do not contradict each other."""
-    if outcome.failure:
+    if outcome.failure and outcome.cause is None:
         return outcome.failure.signature
-    return ""
+    return outcome.cause or ""
 
 
-def needs_pass(execution: Execution, rules: RuleSet) -> bool:
+def needs_pass(case: Case, execution: Execution) -> bool:
     """Return whether only a second run that prints the failing pass can identify the
     failure.
     """
-    return (
-        machine_problem(execution) is None and _diagnosis(execution, rules).needs_pass
-    )
+    if execution.ok or machine_problem(execution):
+        return False
+    return _diagnosis(execution, rules_of(case)).needs_pass
 
 
 def status_of(probe: Probe) -> Status:

@@ -8,6 +8,7 @@ run is measured in turn, until the interval of its ratio is on one side of the l
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
+from triage.execution.benchmark import function_programs
 from triage.execution.engine import Engine
 from triage.execution.in_turn import (
     LOOKS,
@@ -25,8 +27,8 @@ from triage.execution.in_turn import (
     measure_in_turn,
     ratio_of,
 )
-from triage.execution.metric import Metric, metric_failure
-from triage.execution.timing import compile_sampler, function_programs
+from triage.execution.judge import metric_failure
+from triage.execution.task import Naming, ProbeJob, why_unusable
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.execution import Stage
@@ -35,6 +37,7 @@ from triage.recipes.values import rounded_text
 from triage.toolchains.home import temporary_folder
 from triage.toolchains.registry import ToolchainRef
 
+_OF_THE_MACHINE = re.compile(r"(?:^|_)(?:seconds|s|ms|us|ns|rss_mb)$")
 _LEAST_SLOWER = 1.05  # the smallest ratio of both ends of what varies
 _LEAST_LARGER = 1.01  # the same for a number that is the same each time
 _FROM_NOTHING = 2.0  # the limit for a number that was zero
@@ -47,24 +50,74 @@ Measure = Callable[[Case, ToolchainRef], Sampler]
 """Returns what measures a case once."""
 
 
-@dataclass(frozen=True)
-class MetricChoice:
-    """A number of a case, and how long to measure it."""
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A number measured of a successful compile, which is worse if it is larger. Either
+    triage measures it, such as the CPU seconds or the run time of the output, or the
+    recipe's compiler prints it.
+    """
 
-    metric: Metric
-    budget: float
-    """Seconds to measure a time of each candidate for."""
+    name: str
     function: str = ""
     """The one to run, if there are several."""
 
     @classmethod
-    def parse(cls, text: str, budget: float) -> MetricChoice:
+    def parse(cls, text: str) -> Metric:
         """Read NAME[:FUNCTION]. Raises BadInput if there is no such number."""
         name, _, function = text.partition(":")
-        metric = Metric(name)
+        metric = cls(name, function)
         if function and not metric.is_of_run:
             raise BadInput(f"--metric {text}: only run_seconds has functions")
-        return cls(metric, budget, function)
+        return metric
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def exact(self) -> bool:
+        """Whether it is the same each time, however busy the machine is."""
+        return _OF_THE_MACHINE.search(self.name) is None
+
+    @property
+    def is_of_run(self) -> bool:
+        """Whether it is the run time of the compiled program."""
+        return self.name == "run_seconds"
+
+    @property
+    def is_time(self) -> bool:
+        """Whether triage measures it while nothing else runs."""
+        return self.name in ("cpu_seconds", "run_seconds")
+
+
+def compile_sampler(
+    engine: Engine,
+    metric: Metric,
+    case: Case,
+    ref: ToolchainRef,
+    *,
+    is_trial: bool = False,
+) -> Sampler:
+    """Return what compiles a case and reads a number of the compile; one that varies is
+    read of a new compile. A trial compiles once, whatever the ending.
+    """
+    if metric.is_time:
+        case = replace(case, run=None)
+    once = Naming.NEVER if is_trial else None
+    job = ProbeJob(case, ref, fresh=not metric.exact, here=True, once=once)
+
+    def sample() -> float | NoAnswer:
+        probe = engine.probe(job)
+        used, where = probe.measured, ref.revision.name
+        if not isinstance(probe.outcome, Passed):
+            problem = why_unusable(probe.outcome)
+            return replace(problem, reason=f"{where}: {problem.reason}")
+        usual = {"cpu_seconds": used.cpu_seconds, "peak_rss_mb": used.peak_rss_mb}
+        numbers = {**used.metrics, **usual}
+        if metric.name in numbers:
+            return numbers[metric.name]
+        return NoAnswer(Cause.NOISE, f"on {where} it has {', '.join(sorted(numbers))}")
+
+    return sample
 
 
 @dataclass(frozen=True)
@@ -157,12 +210,14 @@ def engine_with_judge(
     engine: Engine,
     case: Case,
     ends: Ends,
-    choice: MetricChoice,
+    metric: Metric,
+    budget: float,
     *,
     other_programs: bool = False,
 ) -> Iterator[Engine]:
     """Yield an engine for which a case fails whose number is beyond the limit halfway
-    between both ends, on a scale of ratios.
+    between both ends, on a scale of ratios. A time of each candidate is measured for
+    `budget` seconds.
 
     With `other_programs`, each program is compared with itself on the good toolchain,
     for a search that changes the program and compiles each once.
@@ -171,15 +226,15 @@ def engine_with_judge(
         BadInput: An end cannot be measured, or the ends differ too little.
         EnvironmentFailure: The compiler of an end cannot be obtained.
     """
-    metric, (good, bad) = choice.metric, ends
+    good, bad = ends
     least = _LEAST_LARGER if metric.exact else _LEAST_SLOWER
     with temporary_folder() as folder:
         measure: Measure = partial(
             compile_sampler, engine, metric, is_trial=other_programs
         )
         if metric.is_of_run:
-            measure = _run_samplers(engine, choice.function, folder)
-        judge = NumberJudge(metric, good, least, measure, case, choice.budget)
+            measure = _run_samplers(engine, metric.function, folder)
+        judge = NumberJudge(metric, good, least, measure, case, budget)
         pair = judge.compare(case, bad)
         if isinstance(pair, NoAnswer):
             problem = f"{case.name} has no {metric}: {pair.reason}"

@@ -8,31 +8,38 @@ of the process and into the key of its result.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.compilers.invocation import Invocation
+from triage.execution.cache import Record
+from triage.execution.compare import differences
 from triage.execution.files import Prepared
-from triage.execution.inputs import Inputs, recipe_mistake
+from triage.execution.inputs import Inputs, named_toolchain, recipe_mistake
 from triage.execution.reads import files_in
-from triage.execution.references import library_file, reference_results
 from triage.execution.run_task import RunTask, plan_run
-from triage.execution.task import Task, missing_toolchain, why_unusable
-from triage.model.case import Case, RunSpec
+from triage.execution.task import AnyOf, Naming, Task, missing_toolchain, why_unusable
+from triage.model.case import Case, Flag, Library, Reference, RunSpec
 from triage.model.content import file_sha256, settled_sha256
-from triage.model.errors import EnvironmentFailure
-from triage.model.outcome import Failed, NoAnswer, Probe
+from triage.model.errors import EnvironmentFailure, TriageError
+from triage.model.outcome import Cause, Failed, NoAnswer, Passed, Probe
 from triage.model.revision import Toolchain
 from triage.processes.containment import COMPILE_PATH
-from triage.processes.sealing import Seal, is_sealing
-from triage.recipes.run_values import identity_of
+from triage.processes.process import StopSignal
+from triage.processes.sealing import Seal
+from triage.recipes.run_values import file_value, identity_of
 from triage.toolchains.contents import file_state
+from triage.toolchains.home import KeptKind
 
 if TYPE_CHECKING:
     from triage.execution.engine import Engine
+
+UNWRITTEN = (85, 170)  # bytes that glibc fills new memory with
 
 
 class Planner:
@@ -51,12 +58,12 @@ class Planner:
         """Return the task of a case, or the probe that says why there is nothing to
         compile.
         """
-        revision, version = toolchain.revision, toolchain.version
         planned = self._plan(case, toolchain)
         if isinstance(planned, Task):
             return planned
         is_new = case.name in self.inputs.failed_now
         is_cached = isinstance(planned, Failed) and not is_new
+        revision, version = toolchain.revision, toolchain.version
         return Probe(case, revision, version, planned, cached=is_cached)
 
     def _plan(self, case: Case, toolchain: Toolchain) -> Task | NoAnswer | Failed:
@@ -80,18 +87,8 @@ class Planner:
         run = None
         if case.run and not case.script:
             run = self._plan_run(case, case.run, toolchain)
-        return Task(
-            case,
-            toolchain,
-            compiler,
-            prepared,
-            invocation,
-            reads,
-            content,
-            state,
-            run,
-            is_sealing(),
-        )
+        inputs = (prepared, invocation, reads, content, state)
+        return Task(case, toolchain, compiler, *inputs, run)
 
     def input_of(
         self, case: Case, toolchain: Toolchain | None = None
@@ -111,10 +108,9 @@ class Planner:
         prepared = self.input_of(case, toolchain)
         if isinstance(prepared, NoAnswer):
             return ""
-        digest = prepared.digest
+        digest, run = prepared.digest, case.run
         if case.input.imported:  # each toolchain makes it
             digest = settled_sha256(str(case.input.path))
-        run = case.run
         settings = (case.target, case.flags, case.phase, case.limits, case.env)
         parts: list[object] = [digest, settings, case.spec, case.thresholds]
         if run:
@@ -132,27 +128,27 @@ class Planner:
         self, case: Case, spec: RunSpec, toolchain: Toolchain
     ) -> RunTask | NoAnswer | Failed:
         """Return the run of a case with all its files, or why it cannot be run."""
+        engine = self._engine
         try:
             spec = spec.with_arguments()
         except ValueError as error:
             return recipe_mistake(str(error))
-        if spec is not case.run:
-            case = replace(case, run=spec)
+        case = replace(case, run=spec)
         missing = self.inputs.obtain(spec.artifacts)
         if missing:
             return missing
         libraries = []
         for library in spec.libraries:
-            compiled = library_file(self._engine, case, library, toolchain)
-            if not isinstance(compiled, Path):
+            compiled = _library_file(engine, case, library, toolchain)
+            if not isinstance(compiled, Prepared):
                 return compiled
-            libraries.append(compiled)
+            libraries.append(compiled.path)
         if spec.reference:
-            expected = reference_results(self._engine, case, toolchain, spec.reference)
+            expected = reference_results(engine, case, toolchain, spec.reference)
             if isinstance(expected, NoAnswer):
                 return expected
             case = replace(case, run=replace(spec, expected=expected))
-        compiler = self._engine.compilers[case.compiler]
+        compiler = engine.compilers[case.compiler]
         try:
             return plan_run(case, toolchain, compiler, self._registry, libraries)
         except EnvironmentFailure as error:
@@ -183,3 +179,136 @@ def _script_invocation(case: Case, script: Path, toolchain: Toolchain) -> Invoca
     path = dict.fromkeys([*map(str, folders), COMPILE_PATH])
     env = {"PATH": os.pathsep.join(path), "TRIAGE_TOOLCHAIN": str(toolchain.root)}
     return Invocation(tuple(words), env=env, placeholders={"script": str(script)})
+
+
+# What the run of a case needs of other compiles
+
+
+def _library_file(
+    engine: Engine, case: Case, library: Library, toolchain: Toolchain
+) -> Prepared | NoAnswer | Failed:
+    """Return the compiled file of a library, compiled once for each content, or why
+    there is none.
+    """
+    plain = replace(
+        case,
+        input=library.input,
+        flags=library.flags,
+        artifacts=library.artifacts,
+        run=None,
+        thresholds=(),
+        benchmarks=(),
+    )
+    task = engine.planner.plan(plain, toolchain)
+    if isinstance(task, Probe):
+        return why_unusable(task.outcome)
+
+    def make(scratch: Path) -> Path | NoAnswer | Failed:
+        target = scratch / "module"
+        keep = partial(engine.make, task, engine.stop, lambda out: out.replace(target))
+        outcome = engine.probe_unless_known(task, keep).outcome
+        return target if isinstance(outcome, Passed) else outcome
+
+    place = engine.registry.home.kept(KeptKind.MODULES)
+    return engine.kept.get(place / f"{task.keys[0]}.module", make)
+
+
+def reference_results(
+    engine: Engine,
+    case: Case,
+    toolchain: Toolchain,
+    reference: Reference,
+    folder: Path | None = None,
+    made: Callable[[Probe], None] = lambda _: None,
+    cancelled: StopSignal | None = None,
+) -> tuple[str, ...] | NoAnswer:
+    """Return the results of a reference, computed once for each content, or why there
+    are none.
+
+    `folder` keeps the results instead of TRIAGE_HOME. Results that depend on memory
+    that was never written to do not count then. `made` receives the compile that was
+    needed; `cancelled` ends it early, with Interrupted.
+    """
+    task = reference_task(engine, case, toolchain, reference)
+    if isinstance(task, NoAnswer):
+        return task
+    run_task, stop = task.run, AnyOf(engine.stop, cancelled)
+    assert isinstance(run_task, RunTask)
+
+    def compute(scratch: Path) -> Path | NoAnswer:
+        """Compile and run; return a folder with the results, empty if none counts."""
+        results = scratch / "results"
+        results.mkdir()
+        ran: list[Record] = []
+
+        def execute(module: Path) -> None:
+            execution, files = run_task.results(module, results, stop)
+            ran[:] = [task.record(execution, is_run=True)]
+            if folder and not _ignores_unwritten_memory(run_task, module, files, stop):
+                for file in files:
+                    file.unlink()
+
+        def make() -> Sequence[Record]:
+            return [*engine.make(replace(task, run=None), stop, execute), *ran]
+
+        probe = engine.probe_unless_known(task, make)
+        if not probe.cached:
+            made(probe)
+        if isinstance(probe.outcome, Passed):
+            return results
+        why = why_unusable(probe.outcome).reason
+        return recipe_mistake(f"the reference on {task.toolchain.revision.name}: {why}")
+
+    place = folder or engine.registry.home.kept(KeptKind.RESULTS)
+    kept: Prepared | NoAnswer = engine.kept.get(place / task.keys[1], compute)
+    if isinstance(kept, NoAnswer):
+        return kept
+    files = sorted(kept.path.iterdir(), key=lambda file: int(file.name.split(".")[0]))
+    if not files:
+        problem = "returns nothing, or reads memory that was never written to"
+        return recipe_mistake(f"the reference {problem}")
+    return tuple(map(file_value, files))
+
+
+def reference_task(
+    engine: Engine, case: Case, toolchain: Toolchain, reference: Reference
+) -> Task | NoAnswer:
+    """Return the task that computes the results of a reference."""
+    assert case.run is not None
+    flags = case.flags
+    if reference.flags is not None:
+        flags = tuple(map(Flag, reference.flags))
+    spec = replace(case.run, reference=None, expected=())
+    plain = replace(case, flags=flags, thresholds=(), run=spec)
+    if reference.toolchain is not None:
+        try:
+            toolchain = named_toolchain(engine.registry, reference.toolchain, case)
+        except TriageError as error:
+            problem = f"cannot obtain the toolchain of the reference: {error}"
+            return NoAnswer(Cause.TOOLCHAIN, problem)
+    task = engine.planner.plan(plain, toolchain)
+    if isinstance(task, Task) and isinstance(task.run, RunTask):
+        return replace(task, variant="reference", naming=Naming.NEVER)
+    outcome = task.outcome if isinstance(task, Probe) else task.run
+    assert not isinstance(outcome, RunTask)
+    why = why_unusable(outcome)
+    return recipe_mistake(f"the reference cannot be run: {why.reason}")
+
+
+def _ignores_unwritten_memory(
+    run_task: RunTask, module: Path, files: Sequence[Path], stop: StopSignal
+) -> bool:
+    """Return whether results stay the same when memory that was not written to has
+    another content.
+    """
+    tolerances, closeness = dict(run_task.spec.tolerances), run_task.spec.closeness
+    again = [module.parent / f"again-{file.name}" for file in files]
+    for pattern in UNWRITTEN:
+        ran = run_task.start(module, stop, results=again, MALLOC_PERTURB_=str(pattern))
+        if not ran.ok:
+            return False
+        for new, old in zip(again, files, strict=True):
+            values = file_value(new), file_value(old)
+            if differences(*values, tolerances, closeness).get("mismatches", 1):
+                return False
+    return True

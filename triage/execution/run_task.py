@@ -15,8 +15,8 @@ from triage.compilers.invocation import mismatch_line
 from triage.compilers.parts import RunValues
 from triage.execution.files import KeptFiles
 from triage.execution.inputs import recipe_mistake
-from triage.execution.metric import RUN_MS
-from triage.execution.reads import files_in, surroundings
+from triage.execution.judge import RUN_MS, agreement_of
+from triage.execution.reads import files_in, surroundings, what_was_refused
 from triage.model.case import Case, RunSpec
 from triage.model.content import settled_sha256
 from triage.model.execution import Captured, Ending, Execution
@@ -25,7 +25,7 @@ from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Toolchain
 from triage.processes.containment import settings
 from triage.processes.process import StopSignal, run
-from triage.processes.sealing import Seal
+from triage.processes.sealing import Seal, is_sealing
 from triage.recipes.run_values import (
     file_value,
     identity_of,
@@ -45,26 +45,44 @@ if TYPE_CHECKING:
 
 
 def agreeing_runs(
-    start: Callable[[], Execution],
-    is_sure: Callable[[Execution], bool],
-    agreement: Callable[[Execution], object],
+    case: Case, start: Callable[[], Execution], is_sure: Callable[[Execution], bool]
 ) -> tuple[list[Execution], int]:
     """Run once, or up to three times if one run does not prove how it ends; return the
     majority and how many disagree.
-
-    `agreement` returns what is equal for executions that agree.
     """
     runs = [start()]
     if is_sure(runs[0]):
         return runs, 0
     runs.append(start())
-    if agreement(runs[0]) != agreement(runs[1]):
+    if agreement_of(case, runs[0]) != agreement_of(case, runs[1]):
         runs.append(start())
-    agreements = [agreement(execution) for execution in runs]
-    most_common = max(agreements, key=agreements.count)
-    pairs = zip(runs, agreements, strict=True)
+    endings = [agreement_of(case, execution) for execution in runs]
+    most_common = max(endings, key=endings.count)
+    pairs = zip(runs, endings, strict=True)
     same = [execution for execution, ending in pairs if ending == most_common]
     return same, len(runs) - len(same)
+
+
+def sealed_execution(
+    case: Case, seal: Seal, start: Callable[[Seal], Execution]
+) -> Execution:
+    """Start a program under a seal. If it fails because of that, its execution has what
+    the seal refused.
+
+    If the output names no path, it is started once more and may read everything. If it
+    fails all the same, the seal is not why.
+    """
+    execution = start(seal)
+    if execution.ok or not is_sealing():
+        return execution
+    refused = what_was_refused(execution, seal)
+    if refused is None:
+        return execution
+    if not refused.startswith("/"):
+        free = start(seal.reading_all())
+        if agreement_of(case, execution) == agreement_of(case, free):
+            return execution
+    return replace(execution, refused=refused)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +99,15 @@ class RunTask:
     """The folders of the runtime, its own first."""
     options: tuple[str, ...]
     """Without values."""
+    surroundings: Surroundings
+    """What the device needs of this machine."""
     libraries: tuple[Path, ...]
     inputs: tuple[str, ...]
     expected: tuple[str, ...]
     identity: str = ""
     """Decides the result, together with the compiled file."""
 
-    def make(
-        self, module: Path, stop: StopSignal, agreement: Callable[[Execution], object]
-    ) -> tuple[Execution, int]:
+    def make(self, module: Path, stop: StopSignal) -> tuple[Execution, int]:
         """Run a compiled file, and again one that fails or is slow; see
         `agreeing_runs`.
 
@@ -104,8 +122,8 @@ class RunTask:
             fastest = min(self._milliseconds(execution), default=0.0)
             return execution.ok and (limit is None or fastest <= limit)
 
-        run_once = partial(self._run_and_compare, module, stop)
-        same, disagreements = agreeing_runs(run_once, is_sure, agreement)
+        start = partial(self._run_and_compare, module, stop)
+        same, disagreements = agreeing_runs(self.case, start, is_sure)
         seconds = min(execution.seconds for execution in same)
         metrics = {**same[0].metrics, "run_seconds": seconds}
         times = [time for execution in same for time in self._milliseconds(execution)]
@@ -127,47 +145,35 @@ class RunTask:
         return saved, files if saved.ok else []
 
     def start(
-        self,
-        module: Path,
-        stop: StopSignal,
-        results: Sequence[Path] = (),
-        *,
-        reads_all: bool = False,
-        **env: str,
+        self, module: Path, stop: StopSignal, results: Sequence[Path] = (), **env: str
     ) -> Execution:
-        """Run a compiled file once, and write its results to files if there are any.
-        With `reads_all`, it may read everything.
+        """Run a compiled file once, and write its results to files if there are any. It
+        may read the runtime, and the files that its command names.
         """
         values = RunValues(self.inputs, results)
         argv = self.runner.argv(self.tool, module, self.options, values, self.libraries)
         if self.spec.measured and self.measures:
             argv += self.measures.report_options
-        folders = tuple({file.parent for file in results})
-        seal = replace(self.seal(module), writes=folders)
-        execution = run(
-            argv,
-            self.spec.limits,
-            module.parent,
-            seal=seal.reading_all() if reads_all else seal,
-            env={**self.surroundings.variables, **dict(self.case.env), **env},
-            stop=stop,
+        around = self.surroundings
+        named = files_in((*self.options, *self.inputs, *self.expected))
+        own = (*self.reads, module, *self.libraries)
+        reads = (*own, *self.case.reads, *named, *around.reads)
+        writes = tuple({file.parent for file in results})
+        execution = sealed_execution(
+            self.case,
+            Seal(reads, writes, around.devices),
+            lambda seal: run(
+                argv,
+                self.spec.limits,
+                module.parent,
+                seal=seal,
+                env={**around.variables, **dict(self.case.env), **env},
+                stop=stop,
+            ),
         )
         if execution.ok and not all(map(is_regular, results)):
             return replace(execution, ending=Ending.NO_OUTPUT)
         return execution
-
-    @property
-    def surroundings(self) -> Surroundings:
-        """What the device needs of this machine."""
-        return self.runner.surroundings(self.case, self.spec)
-
-    def seal(self, module: Path) -> Seal:
-        """What a run may read: the runtime, and the files that its command names."""
-        named = files_in((*self.options, *self.inputs, *self.expected))
-        device = self.surroundings
-        own = (*self.reads, module, *self.libraries)
-        reads = (*own, *self.case.reads, *named, *device.reads)
-        return Seal(reads, devices=device.devices)
 
     def compared(self, execution: Execution, files: Sequence[Path]) -> Execution:
         """Return a run as it ends when these results are compared with the expected
@@ -238,6 +244,7 @@ def plan_run(
             tool.absolute(),
             (root, *toolchain.reads),
             tuple(runner.options(case, spec)),
+            runner.surroundings(case, spec),
             tuple(libraries),
             tuple(map(kept, spec.inputs)),
             tuple(map(kept, spec.expected)),

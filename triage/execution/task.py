@@ -20,16 +20,15 @@ from triage.compilers.parts import PassTrace
 from triage.execution.cache import Record
 from triage.execution.files import Prepared
 from triage.execution.judge import (
-    agreement_of,
+    DISPATCHES,
     judge,
     judge_run,
     judge_thresholds,
+    reason_script_skips,
     rules_of,
     with_operator,
 )
-from triage.execution.machine_problem import reason_script_skips
-from triage.execution.metric import DISPATCHES
-from triage.execution.reads import surroundings, what_was_refused
+from triage.execution.reads import surroundings
 from triage.execution.run_task import RunTask
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, Unobtainable
@@ -47,7 +46,7 @@ from triage.model.pass_name import PassName
 from triage.model.revision import Toolchain
 from triage.processes.containment import settings
 from triage.processes.process import StopSignal
-from triage.processes.sealing import Seal
+from triage.processes.sealing import Seal, is_sealing
 from triage.toolchains.contents import file_state
 from triage.toolchains.registry import ToolchainRef
 
@@ -100,13 +99,6 @@ class ProbeJob:
     def name(self) -> str:
         return f"{self.case.name} on {self.ref.revision.name}"
 
-    def without_toolchain(self, error: EnvironmentFailure) -> Probe:
-        """Return the probe of a job whose toolchain cannot be obtained, now or at
-        all.
-        """
-        version = self.ref.release.version if self.ref.release else None
-        return Probe(self.case, self.ref.revision, version, missing_toolchain(error))
-
 
 @dataclass(frozen=True, slots=True)
 class Task:
@@ -127,7 +119,6 @@ class Task:
     """The state of these files; see `file_state`."""
     run: RunTask | NoAnswer | Failed | None = None
     """What follows the compile, or why nothing can."""
-    sealed: bool = True
     variant: str = ""
     """Part of the key of another way to make the same compile, such as a trial."""
     naming: Naming | None = None
@@ -141,25 +132,14 @@ class Task:
         options, case = self.invocation.options, self.case
         parts = [self.toolchain.identity, self.prepared.digest, self.content, *options]
         parts += surroundings(options, uses_processor=self.compiler.uses_processor)
-        if not self.sealed:
-            parts.append("unsealed")
-        if self.variant:
-            parts.append(self.variant)
-        if case.env:
-            parts += [f"env {setting}" for setting in settings(dict(case.env))]
-        if DISPATCHES in dict(case.thresholds):
-            parts.append(DISPATCHES)
-        parts.append(str(case.limits))
+        counts = DISPATCHES in dict(case.thresholds)
+        parts.append(f"{settings(dict(case.env))} {case.limits} {counts}")
+        parts.append(f"{self.variant} {is_sealing()}")
         data = "\0".join(parts).encode("utf-8", "surrogatepass")
         key = sha256(data).hexdigest()
         if not isinstance(self.run, RunTask):
             return (key,)
         return key, sha256(f"run\0{key}\0{self.run.identity}".encode()).hexdigest()
-
-    @property
-    def key(self) -> str:
-        """The content key of the compile."""
-        return self.keys[0]
 
     @property
     def seal(self) -> Seal:
@@ -181,9 +161,6 @@ class Task:
         """The variables of the family and of the recipe, which take precedence."""
         return {**self.invocation.env, **dict(self.case.env)}
 
-    def argv(self, output: Path) -> list[str]:
-        return self.invocation.argv(self.toolchain.program, self.prepared.path, output)
-
     def altered(
         self, change_of: Callable[[PassTrace], Callable[[Invocation], Invocation]]
     ) -> Task:
@@ -197,38 +174,18 @@ class Task:
 
     def record(
         self,
-        key: str,
         execution: Execution,
         failing_pass: PassName | None = None,
         disagreements: int = 0,
+        *,
+        is_run: bool = False,
     ) -> Record:
-        """Return the facts of an execution, for the cache."""
-        case, toolchain = self.case.name, self.toolchain.revision.name
-        return Record(key, case, toolchain, execution, failing_pass, disagreements)
-
-    def with_refusal(
-        self, execution: Execution, seal: Seal, start: Callable[[], Execution]
-    ) -> Execution:
-        """Return an execution that failed with what its seal refused, if that is why.
-
-        If the output names no path, the program is started once more by `start` and may
-        read everything. If it fails all the same, the seal is not why.
+        """Return the facts of an execution, of the compile or of the run, for the
+        cache.
         """
-        if execution.ok or not self.sealed:
-            return execution
-        refused = what_was_refused(execution, seal)
-        if refused is None:
-            return execution
-        if refused.startswith("/"):
-            return replace(execution, refused=refused)
-        case = self.case
-        if agreement_of(case, execution) == agreement_of(case, start()):
-            return execution
-        return replace(execution, refused=refused)
-
-    def unprobed(self, why: NoAnswer) -> Probe:
-        """Return the probe of a task that could not be made."""
-        return Probe(self.case, self.toolchain.revision, self.toolchain.version, why)
+        case, toolchain = self.case.name, self.toolchain.revision.name
+        key = self.keys[int(is_run)]
+        return Record(key, case, toolchain, execution, failing_pass, disagreements)
 
     def probe(
         self, compiled: Record | None, ran: Record | None = None, *, cached: bool
@@ -252,13 +209,17 @@ class Task:
         revision, version = self.toolchain.revision, self.toolchain.version
         return Probe(self.case, revision, version, outcome, measured, cached)
 
+    def unprobed(self, why: NoAnswer) -> Probe:
+        """Return the probe of a task that could not be made."""
+        return Probe(self.case, self.toolchain.revision, self.toolchain.version, why)
+
     def _judge_compile(self, compiled: Record) -> Outcome:
-        execution, is_flaky = compiled.execution, compiled.disagreements > 0
+        execution = compiled.execution
         outcome: Outcome = Passed()
         # rules take long to read, and have nothing to say of a silent pass
         if not execution.ok or execution.stderr != Captured():
-            rules, failing_pass = rules_of(self.case), compiled.failing_pass
-            outcome = judge(execution, rules, failing_pass, flaky=is_flaky)
+            rules, is_flaky = rules_of(self.case), compiled.disagreements > 0
+            outcome = judge(execution, rules, compiled.failing_pass, flaky=is_flaky)
         if self.case.script is not None:
             outcome = reason_script_skips(execution) or outcome
         if isinstance(outcome, Passed) and self.case.thresholds:
@@ -268,17 +229,12 @@ class Task:
 
     def _judge_run(self, run: RunTask, ran: Record) -> Outcome:
         """Judge a run by its thresholds if it succeeded, else by its failure."""
-        execution = ran.execution
+        execution, metrics = ran.execution, ran.metrics
         if execution.ok:
-            above = judge_thresholds(self.case, ran.metrics, Stage.BENCHMARK)
+            above = judge_thresholds(self.case, metrics, Stage.BENCHMARK)
             return above or Passed()
-        outcome = judge_run(
-            execution,
-            rules_of(self.case),
-            run.runner,
-            ran.metrics,
-            flaky=ran.disagreements > 0,
-        )
+        rules, is_flaky = rules_of(self.case), ran.disagreements > 0
+        outcome = judge_run(execution, rules, run.runner, metrics, flaky=is_flaky)
         if not isinstance(outcome, Failed):
             return outcome
         failure = outcome.failure
@@ -287,10 +243,9 @@ class Task:
         from triage.mlir.result_operator import result_operator  # slow to import
 
         output, operator = int(failure.details.get("output", 0)), ""
-        program = self.prepared.path
         with (
             suppress(OSError),
-            program.open(encoding="utf-8", errors="replace") as lines,
+            self.prepared.path.open(encoding="utf-8", errors="replace") as lines,
         ):
             operator = result_operator(lines, run.spec.function, output)
         return replace(outcome, failure=with_operator(failure, output, operator))

@@ -21,8 +21,7 @@ from triage.bisect.request import BisectRequest
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.bisect.search import Search
 from triage.execution.engine import Engine
-from triage.execution.metric import Metric
-from triage.execution.number_judge import MetricChoice, engine_with_judge
+from triage.execution.number_judge import Metric, engine_with_judge
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.outcome import Cause, Failure, NoAnswer
@@ -144,11 +143,13 @@ class OriginFinder:
         """
         old, new = self.pair
         assert old is not None
-        choice = MetricChoice(Metric.CPU_SECONDS, budget)
+        metric = Metric("cpu_seconds")
         if function is not None:
-            choice = MetricChoice(Metric.RUN_SECONDS, budget, function)
+            metric = Metric("run_seconds", function)
         try:
-            with engine_with_judge(self.engine, case, (old, new), choice) as judging:
+            with engine_with_judge(
+                self.engine, case, (old, new), metric, budget
+            ) as judging:
                 finder = replace(self, engine=judging)
                 bisection = finder.bisect(case)
                 pair = finder.pair_of(bisection)

@@ -17,10 +17,8 @@ from triage.execution.benchmark import Benchmark, Configuration, Series
 from triage.execution.engine import Engine
 from triage.execution.in_turn import Pace
 from triage.execution.judge import result_of
-from triage.execution.metric import Metric
-from triage.execution.number_judge import NumberJudge
+from triage.execution.number_judge import Metric, NumberJudge, compile_sampler
 from triage.execution.task import ProbeJob
-from triage.execution.timing import compile_sampler
 from triage.investigate.result import (
     CaseChangeKind,
     CaseResult,
@@ -183,7 +181,7 @@ class NightRun:
         }
         names = sorted(growth, key=lambda name: -growth[name])
         for name in names[:_TIMED_COMPILES]:
-            case, metric = self.cases_by_name[name], Metric.CPU_SECONDS
+            case, metric = self.cases_by_name[name], Metric("cpu_seconds")
             measure = partial(compile_sampler, self.engine, metric)
             judge = NumberJudge(metric, self.baseline, _SLOWER, measure, case, 0)
             measured = judge.compare(case, self.toolchain)

@@ -16,7 +16,7 @@ import numpy as np
 
 from triage.execution.compare import differences
 from triage.execution.persistent_workers import PersistentWorkers, WorkerAnswer
-from triage.execution.references import UNWRITTEN, reference_results, reference_task
+from triage.execution.plan import UNWRITTEN, reference_results, reference_task
 from triage.execution.task import Task
 from triage.model.case import Case, Reference, RunSpec
 from triage.model.outcome import Failed, NoAnswer, Outcome, Probe

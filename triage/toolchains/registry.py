@@ -218,6 +218,8 @@ class ToolchainRegistry:
         """Return whether obtaining the toolchain needs no download and no build."""
         if ref.release is None:
             return ref.bring is None
+        if (ref.family, ref.revision.name) in self._obtained:
+            return True
         return is_intact(self._package(ref).folder(ref.release))
 
     # From a text to a reference
