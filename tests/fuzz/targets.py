@@ -35,7 +35,7 @@ from triage.model.address import Address
 from triage.model.execution import Captured, Ending, Execution
 from triage.recipes.loader import load_recipes
 from triage.toolchains.home import Home, Workspace
-from triage.toolchains.index import Index
+from triage.toolchains.install import Package
 from triage.toolchains.sources.project import load_project
 
 ROOT = Path(__file__).parents[2]
@@ -141,12 +141,13 @@ def _response(data: bytes, url: str) -> requests.Response:
 
 def http(data: bytes, folder: Path) -> None:
     """Pages of an index."""
-    index = Index(Workspace(Home(folder)), Address("https://index.example/simple/"))
+    address = Address("https://index.example/simple/")
+    package = Package(Workspace(Home(folder)), "iree-base-compiler", address=address)
     with (
         mock.patch("requests.Session.get", lambda _, url, **__: _response(data, url)),
         mock.patch("triage.toolchains.web._TRANSIENT", ()),  # nothing is waited for
     ):
-        index.releases("iree-base-compiler")
+        assert package.listed is not None
 
 
 def _logs() -> list[bytes]:

@@ -10,7 +10,8 @@ from triage.compilers.iree.adapter import Iree
 from triage.model.address import Address
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.toolchains.home import Home, Workspace
-from triage.toolchains.index import Index, index_url
+from triage.toolchains.index import index_url
+from triage.toolchains.install import Package
 from triage.toolchains.registry import ToolchainRegistry
 
 HERE = f"cp{sys.version_info[0]}{sys.version_info[1]}"
@@ -75,18 +76,15 @@ def test_wheels_of_other_platforms_are_not_offered(
     ):
         make_wheel(loopback.folder, "2.0.0", tag=tag)
     loopback.publish()
-    assert "2.0.0" not in [
-        one.version
-        for one in Index(Workspace(Home(tmp_path / "home"))).releases(
-            "iree-base-compiler"
-        )
-    ]
+    package = Package(Workspace(Home(tmp_path / "home")), "iree-base-compiler")
+    assert "2.0.0" not in [release.version for release in package.listed]
 
 
 def test_an_index_that_cannot_be_reached_is_named(tmp_path: Path) -> None:
-    index = Index(Workspace(Home(tmp_path)), Address("http://127.0.0.1:1/simple/"))
+    address = Address("http://127.0.0.1:1/simple/")
+    package = Package(Workspace(Home(tmp_path)), "iree-base-compiler", address=address)
     with pytest.raises(EnvironmentFailure, match=r"cannot read http://127"):
-        index.releases("iree-base-compiler")
+        _ = package.listed
 
 
 def test_settings_that_name_the_index(

@@ -16,7 +16,6 @@ from tests.toolchains.loopback import LoopbackIndex, make_wheel
 from triage.compilers.base import Environment, Packaging
 from triage.compilers.registry import Families
 from triage.toolchains.home import Home, Workspace
-from triage.toolchains.index import Index
 from triage.toolchains.install import PLAIN_WHEEL, Package
 from triage.toolchains.pruning import prune_home, stored_toolchains
 from triage.toolchains.registry import ToolchainRegistry
@@ -31,12 +30,12 @@ def package_of(
     packaging: Packaging = PLAIN_WHEEL,
 ) -> Package:
     workspace = Workspace(Home(tmp_path / "home"))
-    return Package(workspace, name, Index(workspace, index.url), packaging)
+    return Package(workspace, name, packaging, index.url)
 
 
 def put(index: LoopbackIndex, version: str, tmp_path: Path) -> Path:
     package = package_of(index, tmp_path)
-    [release] = [one for one in package.listed() if one.version == version]
+    [release] = [one for one in package.listed if one.version == version]
     return package.install(release)
 
 
@@ -196,7 +195,7 @@ def test_an_environment_has_the_dependencies_of_its_day(
     loopback.publish_dated("some-compiler", {"3.0": "2024-03-02"})
     loopback.publish_dated("its-runtime", days)
     compiler = package_of(loopback, tmp_path, "some-compiler", Environment())
-    [release] = compiler.listed()
+    [release] = compiler.listed
     folder = compiler.install(release)
     assert compiler.installed() == [release]
     assert replace(compiler, distribution="other-compiler").installed() == []

@@ -17,6 +17,7 @@ from triage.compilers.base import Compiler
 from triage.model.errors import TriageError
 from triage.processes.sealing import landlock_version, missing_seals
 from triage.toolchains.home import open_home
+from triage.toolchains.index import index_url
 from triage.toolchains.pruning import stored_toolchains
 from triage.toolchains.registry import ToolchainRegistry
 
@@ -108,7 +109,7 @@ def _check_of_index(families: Mapping[str, Compiler]) -> tuple[str, str]:
     for family in families:
         names = [ref.revision.name for ref in registry.releases(family)]
         if not names:
-            problem = f"no {family} for this platform at {registry.index.url}"
+            problem = f"no {family} for this platform at {index_url()}"
             raise FileNotFoundError(problem)
         found.append(f"{family} {names[0]} to {names[-1]}")
     return ", ".join(found), ""

@@ -9,7 +9,8 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from triage.model.errors import Interrupted
@@ -19,6 +20,7 @@ from triage.processes.process import TICK, StopSignal, StopWatch
 from triage.processes.sealing import Seal
 
 
+@dataclass
 class AnsweringProcess:
     """A process that answers one request after another. A request or an answer is its
     length, in 8 hexadecimal digits, and its bytes.
@@ -27,32 +29,20 @@ class AnsweringProcess:
     Several threads may ask.
     """
 
-    def __init__(
-        self,
-        argv: Sequence[str],
-        env: Mapping[str, str | None],
-        stop: StopSignal,
-        *,
-        seal: Seal,
-        folder: Path,
-        limits: Limits,
-    ) -> None:
-        """Set up the process without starting it.
-
-        Args:
-            argv: The program and its arguments.
-            env: Variables in addition to those of a compiler.
-            stop: Ends a request.
-            seal: What it may read.
-            folder: Its working folder, the only one that it may write to.
-            limits: The memory of all its processes, and the bytes of each file that it
-                may write.
-        """
-        self._argv, self._env, self._stop = argv, env, stop
-        self._folder, self._limits = folder, limits
-        self._seal = replace(seal, writes=(*seal.writes, folder))
-        self._lock, self._thread = threading.Lock(), ThreadPoolExecutor(1)
-        self._contained: Contained | None = None
+    argv: Sequence[str]
+    env: Mapping[str, str | None]
+    """Variables in addition to those of a compiler."""
+    stop: StopSignal
+    """Ends a request."""
+    seal: Seal
+    """What it may read."""
+    folder: Path
+    """Its working folder, the only one that it may write to."""
+    limits: Limits
+    """The memory of all its processes, and the bytes of each file that it may write."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _thread: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, 1))
+    _contained: Contained | None = None
 
     def ask(self, request: bytes, timeout: float) -> bytes | None:
         """Return the answer to a request. Returns None if the process cannot be
@@ -64,7 +54,7 @@ class AnsweringProcess:
         answer = None
         with self._lock:
             try:
-                contained = self._contained or self._start()
+                contained = self._contained = self._contained or self._started()
                 coming = self._thread.submit(_exchange, contained, request)
                 answer = self._wait_for(coming, contained, timeout)
             # it ended, or something else writes to its standard output
@@ -81,27 +71,26 @@ class AnsweringProcess:
             self._end()
             self._thread.shutdown()
 
-    def _start(self) -> Contained:
-        self._contained = Contained(
-            self._argv,
-            self._seal,
-            self._limits.output,
+    def _started(self) -> Contained:
+        return Contained(
+            self.argv,
+            replace(self.seal, writes=(*self.seal.writes, self.folder)),
+            self.limits.output,
             stdin=PIPE,
             stdout=PIPE,
             stderr=NULL,
-            cwd=self._folder,
-            env=environment(Purpose.COMPILE, self._env, self._folder),
+            cwd=self.folder,
+            env=environment(Purpose.COMPILE, self.env, self.folder),
         )
-        return self._contained
 
     def _wait_for(
         self, answer: Future[bytes | None], contained: Contained, timeout: float
     ) -> bytes | None:
-        end, stop = time.monotonic() + timeout, StopWatch(self._stop)
+        end, stop = time.monotonic() + timeout, StopWatch(self.stop)
         while not wait([answer], TICK).done:
             if stop.is_set():
                 raise Interrupted("stopped")
-            is_too_large = contained.resident() > self._limits.memory
+            is_too_large = contained.resident() > self.limits.memory
             if is_too_large or time.monotonic() > end:
                 return None
         return answer.result()

@@ -1,4 +1,4 @@
-"""List the wheels for this platform in a package index or on a page of links."""
+"""Read which wheels for this platform a page of an index, or a page of links, has."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from packaging.version import Version
 from triage.model.address import Address, without_secrets
 from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
 from triage.toolchains.home import Workspace
-from triage.toolchains.web import Web, network_seconds
+from triage.toolchains.web import Page, Web, network_seconds
 
 # These packages are imported where they are used, because importing them takes long.
 if TYPE_CHECKING:
@@ -97,139 +98,68 @@ def index_url() -> Address:
     return Address(settings.get("global", "index-url", fallback=_PUBLIC_INDEX))
 
 
-@dataclass(frozen=True)
-class Index:
-    """A package index in the simple format, or a page of links."""
+def listed_releases(
+    workspace: Workspace,
+    address: Address,
+    distribution: str,
+    pythons: Sequence[PythonVersion],
+    *,
+    nightly: bool,
+) -> tuple[Release, ...]:
+    """Return all versions of a package that a page lists and that have a wheel for this
+    platform, the oldest first. Yanked versions and pre-releases are included.
 
-    workspace: Workspace
-    address: Address | None = None
-    """That of the index (default: see `index_url`) or the page."""
-    is_page: bool = False
-    """Whether it is a page of links to wheels, instead of an index."""
-    nightly: bool = False
-    """Whether it lists nightlies."""
-    _answers: dict[tuple[str, Sequence[PythonVersion]], tuple[Release, ...]] = field(
-        default_factory=dict, repr=False
-    )
+    `pythons` are the Python versions whose wheels are preferred, the best first. By
+    default, it is this program's: a native compiler is the same in all wheels, but an
+    importer written in Python runs only there.
 
-    @cached_property
-    def url(self) -> Address:
-        return self.address or index_url()
-
-    def releases(
-        self, distribution: str, pythons: Sequence[PythonVersion] = ()
-    ) -> tuple[Release, ...]:
-        """Return all versions with a wheel for this platform, the oldest first. Yanked
-        versions and pre-releases are included.
-
-        `pythons` are the Python versions whose wheels are preferred, the best first
-        (default: this program's).
-
-        Raises EnvironmentFailure if the index does not have the package, or cannot be
-        read.
-        """
-        from packaging.utils import canonicalize_name
-        from pypi_simple import ACCEPT_JSON_PREFERRED
-
-        key = (distribution, tuple(pythons))
-        if key in self._answers:
-            return self._answers[key]
-        address = self.url
-        if not self.is_page:
-            index = self.url.full.rstrip("/")
-            address = Address(f"{index}/{canonicalize_name(distribution)}/")
-        try:
-            answer = Web(self.workspace).page(address, ACCEPT_JSON_PREFERRED)
-            kind = answer.headers.get("Content-Type", "html")
-            wheels = _wheels(answer.url, kind, answer.content, distribution)
-            self._answers[key] = self._best_of_each(wheels, distribution, pythons)
-        except (Interrupted, BadInput):
-            raise
-        except Exception as error:  # the parsers of HTML raise more than they document
-            reason = without_secrets(str(error).strip() or type(error).__name__)
-            raise EnvironmentFailure(
-                f"cannot read {address}: {reason[:300]}. {_ADVICE}"
-            ) from error
-        return self._answers[key]
-
-    def _best_of_each(
-        self,
-        packages: Iterable[DistributionPackage],
-        distribution: str,
-        pythons: Sequence[PythonVersion],
-    ) -> tuple[Release, ...]:
-        """Return one wheel of each version for this platform, the oldest version first.
-
-        By default, the wheel for this program's Python is preferred: a native compiler
-        is the same in all wheels, but an importer written in Python runs only there.
-        """
-        from packaging.utils import canonicalize_name, parse_wheel_filename
-
-        ranked = (*(pythons or [sys.version_info[:2]]), *_OTHER_PYTHONS)
-        best: dict[Version, tuple[int, Release]] = {}
-        for package in packages:
-            try:
-                name, version, _, tags = parse_wheel_filename(package.filename)
-                rank = _rank(package, tags, ranked)
-            except ValueError:  # the name or the bounds cannot be read
-                continue
-            wanted = name == canonicalize_name(distribution)
-            if not wanted or rank is None or not _ADDRESS.fullmatch(package.url):
-                continue
-            if version not in best or rank < best[version][0]:
-                python = "{}.{}".format(*ranked[rank])
-                release = self._release(package, distribution, version, python)
-                best[version] = (rank, release)
-        return tuple(best[version][1] for version in sorted(best))
-
-    def _release(
-        self,
-        package: DistributionPackage,
-        distribution: str,
-        version: Version,
-        python: str,
-    ) -> Release:
-        """Raises ValueError if the announced SHA-256 is not one, because it becomes a
-        part of a folder's name.
-        """
-        from triage.git_history.repository import day_in
-
-        digest = (package.digests or {}).get("sha256", "").lower() or None
-        if digest and not _SHA256.fullmatch(digest):
-            raise ValueError(f"the sha256 of {package.filename} is {digest[:80]!r}")
-        day = day_in(str(version)) if self.nightly else None
-        if day is None and package.upload_time:
-            day = package.upload_time.date().isoformat()
-        return Release(
-            distribution,
-            str(version),
-            package.filename,
-            python,
-            digest,
-            day,
-            package.is_yanked,
-            Address(package.url),
-            self.nightly,
-        )
-
-
-def _wheels(
-    url: str, kind: str, content: bytes, distribution: str
-) -> Iterable[DistributionPackage]:
-    """Return the wheels that a page in JSON or HTML lists. `kind` is its content
-    type.
+    Raises EnvironmentFailure if the page cannot be read.
     """
+    from pypi_simple import ACCEPT_JSON_PREFERRED
+
+    ranked = (*(pythons or [sys.version_info[:2]]), *_OTHER_PYTHONS)
+    best: dict[Version, tuple[int, Release]] = {}
+    try:
+        page = Web(workspace).page(address, ACCEPT_JSON_PREFERRED)
+        for wheel in _wheels(page, distribution):
+            version, rank = _rank(wheel, distribution, ranked)
+            if rank < len(ranked) and (version not in best or rank < best[version][0]):
+                python = "{}.{}".format(*ranked[rank])
+                release = Release(
+                    distribution,
+                    str(version),
+                    wheel.filename,
+                    python,
+                    _sha256(wheel),
+                    _day(wheel, nightly=nightly),
+                    wheel.is_yanked,
+                    Address(wheel.url),
+                    nightly,
+                )
+                best[version] = rank, release
+    except (Interrupted, BadInput):
+        raise
+    except Exception as error:  # the parsers of HTML raise more than they document
+        reason = without_secrets(str(error).strip() or type(error).__name__)
+        raise EnvironmentFailure(
+            f"cannot read {address}: {reason[:300]}. {_ADVICE}"
+        ) from error
+    return tuple(best[version][1] for version in sorted(best))
+
+
+def _wheels(page: Page, distribution: str) -> Iterable[DistributionPackage]:
+    """Return the wheels that a page in JSON or HTML lists."""
     from pypi_simple import DistributionPackage, ProjectPage
     from pypi_simple.html_stream import parse_links_stream
 
-    if "html" in kind:
-        parts = _in_time(content.decode("utf-8", "replace"))
-        links = parse_links_stream(parts, url)
+    if "html" in page.kind:
+        parts = _in_time(page.content.decode("utf-8", "replace"))
+        links = parse_links_stream(parts, page.url)
         named = (link for link in links if _WHEEL.fullmatch(link.text))
         return (DistributionPackage.from_link(link, distribution) for link in named)
-    page = json.loads(content)
-    files = [file for file in page["files"] if _WHEEL.fullmatch(file["filename"])]
-    return ProjectPage.from_json_data({**page, "files": files}, url).packages
+    data = json.loads(page.content)
+    files = [file for file in data["files"] if _WHEEL.fullmatch(file["filename"])]
+    return ProjectPage.from_json_data({**data, "files": files}, page.url).packages
 
 
 def _in_time(text: str) -> Iterator[str]:
@@ -246,19 +176,25 @@ def _in_time(text: str) -> Iterator[str]:
 
 
 def _rank(
-    package: DistributionPackage,
-    tags: Iterable[Tag],
-    pythons: Sequence[PythonVersion],
-) -> int | None:
-    """Return the index of the first version of Python that a wheel is for, if any."""
+    wheel: DistributionPackage, distribution: str, pythons: Sequence[PythonVersion]
+) -> tuple[Version, int]:
+    """Return the version of a wheel and the index of the first version of Python that
+    it is for; the number of all where it is for none, or not of the package.
+    """
     from packaging.specifiers import SpecifierSet
+    from packaging.utils import canonicalize_name, parse_wheel_filename
 
-    bounds = SpecifierSet(package.requires_python or "")
-    for rank, python in enumerate(pythons):
-        fits = not _tags_of(python).isdisjoint(tags)
-        if fits and bounds.contains("{}.{}.99".format(*python)):
-            return rank
-    return None
+    version = Version("0")
+    with suppress(ValueError):  # the name or the bounds cannot be read
+        name, version, _, tags = parse_wheel_filename(wheel.filename)
+        bounds = SpecifierSet(wheel.requires_python or "")
+        is_wanted = name == canonicalize_name(distribution)
+        if is_wanted and _ADDRESS.fullmatch(wheel.url):
+            for rank, python in enumerate(pythons):
+                fits = not _tags_of(python).isdisjoint(tags)
+                if fits and bounds.contains("{}.{}.99".format(*python)):
+                    return version, rank
+    return version, len(pythons)
 
 
 @cache
@@ -267,3 +203,22 @@ def _tags_of(python: PythonVersion) -> frozenset[Tag]:
     from packaging.tags import compatible_tags, cpython_tags
 
     return frozenset((*cpython_tags(python), *compatible_tags(python)))
+
+
+def _sha256(wheel: DistributionPackage) -> str | None:
+    """Raises ValueError if the announced hash is not one, because it becomes a part of
+    a folder's name.
+    """
+    digest = (wheel.digests or {}).get("sha256", "").lower()
+    if digest and not _SHA256.fullmatch(digest):
+        raise ValueError(f"the sha256 of {wheel.filename} is {digest[:80]!r}")
+    return digest or None
+
+
+def _day(wheel: DistributionPackage, *, nightly: bool) -> str | None:
+    from triage.git_history.repository import day_in
+
+    day = day_in(wheel.filename.split("-")[1]) if nightly else None
+    if day is None and wheel.upload_time:
+        day = wheel.upload_time.date().isoformat()
+    return day

@@ -8,8 +8,9 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date, timedelta
+from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from triage.compilers.interpreters import (
     version_of,
     versions,
 )
-from triage.model.address import without_secrets
+from triage.model.address import Address, without_secrets
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.model.execution import Ending
 from triage.processes.containment import Purpose
@@ -35,7 +36,7 @@ from triage.toolchains.home import (
     remove_tree,
     write_whole,
 )
-from triage.toolchains.index import Index, Release, index_url
+from triage.toolchains.index import Release, index_url, listed_releases
 from triage.toolchains.web import host_of, network_seconds
 
 # Is written last into each install, which is whole if it is there: its release, and the
@@ -136,12 +137,43 @@ def _sizes(folder: Path) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Package:
-    """The wheels of a package on an index, and how they are installed."""
+    """The wheels of a package in an index or on a page, and how they are installed."""
 
     workspace: Workspace
     distribution: str
-    index: Index
     packaging: Packaging = PLAIN_WHEEL
+    address: Address | None = None
+    """That of the index (default: see `index_url`) or the page."""
+    is_page: bool = False
+    """Whether it is a page of links to wheels, instead of an index."""
+    nightly: bool = False
+    """Whether they are nightlies."""
+
+    @cached_property
+    def url(self) -> Address:
+        return self.address or index_url()
+
+    @cached_property
+    def listed(self) -> Sequence[Release]:
+        """All versions with a wheel for this platform, the oldest first, as
+        `listed_releases` reads them. For a compiler that runs in Python, wheels that an
+        interpreter on this machine can run are preferred.
+        """
+        from packaging.utils import canonicalize_name
+
+        if not self.distribution:
+            raise BadInput(
+                "no package to install this compiler from is known; pass -t path:DIR "
+                "with a folder that holds it"
+            )
+        page = self.url
+        if not self.is_page:
+            index = self.url.full.rstrip("/")
+            page = Address(f"{index}/{canonicalize_name(self.distribution)}/")
+        pythons = () if self.packaging == PLAIN_WHEEL else versions()
+        return listed_releases(
+            self.workspace, page, self.distribution, pythons, nightly=self.nightly
+        )
 
     def folder(self, release: Release) -> Path:
         """Return the folder of a release. Its name has the version and the beginning of
@@ -176,18 +208,6 @@ class Package:
                 if is_wanted and self.folder(release) == folder and is_intact(folder):
                     releases.append(release)
         return sorted(releases, key=lambda release: Version(release.version))
-
-    def listed(self) -> Sequence[Release]:
-        """Return the releases in the index, the oldest version first. For a compiler
-        that runs in Python, prefer wheels that an interpreter on this machine can run.
-        """
-        if not self.distribution:
-            raise BadInput(
-                "no package to install this compiler from is known; pass -t path:DIR "
-                "with a folder that holds it"
-            )
-        pythons = () if self.packaging == PLAIN_WHEEL else versions()
-        return self.index.releases(self.distribution, pythons)
 
     def install(self, release: Release) -> Path:
         """Return the folder of a release. Install the release if it is missing.
@@ -232,7 +252,8 @@ class Package:
             Unobtainable: The index has no such package.
             EnvironmentFailure: As in `install`.
         """
-        wanted, package = Version(version), Package(self.workspace, name, self.index)
+        package = replace(self, distribution=name, packaging=PLAIN_WHEEL)
+        wanted = Version(version)
 
         def fits(release: Release) -> bool:
             other = Version(release.version)
@@ -241,10 +262,10 @@ class Package:
 
         releases = package.installed(version)
         if not releases:
-            listed = [release for release in package.listed() if not release.yanked]
+            listed = [release for release in package.listed if not release.yanked]
             releases = list(filter(fits, listed))
         if not releases:
-            raise Unobtainable(f"there is no {name} {version} at {self.index.url}")
+            raise Unobtainable(f"there is no {name} {version} at {self.url}")
         return package.install(releases[-1])
 
 
@@ -292,7 +313,7 @@ class Uv:
     def _run(self, *words: str, data: str = "") -> None:
         # The index of nightlies does not have their dependencies.
         indexes = {"UV_DEFAULT_INDEX": index_url().full}
-        indexes["UV_INDEX"] = self.package.index.url.full
+        indexes["UV_INDEX"] = self.package.url.full
         timeout = network_seconds() or _TIMEOUT
         execution = run(
             [uv_program(), *words, "--no-progress", "--color=never"],

@@ -21,7 +21,7 @@ from triage.processes.sealing import Seal
 from triage.recipes.values import parse_version
 from triage.toolchains.contents import Contents, file_state, readable, with_targets
 from triage.toolchains.home import Home, Workspace
-from triage.toolchains.index import Index, Release
+from triage.toolchains.index import Release
 from triage.toolchains.install import Package, is_intact
 
 _FORMS = (
@@ -128,12 +128,11 @@ class ToolchainRegistry:
         self.workspace = Workspace(
             home, progress or Progress(), stop or threading.Event(), is_dry
         )
-        self.index = Index(self.workspace)
         self.contents = Contents(self.workspace)
         self._compilers = compilers
         self._obtained: dict[tuple[str, str], tuple[ToolchainRef, Toolchain]] = {}
         self._companions: dict[tuple[str, str], Path] = {}
-        self._nightly_packages: dict[str, Package] = {}
+        self._packages: dict[tuple[str, bool], Package] = {}
 
     # What there is
 
@@ -156,7 +155,7 @@ class ToolchainRegistry:
         """Return all stable releases in the index, oldest first. Raises
         EnvironmentFailure if it cannot be read.
         """
-        refs = _refs(family, self._releases(family).listed())
+        refs = _refs(family, self._package(family).listed)
         return tuple(ref for ref in refs if ref.is_stable)
 
     def installed_releases(self, family: str) -> tuple[ToolchainRef, ...]:
@@ -164,7 +163,7 @@ class ToolchainRegistry:
         without a network.
         """
         unsupported = self._compiler(family).unsupported
-        refs = _refs(family, self._releases(family).installed())
+        refs = _refs(family, self._package(family).installed())
         return tuple(ref for ref in refs if not unsupported(ref.revision.name))
 
     def nightlies(self, family: str) -> tuple[ToolchainRef, ...]:
@@ -174,7 +173,7 @@ class ToolchainRegistry:
             BadInput: the family has none.
             EnvironmentFailure: their page cannot be read.
         """
-        return _refs(family, self._nightlies(family).listed())
+        return _refs(family, self._package(family, nightly=True).listed)
 
     def neighbours(self, ref: ToolchainRef) -> list[ToolchainRef]:
         """Return the release before a toolchain and the one after it, if there are
@@ -220,7 +219,7 @@ class ToolchainRegistry:
             return ref.bring is None
         if (ref.family, ref.revision.name) in self._obtained:
             return True
-        return is_intact(self._package(ref).folder(ref.release))
+        return is_intact(self._release(ref).folder(ref.release))
 
     # From a text to a reference
 
@@ -241,33 +240,38 @@ class ToolchainRegistry:
         if kind == "path" and value:
             path = Path(value).expanduser()
             return ToolchainRef(family, Revision(f"path:{path}"), path=path)
-        if rev == "latest":
-            return _newest(self.releases(family), text)
-        if rev == "previous":
-            return _newest(self.releases(family)[:-1], text)
-        if rev == "nightly:latest":
-            return _newest(self.nightlies(family), text)
-        if kind == "nightly" and is_day(value):
-            days = [ref for ref in self.nightlies(family) if ref.day == value]
-            return _newest(days, text)
-        if is_day(rev):
-            releases = self.listed_releases(family)
-            return _newest([ref for ref in releases if ref.day <= rev], text)
+        refs: Sequence[ToolchainRef]
         version = parse_version(rev)
-        if version:
+        if rev == "latest":
+            refs = self.releases(family)
+        elif rev == "previous":
+            refs = self.releases(family)[:-1]
+        elif rev == "nightly:latest":
+            refs = self.nightlies(family)
+        elif kind == "nightly" and is_day(value):
+            refs = [ref for ref in self.nightlies(family) if ref.day == value]
+        elif is_day(rev):
+            refs = [ref for ref in self.listed_releases(family) if ref.day <= rev]
+        elif version:
             return self._at_version(family, version)
-        hint = f" (for a folder write `path:{text}`)" if Path(text).exists() else ""
-        raise BadInput(
-            f"{text!r} is not a revision: write {_FORMS}{hint}; a commit "
-            "needs a clone, which `bisect` and `suspects` take with --repo"
-        )
+        else:
+            hint = f" (for a folder write `path:{text}`)" if Path(text).exists() else ""
+            raise BadInput(
+                f"{text!r} is not a revision: write {_FORMS}{hint}; a commit "
+                "needs a clone, which `bisect` and `suspects` take with --repo"
+            )
+        if not refs:
+            raise EnvironmentFailure(
+                f"nothing that is listed for this platform is {text!r}"
+            )
+        return refs[-1]
 
     def _at_version(self, family: str, version: Version) -> ToolchainRef:
-        package = self._releases(family)
+        package = self._package(family)
         # Asking the index takes longer than a small compile, so installs come first.
         refs = _refs(family, package.installed(str(version)))
         if not refs:
-            refs = _refs(family, package.listed())
+            refs = _refs(family, package.listed)
             if version.is_prerelease:  # reports name nightlies by their versions
                 with suppress(BadInput, EnvironmentFailure):
                     refs += self.nightlies(family)
@@ -345,7 +349,7 @@ class ToolchainRegistry:
         if key not in self._companions:
             root = toolchain.root
             if package and ref.release:
-                root = self._package(ref).companion(package, ref.release.version)
+                root = self._release(ref).companion(package, ref.release.version)
             elif package and ref.bring:
                 root = ref.bring(package)
             self._companions[key] = self._used(root)
@@ -389,7 +393,7 @@ class ToolchainRegistry:
             reason = compiler.unsupported(ref.release.version)
             if reason is not None:
                 raise Unobtainable(reason)
-            return self._package(ref).install(ref.release)
+            return self._release(ref).install(ref.release)
         if ref.bring:
             return ref.bring()
         return ref.path or Path()
@@ -434,38 +438,28 @@ class ToolchainRegistry:
             )
         return self._compilers[family]
 
-    def _releases(self, family: str) -> Package:
-        compiler = self._compiler(family)
-        return Package(
-            self.workspace, compiler.distribution, self.index, compiler.packaging
-        )
+    def _release(self, ref: ToolchainRef) -> Package:
+        """Return the package of which a reference is a version."""
+        return self._package(ref.family, nightly=ref.is_nightly)
 
-    def _nightlies(self, family: str) -> Package:
-        """Return the nightlies that the project file in the current folder names, or
-        else the project file that comes with triage.
+    def _package(self, family: str, *, nightly: bool = False) -> Package:
+        """Return the releases of a family, or the nightlies that the project file in
+        the current folder names, or else the project file that comes with triage.
         """
-        if family not in self._nightly_packages:
+        key, compiler = (family, nightly), self._compiler(family)
+        if key in self._packages:
+            return self._packages[key]
+        package = Package(self.workspace, compiler.distribution, compiler.packaging)
+        if nightly:
             # slow to import
             from triage.toolchains.sources.project import FILE, find_project
 
             project = find_project(family, Path())
             if project.nightlies is None:
                 raise BadInput(f"{project.name} has no nightlies: add them to {FILE}")
-            self._nightly_packages[family] = project.nightlies.package(
-                self.workspace, project.distribution, self.packaging(family)
-            )
-        return self._nightly_packages[family]
-
-    def _package(self, ref: ToolchainRef) -> Package:
-        return (self._nightlies if ref.is_nightly else self._releases)(ref.family)
-
-
-def _newest(refs: Sequence[ToolchainRef], text: str) -> ToolchainRef:
-    if not refs:
-        raise EnvironmentFailure(
-            f"nothing that is listed for this platform is {text!r}"
-        )
-    return refs[-1]
+            package = replace(package, distribution=project.distribution or "")
+            package = project.nightlies.package(package)
+        return self._packages.setdefault(key, package)
 
 
 def _refs(family: str, releases: Sequence[Release]) -> tuple[ToolchainRef, ...]:

@@ -44,6 +44,17 @@ def host_of(url: str) -> str:
         return address
 
 
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of an index."""
+
+    url: str
+    """After redirects."""
+    kind: str
+    """Its content type."""
+    content: bytes
+
+
 @dataclass(frozen=True)
 class Web:
     """Makes GET requests, and tries each once more after a broken connection or a
@@ -56,12 +67,13 @@ class Web:
 
     workspace: Workspace
 
-    def page(self, url: Address, accept: str) -> requests.Response:
+    def page(self, url: Address, accept: str) -> Page:
         """Return the answer, read whole."""
         with self._answer(url, {"Accept": accept}) as response:
-            # requests itself reads a body without limits of time and size.
-            response._content = b"".join(self._parts(response, _LARGEST_PAGE))  # noqa: SLF001
-        return response
+            # requests itself reads a body without limits of time and size
+            content = b"".join(self._parts(response, _LARGEST_PAGE))
+            kind = response.headers.get("Content-Type", "html")
+            return Page(response.url, kind, content)
 
     def header(self, url: Address, name: str) -> str | None:
         """Return a header of the answer, whose body is not read."""

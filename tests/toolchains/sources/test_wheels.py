@@ -12,7 +12,6 @@ from triage.git_history.timeline import Timeline
 from triage.model.address import Address
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.toolchains.home import Home, Workspace
-from triage.toolchains.index import Index
 from triage.toolchains.install import Package
 from triage.toolchains.registry import ToolchainRegistry
 from triage.toolchains.sources.wheels import Wheels
@@ -64,8 +63,10 @@ def timeline(history: History) -> Timeline:
 
 @pytest.fixture
 def nightlies(workspace: Workspace, server: LoopbackIndex) -> Wheels:
-    index = Index(workspace, Address(page(server)), is_page=True, nightly=True)
-    return Wheels(Package(workspace, NAME, index), ["iree-{version}"])
+    package = Package(
+        workspace, NAME, address=Address(page(server)), is_page=True, nightly=True
+    )
+    return Wheels(package, ["iree-{version}"])
 
 
 def page(server: LoopbackIndex) -> str:

@@ -26,7 +26,6 @@ from triage.recipes.mapping import (
     content_of,
 )
 from triage.toolchains.home import Workspace
-from triage.toolchains.index import Index
 from triage.toolchains.install import PLAIN_WHEEL, Package
 from triage.toolchains.sources.base import (
     Source,
@@ -162,13 +161,12 @@ def sources_of(
     `packaging` says how its releases are installed.
     """
     sources: list[Source] = []
-    wheels = project.distribution or ""
+    package = Package(workspace, project.distribution or "", packaging)
     if project.releases:
-        package = Package(workspace, wheels, Index(workspace), packaging)
         sources.append(Wheels(package, project.releases.tags))
     if project.nightlies:
-        package = project.nightlies.package(workspace, wheels, packaging)
-        sources.append(Wheels(package, project.nightlies.tags))
+        nightlies = project.nightlies.package(package)
+        sources.append(Wheels(nightlies, project.nightlies.tags))
     if project.build:
         build = SourceBuilds(workspace, repository, project.name, project.build)
         sources.append(build)

@@ -12,14 +12,12 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from triage.compilers.base import Packaging
 from triage.git_history.repository import tags_for
 from triage.git_history.timeline import CommitPosition, Timeline
 from triage.model.address import Address
 from triage.model.errors import Unobtainable
 from triage.recipes.mapping import MappingFormat, Text
-from triage.toolchains.home import Workspace
-from triage.toolchains.index import Index, Release
+from triage.toolchains.index import Release
 from triage.toolchains.install import Package, is_intact
 from triage.toolchains.sources.base import (
     Build,
@@ -67,16 +65,14 @@ class NightliesSection(MappingFormat):
             )
         return self
 
-    def package(
-        self, workspace: Workspace, distribution: str | None, packaging: Packaging
-    ) -> Package:
-        """Return the nightlies of a project whose releases have this name and are
-        installed so.
-        """
-        page = Address(self.index or self.find_links or "")
-        index = Index(workspace, page, is_page=self.index is None, nightly=True)
-        return Package(
-            workspace, self.distribution or distribution or "", index, packaging
+    def package(self, releases: Package) -> Package:
+        """Return the nightlies of a project with these releases."""
+        return replace(
+            releases,
+            distribution=self.distribution or releases.distribution,
+            address=Address(self.index or self.find_links or ""),
+            is_page=self.index is None,
+            nightly=True,
         )
 
 
@@ -90,7 +86,7 @@ class Wheels:
 
     @property
     def name(self) -> str:
-        return "nightlies" if self.package.index.nightly else "releases"
+        return "nightlies" if self.package.nightly else "releases"
 
     def builds(self, timeline: Timeline, indices: range) -> Sequence[Build]:
         """Return the wheels whose commit is in the range, by their tags, or by the time
@@ -104,7 +100,7 @@ class Wheels:
             moment = datetime.fromisoformat(commit.date).astimezone(UTC)
             by_time[f"{moment:%Y%m%d%H%M%S}"].append(index)
         builds = []
-        for release in self.package.listed():
+        for release in self.package.listed:
             version = release.version
             shas = set(tags_for(version, self.tags, timeline.tags).values())
             stamp = _STAMP.search(version)
@@ -128,10 +124,10 @@ class Wheels:
     def obtain(self, build: Build, package: str | None = None) -> Path:
         if package is not None:
             return self.package.companion(package, build.item)
-        for release in self.package.listed():
+        for release in self.package.listed:
             if release.version == build.item:
                 return self.package.install(release)
         raise Unobtainable(
-            f"{self.package.index.url} lists no {self.package.distribution} "
+            f"{self.package.url} lists no {self.package.distribution} "
             f"{build.item} for this platform"
         )
