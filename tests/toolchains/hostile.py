@@ -5,17 +5,16 @@ server should give.
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import socketserver
 import threading
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.loopback_server import serving
+from tests.toolchains.loopback import wheel
 
 JSON = "application/vnd.pypi.simple.v1+json"
 # bytes to send, or a function that gets the connection as a file
@@ -195,33 +194,6 @@ ENDLESS_PAGES: Mapping[str, Answer] = {
     ),
     "a long name in JSON": page(FILE | {"filename": "a-" * 20_000 + ".tar.gz"}),
 }
-
-
-def wheel(
-    files: Mapping[str, bytes],
-    *,
-    link: str | None = None,
-    name: str = "iree_base_compiler-1.0.0",
-) -> bytes:
-    """A wheel with these files beside its metadata."""
-    sink = io.BytesIO()
-    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(
-            f"{name}.dist-info/METADATA",
-            "Metadata-Version: 2.1\nName: iree-base-compiler\nVersion: 1.0.0\n",
-        )
-        archive.writestr(
-            f"{name}.dist-info/WHEEL",
-            "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        )
-        for path, data in files.items():
-            archive.writestr(path, data)
-        if link:
-            entry = zipfile.ZipInfo("iree/link")
-            entry.external_attr = 0o120777 << 16
-            archive.writestr(entry, link)
-        archive.writestr(f"{name}.dist-info/RECORD", "")
-    return sink.getvalue()
 
 
 #: Files that are no wheel of the release 1.0.0 of iree-base-compiler.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import json
 import os
 import zipfile
@@ -21,45 +22,59 @@ from triage.model.address import Address
 NAME = "iree-base-compiler"
 
 
+def wheel(
+    files: Mapping[str, bytes],
+    version: str = "1.0.0",
+    *,
+    distribution: str = NAME,
+    tag: str = "py3-none-any",
+    requires: str = "",
+    link: str = "",
+) -> bytes:
+    """A wheel with these files, and perhaps a link, whatever their paths are."""
+    about = f"{distribution.replace('-', '_')}-{version}.dist-info"
+    metadata = f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n"
+    if requires:
+        metadata += f"Requires-Dist: {requires}\n"
+    kind = f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n"
+    record = "".join(
+        f"{path},sha256={hashlib.sha256(data).hexdigest()},{len(data)}\n"
+        for path, data in files.items()
+    )
+    entries = [(0o100755, path, data) for path, data in files.items()]
+    for name, text in (("METADATA", metadata), ("WHEEL", kind), ("RECORD", record)):
+        entries.append((0o100644, f"{about}/{name}", text.encode()))
+    if link:
+        entries.append((0o120777, "iree/link", link.encode()))
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
+        for mode, path, data in entries:
+            info = zipfile.ZipInfo(path)
+            info.external_attr = mode << 16
+            archive.writestr(info, data)
+    return sink.getvalue()
+
+
 def make_wheel(
     folder: Path,
     version: str,
     *,
-    tag: str = "py3-none-any",
     payload: bytes = b"\x7fELF compiler",
-    distribution: str = NAME,
-    requires: str | None = None,
     files: Mapping[str, bytes] | None = None,
+    distribution: str = NAME,
+    tag: str = "py3-none-any",
+    requires: str = "",
 ) -> Path:
-    """A wheel with one program in it, or with some files."""
-    name = f"{distribution.replace('-', '_')}-{version}"
-    metadata = f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n"
-    program = (
-        "iree/compiler/_mlir_libs/iree-compile"
-        if distribution == NAME
-        else f"{distribution}.bin"
+    """Write a wheel with one program in it, or with some files."""
+    program = f"{distribution}.bin"
+    if distribution == NAME:
+        program = "iree/compiler/_mlir_libs/iree-compile"
+    files = {program: payload} if files is None else files
+    path = folder / f"{distribution.replace('-', '_')}-{version}-{tag}.whl"
+    path.write_bytes(
+        wheel(files, version, distribution=distribution, tag=tag, requires=requires)
     )
-    files = {
-        **({program: payload} if files is None else files),
-        f"{name}.dist-info/METADATA": (
-            metadata + (f"Requires-Dist: {requires}\n" if requires else "")
-        ).encode(),
-        f"{name}.dist-info/WHEEL": f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: {tag}\n".encode(),
-    }
-    record = "".join(
-        f"{path},sha256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b'=').decode()},{len(data)}\n"
-        for path, data in files.items()
-    )
-    files[f"{name}.dist-info/RECORD"] = (
-        record + f"{name}.dist-info/RECORD,,\n"
-    ).encode()
-    wheel = folder / f"{name}-{tag}.whl"
-    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path, data in files.items():
-            info = zipfile.ZipInfo(path)
-            info.external_attr = (0o100644 if ".dist-info/" in path else 0o100755) << 16
-            archive.writestr(info, data)
-    return wheel
+    return path
 
 
 @dataclass
@@ -77,17 +92,12 @@ class LoopbackIndex:
 
     def publish(self) -> None:
         """Write the project's page for the wheels that are in the folder now."""
-        page = self.folder / "simple" / "iree-base-compiler" / "index.html"
-        page.parent.mkdir(parents=True, exist_ok=True)
-        links = []
-        for wheel in sorted(self.folder.glob("*.whl")):
-            digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-            links.append(
-                f'<a href="../../{wheel.name}#sha256={digest}">{wheel.name}</a><br>'
-            )
-        page.write_text(
-            "<!DOCTYPE html><html><body>" + "\n".join(links) + "</body></html>"
-        )
+        links = [
+            f'<a href="../../{wheel.name}#sha256={_digest(wheel)}">{wheel.name}</a><br>'
+            for wheel in sorted(self.folder.glob("*.whl"))
+        ]
+        text = "<!DOCTYPE html><html><body>" + "\n".join(links) + "</body></html>"
+        self._write(NAME, text)
 
     def publish_dated(self, distribution: str, days: Mapping[str, str | None]) -> None:
         """Write a project's page that says for each version's wheel on which day it was
@@ -96,25 +106,21 @@ class LoopbackIndex:
         begin = distribution.replace("-", "_")
         files = []
         for version, day in days.items():
-            wheel = next(self.folder.glob(f"{begin}-{version}-*.whl"))
-            digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-            entry = {
-                "filename": wheel.name,
-                "url": f"../../{wheel.name}",
-                "hashes": {"sha256": digest},
-            }
-            files.append(
-                {**entry, **({"upload-time": f"{day}T12:00:00Z"} if day else {})}
-            )
-        page = {
-            "meta": {"api-version": "1.1"},
-            "name": distribution,
-            "versions": list(days),
-            "files": files,
-        }
+            [wheel] = self.folder.glob(f"{begin}-{version}-*.whl")
+            entry = {"filename": wheel.name, "url": f"../../{wheel.name}"}
+            date = {"upload-time": f"{day}T12:00:00Z"} if day else {}
+            files.append({**entry, "hashes": {"sha256": _digest(wheel)}, **date})
+        page = {"meta": {"api-version": "1.1"}, "name": distribution, "files": files}
+        self._write(distribution, json.dumps(page))
+
+    def _write(self, distribution: str, text: str) -> None:
         path = self.folder / "simple" / distribution / "index.html"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(page))
+        path.write_text(text)
+
+
+def _digest(wheel: Path) -> str:
+    return hashlib.sha256(wheel.read_bytes()).hexdigest()
 
 
 @contextmanager

@@ -21,8 +21,8 @@ from tests.toolchains.hostile import (
     HostileServer,
     http,
     serve_hostile,
-    wheel,
 )
+from tests.toolchains.loopback import wheel
 from triage.cli.app import app
 from triage.execution.engine import open_engine
 from triage.model.address import Address

@@ -7,10 +7,11 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 
 from triage.model.errors import EnvironmentFailure
@@ -48,31 +49,28 @@ def prune_home(home: Home, keep: int) -> tuple[list[StoredEntry], int]:
 
     Raises EnvironmentFailure if another command uses the home.
     """
-    lock = fcntl.LOCK_EX | fcntl.LOCK_NB
-    try:
-        with (
-            disk_errors(f"prune {home.path}"),
-            lock_file(home.use_lock, lock, threading.Event()),
-        ):
-            entries = [*stored_toolchains(home), *_others(home)]
-            entries.sort(key=lambda entry: (entry.intact, entry.used))
-            left = sum(entry.bytes for entry in entries)
-            removed = []
-            for entry in entries:
-                if entry.intact and left <= keep:
-                    break
-                for path in entry.paths:
-                    if path.is_dir() and not path.is_symlink():
-                        remove_tree(path)
-                    else:
-                        path.unlink(missing_ok=True)
-                left -= entry.bytes
-                removed.append(entry)
-            return removed, left
-    except BlockingIOError:
-        raise EnvironmentFailure(
-            f"cannot prune {home.path}: another command uses it"
-        ) from None
+    with disk_errors(f"prune {home.path}"), ExitStack() as stack:
+        lock = fcntl.LOCK_EX | fcntl.LOCK_NB
+        try:
+            stack.enter_context(lock_file(home.use_lock, lock, threading.Event()))
+        except BlockingIOError:
+            raise EnvironmentFailure(
+                f"cannot prune {home.path}: another command uses it"
+            ) from None
+        entries = [*stored_toolchains(home), *_others(home)]
+        entries.sort(key=lambda entry: (entry.intact, entry.used))
+        left, removed = sum(entry.bytes for entry in entries), []
+        for entry in entries:
+            if entry.intact and left <= keep:
+                break
+            for path in entry.paths:
+                if path.is_symlink() or not path.is_dir():
+                    path.unlink(missing_ok=True)
+                else:
+                    remove_tree(path)
+            left -= entry.bytes
+            removed.append(entry)
+        return removed, left
 
 
 def _others(home: Home) -> Iterator[StoredEntry]:
@@ -81,21 +79,20 @@ def _others(home: Home) -> Iterator[StoredEntry]:
     for folder in filter(Path.is_dir, home.toolchains.glob(".*")):
         yield _entry([folder], intact=False)
     for kind in KeptKind:
-        groups = defaultdict(list)
-        for path in home.kept(kind).glob("*"):
-            groups[path.stem].append(path)
-        for name, paths in groups.items():
-            yield _entry(paths, intact=not name.startswith("."))
+        stem = attrgetter("stem")
+        paths = sorted(home.kept(kind).glob("*"), key=stem)
+        for name, group in groupby(paths, stem):
+            yield _entry([*group], intact=not name.startswith("."))
 
 
 def _entry(paths: Sequence[Path], *, intact: bool = True) -> StoredEntry:
     states = [path.lstat() for path in paths]
-    size = sum(map(bytes_below, paths), sum(state.st_size for state in states))
+    size = sum(map(_bytes_below, paths), sum(state.st_size for state in states))
     used = max(state.st_mtime for state in states)
     return StoredEntry(tuple(paths), size, used, intact)
 
 
-def bytes_below(folder: Path) -> int:
+def _bytes_below(folder: Path) -> int:
     """Return the bytes of all files in a folder, which others may change meanwhile."""
     total = 0
     for parent, _, names in os.walk(folder):
