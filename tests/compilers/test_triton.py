@@ -96,7 +96,7 @@ def test_the_worker_keeps_the_variables_that_the_recipe_names(
     if isinstance(invocation, NoAnswer):
         pytest.fail(invocation.reason)
     code = (
-        "import os; from triage.compilers.triton.worker.isolation import prepare;"
+        "import os; from triage.compilers.triton.worker import prepare;"
         "prepare({'backend': 'cuda', 'arch': '90'});"
         "print(*sorted(os.environ.keys() & OWN))"
     )

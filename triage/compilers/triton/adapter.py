@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from triage.compilers.triton.kernel_recipe import TritonRecipes
     from triage.compilers.triton.recipe_format import TritonRecipe
 
-_WORKER = Path(__file__).parent / "worker"
+_WORKER = Path(__file__).with_name("worker.py")
 _FIRST = Version("3.0")
 _PHASES = ("ttir", "ttgir", "llir", "ptx", "cubin", "amdgcn", "hsaco")
 # The chips for which 3.1.0 to 3.9.0 compile a small kernel.

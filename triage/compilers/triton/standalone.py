@@ -109,16 +109,14 @@ def script(task: StandaloneCompile) -> str:
     """
     from jinja2 import Environment, StrictUndefined
 
-    from triage.compilers.triton.worker.api_versions import KernelArguments
+    from triage.compilers.triton.worker import hinted, source_arguments
 
     target, release, kernel = task.case.target, _release(task), kernel_of(task.case)
     chip = chip_of(target.backend, target.chip or "")
     assert chip is not None  # the kernel was compiled for it
     assert kernel is not None
     names = list(task.function.parameters) if task.function else []
-    arguments = KernelArguments(
-        names, kernel.signature, kernel.constexprs, kernel.hints
-    )
+    keys = kernel_keys(kernel)
     limit = None
     if task.failure_class == "shared-memory-overflow":
         limit = chip.shared_limit
@@ -136,9 +134,9 @@ def script(task: StandaloneCompile) -> str:
         limit=limit,
         release=release,
         options=dict(kernel.options),
-        arguments=arguments.arguments(release),
-        divisible=arguments.with_hint("divisibility", 16),
-        ranged=arguments.with_hint("pointer_range", 32),
+        arguments=source_arguments(names, keys, release),
+        divisible=hinted(names, keys, "divisibility", 16),
+        ranged=hinted(names, keys, "pointer_range", 32),
     )
 
 
