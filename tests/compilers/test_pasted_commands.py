@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from triage.compilers.iree.command_line import IreeRecipes
-from triage.compilers.iree.devices import target_flags
+from triage.compilers.iree.targets import target_flags
 from triage.compilers.pasted_text import calls_in
 from triage.model.case import Target
 from triage.recipes.family import RecipeStart, new_recipe

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from triage.compilers.base import Compiler, Description, ModelImporter, Needs, pep440
 from triage.compilers.interpreters import is_script
 from triage.compilers.invocation import Invocation, MlirTools, ask_compiler, flag_name
-from triage.compilers.iree.devices import IREE, target_flags
+from triage.compilers.iree.targets import IREE, target_flags
 from triage.compilers.parts import Measures
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure
@@ -24,9 +24,9 @@ from triage.recipes.expectations import applied_flags
 
 if TYPE_CHECKING:  # a compile needs none of them, and they parse MLIR and YAML
     from triage.compilers.iree.command_line import IreeRecipes
+    from triage.compilers.iree.devices import IreeRemedies
     from triage.compilers.iree.lint import IreeLinter
     from triage.compilers.iree.passes import IreeIr
-    from triage.compilers.iree.remedies import IreeRemedies
     from triage.compilers.iree.runner import IreeKernels, IreeRunner
     from triage.compilers.repro_script import ReproScript
 
@@ -115,7 +115,7 @@ class Iree(Compiler):
 
     @cached_property
     def remedies(self) -> IreeRemedies:
-        from triage.compilers.iree.remedies import IreeRemedies
+        from triage.compilers.iree.devices import IreeRemedies
 
         return IreeRemedies()
 

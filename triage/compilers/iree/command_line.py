@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from triage.compilers.invocation import flag_name
-from triage.compilers.iree.devices import (
+from triage.compilers.iree.targets import (
     BACKENDS,
     CHIP_FLAGS,
     DEVICE,

@@ -1,113 +1,27 @@
-"""Targets and devices in IREE: how programs name them, and the options that name and
-declare them.
+"""The devices that a program names, and the options that declare them. `remedy` and
+`lint` declare those that are missing.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from triage.compilers.invocation import flag_name
-from triage.compilers.parts import runnable_keys
-from triage.model.case import InputKind, Target
-from triage.model.outcome import Cause, NoAnswer
-from triage.recipes.family import RecipeFamily
-
-if TYPE_CHECKING:
-    from triage.mlir import Module
-
-
-_PHASES = """
-input abi preprocessing global-optimization dispatch-creation flow stream
-executable-sources executable-configurations executable-targets hal vm end
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Backend:
-    """How a backend, its devices and its chips are named; words in a text."""
-
-    driver: str = ""
-    """The runtime's name for its devices."""
-    chip_flags: str = ""
-    """Flags that name the chip, the newest spelling first."""
-    old_chip_flags: str = ""
-    """Spellings that are only read."""
-    aliases: str = ""
-    chips: str = ""
-    """Those that 2.9.0 to 3.13.0 compile a small program for."""
-
-
-BACKENDS = {
-    "cuda": Backend(
-        "cuda",
-        "iree-cuda-target",
-        "iree-cuda-llvm-target-arch iree-hal-cuda-llvm-target-arch",
-        "nvidia nvptx",
-        "sm_60 sm_61 sm_62 sm_70 sm_72 sm_75 sm_80 sm_86 sm_87 sm_89 sm_120 sm_121",
-    ),
-    "llvm-cpu": Backend(
-        "local",
-        "iree-llvmcpu-target-cpu",
-        "iree-llvm-target-cpu",
-        "cpu dylib dylib-llvm-aot host llvm local",
-    ),
-    "metal-spirv": Backend("metal", aliases="metal"),
-    "rocm": Backend(
-        "hip",
-        "iree-rocm-target iree-hip-target",
-        "iree-rocm-target-chip",
-        "amd amdgpu hip",
-        """
-        gfx908 gfx90a gfx940 gfx941 gfx942 gfx950 gfx1010 gfx1011 gfx1012 gfx1013
-        gfx1030 gfx1031 gfx1032 gfx1033 gfx1034 gfx1035 gfx1036 gfx1100 gfx1101 gfx1102
-        gfx1103 gfx1150 gfx1151 gfx1200 gfx1201 gfx1250
-        """,
-    ),
-    "vmvx": Backend("local"),
-    "vmvx-inline": Backend(),
-    "vulkan-spirv": Backend("vulkan", "iree-vulkan-target", aliases="spirv vulkan"),
-    "webgpu-spirv": Backend(aliases="webgpu"),
-}
-CHIP_FLAGS = {
-    flag: name
-    for name, backend in BACKENDS.items()
-    for flag in f"{backend.chip_flags} {backend.old_chip_flags}".split()
-}
-"""Flag that names a chip -> its backend."""
-
-IREE = RecipeFamily(
-    name="iree",
-    nicknames=("iree-compile", "mlir"),
-    backends=tuple(BACKENDS),
-    aliases={
-        alias: name
-        for name, backend in BACKENDS.items()
-        for alias in backend.aliases.split()
-    },
-    chips={
-        name: tuple(backend.chips.split())
-        for name, backend in BACKENDS.items()
-        if backend.chips
-    },
-    phases=tuple(_PHASES.split()),
-    sections=("run", "bench"),
-    keys=runnable_keys,
-    inputs={
-        ".mlir": InputKind.MLIR,
-        ".mlirbc": InputKind.BYTECODE,
-        ".onnx": InputKind.ONNX,
-        ".py": InputKind.GENERATOR,
-    },
-    imported=frozenset({InputKind.ONNX}),
+from triage.compilers.iree.targets import (
+    BACKENDS,
+    DEVICE,
+    LOCAL,
+    TARGET_BACKENDS,
+    device_flags,
+    driver_of,
 )
-"""What a recipe may contain."""
+from triage.compilers.parts import RemedyHints
+from triage.mlir import Module
+from triage.mlir.tree import entries, split
+from triage.model.case import Case
 
-DEVICE = "--iree-hal-target-device="
-TARGET_BACKENDS = "--iree-hal-target-backends="
-LOCAL = "--iree-hal-local-target-device-backends="
 _POSITION = re.compile(r"__device_(\d{1,3})")  # a larger number is a mistake
 _NAMED = re.compile(r'([\w$.-]+)=(?=[\w#"])')
 _REFERENCE = re.compile(
@@ -126,34 +40,16 @@ class DeclaredDevices:
     """Why the compiler rejects the options."""
 
 
-def driver_of(backend: str | None) -> str:
-    """Return the runtime's name for the devices of a backend; `local` for a CPU."""
-    entry = BACKENDS.get(backend or "")
-    return (entry and entry.driver) or "local"
-
-
 def devices_in(text: str) -> Iterator[str]:
     """Yield the devices that the text of a program, attribute or type refers to."""
     if "#hal.device." in text:
         yield from (name.strip('"') for name in _REFERENCE.findall(text))
 
 
-def position_of(device: str) -> int | None:
-    """Return the position that a device's name stands for; None if the name is
-    user-defined.
-    """
-    match = _POSITION.fullmatch(device)
-    if match:
-        return int(match[1])
-    return None
-
-
 def device_order(name: str) -> tuple[int, str]:
     """Return a key that sorts devices by position, and user-defined names last."""
-    position = position_of(name)
-    if position is None:
-        position = 1 << 30
-    return position, name
+    match = _POSITION.fullmatch(name)
+    return int(match[1]) if match else 1 << 30, name
 
 
 def devices_declared_by(options: Sequence[str]) -> DeclaredDevices:
@@ -182,8 +78,6 @@ def devices_declared_by(options: Sequence[str]) -> DeclaredDevices:
 
 def devices_declared_in(module: Module) -> dict[str, str]:
     """Return the devices that a module declares itself, as in `DeclaredDevices`."""
-    from triage.mlir.tree import entries, split  # a compile does not parse the program
-
     declared = {
         operation.symbol: f"util.global @{operation.symbol}"
         for operation in module.body.operations
@@ -209,12 +103,13 @@ def declaring_options(
     driver = driver_of(backend)
     if len(drivers) == 1:
         driver = drivers.pop()
-    positions = [position_of(name) for name in devices]
-    if None in positions:  # one user-defined name: name all
-        names = [f"{name}=" for name in devices]
-    else:
+    positions = [_POSITION.fullmatch(name) for name in devices]
+    if all(positions):
         # positions count: those before the last one must be declared, too
-        names = [""] * (max(position or 0 for position in positions) + 1)
+        last, _ = max(map(device_order, devices))
+        names = [""] * (last + 1)
+    else:  # one user-defined name: name all
+        names = [f"{name}=" for name in devices]
     flags = [f"{DEVICE}{name}{driver}[{index}]" for index, name in enumerate(names)]
     if driver == "local" and not any(text.startswith(LOCAL) for text in options):
         is_local = backend in ("llvm-cpu", "vmvx")
@@ -222,71 +117,26 @@ def declaring_options(
     return tuple(flags)
 
 
-def named_targets(options: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the backends that a command line names or implies, and the chips of
-    GPUs.
-    """
-    backends, chips = [], []
-    has_local = any(text.startswith(LOCAL) for text in options)
-    for option in options:
-        flag, _, value = option.partition("=")
-        if option.startswith((TARGET_BACKENDS, LOCAL)):
-            backends += value.split(",")
-        elif option.startswith(DEVICE):
-            driver = re.split(r"[\[:,]", re.sub(r"^[\w$.-]+=", "", value))[0]
-            if driver != "local" or not has_local:
-                backends.append(IREE.aliases.get(driver, driver))
-        elif is_gpu(CHIP_FLAGS.get(flag_name(flag))):
-            backends.append(CHIP_FLAGS[flag_name(flag)])
-            chips.append(value)
-    return backends, chips
+class IreeRemedies(RemedyHints):
+    """Tells the search for remedies how a program names devices."""
 
+    def devices_named(self, program: Path) -> frozenset[str]:
+        with program.open(encoding="utf-8", errors="replace") as lines:
+            return frozenset(name for line in lines for name in devices_in(line))
 
-def target_of(options: Sequence[str]) -> tuple[str | None, str | None]:
-    """Return the backend and the chip that a command line compiles for; None for one of
-    which it does not name exactly one.
-    """
-    backends, chips = map(set, named_targets(options))
-    backend = backends.pop() if len(backends) == 1 else None
-    chip = chips.pop() if len(chips) == 1 else None
-    return backend, chip
-
-
-def is_gpu(backend: str | None) -> bool:
-    """Return whether a backend's programs run on a GPU."""
-    return driver_of(backend) != "local"
-
-
-def target_flags(
-    target: Target, supported: frozenset[str], recipe_flags: Sequence[str]
-) -> list[str] | NoAnswer:
-    """Return the flags for backend or devices, and chip, or why the version has none.
-
-    supported: the flags of the version, without dashes. The `recipe_flags` are not
-    repeated.
-    """
-    flags: list[str] = []
-    if not any(text.startswith((DEVICE, TARGET_BACKENDS)) for text in recipe_flags):
-        flags += device_flags(target)
-    if target.chip is None:
-        return flags
-    backend = BACKENDS.get(target.backend, Backend())
-    for spelling in backend.chip_flags.split():
-        if spelling in supported:
-            if spelling not in map(flag_name, recipe_flags):
-                flags.append(f"--{spelling}={target.chip}")
-            return flags
-    return NoAnswer(
-        Cause.FLAG, f"this version has no flag that names a chip for {target.backend}"
-    )
-
-
-def device_flags(target: Target) -> list[str]:
-    """Return the flags that name the target's backend or declare its devices."""
-    if target.devices is None:
-        return [f"{TARGET_BACKENDS}{target.backend}"]
-    driver = driver_of(target.backend)
-    flags = [f"{DEVICE}{driver}[{ordinal}]" for ordinal in range(target.devices)]
-    if driver == "local":
-        return [*flags, f"{LOCAL}{target.backend}"]
-    return flags
+    def declaring_options(
+        self, case: Case, devices: Collection[str]
+    ) -> tuple[str, ...] | None:
+        options = [flag.text for flag in case.flags]
+        if not any(text.startswith(DEVICE) for text in options):
+            if case.target.backend not in BACKENDS:
+                return None
+            if case.target.devices:
+                options += device_flags(case.target)
+        flags = [text for text in options if text.startswith(DEVICE)]
+        declared = devices_declared_by(flags)
+        missing = sorted(set(devices) - declared.devices.keys(), key=device_order)
+        if not missing or declared.problem:
+            return None
+        wanted = [*declared.devices, *missing]
+        return declaring_options(wanted, case.target.backend, options)

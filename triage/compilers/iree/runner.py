@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from triage.compilers.interpreters import is_script
-from triage.compilers.iree.devices import driver_of
+from triage.compilers.iree.targets import driver_of
 from triage.compilers.parts import Runner
 from triage.model.case import Case, RunSpec
 from triage.model.outcome import Cause, NoAnswer

@@ -13,14 +13,17 @@ from pathlib import Path
 
 from pydantic import Field, PositiveFloat
 
-from triage.compilers.iree.devices import IREE, target_of
 from triage.compilers.iree.suite_files import Suite, SuiteFile
-from triage.compilers.iree.suite_models import (
-    is_onnx_models,
-    onnx_cases,
-    reader_of,
+from triage.compilers.iree.suite_forms import (
+    RUN_FAILS,
+    Config,
+    is_list_of_models,
+    is_model_test,
+    model_test,
+    onnx_models,
     torch_test,
 )
+from triage.compilers.iree.targets import IREE, target_of
 from triage.model.case import Case, Flag, Library, RunSpec
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits, Stage
@@ -29,21 +32,20 @@ from triage.recipes.expectations import (
     ObservedCase,
     UpdatedFile,
 )
-from triage.recipes.mapping import MappingFormat, Text, Texts
+from triage.recipes.mapping import Texts
 from triage.recipes.run_keys import read_flagfile, without_tolerances
 
 _VALUES, _TORCH_VALUES = "run_module_io_flags.txt", "run_module_io.json"
-_COMPILE, _RUN = "expected_compile_failures", "expected_run_failures"
-# a wrong result is a failed run there
-_STAGES = ((_COMPILE, Stage.COMPILE), (_RUN, Stage.RUN), (_RUN, Stage.COMPARE))
+# List of known failures -> their stages. The first is the one of tests without a run.
+_FAILING = {
+    "expected_compile_failures": (Stage.COMPILE,),
+    "expected_run_failures": RUN_FAILS,
+}
 
 
-class SuiteConfig(MappingFormat):
+class SuiteConfig(Config):
     """A config file of the suites whose tests are folders."""
 
-    config_name: Text
-    iree_compile_flags: Texts
-    iree_run_module_flags: Texts
     skip_compile_tests: Texts = ()
     skip_run_tests: Texts = ()
     expected_compile_failures: Texts = ()
@@ -71,7 +73,7 @@ class IreeSuites:
             BadFiles: With the mistakes of all configs and tests.
             BadInput: The folder has no test.
         """
-        suite = Suite(folder, downloads)
+        suite = Suite(folder.absolute(), downloads)
         stems = Counter(path.stem for path in configs)
         cases: list[Case] = []
         for path in configs:
@@ -97,25 +99,26 @@ class IreeSuites:
         """
         file = SuiteFile(Suite(path.parent, path.parent), path)
         config = file.content(SuiteConfig)
-        lists = {key: list(getattr(config, key)) for key in (_COMPILE, _RUN)}
+        of_compile, of_run = _FAILING
+        lists = {key: set(getattr(config, key)) for key in _FAILING}
         changes = []
         for entry in observed:
             test = entry.case.name.partition("[config=")[0]
             old = next((key for key, tests in lists.items() if test in tests), None)
             new = None
             if entry.failure:
-                is_compiled = entry.failure.stage in (Stage.RUN, Stage.COMPARE)
-                new = _RUN if is_compiled else _COMPILE
-            elif entry.case.run is None and old == _RUN:  # nothing was run
-                new = _RUN
+                new = of_run if entry.failure.stage in RUN_FAILS else of_compile
+            elif entry.case.run is None and old == of_run:  # nothing was run
+                new = of_run
             if new == old:
                 continue
             changes.append(ExpectationChange(test, old, new))
             if old:
                 lists[old].remove(test)
             if new:
-                lists[new] = sorted((*lists[new], test))
-        text = json.dumps({**file.data, **lists}, indent=2)
+                lists[new].add(test)
+        updated = {key: sorted(tests) for key, tests in lists.items()}
+        text = json.dumps({**file.data, **updated}, indent=2)
         return UpdatedFile(path, changes, text=f"{text}\n")
 
 
@@ -126,7 +129,7 @@ def _files(suite: Suite, path: Path) -> list[SuiteFile]:
     if not path.is_dir():
         return [SuiteFile(suite, path)]
     files = [SuiteFile(suite, file) for file in sorted(path.rglob("*.json"))]
-    tests = [file for file in files if reader_of(file.data)]
+    tests = [file for file in files if is_model_test(file)]
     if not tests:
         raise BadInput(
             f"{path}: no file below it is a test: a test is a JSON file with the "
@@ -139,11 +142,10 @@ def _cases(file: SuiteFile, config: str, *, several: bool) -> Iterator[Case]:
     """Yield the cases of a JSON file. The name of the config is part of the cases'
     names if there are `several`.
     """
-    reader = reader_of(file.data)
-    if reader:
-        yield from reader(file)
+    if is_model_test(file):
+        yield from model_test(file)
         return
-    read_config = onnx_cases if is_onnx_models(file.data) else _operations
+    read_config = onnx_models if is_list_of_models(file) else _operations
     for case in read_config(file):
         name = f"{case.name}[config={config}]" if several else case.name
         yield replace(case, recipe=config, name=name)
@@ -158,14 +160,41 @@ def _operations(file: SuiteFile) -> Iterator[Case]:
             f"{suite.folder}: no folder below it holds a program (*.mlir) and "
             f"{_VALUES} or {_TORCH_VALUES}"
         )
-    programs = []
+    programs = {}
     for name, test in tests:
         with suite.collecting():
-            programs.append((name, *_program(suite, test)))
+            programs[name] = _program(suite, test)
     config = file.content(SuiteConfig)
-    for name, program, values in programs:
-        if name not in config.skip_compile_tests:
-            yield _case(file, config, name, program, values)
+    compiler_flags = tuple(map(Flag, config.iree_compile_flags))
+    backend, _ = target_of(config.iree_compile_flags)
+    flags, tolerances = without_tolerances(config.iree_run_module_flags)
+    for name, (program, run) in programs.items():
+        if name in config.skip_compile_tests:
+            continue
+        tolerances_of_both = dict(tolerances + run.tolerances)
+        run = replace(
+            run,
+            flags=(*flags, *run.flags),
+            tolerances=tuple(tolerances_of_both.items()),
+        )
+        if run.measured and backend in (None, "llvm-cpu"):
+            # where the runtime runs a program when nothing is said
+            run = replace(run, device="local-task")
+        golden = config.golden_times_ms.get(name, 0.0)
+        yield file.case(
+            "",
+            Library(IREE.input_at(program), compiler_flags),
+            None if name in config.skip_run_tests else run,
+            name=name,
+            limits=Limits(),
+            run_ms=golden * config.tolerance_factor if run.measured else None,
+            failing=[
+                stage
+                for key, stages in _FAILING.items()
+                for stage in stages
+                if name in getattr(config, key)
+            ],
+        )
 
 
 def _program(suite: Suite, test: Path) -> tuple[Path, RunSpec]:
@@ -177,34 +206,6 @@ def _program(suite: Suite, test: Path) -> tuple[Path, RunSpec]:
         message = f"a test has one program (*.mlir, *.mlirbc), not {len(programs)}."
         raise BadFiles([Problem(str(test), None, None, message)])
     return programs[0], read_flagfile(test / _VALUES)
-
-
-def _case(
-    file: SuiteFile, config: SuiteConfig, test: str, program: Path, values: RunSpec
-) -> Case:
-    flags, tolerances = without_tolerances(config.iree_run_module_flags)
-    run = replace(
-        values,
-        flags=(*flags, *values.flags),
-        tolerances=tuple({**dict(tolerances), **dict(values.tolerances)}.items()),
-    )
-    backend, _ = target_of(config.iree_compile_flags)
-    if values.measured and backend in (None, "llvm-cpu"):
-        # where the runtime runs a program when nothing is said
-        run = replace(run, device="local-task")
-    thresholds = {}
-    if values.measured and test in config.golden_times_ms:
-        golden = config.golden_times_ms[test]
-        thresholds["run_ms"] = config.tolerance_factor * golden
-    return file.case(
-        "",
-        Library(IREE.input_at(program), tuple(map(Flag, config.iree_compile_flags))),
-        None if test in config.skip_run_tests else run,
-        name=test,
-        limits=Limits(),
-        thresholds=thresholds,
-        failing=[stage for key, stage in _STAGES if test in getattr(config, key)],
-    )
 
 
 def _tests(folder: Path) -> list[tuple[str, Path]]:

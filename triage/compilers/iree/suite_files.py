@@ -1,23 +1,19 @@
-"""The files of IREE's test suites: JSON files, and the programs, values and weights
-that they name, download or generate.
+"""The files of IREE's test suites: JSON files, and the programs and values that they
+name or download.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from itertools import starmap
-from math import prod
 from pathlib import Path, PurePosixPath
-from types import MappingProxyType
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from triage.compilers.iree.devices import IREE, target_of
+from triage.compilers.iree.targets import IREE, target_of
 from triage.model.address import Address
 from triage.model.case import (
     Artifact,
@@ -34,39 +30,32 @@ from triage.model.execution import Limits, Stage
 from triage.recipes.document import read_document
 from triage.recipes.mapping import MappingFormat, content_of
 from triage.recipes.run_keys import without_tolerances
-from triage.recipes.run_values import ValueText, array_dtype, split_value
+from triage.recipes.run_values import ValueText, split_value
 
-EMPTY = (
+_EMPTY_FILE = (
     'write a mapping such as {"config_name": …} or {"type": "compstat", "markers": '
     '[], "module": …}'
 )
 # models take minutes, and their weights gigabytes
-LIMITS = Limits(timeout=1800.0, memory=64 << 30)
+_LIMITS = Limits(timeout=1800.0, memory=64 << 30)
 # written to a file that is read here; the tests' own would be lost
 _STATISTICS = "--iree-scheduling-dump-statistics-"
-# A global whose initial value is a parameter, in the custom and in the generic form of
-# MLIR.
-_PARAMETER = re.compile(
-    rb'#(?:stream|flow)\.parameter\.named<(?:"[^"]*"::)?"([^"]+)"> : '
-    rb"tensor<((?:\d+x)*)(\w+)>"
-)
-_CHUNK = 1 << 24  # elements that are drawn at once
-_FLOATS = ("f16", "f32", "f64", "bf16")
-_INTEGERS = ("i8", "i16", "i32", "i64")
 
 M = TypeVar("M", bound=MappingFormat)
 
 
+@dataclass(frozen=True)
 class Suite:
     """A folder of tests."""
 
-    def __init__(self, folder: Path, downloads: Path) -> None:
-        """Names of modules are relative to `folder`. Files from URLs are kept in
-        `downloads`.
-        """
-        self.folder, self.downloads = folder.absolute(), downloads
-        self.problems: list[Problem] = []
-        self._artifacts: dict[Path, tuple[Artifact, ...]] = {}
+    folder: Path
+    """Absolute. Names of modules are relative to it."""
+    downloads: Path
+    """Where files from URLs and generated files are kept."""
+    problems: list[Problem] = field(default_factory=list)
+    """The mistakes in all files."""
+    artifacts: dict[Path, tuple[Artifact, ...]] = field(default_factory=dict)
+    """A file that the suite does not contain -> what has to be obtained for it."""
 
     @contextmanager
     def collecting(self) -> Iterator[None]:
@@ -74,7 +63,7 @@ class Suite:
         try:
             yield
         except BadFiles as error:
-            self.problems += error.problems
+            self.problems.extend(error.problems)
 
     def add_artifact(
         self, key: str, name: str, source: Address | Generator, *before: Artifact
@@ -83,7 +72,7 @@ class Suite:
         path. The key decides its content.
         """
         path = self.downloads / sha256(key.encode()).hexdigest()[:16] / name
-        self._artifacts[path] = (*before, Artifact(path, source))
+        self.artifacts[path] = (*before, Artifact(path, source))
         return path
 
     def download(self, url: str) -> Path:
@@ -91,35 +80,10 @@ class Suite:
         name = PurePosixPath(urlsplit(url).path).name or "file"
         return self.add_artifact(url, name, Address(url))
 
-    def artifacts_of(self, *paths: Path) -> tuple[Artifact, ...]:
+    def artifacts_of(self, paths: Iterable[Path]) -> tuple[Artifact, ...]:
         """Return what has to be obtained before these files are there."""
         return tuple(
-            artifact for path in paths for artifact in self._artifacts.get(path, ())
-        )
-
-    def run_spec(
-        self,
-        inputs: Sequence[str],
-        expected: Sequence[str] = (),
-        weights: Sequence[tuple[str, Path]] = (),
-        flags: Sequence[str] = (),
-        **more: Any,
-    ) -> RunSpec:
-        """Return a run with these values and weights (by scope). Flags that set a
-        tolerance become tolerances; `more` are further fields.
-        """
-        named = [split_value(text).file for text in (*inputs, *expected)]
-        files = [Path(file) for file in named if file]
-        others, tolerances = without_tolerances(flags)
-        return RunSpec(
-            inputs=tuple(inputs),
-            expected=tuple(expected),
-            flags=others,
-            tolerances=tolerances,
-            limits=LIMITS,
-            parameters=tuple(weights),
-            artifacts=self.artifacts_of(*files, *(path for _, path in weights)),
-            **more,
+            artifact for path in paths for artifact in self.artifacts.get(path, ())
         )
 
 
@@ -128,18 +92,21 @@ class SuiteFile:
 
     def __init__(self, suite: Suite, path: Path) -> None:
         self.suite, self.path = suite, path.absolute()
-        self.document = read_document(self.path, EMPTY, json=True)
+        self.document = read_document(self.path, _EMPTY_FILE, json=True)
         self.data: Any = self.document.data
+        self.keys = frozenset(self.data if isinstance(self.data, dict) else ())
 
-    def content(self, model: type[M]) -> M:
-        """Return the content by its model. Raises BadFiles with every mistake."""
-        return content_of(self.document, model)
+    def content(self, form: type[M]) -> M:
+        """Return the content by its form. Raises BadFiles with every mistake."""
+        return content_of(self.document, form)
 
     def mistake(self, message: str, word: str) -> BadFiles:
-        """Return the error for a mistake at the first value that is this word."""
-        texts = self.document.texts.items()
-        place = next((loc for loc, text in texts if text == word), ())
-        return BadFiles([self.document.problem(place, message)])
+        """Return the error for a mistake at the first key or value that is this
+        word.
+        """
+        places = [loc for loc, text in self.document.texts.items() if text == word]
+        places += [loc for loc in self.document.marks if loc and loc[-1] == word]
+        return BadFiles([self.document.problem(next(iter(places), ()), message)])
 
     def file(self, place: str) -> Path:
         """Return the path of a file: downloaded from a URL, or next to this one."""
@@ -155,8 +122,12 @@ class SuiteFile:
         """Return a file somewhere below the folder, by its name."""
         for file in sorted(self.suite.folder.rglob(name)):
             return file
-        text = f'there is no file "{name}" below {self.suite.folder}: name a folder '
-        raise self.mistake(f"{text}that has it as well.", name)
+        raise self.missing(f'file "{name}"', name)
+
+    def missing(self, what: str, word: str) -> BadFiles:
+        """Return the error for something that no file of the folder has."""
+        place = f"below {self.suite.folder}: name a folder that has it as well."
+        return self.mistake(f"there is no {what} {place}", word)
 
     def program(self, place: str, flags: Sequence[str]) -> Library:
         """Return a program by its URL or path, with its flags."""
@@ -165,12 +136,9 @@ class SuiteFile:
             suffixes = ", ".join(IREE.inputs)
             text = f'"{path.name}" is not a program: name a file of {suffixes}.'
             raise self.mistake(text, place)
-        compiler_flags = [
-            Flag(flag) for flag in flags if not flag.startswith(_STATISTICS)
-        ]
-        return Library(
-            IREE.input_at(path), tuple(compiler_flags), self.suite.artifacts_of(path)
-        )
+        kept = [Flag(flag) for flag in flags if not flag.startswith(_STATISTICS)]
+        artifacts = self.suite.artifacts_of([path])
+        return Library(IREE.input_at(path), tuple(kept), artifacts)
 
     def value(self, text: str, url: str | None = None) -> str:
         """Find or download the file that a value names; return the value with the path
@@ -188,6 +156,32 @@ class SuiteFile:
             return text
         return str(replace(parts, file=str(self.file(parts.file))))
 
+    def run(
+        self,
+        inputs: Iterable[str] = (),
+        expected: Iterable[str] = (),
+        weights: Iterable[tuple[str, Path]] = (),
+        flags: Sequence[str] = (),
+        **more: Any,
+    ) -> RunSpec:
+        """Return a run with these values and weights (by scope). Flags that set a
+        tolerance become tolerances; `more` are further fields.
+        """
+        others, tolerances = without_tolerances(flags)
+        run = RunSpec(
+            inputs=tuple(inputs),
+            expected=tuple(expected),
+            flags=others,
+            tolerances=tolerances,
+            limits=_LIMITS,
+            parameters=tuple(weights),
+            **more,
+        )
+        named = (split_value(text).file for text in (*run.inputs, *run.expected))
+        files = [Path(file) for file in named if file]
+        files += [path for _, path in run.parameters]
+        return replace(run, artifacts=self.suite.artifacts_of(files))
+
     def case(
         self,
         recipe: str,
@@ -195,9 +189,9 @@ class SuiteFile:
         run: RunSpec | None = None,
         *,
         name: str = "",
-        limits: Limits = LIMITS,
-        thresholds: Mapping[str, float | None] = MappingProxyType({}),
+        limits: Limits = _LIMITS,
         failing: Iterable[Stage] = (),
+        **thresholds: float | None,
     ) -> Case:
         """Return the case of a test.
 
@@ -207,8 +201,8 @@ class SuiteFile:
             run: How it is run; one that is measured is a benchmark, too.
             name: Its name (default: that of the file).
             limits: Of the compile.
-            thresholds: The largest accepted values of metrics; None for no limit.
             failing: The stages of its known failures.
+            thresholds: The largest accepted values of metrics; None for no limit.
         """
         backend, chip = target_of([flag.text for flag in program.flags])
         below = Path(self.path.name)
@@ -218,9 +212,7 @@ class SuiteFile:
         if run and run.measured:
             flags = [flag for flag in run.flags if not flag.startswith("--benchmark_")]
             benchmarks = (replace(run, flags=tuple(flags)),)
-        bounds = {
-            name: value for name, value in thresholds.items() if value is not None
-        }
+        bounds = [(metric, value) for metric, value in thresholds.items() if value]
         return Case(
             recipe=recipe,
             name=name or below.with_suffix("").as_posix(),
@@ -234,124 +226,6 @@ class SuiteFile:
             artifacts=program.artifacts,
             run=run,
             benchmarks=benchmarks,
-            thresholds=tuple(bounds.items()),
+            thresholds=tuple(bounds),
             expect=tuple(Expectation(None, stage=stage) for stage in failing),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class RandomWeights:
-    """Weights for all parameters of a program, in the order in which it names them;
-    zeros without a seed.
-    """
-
-    program: Path
-    seed: int | None
-
-    def write(self, target: Path) -> None:
-        """Write a file in the `safetensors` format, which the runtime reads. Raises
-        ValueError if there is nothing to draw.
-        """
-        import numpy as np
-
-        header: dict[str, object] = {}
-        arrays: list[tuple[np.dtype[Any], int]] = []
-        end = 0
-        named = dict.fromkeys(_PARAMETER.findall(self.program.read_bytes()))
-        for name, dimensions, element in named:
-            kind = element.decode()
-            if kind not in _FLOATS and (self.seed is not None or kind not in _INTEGERS):
-                raise ValueError(f"{self.program}: no random weights have type {kind}")
-            shape = [int(size) for size in dimensions.split(b"x")[:-1]]
-            arrays.append((array_dtype(kind), prod(shape)))
-            begin, end = end, end + prod(shape) * array_dtype(kind).itemsize
-            header[name.decode()] = {
-                "dtype": kind.upper(),
-                "shape": shape,
-                "data_offsets": [begin, end],
-            }
-        if not header and self.seed is not None:
-            raise ValueError(f"{self.program}: the program names no parameters")
-        text = json.dumps(header).encode()
-        text += b" " * (-len(text) % 64)
-        random = np.random.default_rng(self.seed)
-        with target.open("wb") as file:
-            file.write(len(text).to_bytes(8, "little") + text)
-            file.truncate(8 + len(text) + end)  # zeros
-            for dtype, count in arrays if self.seed is not None else ():
-                for start in range(0, count, _CHUNK):
-                    drawn = random.normal(0.0, 0.01, min(_CHUNK, count - start))
-                    drawn.astype(dtype).tofile(file)
-
-
-@dataclass(frozen=True, slots=True)
-class RandomTensor:
-    """A `.npy` file with uniform random numbers from 0 to `coeff`, plus `offset`."""
-
-    shape: tuple[int, ...]
-    dtype: str
-    """As numpy names it."""
-    seed: int
-    skipped: int = 0
-    """Numbers that tensors before this one drew from the same seed."""
-    coeff: float = 1.0
-    offset: float = 0.0
-
-    def write(self, target: Path) -> None:
-        """Draw the tensor and write it. Raises ValueError for a type that numpy does
-        not have.
-        """
-        import numpy as np
-
-        random = np.random.RandomState(self.seed)
-        random.rand(self.skipped)
-        try:
-            array = np.asarray(self.coeff * random.rand(*self.shape) + self.offset)
-            if np.dtype(self.dtype).kind == "b":
-                array = np.round(array)
-            np.save(target, array.astype(self.dtype))
-        except TypeError as error:
-            raise ValueError(
-                f"random values of the type {self.dtype} cannot be made: {error}"
-            ) from error
-
-
-@dataclass(frozen=True, slots=True)
-class ModelArguments:
-    """Makes random arguments for an ONNX model: a tensor for each of its inputs that
-    has no weights. A size that the model leaves open is 1.
-    """
-
-    model: Path
-    folder: Path
-    """Where the files of the arguments are generated."""
-
-    def __call__(self) -> tuple[Artifact, ...]:
-        """Return a file to generate for each argument. Raises ValueError if the model
-        cannot be read.
-        """
-        try:
-            import onnx
-
-            graph = onnx.load(self.model, load_external_data=False).graph
-            weights = {tensor.name for tensor in graph.initializer}
-            values = [value for value in graph.input if value.name not in weights]
-            return tuple(starmap(self._random_argument, enumerate(values)))
-        except Exception as error:  # protobuf's own class is not public
-            raise ValueError(
-                f"{self.model}: it cannot be read as an ONNX model with tensors as "
-                f"arguments: {error}"
-            ) from error
-
-    def _random_argument(self, index: int, declared: Any) -> Artifact:
-        from onnx.helper import tensor_dtype_to_np_dtype
-
-        tensor = declared.type.tensor_type
-        shape = tuple(size.dim_value or 1 for size in tensor.shape.dim)
-        dtype = str(tensor_dtype_to_np_dtype(tensor.elem_type))
-        name = "-".join(["random", str(index), dtype, *map(str, shape)])
-        upper_bound = 1.0 if "float" in dtype else 2.0  # integers are 0 or 1
-        return Artifact(
-            self.folder / f"{name}.npy",
-            RandomTensor(shape, dtype, index, coeff=upper_bound),
         )

@@ -1,0 +1,346 @@
+"""Tests of whole models and of single operations in IREE's suites: a form for each kind
+of JSON file, and the cases in it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from math import prod
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasChoices, BeforeValidator, Field, NonNegativeInt, PositiveFloat
+
+from triage.compilers.iree.suite_files import SuiteFile
+from triage.compilers.iree.suite_random import (
+    ModelArguments,
+    RandomTensor,
+    RandomWeights,
+)
+from triage.model.case import Case, Library, RunSpec
+from triage.model.execution import Stage
+from triage.recipes.mapping import MappingFormat, Text, Texts
+
+_SCOPE = "model"  # of the weights of every model of sharktank
+_LIBRARY = "--iree-codegen-transform-dialect-library="
+_MODELS = "https://huggingface.co/onnxmodelzoo/legacy_models/resolve/main/"
+_ONNX_TEST = re.compile(
+    r"tests/model_zoo/([\w./-]+)_models_test\.py::test_models\[([^\]]+\.onnx)\]\Z"
+)
+_ONNX_ADVICE = (
+    'a test is called "tests/model_zoo/…_models_test.py::test_models[….onnx]", and the '
+    '"default" is "skip".'
+)
+# a wrong result is a failed run there
+RUN_FAILS = (Stage.RUN, Stage.COMPARE)
+_STAGES: Mapping[str, tuple[Stage, ...]] = {
+    "pass": (),
+    "fail-import": (Stage.IMPORT,),
+    "fail-compile": (Stage.COMPILE,),
+    "fail-run": RUN_FAILS,
+}
+_ANY = "any machine"
+
+
+def _by_machine(value: Any) -> Any:
+    return value if isinstance(value, dict) else {_ANY: value}
+
+
+def _as_value(value: Any) -> Any:
+    return {"value": value} if isinstance(value, str) else value
+
+
+def _named(*names: str, default: object = ()) -> Any:
+    """Return a field whose key has several names."""
+    return Field(default, validation_alias=AliasChoices(*names))
+
+
+class _Value(MappingFormat):
+    value: Text = ""
+    url: Text | None = _named("url", "source", default=None)
+
+
+_Values = tuple[Annotated[_Value, BeforeValidator(_as_value)], ...]
+_Golden = Annotated[dict[str, PositiveFloat], BeforeValidator(_by_machine)]
+"""The number of each kind of machine; one number is that of all."""
+
+
+class _Module(MappingFormat):
+    mlir: Text = Field("", examples=["https://example.com/model.mlir"])
+    compiler_flags: Texts = ()
+
+
+class _Weights(MappingFormat):
+    type: Literal["url", "random"]
+    scope: Text
+    url: Text = ""
+    module: Text = ""  # whose parameters get random values
+    seed: NonNegativeInt = 0
+
+
+class _ModelTest(_Module):
+    """A test of a model. `torch_models` and sharktank have different names for some of
+    the keys.
+    """
+
+    type: Literal["quality", "benchmark", "compstat"] = "quality"
+    modules: Texts = _named("modules", "module")
+    weights: tuple[_Weights, ...] = ()
+    real_weights: Text | None = None
+    tuner_file: dict[str, Text] = Field({})
+    inputs: _Values = ()
+    outputs: _Values = _named("outputs", "expected_outputs")
+    device: Text | None = None
+    function: Text | None = _named("run_function", "function_run", default=None)
+    run_args: Texts = _named("run_args", "threshold_args", "benchmark_flags")
+    pipeline_mlir: Text | None = None
+    mlir_file_name: Text | None = None  # also of a pipeline, somewhere in the folder
+    pipeline_flags: Texts = _named("pipeline_compiler_flags", "compile_flags")
+    compile_only: bool = False
+    run_test_expecting_to_fail: bool = False
+    compile_chip_expecting_to_fail: Texts = ()
+    specific_chip_to_ignore: Texts = ()
+    golden_time_ms: _Golden = Field({}, examples=[5.84])
+    time_factor: _Golden = _named(
+        "tolerance_factor", "golden_time_tolerance_multiplier", default={}
+    )
+    dispatches: _Golden = _named("golden_dispatch_count", "golden_dispatch", default={})
+    size: _Golden = _named("golden_binary_size", "golden_size", default={})
+    # only their own harness uses these
+    markers: Texts = ()
+    custom_real_weights_group: Text = ""
+    add_pipeline_module: bool = False
+    benchmark_repetitions: PositiveFloat = 1.0
+    benchmark_min_warmup_time: PositiveFloat = 1.0
+    real_weights_file_name: Text = ""
+    compilation_required: bool = False
+    compiled_file_name: Text = ""
+
+
+class Config(MappingFormat):
+    """A list of tests with their flags."""
+
+    config_name: Text
+    iree_compile_flags: Texts
+    iree_run_module_flags: Texts
+
+
+class _OnnxModels(Config):
+    tests_and_expected_outcomes: dict[
+        str, Literal["pass", "skip", "fail-import", "fail-compile", "fail-run"]
+    ]
+
+
+class _Formula(MappingFormat):
+    """Random numbers: `coeff` times those from 0 to 1, plus `offset`."""
+
+    shape: tuple[NonNegativeInt, ...]
+    dtype: Text = "float32"
+    coeff: float = 1.0
+    offset: float = 0.0
+
+
+class _TorchTest(MappingFormat):
+    function_name: Text = "main"
+    flat_args: list[dict[Literal["Formula"], _Formula]]
+    seed: NonNegativeInt = 0
+    rtol: float = 1e-5
+    atol: float = 1e-8
+    equal_nan: bool = False
+    mode: Literal["compare", "benchmark"] = "compare"
+    file_name: Text = "test.mlir"
+    vmfb_name: Text = "out.vmfb"
+    expected_output: tuple[_Value, ...] = ()
+
+
+class _Machine:
+    """The machine that a test is for. As in sharktank's own harness, the environment
+    names its chip.
+    """
+
+    def __init__(self, file: SuiteFile) -> None:
+        self.chip, self.name = "", "cpu"
+        self.flags: list[str] = []
+        if file.path.stem.endswith("_rocm"):
+            self.chip = os.environ.get("ROCM_CHIP", "gfx942")
+            self.name = os.environ.get("SKU", "mi300")
+            self.flags = [f"--iree-rocm-target={self.chip}"]
+
+    def golden(self, numbers: Mapping[str, float]) -> float | None:
+        """Return the number for this machine, if there is one."""
+        return numbers.get(self.name, numbers.get(_ANY))
+
+
+def model_test(file: SuiteFile) -> Iterator[Case]:
+    """Yield the case of a test of a model."""
+    test, machine = file.content(_ModelTest), _Machine(file)
+    if machine.chip in test.specific_chip_to_ignore:
+        return
+    kind = test.type
+    if "type" in file.keys:
+        programs = [_module(file, name) for name in test.modules]
+        weights = [_weights(file, entry) for entry in test.weights]
+    else:
+        files = [file]
+        if "function_run" in file.keys:
+            kind = "benchmark"
+            files = [_quality_test(file, name) for name in test.modules or ("",)]
+        models = [_sharktank_model(quality) for quality in files]
+        programs = [program for program, _ in models]
+        weights = [weights for _, weights in models]
+    pipeline = test.pipeline_mlir
+    if test.mlir_file_name is not None:
+        pipeline = str(file.file_below(test.mlir_file_name))
+    if pipeline is not None:
+        flags = [*test.pipeline_flags, *machine.flags]
+        programs.append(file.program(pipeline, flags))
+    run = run_ms = None
+    if kind != "compstat" and not test.compile_only:
+        run = file.run(
+            [file.value(entry.value, entry.url) for entry in test.inputs],
+            [file.value(entry.value, entry.url) for entry in test.outputs],
+            weights,
+            test.run_args,
+            libraries=tuple(programs[1:]),
+            device=test.device,
+            function=test.function,
+            measured=kind == "benchmark",
+        )
+    golden = machine.golden(test.golden_time_ms)
+    if golden and kind == "benchmark":
+        run_ms = golden * (machine.golden(test.time_factor) or 1.1)
+    failing = list(RUN_FAILS if test.run_test_expecting_to_fail else ())
+    if machine.chip in test.compile_chip_expecting_to_fail:
+        failing.append(Stage.COMPILE)
+    yield file.case(
+        kind,
+        programs[0],
+        run,
+        failing=failing,
+        run_ms=run_ms,
+        dispatches=machine.golden(test.dispatches),
+        artifact_bytes=machine.golden(test.size),
+    )
+
+
+def _module(file: SuiteFile, name: str) -> Library:
+    path = file.suite.folder / f"{name.removesuffix('.json')}.json"
+    if not path.is_file():
+        raise file.mistake(f'there is no module "{name}": {path} does not exist.', name)
+    of_module = SuiteFile(file.suite, path)
+    module = of_module.content(_Module)
+    return of_module.program(module.mlir, module.compiler_flags)
+
+
+def _weights(file: SuiteFile, entry: _Weights) -> tuple[str, Path]:
+    if entry.type == "url":
+        return entry.scope, file.file(entry.url)
+    program = _module(file, entry.module)
+    return entry.scope, _random_weights(file, program, entry.seed)
+
+
+def _random_weights(file: SuiteFile, program: Library, seed: int | None) -> Path:
+    path = program.input.path
+    name = "zero.safetensors" if seed is None else "random.safetensors"
+    weights = RandomWeights(path, seed)
+    return file.suite.add_artifact(f"{path}\0{seed}", name, weights, *program.artifacts)
+
+
+def _sharktank_model(file: SuiteFile) -> tuple[Library, tuple[str, Path]]:
+    """Return the program of a quality test, and its weights, which are zero without
+    real ones.
+    """
+    test, machine = file.content(_ModelTest), _Machine(file)
+    flags = list(test.compiler_flags)
+    tuner = test.tuner_file.get(machine.name)
+    if tuner is not None:
+        flags.append(f"{_LIBRARY}{file.file_below(tuner)}")
+    program = file.program(test.mlir, [*flags, *machine.flags])
+    if test.real_weights is None:
+        return program, (_SCOPE, _random_weights(file, program, None))
+    return program, (_SCOPE, file.file(test.real_weights))
+
+
+def _quality_test(file: SuiteFile, module: str) -> SuiteFile:
+    """Return the quality test that a benchmark names: by its folder and its file,
+    joined by `_`. A benchmark without modules is named as its test.
+    """
+    name = f"{file.path.parent.name}_{file.path.stem}"
+    if module:
+        name = f"{module}_{file.path.stem.rpartition('_')[2]}"
+    for path in sorted(file.suite.folder.rglob("*.json")):
+        if f"{path.parent.name}_{path.stem}" == name and path != file.path:
+            test = SuiteFile(file.suite, path)
+            if "mlir" in test.keys:
+                return test
+    raise file.missing(f'quality test for "{name}"', module)
+
+
+def onnx_models(file: SuiteFile) -> Iterator[Case]:
+    """Yield the cases of a config of ONNX models. The folder has models by their path
+    in the zoo; others are downloaded.
+    """
+    config, suite = file.content(_OnnxModels), file.suite
+    for test, outcome in config.tests_and_expected_outcomes.items():
+        match = _ONNX_TEST.match(test)
+        if match is None and (test != "default" or outcome != "skip"):
+            raise file.mistake(_ONNX_ADVICE, test)
+        if match is None or outcome == "skip":
+            continue
+        place = "/".join(match.groups())
+        local, url = suite.folder / place, f"{_MODELS}{place}"
+        program = file.program(
+            str(local) if local.is_file() else url, config.iree_compile_flags
+        )
+        path = program.input.path
+        arguments = ModelArguments(path, suite.download(url).parent)
+        run = file.run(flags=config.iree_run_module_flags, arguments=arguments)
+        if path.is_file():
+            with suppress(ValueError):  # the import reports it
+                run = run.with_arguments()
+        name = place.removesuffix(".onnx")
+        yield file.case("", program, run, name=name, failing=_STAGES[outcome])
+
+
+def torch_test(file: SuiteFile) -> tuple[Path, RunSpec]:
+    """Return the program of a test with formulas for its inputs, and how to run it."""
+    test = file.content(_TorchTest)
+    inputs: list[str] = []
+    skipped = 0
+    for argument in test.flat_args:
+        drawn = dict(argument["Formula"])
+        tensor = RandomTensor(**drawn, seed=test.seed, skipped=skipped)
+        name = f"input_{len(inputs)}.npy"
+        path = file.suite.add_artifact(repr(tensor), name, tensor)
+        inputs.append(f"@{path}")
+        skipped += prod(tensor.shape)
+    closeness = None
+    if test.mode == "compare":
+        closeness = (test.rtol, test.atol, test.equal_nan)
+    run = file.run(
+        inputs,
+        [
+            f"@{file.file(output.url or output.value)}"
+            for output in test.expected_output
+        ],
+        function=test.function_name,
+        measured=test.mode == "benchmark",
+        closeness=closeness,
+    )
+    return file.file(test.file_name), run
+
+
+def is_model_test(file: SuiteFile) -> bool:
+    """Return whether a JSON file is a test of a model. A file with only the keys of
+    `_Module` is not one: a test names it as its program.
+    """
+    is_module = file.keys <= _Module.model_fields.keys()
+    return not is_module and not file.keys.isdisjoint(("type", "function_run", "mlir"))
+
+
+def is_list_of_models(file: SuiteFile) -> bool:
+    """Return whether a JSON file is a config of ONNX models."""
+    return "tests_and_expected_outcomes" in file.keys
