@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from triage.compilers.iree.adapter import Iree
-from triage.compilers.iree.lint.program import LintProgram
+from triage.compilers.iree.lint_program import LintProgram
 from triage.execution.mlir_tools import Reader
 from triage.mlir import parse_module
 from triage.model.revision import Revision, Toolchain

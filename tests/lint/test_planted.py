@@ -13,7 +13,7 @@ from tests.conftest import ROOT, Triage
 from tests.lint.conftest import Read
 from tests.lint.programs import ANYWHERE, FAULTS, hip, inserted, replaced, sharded
 from tests.real.statuses import read_statuses
-from triage.compilers.iree.lint.rules import CHECKS, findings, flags_for
+from triage.compilers.iree.lint import CHECKS, findings, flags_for
 from triage.compilers.linter import Severity
 
 

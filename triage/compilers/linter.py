@@ -64,29 +64,17 @@ class ProgramDevice(Located):
     references: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramFindings:
     """What the rules found in one program."""
 
-    findings: tuple[LintFinding, ...] = field(default=(), metadata=UNPRINTED)
-    devices: tuple[ProgramDevice, ...] = field(default=(), metadata=UNPRINTED)
-    flags: tuple[str, ...] = field(default=(), metadata=key("suggested_flags"))
+    findings: tuple[LintFinding, ...] = field(metadata=UNPRINTED)
+    devices: tuple[ProgramDevice, ...] = field(metadata=UNPRINTED)
+    flags: tuple[str, ...] = field(metadata=key("suggested_flags"))
     """Options that fix findings."""
+    graph: str = field(metadata=UNPRINTED)
+    """The program as a Mermaid flowchart."""
+    longest_chain: int = field(metadata=UNPRINTED)
+    """How many in-place operations follow each other."""
     notes: tuple[str, ...] = ()
     """Sentences about what was not checked."""
-
-
-@dataclass(frozen=True, slots=True)
-class SolverLimit:
-    """How to measure, with one version, how many iterations its affinity solver needs
-    for a program.
-    """
-
-    option: str | None
-    """The option that sets the limit, up to its `=`. Not every version has one."""
-    phase: str
-    """The first phase that ends after the solver."""
-    failure_classes: frozenset[str]
-    """The failures that the option affects."""
-    guess: int
-    """The number of iterations to try first."""

@@ -8,7 +8,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from triage.compilers.linter import LintFinding, ProgramFindings, Severity
 from triage.compilers.registry import (
@@ -30,9 +29,6 @@ from triage.model.revision import Toolchain
 from triage.recipes.expectations import applied_flags
 from triage.toolchains.home import below_here
 
-if TYPE_CHECKING:
-    from triage.compilers.linter import SolverLimit
-
 _RECIPES = (".yaml", ".yml")
 _SOLVER_RULE = "solver-iterations"
 _MAX_ITERATIONS = 4096  # a program that needs more does not converge
@@ -50,8 +46,6 @@ class LintedCase(ProgramFindings):
     """
     recipe: Path | None = field(metadata=UNPRINTED)
     """The recipe of a generated program."""
-    graph: str = field(metadata=UNPRINTED)
-    """The program as a Mermaid flowchart."""
 
 
 @dataclass(frozen=True)
@@ -151,18 +145,17 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
     options = _options(engine, case, toolchain)
     report = linter.check(module, options, case.target.backend or None)
     if rev and all(device.declared for device in report.devices):
-        limit = linter.solver(toolchain, module)
-        report = _with_solver(engine, report, limit, case, toolchain)
-    ordered = sorted(report.findings, key=_order)
+        report = _with_solver(engine, report, case, toolchain)
     return LintedCase(
         case=case.name,
         source=name,
         recipe=case.source if case.input.is_made else None,
-        findings=tuple(ordered),
+        findings=tuple(sorted(report.findings, key=_order)),
         devices=report.devices,
         flags=report.flags,
         notes=report.notes,
-        graph=linter.graph(module, options),
+        graph=report.graph,
+        longest_chain=report.longest_chain,
     )
 
 
@@ -202,66 +195,49 @@ def _read(
 
 
 def _with_solver(
-    engine: Engine,
-    report: ProgramFindings,
-    limit: SolverLimit,
-    case: Case,
-    toolchain: Toolchain,
+    engine: Engine, report: ProgramFindings, case: Case, toolchain: Toolchain
 ) -> ProgramFindings:
-    """Add the smallest limit that suffices, if the solver reaches the default limit, or
-    a note on why that is not known.
+    """Add the smallest limit of iterations that suffices, if the affinity solver
+    reaches the default limit, or a note on why that is not known.
     """
-    staged = replace(case, phase=limit.phase)
+    linter = family_of(case).lint
+    assert linter
+    staged = replace(case, phase=linter.solver_phase)
+    ref = engine.registry.ref_of(toolchain)
     outcome: Outcome = NoAnswer(Cause.TARGET, "the backend is unknown")
     if case.target.backend:
-        ref = engine.registry.ref_of(toolchain)
         outcome = engine.probe(ProbeJob(staged, ref)).outcome
     if isinstance(outcome, Passed):
         return report
     failure = outcome.failure
-    if failure is None or failure.failure_class not in limit.failure_classes:
+    if failure is None or failure.failure_class not in linter.solver_failures:
         reason = failure.headline if failure else outcome.reason
-        note = f"solver iterations are not measured: {reason}"
-        return replace(report, notes=(*report.notes, note))
-    flags = report.flags
+        return replace(report, notes=(f"solver iterations are not measured: {reason}",))
+    flags, option = report.flags, linter.solver_option(toolchain)
     text = f"{failure.headline} on {toolchain.revision.name}"
-    needed = _smallest_limit(engine, limit, staged, toolchain)
-    if needed:
-        flags = (*flags, f"{limit.option}{needed}")
-        text += f"; it needs {needed} iterations: pass `{flags[-1]}`"
-    elif limit.option:
-        text += f", also with {_MAX_ITERATIONS} iterations"
+    if option:
+        # after another failure than these, the solver has converged
+        not_converging = _RESOURCE_CLASSES | linter.solver_failures
+
+        def converges(iterations: int) -> bool:
+            kept = [flag for flag in case.flags if not flag.text.startswith(option)]
+            flags = (*kept, Flag(f"{option}{iterations}"))
+            job = ProbeJob(replace(staged, flags=flags), ref, once=Naming.AT_ONCE)
+            limited = engine.probe(job).outcome
+            if isinstance(limited, NoAnswer):
+                raise EnvironmentFailure(f"{case.name}: {limited.reason}")
+            failure = limited.failure
+            return failure is None or failure.failure_class not in not_converging
+
+        guess = max(1, report.longest_chain)
+        needed = smallest(converges, 0, _MAX_ITERATIONS + 1, guess)
+        if needed <= _MAX_ITERATIONS:
+            flags = (*flags, f"{option}{needed}")
+            text += f"; it needs {needed} iterations: pass `{flags[-1]}`"
+        else:
+            text += f", also with {_MAX_ITERATIONS} iterations"
     finding = LintFinding(_SOLVER_RULE, Severity.ERROR, text)
     return replace(report, findings=(*report.findings, finding), flags=flags)
-
-
-def _smallest_limit(
-    engine: Engine, limit: SolverLimit, staged: Case, toolchain: Toolchain
-) -> int | None:
-    """Return the smallest limit with which the solver converges, if one does and this
-    version has such an option.
-    """
-    option = limit.option
-    if option is None:
-        return None
-    not_converging = _RESOURCE_CLASSES | limit.failure_classes
-    ref = engine.registry.ref_of(toolchain)
-
-    def converges(iterations: int) -> bool:
-        """Compile up to the solver's phase. After another failure than these, the
-        solver has converged.
-        """
-        flags = [flag for flag in staged.flags if not flag.text.startswith(option)]
-        flags.append(Flag(f"{option}{iterations}"))
-        limited = replace(staged, flags=tuple(flags))
-        outcome = engine.probe(ProbeJob(limited, ref, once=Naming.AT_ONCE)).outcome
-        if isinstance(outcome, NoAnswer):
-            raise EnvironmentFailure(f"{staged.name}: {outcome.reason}")
-        failure = outcome.failure
-        return failure is None or failure.failure_class not in not_converging
-
-    needed = smallest(converges, 0, _MAX_ITERATIONS + 1, limit.guess)
-    return needed if needed <= _MAX_ITERATIONS else None
 
 
 def smallest(works: Callable[[int], bool], low: int, high: int, guess: int) -> int:

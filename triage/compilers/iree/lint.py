@@ -1,4 +1,5 @@
-"""The lint rules: devices, affinities, and chains of in-place operations.
+"""IREE's lint rules: devices, affinities, and chains of in-place operations; and the
+flowchart of a program.
 
 The longer a chain, the more iterations the affinity solver needs. Only a compile shows
 how many.
@@ -7,22 +8,29 @@ how many.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from triage.compilers.iree.devices import declaring_options, device_order
-from triage.compilers.iree.lint.program import (
+from triage.compilers.iree.lint_program import (
     LOAD,
-    LOOPS,
     PASSES_ON,
     STORE,
+    TRANSFER,
     LintProgram,
-    is_carrier,
     is_tensor,
     steps_of,
     tensors_of,
+    terminator,
 )
-from triage.compilers.linter import LintFinding, LintRule, ProgramDevice, Severity
-from triage.mlir import Operation, SourcePosition, Value
+from triage.compilers.linter import (
+    LintFinding,
+    LintRule,
+    ProgramDevice,
+    ProgramFindings,
+    Severity,
+)
+from triage.mlir import Module, Operation, SourcePosition, Value
+from triage.model.revision import Toolchain
 
 _MAX_FLAGS = 2  # in a message; the suggested flags are listed next to the findings too
 _MAX_CHAIN = 32  # the solver's original limit of iterations
@@ -33,30 +41,21 @@ _UPDATES = {
     "tensor.insert": 1,
     "stablehlo.dynamic_update_slice": 0,
 }
+_GROWING = {"scf.for", "scf.while", *PASSES_ON, STORE, *_UPDATES}
+_LIMIT = "iree-stream-affinity-solver-max-iterations"
+_SOLVER = LintRule(
+    "solver-iterations",
+    Severity.ERROR,
+    "The affinity solver needs more iterations than its limit. With --toolchain, the "
+    "smallest sufficient limit is measured.",
+)
 
-Messages = Iterator[
-    tuple[str, SourcePosition | None] | tuple[str, SourcePosition | None, Severity]
-]
-"""A message and its position, with a severity that differs from the rule's."""
-
-
-def findings(program: LintProgram) -> tuple[LintFinding, ...]:
-    """Apply all rules to a program."""
-    return tuple(
-        LintFinding(
-            rule.name,
-            severity[0] if severity else rule.severity,
-            text,
-            position=position,
-        )
-        for rule, check in CHECKS.items()
-        for text, position, *severity in check(program)
-    )
+Messages = Iterator[tuple[Severity, str, SourcePosition | None]]
 
 
 def devices_of(program: LintProgram) -> tuple[ProgramDevice, ...]:
     """Return all devices that are declared or referenced, declared ones first."""
-    declared = program.declared_devices.devices if program.declared_devices else {}
+    declared = program.declared_devices.devices
     counts = Counter(name for name, _ in program.references)
     first = dict(reversed(program.references))
     names = dict.fromkeys([*declared, *sorted(counts, key=device_order)])
@@ -70,15 +69,16 @@ def flags_for(program: LintProgram) -> tuple[str, ...]:
     """Return the options that declare all devices; nothing if all are declared, or if
     the module declares any itself.
     """
-    declared, devices = program.declared_devices, devices_of(program)
-    is_rejected = declared is not None and declared.problem is not None
-    is_complete = all(device.declared for device in devices) and not is_rejected
+    devices = devices_of(program)
+    is_complete = all(device.declared for device in devices)
     wanted = [
         device.name
         for device in devices
         if device.references or (device.declared or "").startswith("-")
     ]
-    if not wanted or program.devices_of_module or is_complete:
+    if not wanted or program.devices_of_module:
+        return ()
+    if is_complete and not program.declared_devices.problem:
         return ()
     wanted.sort(key=device_order)
     return declaring_options(wanted, program.backend, program.options)
@@ -89,33 +89,29 @@ def undeclared_devices(program: LintProgram) -> Messages:
     devices but not all.
     """
     declared = program.declared_devices
-    if declared and declared.problem:
-        yield declared.problem, None
+    if declared.problem:
+        yield Severity.ERROR, declared.problem, None
         return
     flags = [flag for flag in flags_for(program) if flag not in program.options]
     hint = ""
     if 0 < len(flags) <= _MAX_FLAGS:
         hint = f"; add `{' '.join(flags)}`"
     missing = [device for device in devices_of(program) if device.declared is None]
-    if declared is None and missing:
+    if missing and not declared.devices:
         names = ", ".join(f"@{device.name}" for device in missing)
         text = f"the program uses {names}, but no flag declares devices{hint}"
-        yield text, missing[0].position, Severity.WARNING
+        yield Severity.WARNING, text, missing[0].position
         return
     for device in missing:
         text = f"@{device.name} is used ({device.references} times) but not declared"
-        yield f"{text}{hint}", device.position
+        yield Severity.ERROR, f"{text}{hint}", device.position
 
 
 def missing_affinities(program: LintProgram) -> Messages:
     """An argument or result without an affinity in a function where others have one."""
-    first = "__device_0"
-    if program.declared_devices:
-        first = next(iter(program.declared_devices.devices), first)
+    first = next(iter(program.declared_devices.devices), "__device_0")
     using: dict[Value, set[str]] = {}
     for operation in program.operations:
-        if is_carrier(operation):
-            continue
         devices = program.devices_at(operation)
         for value in tensors_of(operation):
             using.setdefault(value, set()).update(devices)
@@ -129,18 +125,13 @@ def missing_affinities(program: LintProgram) -> Messages:
             devices = using.get(port.value, {first})
             if port.kind == "result":
                 devices = {program.device_of_value.get(port.value, first)}
-            severity = Severity.WARNING
             # A value that belongs on the first device ends up there anyway.
-            if devices <= {first}:
-                severity = Severity.ADVICE
+            severity = Severity.ADVICE if devices <= {first} else Severity.WARNING
             text = (
                 f"{port.kind} {port.index} of @{function.symbol} has no affinity but "
+                f"others have; it is used on {_names(devices)}"
             )
-            yield (
-                f"{text}others have; it is used on {_names(devices)}",
-                port.position,
-                severity,
-            )
+            yield severity, text, port.position
 
 
 def mixed_devices(program: LintProgram) -> Messages:
@@ -149,41 +140,52 @@ def mixed_devices(program: LintProgram) -> Messages:
     """
     for operation in program.operations:
         devices = program.devices_at(operation)
-        if len(devices) > 1 and not is_carrier(operation):
-            yield (
+        if len(devices) > 1:
+            text = (
                 f"{operation.name} reads values on {_names(devices)} without a "
-                "transfer to one device",
-                operation.position,
+                "transfer to one device"
             )
+            yield Severity.WARNING, text, operation.position
     for function, ports in program.ports.items():
         for port in ports:
             actual = program.device_of_value.get(port.value)
             is_moved = port.device and actual and actual != port.device
             if port.kind == "result" and is_moved:
-                yield (
+                text = (
                     f"result {port.index} of @{function.symbol} belongs on "
-                    f"@{port.device} but is on @{actual}, without a transfer",
-                    port.position,
+                    f"@{port.device} but is on @{actual}, without a transfer"
                 )
+                yield Severity.WARNING, text, port.position
 
 
 def _names(devices: Collection[str]) -> str:
     return " and ".join(f"@{name}" for name in sorted(devices))
 
 
-def longest_chain(program: LintProgram) -> tuple[int, SourcePosition | None]:
+def long_chains(program: LintProgram) -> Messages:
+    """More than 32 in-place operations in a row."""
+    length, end = _longest_chain(program)
+    # advice: the shape of a program does not determine the number of iterations
+    if length > _MAX_CHAIN:
+        text = (
+            f"this is the last of {length} in-place operations in a row; the affinity "
+            "solver walks the whole chain and may give up"
+        )
+        yield Severity.ADVICE, text, end
+
+
+def _longest_chain(program: LintProgram) -> tuple[int, SourcePosition | None]:
     """Return the length of the longest chain of in-place operations, and the position
     of the last of them, if that is known.
     """
     longest, end = 0, None
-    growing = {*LOOPS, *PASSES_ON, STORE, *_UPDATES}
     for function in program.functions:
         # the longest chain to each value, and to each global, by its name; the chain of
         # a global ends with the function
         lengths: dict[Value | str, int] = {}
         for operation, passed in steps_of(function.regions[0]):
             links = [*passed, *_links(operation)]
-            added = int(operation is not None and operation.name in growing)
+            added = int(operation is not None and operation.name in _GROWING)
             for source, target in links:
                 length = lengths.get(source, 0) + added
                 lengths[target] = max(lengths.get(target, 0), length)
@@ -210,18 +212,6 @@ def _links(
         yield from ((source, target) for target in operation.results)
 
 
-def long_chains(program: LintProgram) -> Messages:
-    """More than 32 in-place operations in a row."""
-    length, end = longest_chain(program)
-    # advice: the shape of a program does not determine the number of iterations
-    if length > _MAX_CHAIN:
-        yield (
-            f"this is the last of {length} in-place operations in a row; the affinity "
-            "solver walks the whole chain and may give up",
-            end,
-        )
-
-
 CHECKS: Mapping[LintRule, Callable[[LintProgram], Messages]] = {
     LintRule(name, severity, check.__doc__ or ""): check
     for name, severity, check in (
@@ -232,3 +222,86 @@ CHECKS: Mapping[LintRule, Callable[[LintProgram], Messages]] = {
     )
 }
 """The check of each rule, in documentation order."""
+
+
+def findings(program: LintProgram) -> tuple[LintFinding, ...]:
+    """Apply all rules to a program."""
+    return tuple(
+        LintFinding(rule.name, severity, text, position=position)
+        for rule, check in CHECKS.items()
+        for severity, text, position in check(program)
+    )
+
+
+def flowchart(program: LintProgram) -> str:
+    """Return the devices and transfers of a program in the language of Mermaid, which
+    GitHub and many editors draw: a subgraph for each function and a node for each
+    device. A loop is drawn as if it ran once.
+    """
+    lines = ["flowchart TD"]
+    for index, function in enumerate(program.functions):
+        lines.append(f'  subgraph f{index}["@{function.symbol}"]')
+        lines += _drawn(program, function, f"f{index}n")
+        lines.append("  end")
+    return "\n".join(lines) + "\n"
+
+
+def _drawn(program: LintProgram, function: Operation, prefix: str) -> Iterator[str]:
+    """Yield the lines of a subgraph; the names of its nodes begin with `prefix`. An
+    operation is on the first known device of its results and operands.
+    """
+    devices = program.device_of_value
+    counts: Counter[str] = Counter()
+    moves: Counter[tuple[str, str, bool]] = Counter()
+    end = terminator(function.regions[0])
+    for operation, _ in steps_of(function.regions[0]):
+        if operation is None or operation is end or operation.name.startswith("scf."):
+            continue
+        used = tensors_of(operation)
+        values = [*filter(is_tensor, operation.results), *used]
+        placed = [devices[value] for value in values if value in devices]
+        device = next(iter(placed), "")
+        is_transfer = operation.name == TRANSFER
+        if values:
+            counts[device] += int(not is_transfer)
+        for value in used:
+            moves[devices.get(value, ""), device, is_transfer] += 1
+    ids = {device: f"{prefix}{number}" for number, device in enumerate(counts)}
+    for device, count in counts.items():
+        title = f"@{device}" if device else "no device"
+        yield f'    {ids[device]}["{title}<br>{count} operations"]'
+    for (source, target, is_transfer), count in moves.items():
+        if source != target and {source, target} <= ids.keys():
+            arrow, kind = ("==>", "moved") if is_transfer else ("-->", "used")
+            yield f'    {ids[source]} {arrow}|"{count} {kind}"| {ids[target]}'
+
+
+class IreeLinter:
+    """Checks programs before they are compiled."""
+
+    rules: Sequence[LintRule] = (*CHECKS, _SOLVER)
+    solver_phase = "stream"
+    """The first phase that ends after the affinity solver."""
+    # Other solvers of this phase have fixed limits.
+    solver_failures = frozenset(
+        {"affinity-non-convergence", "clone-to-consumers-non-convergence"}
+    )
+
+    def solver_option(self, toolchain: Toolchain) -> str | None:
+        """Return the option that limits the solver's iterations, up to its `=`. Not
+        every version has one.
+        """
+        return f"--{_LIMIT}=" if _LIMIT in toolchain.capabilities.flags else None
+
+    def check(
+        self, module: Module, options: Sequence[str], backend: str | None
+    ) -> ProgramFindings:
+        """Apply all rules to a module that is compiled with these options."""
+        program = LintProgram(module, options, backend)
+        return ProgramFindings(
+            findings=findings(program),
+            devices=devices_of(program),
+            flags=flags_for(program),
+            graph=flowchart(program),
+            longest_chain=_longest_chain(program)[0],
+        )

@@ -5,10 +5,9 @@ value.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar
 
 from triage.compilers.iree.devices import (
     DeclaredDevices,
@@ -19,7 +18,6 @@ from triage.compilers.iree.devices import (
 from triage.mlir import Module, Operation, SourcePosition, Value
 from triage.mlir.tree import Region, arguments_of, array_elements, entries, free_values
 
-LOOPS = ("scf.for", "scf.while")
 TRANSFER = "flow.tensor.transfer"
 # operations whose results are their operands
 PASSES_ON = ("util.optimization_barrier", "flow.tensor.barrier", "flow.tensor.clone")
@@ -32,8 +30,8 @@ _CARRIED = (TRANSFER, "flow.tensor.barrier", "flow.return")
 _ALIAS = re.compile(r"[#!][A-Za-z_][\w$]*(?![\w$.<])")
 _TENSORS = ("tensor<", "!torch.vtensor<", "!hal.buffer_view", "!stream.resource")
 
-Place = tuple[str, SourcePosition | None]
-"""A device, and where it is named."""
+Links = Sequence[tuple[Value, Value]]
+"""Pairs of a tensor and one that it is passed on to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,29 +61,27 @@ class LintProgram:
         return devices_declared_in(self.module)
 
     @cached_property
-    def declared_devices(self) -> DeclaredDevices | None:
-        """The devices that options and module declare; None if they mention none."""
+    def declared_devices(self) -> DeclaredDevices:
+        """The devices that options and module declare."""
         flags = devices_declared_by(self.options)
-        devices = flags.devices | self.devices_of_module
-        if devices or flags.problem:
-            return replace(flags, devices=devices)
-        return None
+        return replace(flags, devices=flags.devices | self.devices_of_module)
 
     @cached_property
     def functions(self) -> list[Operation]:
         return self.module.functions()
 
     @cached_property
-    def references(self) -> list[Place]:
+    def references(self) -> list[tuple[str, SourcePosition | None]]:
         """Every device reference in an attribute or a result type, in source order."""
-        texts: list[Place] = []
+        texts: list[tuple[str, SourcePosition | None]] = []
         for operation in self.module.walk():
+            place = operation.position
             attributes = array_elements(operation.attribute("arg_attrs"))
             for text, value in zip(attributes, arguments_of(operation), strict=False):
-                texts.append((text, value.position or operation.position))
+                texts.append((text, value.position or place))
             named = {**operation.properties, **operation.attributes, "arg_attrs": ""}
-            types = [value.type for value in operation.results]
-            texts += [(text, operation.position) for text in (*named.values(), *types)]
+            texts += [(text, place) for text in named.values()]
+            texts += [(value.type, place) for value in operation.results]
         return [(name, place) for text, place in texts for name in self._devices(text)]
 
     def _devices(self, text: str) -> Iterator[str]:
@@ -93,10 +89,9 @@ class LintProgram:
         aliases.
         """
         yield from devices_in(text)
-        if "#" not in text:
-            return
-        for alias in _ALIAS.findall(text):
-            yield from self._devices(self.module.aliases.get(alias, ""))
+        if "#" in text:
+            for alias in _ALIAS.findall(text):
+                yield from self._devices(self.module.aliases.get(alias, ""))
 
     def _device(self, text: str | None) -> str | None:
         """Return the device that an attribute names; None unless exactly one."""
@@ -116,22 +111,20 @@ class LintProgram:
             texts = array_elements(function.attribute(attribute)) or [""] * len(values)
             for index, (value, text) in enumerate(zip(values, texts, strict=False)):
                 device = self._device(entries(text[1:-1]).get(_AFFINITY))
-                place = end.position
-                if kind == "argument":
-                    place = value.position
+                place = value.position if kind == "argument" else end.position
                 yield Port(kind, index, value, device, place or function.position)
 
     @cached_property
     def operations(self) -> Sequence[Operation]:
         """The operations of functions and their control flow, but not those on single
-        elements.
+        elements, that do more than pass values on.
         """
-        steps = [
-            step
+        return [
+            operation
             for function in self.functions
-            for step in steps_of(function.regions[0])
+            for operation, _ in steps_of(function.regions[0])
+            if operation is not None and not _is_carrier(operation)
         ]
-        return [operation for operation, _ in steps if operation is not None]
 
     @cached_property
     def device_of_value(self) -> Mapping[Value, str]:
@@ -147,8 +140,8 @@ class LintProgram:
                     devices[port.value] = port.device
             # value -> the devices of all values that control flow passes on to it
             passed_on: dict[Value, set[str | None]] = {}
-            for operation, pairs in steps_of(function.regions[0]):
-                for source, target in pairs:
+            for operation, links in steps_of(function.regions[0]):
+                for source, target in links:
                     passed_on.setdefault(target, set()).add(devices.get(source))
                     devices.pop(target, None)
                     device = _only_one(passed_on[target])
@@ -172,10 +165,9 @@ class LintProgram:
         if operation.name == LOAD:
             name = (operation.attribute("global") or "").lstrip("@").strip('"')
             return self._device_of_global.get(name)
-        if is_carrier(operation):
+        if _is_carrier(operation):
             return None
-        uses = tensors_of(operation)
-        return _only_one({devices[value] for value in uses if value in devices})
+        return _only_one(_devices_at(operation, devices))
 
     def _device_named_by(self, operation: Operation) -> str | None:
         devices = (self._device(operation.attribute(name)) for name in _PLACED_BY)
@@ -192,17 +184,15 @@ class LintProgram:
 
     def devices_at(self, operation: Operation) -> set[str]:
         """Return the devices of the values that an operation uses."""
-        devices = self.device_of_value
-        return {devices[value] for value in tensors_of(operation) if value in devices}
+        return _devices_at(operation, self.device_of_value)
 
 
-D = TypeVar("D", str, str | None)
+def _devices_at(operation: Operation, devices: Mapping[Value, str]) -> set[str]:
+    return {devices[value] for value in tensors_of(operation) if value in devices}
 
 
-def _only_one(devices: set[D]) -> D | None:
-    if len(devices) == 1:
-        return next(iter(devices))
-    return None
+def _only_one(devices: Collection[str | None]) -> str | None:
+    return next(iter(devices)) if len(devices) == 1 else None
 
 
 def is_tensor(value: Value) -> bool:
@@ -215,17 +205,12 @@ def tensors_of(operation: Operation) -> list[Value]:
     return [value for value in free_values(operation) if is_tensor(value)]
 
 
-def is_carrier(operation: Operation) -> bool:
-    """Return whether an operation only passes values on, so that their devices do not
-    matter.
-    """
+def _is_carrier(operation: Operation) -> bool:
     dialect = operation.name.partition(".")[0]
     return dialect in _CARRIERS or operation.name in _CARRIED
 
 
-def steps_of(
-    body: Region,
-) -> Iterator[tuple[Operation | None, list[tuple[Value, Value]]]]:
+def steps_of(body: Region) -> Iterator[tuple[Operation | None, Links]]:
     """Yield a function's operations in program order, those in control flow first, but
     not those on single elements.
 
@@ -238,19 +223,19 @@ def steps_of(
         passed: list[tuple[Value, Value]] = []
         # a loop that does not run returns what it got
         if operation.name in ("scf.for", *PASSES_ON):
-            passed += _pairs(operation.operands, operation.results)
+            passed += _links(operation.operands, operation.results)
         sources = operation.operands
-        regions = []
-        if operation.name.startswith("scf."):
-            regions = operation.regions
-        for region in [region for region in regions if region.blocks]:
-            yield None, _pairs(sources, region.blocks[0].arguments)
+        is_control_flow = operation.name.startswith("scf.")
+        for region in operation.regions if is_control_flow else ():
+            if not region.blocks:
+                continue
+            yield None, _links(sources, region.blocks[0].arguments)
             yield from steps_of(region)
-            # the condition of a while loop hands its values to the body, too
-            is_body = operation.name == "scf.while" and region is not regions[0]
             sources = terminator(region).operands
-            if not is_body:
-                passed += _pairs(sources, operation.results)
+            # the condition of a while loop hands its values to the body, too
+            is_first = region is operation.regions[0]
+            if is_first or operation.name != "scf.while":
+                passed += _links(sources, operation.results)
         yield operation, passed
 
 
@@ -259,9 +244,7 @@ def terminator(body: Region) -> Operation:
     return body.blocks[-1].operations[-1]
 
 
-def _pairs(
-    sources: Sequence[Value], targets: Sequence[Value]
-) -> list[tuple[Value, Value]]:
+def _links(sources: Sequence[Value], targets: Sequence[Value]) -> Links:
     """Match values from the last on: bounds and conditions come before the values that
     control flow carries.
     """
