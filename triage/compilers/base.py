@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from triage.compilers.interpreters import base_of, editable_sources
 from triage.compilers.invocation import Invocation, MlirTools
@@ -178,6 +179,28 @@ def kernel_of(case: Case) -> KernelSpec | None:
     return case.spec if isinstance(case.spec, KernelSpec) else None
 
 
+P = TypeVar("P")
+
+
+class Part(Generic[P]):
+    """An optional part of a family. Its module is imported when the part is first used,
+    because most compiles need none.
+    """
+
+    def __init__(self, path: str) -> None:
+        """`path` is `module:Class`, in the package of the family."""
+        self.path = path
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, family: object, owner: type) -> P:
+        package, _, _ = owner.__module__.rpartition(".")
+        part: P = resolve_name(f"{package}.{self.path}")()
+        vars(family)[self.name] = part
+        return part
+
+
 class Compiler(ABC):
     """One compiler family. A minimal family sets `name` and `folders` and implements
     the abstract methods.
@@ -203,18 +226,21 @@ class Compiler(ABC):
     that prints the program. If empty, this program's own Python runs it.
     """
 
-    # The optional parts. A family imports the module of a part in its property, because
-    # most compiles need none.
-
-    @property
-    def passes(self) -> PassTrace | None:
-        """Names passes or prints IR: `attribute` and the names of passes that fail."""
-        return None
-
-    @property
-    def run(self) -> Runner | None:
-        """Runs compiled programs: the stages `run` and `compare`."""
-        return None
+    # The optional parts, see `Part`.
+    passes: PassTrace | None = None
+    """Names passes or prints IR: `attribute` and the names of passes that fail."""
+    run: Runner | None = None
+    """Runs compiled programs: the stages `run` and `compare`."""
+    measures: Measures | None = None
+    """Measures compiled programs: the stage `benchmark`, and `bench`."""
+    kernels: IreeKernels | None = None
+    """Counts kernels and measures each alone: `bench --dispatch`."""
+    lint: IreeLinter | None = None
+    """Checks programs before they are compiled: `lint`."""
+    remedies: RemedyHints | None = None
+    """What `remedy` tries beyond the failure rules."""
+    recipe_starter: RecipeStarter | None = None
+    """Makes recipes from programs, command lines and issues: `recipe new`."""
 
     @property
     def script(self) -> ReproScript:
@@ -230,31 +256,6 @@ class Compiler(ABC):
         from triage.compilers.repro_script import WorkerScript  # slow to import
 
         return WorkerScript(SCRIPT_WORKER) if self.runs_script(case) else self.script
-
-    @property
-    def measures(self) -> Measures | None:
-        """Measures compiled programs: the stage `benchmark`, and `bench`."""
-        return None
-
-    @property
-    def kernels(self) -> IreeKernels | None:
-        """Counts kernels and measures each alone: `bench --dispatch`."""
-        return None
-
-    @property
-    def lint(self) -> IreeLinter | None:
-        """Checks programs before they are compiled: `lint`."""
-        return None
-
-    @property
-    def remedies(self) -> RemedyHints | None:
-        """What `remedy` tries beyond the failure rules."""
-        return None
-
-    @property
-    def recipe_starter(self) -> RecipeStarter | None:
-        """Makes recipes from programs, command lines and issues: `recipe new`."""
-        return None
 
     def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:
         """Return the toolchain's MLIR tools, which reduce and rewrite MLIR, if the

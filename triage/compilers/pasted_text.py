@@ -14,17 +14,19 @@ from itertools import islice
 from pathlib import Path
 
 from triage.compilers.recipe_input import RecipeStarter, ShellCommand
+from triage.model.errors import BadInput
 from triage.model.pass_name import IR_DUMP_LINE
 
 _QUOTE = re.compile(r"^>(?: |$)", re.MULTILINE)
-# a backslash at the end of a line, or an option at the beginning of the next one
 # a line of a listing: its number, and what marks it as one
 _NUMBERED = re.compile(r"[ \t]*(\d{1,5})(?:[:|.)]|(?=\s|$))[ \t]?")
 _SHORTEST_LISTING = 3  # lines
+# a backslash at the end of a line, or an option at the beginning of the next one
 _CONTINUED = re.compile(r"\\[ \t]*\n[ \t]*|\n[ \t]*(?=--?[a-z][\w-]*[= \n])")
 _SETTING = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _ENDS_OF_CALL = frozenset({"|", "||", "&&", ";", "&", "|&", ";;", "#"})
 _REDIRECTION = re.compile(r"\d*(>&|&>>?|>\||>>?|<<?<?)(.*)", re.DOTALL)
+_STDIN = ("-", "%s", "/dev/stdin")
 _LONGEST_LINE = 1 << 16  # characters of a call
 _MOST_CALLS = 5  # in one line
 _FENCE = re.compile(r"[ \t]*(`{3,}+|~{3,}+)[^`]*$")
@@ -141,6 +143,41 @@ def _call(tool: str, before: list[str], after: list[str]) -> ShellCommand:
         elif setting:
             env.append((setting[1], setting[2]))
     return ShellCommand(tool, tuple(words), tuple(env), stdin)
+
+
+def options_and_input(
+    call: ShellCommand, programs: re.Pattern[str]
+) -> tuple[list[str], Path | None]:
+    """Split the words of a call into its options, with their values joined to them, and
+    its input, the only word that is neither or that is named like `programs`; None if
+    there is not exactly one.
+    """
+    options: list[str] = []
+    inputs: list[str] = []
+    words = iter(call.words)
+    for word in words:
+        takes_value = options and "=" not in options[-1]
+        if word in ("-o", "--o"):
+            options.append(f"{word}={next(words, '')}")
+        elif word.startswith("-") and word != "-":
+            options.append(word)
+        elif word in _STDIN:
+            continue
+        elif takes_value and not programs.search(word):
+            options[-1] += f"={word}"
+        else:
+            inputs.append(word)
+    if call.stdin and not inputs:
+        inputs = [call.stdin]
+    return options, Path(inputs[0]) if len(inputs) == 1 else None
+
+
+def no_input(call: ShellCommand) -> BadInput:
+    """Return the error for a call without exactly one input."""
+    return BadInput(
+        f"expected one input file in the command line of {call.tool}; name it with "
+        "--input"
+    )
 
 
 def mlir_in(text: str) -> list[str]:

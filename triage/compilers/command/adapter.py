@@ -9,7 +9,6 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from triage.compilers.base import (
     Environment,
     Needs,
     Packaging,
+    Part,
     environment_needs,
     pep440,
     script_invocation,
@@ -42,7 +42,8 @@ from triage.recipes.expectations import applied_flags
 from triage.recipes.family import RecipeFamily
 
 if TYPE_CHECKING:
-    from triage.compilers.command.recipe import CommandRecipe, LlvmToolRecipes
+    from triage.compilers.command.recipe import CommandRecipe
+    from triage.compilers.recipe_input import RecipeStarter
 
 
 VersionRule = tuple[tuple[str, ...], str]
@@ -147,6 +148,7 @@ class Command(Compiler):
     folders = "a folder, a virtual environment, or a program"
     script = CommandScript()
     run = WorkerRunner(SCRIPT_WORKER)
+    recipe_starter: Part[RecipeStarter] = Part("recipe:LlvmToolRecipes")
 
     def __init__(
         self,
@@ -165,12 +167,6 @@ class Command(Compiler):
         self.distribution = packages[0] if packages else ""
         self.packaging: Packaging = Environment(packages[1:])
         self._version_rule = version
-
-    @cached_property
-    def recipe_starter(self) -> LlvmToolRecipes:
-        from triage.compilers.command.recipe import LlvmToolRecipes
-
-        return LlvmToolRecipes()
 
     def named(self, ref: FamilyRef, spec: CaseSpec | None = None) -> Compiler | None:
         if isinstance(spec, CommandSpec):

@@ -14,11 +14,16 @@ from pydantic import AfterValidator, Field
 
 from triage.compilers.base import VERSION
 from triage.compilers.command.adapter import CommandSpec
-from triage.compilers.pasted_text import blocks_in, calls_in, mlir_in
+from triage.compilers.pasted_text import (
+    blocks_in,
+    calls_in,
+    mlir_in,
+    no_input,
+    options_and_input,
+)
 from triage.compilers.recipe_input import RecipeRequest, RecipeStarter, ShellCommand
 from triage.model.case import Case, InputKind, Target
 from triage.model.checks import REQUIRED, Text, file_key
-from triage.model.errors import BadInput
 from triage.model.outcome import Cause
 from triage.model.revision import FamilyRef
 from triage.recipes.family import RecipeStart
@@ -166,7 +171,6 @@ _TOOLS = re.compile(
 )
 _LLVM_IR = re.compile(r"^(?:define\b[^\n]*@|target triple = |; ModuleID = )", re.M)
 _PROGRAM = re.compile(r"\.(?:ll|bc|mlir|mlirbc|mir)$")
-_STDIN = ("-", "%s", "/dev/stdin")
 
 
 class LlvmToolRecipes(RecipeStarter):
@@ -179,26 +183,11 @@ class LlvmToolRecipes(RecipeStarter):
     def from_call(
         self, call: ShellCommand, backend: str | None, source: Path | None
     ) -> RecipeStart:
-        flags: list[str] = []
-        programs: list[str] = []
-        words = iter(call.words)
-        for word in words:
-            if word == "-o":
-                next(words, None)
-            elif word in _STDIN or word.startswith("-o="):
-                continue
-            elif _PROGRAM.search(word) and not word.startswith("-"):
-                programs.append(word)
-            elif word.startswith("-") or not flags:
-                flags.append(word)
-            else:
-                flags[-1] += f"={word}"  # the value of the flag before it
-        named = source or call.stdin or next(iter(programs), None)
-        if named is None:
-            raise BadInput(
-                f"the command line of {call.tool} names no program; name it with "
-                "--input"
-            )
+        options, path = options_and_input(call, _PROGRAM)
+        path = source or path
+        if path is None:
+            raise no_input(call)
+        flags = [option for option in options if not option.startswith("-o=")]
         program = f"{{toolchain}}/bin/{call.tool}"
         keys = {
             "command": [program, "{flags}", "{input}", "-o", "{output}"],
@@ -209,7 +198,7 @@ class LlvmToolRecipes(RecipeStarter):
         }
         return RecipeStart(
             "command",
-            Path(named),
+            path,
             None,
             flags,
             keys=keys,

@@ -5,15 +5,21 @@ version.
 from __future__ import annotations
 
 import re
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.compilers.base import Compiler, Description, ModelImporter, Needs, pep440
+from triage.compilers.base import (
+    Compiler,
+    Description,
+    ModelImporter,
+    Needs,
+    Part,
+    pep440,
+)
 from triage.compilers.interpreters import is_script
 from triage.compilers.invocation import Invocation, MlirTools, ask_compiler, flag_name
 from triage.compilers.iree.targets import IREE, target_flags
-from triage.compilers.parts import Measures
+from triage.compilers.parts import IrPrinter, Measures, RemedyHints, Runner
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, NoAnswer
@@ -22,12 +28,10 @@ from triage.processes.crash_stack import PRINT_ADDRESSES
 from triage.processes.sealing import Seal
 from triage.recipes.expectations import applied_flags
 
-if TYPE_CHECKING:  # a compile needs none of them, and they parse MLIR and YAML
-    from triage.compilers.iree.command_line import IreeRecipes
-    from triage.compilers.iree.devices import IreeRemedies
+if TYPE_CHECKING:
     from triage.compilers.iree.lint import IreeLinter
-    from triage.compilers.iree.passes import IreeIr
-    from triage.compilers.iree.runner import IreeKernels, IreeRunner
+    from triage.compilers.iree.runner import IreeKernels
+    from triage.compilers.recipe_input import RecipeStarter
     from triage.compilers.repro_script import ReproScript
 
 # Without it an error is followed by the whole operation: hundreds of MB for a large
@@ -83,47 +87,18 @@ class Iree(Compiler):
         "install (bin/) holds `iree-compile`"
     )
 
+    passes: Part[IrPrinter] = Part("passes:IreeIr")
+    run: Part[Runner] = Part("runner:IreeRunner")
+    kernels: Part[IreeKernels] = Part("runner:IreeKernels")
+    lint: Part[IreeLinter] = Part("lint:IreeLinter")
+    remedies: Part[RemedyHints] = Part("devices:IreeRemedies")
+    recipe_starter: Part[RecipeStarter] = Part("command_line:IreeRecipes")
+
     @property
     def script(self) -> ReproScript:
-        from triage.compilers.repro_script import ReproScript
+        from triage.compilers.repro_script import ReproScript  # slow to import
 
         return ReproScript("module.vmfb")
-
-    @cached_property
-    def passes(self) -> IreeIr:
-        from triage.compilers.iree.passes import IreeIr
-
-        return IreeIr()
-
-    @cached_property
-    def run(self) -> IreeRunner:
-        from triage.compilers.iree.runner import IreeRunner
-
-        return IreeRunner()
-
-    @cached_property
-    def kernels(self) -> IreeKernels:
-        from triage.compilers.iree.runner import IreeKernels
-
-        return IreeKernels()
-
-    @cached_property
-    def lint(self) -> IreeLinter:
-        from triage.compilers.iree.lint import IreeLinter
-
-        return IreeLinter()
-
-    @cached_property
-    def remedies(self) -> IreeRemedies:
-        from triage.compilers.iree.devices import IreeRemedies
-
-        return IreeRemedies()
-
-    @cached_property
-    def recipe_starter(self) -> IreeRecipes:
-        from triage.compilers.iree.command_line import IreeRecipes
-
-        return IreeRecipes()
 
     def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:
         """Return those next to the compiler; a build tree may hold the compiler

@@ -14,21 +14,25 @@ from triage.compilers.invocation import flag_name
 from triage.compilers.iree.targets import (
     BACKENDS,
     CHIP_FLAGS,
-    DEVICE,
     IREE,
-    LOCAL,
+    SELECTING,
     TARGET_BACKENDS,
     device_flags,
     named_targets,
 )
-from triage.compilers.pasted_text import chip_in, mlir_in, python_in
+from triage.compilers.pasted_text import (
+    chip_in,
+    mlir_in,
+    no_input,
+    options_and_input,
+    python_in,
+)
 from triage.compilers.recipe_input import RecipeRequest, RecipeStarter, ShellCommand
 from triage.model.case import Target
 from triage.model.errors import BadInput
 from triage.recipes.family import MODEL_SUFFIX, RecipeStart
 
 _INPUT = re.compile(r"\.(mlir|mlirbc|onnx)$")
-_STDIN = ("-", "/dev/stdin", "%s")
 _PHASE = "--compile-to="
 # Options that only change what is printed, and where; and programs of the other
 # machine.
@@ -41,8 +45,6 @@ _LEFT_OUT = re.compile(
     r"|llvmcpu)-\w+-linker-path=)"
 )
 _EARLY = IREE.phases[: IREE.phases.index("stream")]
-# options without a value, although a word may follow
-_ALONE = ("--verify", "--debug")
 _IREE_OPT = [
     "{site_packages}/iree/compiler/_mlir_libs/iree-opt",
     "{input}",
@@ -88,21 +90,15 @@ class IreeRecipes(RecipeStarter):
     def from_call(
         self, call: ShellCommand, backend: str | None, source: Path | None
     ) -> RecipeStart:
-        words = _join_values(call.words)
-        inputs = [word for word in words if not word.startswith("--")]
-        left_out = [word for word in words if _LEFT_OUT.match(word)]
-        options = [word for word in words if word not in (*inputs, *left_out)]
-        flags = list(dict.fromkeys(options))
-        path = source or _input_path(inputs, call.stdin)
-        if call.tool == "iree-opt":
-            keys = {"package": "iree-base-compiler", "command": _IREE_OPT}
-            toolchain = "command:iree-base-compiler:latest"
-            start = RecipeStart(
-                "command", path, None, tuple(flags), keys=keys, toolchain=toolchain
-            )
-        else:
-            start = _start_of_compile(path, flags, backend)
-        shown = [re.sub("^--o=", "-o ", word) for word in left_out]
+        words, path = options_and_input(call, _INPUT)
+        path = source or path
+        if path is None:
+            raise no_input(call)
+        options = [f"--{word.lstrip('-')}" for word in words]
+        left_out = [option for option in options if _LEFT_OUT.match(option)]
+        flags = [option for option in options if option not in left_out]
+        start = _start_of_call(call.tool, path, list(dict.fromkeys(flags)), backend)
+        shown = [re.sub("^--o=", "-o ", option) for option in left_out]
         return replace(start, left_out=tuple(shown), env=dict(call.env))
 
     def from_program(
@@ -150,53 +146,30 @@ def _printing_model(code: str) -> str:
     return "\n".join(["import sys", *texts, _PRINT_MODEL])
 
 
-def _join_values(words: Sequence[str]) -> list[str]:
-    """Return the words with `--` before every option and its value joined to it."""
-    joined = [""]
-    for word in words:
-        last = joined[-1]
-        takes_value = last.startswith("--") and "=" not in last and last not in _ALONE
-        is_input = word in _STDIN or _INPUT.search(word)
-        if word.startswith("-") and word != "-":
-            joined.append(f"--{word.lstrip('-')}")
-        elif takes_value and (last == "--o" or not is_input):
-            joined[-1] += f"={word}"
-        else:
-            joined.append(word)
-    return joined[1:]
-
-
-def _input_path(inputs: Sequence[str], stdin: str | None) -> Path:
-    """Return the only input, or the file that is redirected to standard input. Raises
-    BadInput if there is not exactly one.
-    """
-    if inputs in ([], ["-"], ["/dev/stdin"]) and stdin:
-        return Path(stdin)
-    if len(inputs) != 1 or inputs[0] in _STDIN:
-        raise BadInput(
-            "expected one input file (.mlir, .mlirbc or .onnx) in the command line, "
-            f"found {' and '.join(inputs) or 'none'}; name it with --input"
-        )
-    return Path(inputs[0])
-
-
-def _start_of_compile(path: Path, flags: list[str], backend: str | None) -> RecipeStart:
+def _start_of_call(
+    tool: str, path: Path, flags: list[str], backend: str | None
+) -> RecipeStart:
     """Return the start of a recipe that compiles a program with these flags. Raises
     BadInput if nothing names the backend.
     """
+    if tool == "iree-opt":
+        keys = {"package": "iree-base-compiler", "command": _IREE_OPT}
+        toolchain = "command:iree-base-compiler:latest"
+        return RecipeStart("command", path, None, flags, keys=keys, toolchain=toolchain)
+    aliases = {f"{TARGET_BACKENDS}{word}": name for word, name in IREE.aliases.items()}
     for index, flag in enumerate(flags):
-        name = flag.removeprefix(TARGET_BACKENDS)
-        if name in IREE.aliases:
-            flags[index] = f"{TARGET_BACKENDS}{IREE.aliases[name]}"
+        if flag in aliases:
+            flags[index] = f"{TARGET_BACKENDS}{aliases[flag]}"
     phases = [flag.removeprefix(_PHASE) for flag in flags if flag.startswith(_PHASE)]
     phase = None
     if len(phases) == 1 and phases[0] in IREE.phases:
         phase = phases[0]
-    assumed: tuple[str, ...] = ()
+        flags.remove(f"{_PHASE}{phase}")
     named, _ = named_targets(flags)
     # a GPU comes first: versions spell its chip differently
     named.sort(key=lambda name: (name not in ("rocm", "cuda"), name not in BACKENDS))
     chosen = IREE.aliases.get(backend or "", backend) or next(iter(named), None)
+    assumed: tuple[str, ...] = ()
     if chosen is None and phase in _EARLY:
         chosen = _DEFAULT_BACKEND
         assumed = (chosen,)
@@ -206,16 +179,12 @@ def _start_of_compile(path: Path, flags: list[str], backend: str | None) -> Reci
             "--backend"
         )
     chips = [flag for flag in flags if CHIP_FLAGS.get(flag_name(flag)) == chosen]
-    chip = None
+    target = Target(chosen)
     if len(chips) == 1:
-        chip = chips[0].partition("=")[2]
+        target = Target(chosen, chips[0].partition("=")[2])
         flags.remove(chips[0])
-    target = Target(chosen, chip)
-    selecting = {
-        flag for flag in flags if flag.startswith((DEVICE, TARGET_BACKENDS, LOCAL))
-    }
+    selecting = {flag for flag in flags if flag.startswith(SELECTING)}
     # the recipe's target replaces these
     if selecting == set(device_flags(target)):
         flags = [flag for flag in flags if flag not in selecting]
-    flags = [flag for flag in flags if flag != f"{_PHASE}{phase}"]
-    return RecipeStart(IREE.name, path, target, tuple(flags), phase, assumed=assumed)
+    return RecipeStart(IREE.name, path, target, flags, phase, assumed=assumed)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import asdict
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from triage.compilers.base import (
     Description,
     Needs,
     Packaging,
+    Part,
     Wheel,
     kernel_of,
     pep440,
@@ -39,7 +39,7 @@ from triage.processes.sealing import Seal
 from triage.recipes.family import RecipeFamily
 
 if TYPE_CHECKING:
-    from triage.compilers.triton.kernel_recipe import TritonRecipes
+    from triage.compilers.recipe_input import RecipeStarter
     from triage.compilers.triton.recipe_format import TritonRecipe
 
 _WORKER = Path(__file__).with_name("worker.py")
@@ -109,11 +109,7 @@ class Triton(Compiler):
         "`triton/_C/libtriton.so`"
     )
 
-    @cached_property
-    def recipe_starter(self) -> TritonRecipes:
-        from triage.compilers.triton.kernel_recipe import TritonRecipes
-
-        return TritonRecipes()
+    recipe_starter: Part[RecipeStarter] = Part("kernel_recipe:TritonRecipes")
 
     def unsupported(self, version: str) -> str | None:
         if Version(version) < _FIRST:

@@ -5,7 +5,6 @@ command line of a case: a worker in that environment compiles.
 from __future__ import annotations
 
 import json
-from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,12 +18,13 @@ from triage.compilers.base import (
     Environment,
     Needs,
     Packaging,
+    Part,
     environment_needs,
     pep440,
     script_options,
 )
 from triage.compilers.invocation import Invocation, MlirTools, ask_compiler
-from triage.compilers.parts import Measures, WorkerRunner
+from triage.compilers.parts import Measures, PassTrace, RemedyHints, WorkerRunner
 from triage.compilers.xla.standalone import XlaScript
 from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure
@@ -35,8 +35,8 @@ from triage.recipes.expectations import applied_flags
 from triage.recipes.family import RecipeFamily
 
 if TYPE_CHECKING:
-    from triage.compilers.xla.passes import XlaIr, XlaRemedies
-    from triage.compilers.xla.recipe_format import XlaRecipe, XlaRecipes
+    from triage.compilers.recipe_input import RecipeStarter
+    from triage.compilers.xla.recipe_format import XlaRecipe
 
 DISABLE = "xla_disable_hlo_passes"
 WORKER = Path(__file__).with_name("worker.py")
@@ -89,23 +89,9 @@ class Xla(Compiler):
     folders = "a virtual environment holds the packages `jaxlib` and `jax`"
     generator = ("-I",)
 
-    @cached_property
-    def passes(self) -> XlaIr:
-        from triage.compilers.xla.passes import XlaIr
-
-        return XlaIr()
-
-    @cached_property
-    def remedies(self) -> XlaRemedies:
-        from triage.compilers.xla.passes import XlaRemedies
-
-        return XlaRemedies()
-
-    @cached_property
-    def recipe_starter(self) -> XlaRecipes:
-        from triage.compilers.xla.recipe_format import XlaRecipes
-
-        return XlaRecipes()
+    passes: Part[PassTrace] = Part("passes:XlaIr")
+    remedies: Part[RemedyHints] = Part("passes:XlaRemedies")
+    recipe_starter: Part[RecipeStarter] = Part("recipe_format:XlaRecipes")
 
     def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:
         """Return the tools of IREE, which are installed with this program and read
