@@ -141,19 +141,20 @@ def reported_facts(execution: Execution) -> RunFacts:
     `{"stage": "llir"}` when a stage starts, `{"metrics": {"shared_bytes": 4096}}`, and
     wrong results as `mismatch_line` writes them. Other lines are skipped.
     """
-    facts: dict[str, Any] = {}
-    metrics: dict[str, Any] = {}
+    phase: str | None = None
+    mismatch: Mapping[str, str | int] = {}
+    metrics: dict[str, float] = {}
     for report in filter(None, map(_report_in, execution.stdout.text.splitlines())):
         if isinstance(report.get("stage"), str):
-            facts["phase"] = utf8(report["stage"][:_LONGEST_NAME])
+            phase = utf8(report["stage"][:_LONGEST_NAME])
         if isinstance(report.get("mismatch"), dict):
-            facts["mismatch"] = _known_mismatch(report["mismatch"])
+            mismatch = _known_mismatch(report["mismatch"])
         if isinstance(report.get("metrics"), dict):
             left = max(0, _MOST_METRICS - len(metrics))
             for name, value in islice(report["metrics"].items(), left):
                 if type(value) in (int, float) and is_number(value):
                     metrics[utf8(name[:_LONGEST_NAME])] = value
-    return RunFacts(metrics=metrics, **facts)
+    return RunFacts(phase, metrics, mismatch)
 
 
 def _report_in(line: str) -> dict[str, Any] | None:

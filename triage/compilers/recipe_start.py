@@ -17,8 +17,8 @@ from triage.classify import classify_log, packaged_rules
 from triage.classify.log import decoded
 from triage.compilers.base import Compiler
 from triage.compilers.pasted_flags import keep_harmless, names_passes
-from triage.compilers.pasted_text import calls_in, found_in, python_in
-from triage.compilers.recipe_input import RecipeRequest, ShellCommand
+from triage.compilers.pasted_text import FoundText, calls_in, found_in, python_in
+from triage.compilers.recipe_input import RecipeRequest
 from triage.compilers.registry import (
     family_named,
     recipe_families,
@@ -55,6 +55,7 @@ _FAILURES_IN_WORDS = {
         r"|\bmiscompil"
     ),
 }
+_ANY = re.compile("")
 _MOST_REVISIONS = 3  # of those that a text names
 _FIRST_BYTES = 1 << 16
 
@@ -72,21 +73,16 @@ class NewRecipe(RecipeRequest):
 
     def from_command(self, words: Sequence[str]) -> RecipeStart:
         """Start from the user's own command line of a compiler."""
-        line = words[0]
-        if len(words) > 1:
-            line = shlex.join(words)
+        line = words[0] if len(words) == 1 else shlex.join(words)
         for starter in recipe_starters().values():
-            call = next(calls_in(line, starter.tools), None)
-            if call:
-                break
-        else:
-            raise BadInput(
-                f"no compiler family reads command lines of {words[0]}; name the "
-                "model with --input"
-            )
-        start = starter.from_call(call, self.backend, self.source)
-        _check_file(start.input)
-        return start
+            for call in calls_in(line, starter.tools):
+                start = starter.from_call(call, self.backend, self.source)
+                _check_file(start.input)
+                return start
+        raise BadInput(
+            f"no compiler family reads command lines of {words[0]}; name the model "
+            "with --input"
+        )
 
     def from_file(self, source: Path) -> RecipeStart:
         """Start from an input file, with the first family that compiles such files."""
@@ -113,34 +109,30 @@ class NewRecipe(RecipeRequest):
         Returns the recipe, and the revisions for which the text reports a failure.
         Raises NoProgramError if the text has no complete program.
         """
-        contents = found_in(text, recipe_starters())
-        family, programs, calls = contents.family, contents.programs, contents.calls
+        found = found_in(text, recipe_starters())
         if self.packages:
-            family, programs, calls = "command", python_in(text, re.compile("")), []
-        if not programs and self.source is None:
+            found = FoundText("command", python_in(text, _ANY))
+        if not found.programs and self.source is None:
             raise NoProgramError(f"{name} contains no complete program")
-        program = ""
-        if self.source is None:
-            program = programs[0]
-        if calls:
-            start = self._from_calls(family, calls, program)
-        elif program:
-            start = self._from_program(family, program, text)
+        program = "" if self.source else found.programs[0]
+        if found.calls:
+            start = self._from_calls(found, program)
+        elif self.source:
+            start = self.from_file(self.source)
         else:
-            start = self.from_file(self.source or self.path)
+            start = self._from_program(found.family, program, text)
         if program:
             start = replace(start, copied=start.copied or program)
-        versions = reported_revisions(text, family)
+        versions = reported_revisions(text, found.family)
         failure = _reported_failure(text)
         notes = list(start.notes)
-        if len(programs) > 1 or len(calls) > 1:
+        if len(found.programs) > 1 or len(found.calls) > 1:
             notes.append(
-                f"The text has {len(programs)} programs and {len(calls)} command "
-                "lines; the first of each is taken."
+                f"The text has {len(found.programs)} programs and {len(found.calls)} "
+                "command lines; the first of each is taken."
             )
         if start.refused:
-            words = " ".join(start.refused)
-            notes.append(f"Left out of the text: {words}.")
+            notes.append(f"Left out of the text: {' '.join(start.refused)}.")
         if versions:
             notes.append(f"Reported for {', '.join(versions)}.")
         if failure:
@@ -148,25 +140,23 @@ class NewRecipe(RecipeRequest):
             start = replace(start, expect=(failure,))
         return replace(start, notes=tuple(notes)), versions
 
-    def _from_calls(
-        self, family: str, calls: Sequence[ShellCommand], program: str
-    ) -> RecipeStart:
-        """Start from the first call that can be read."""
-        starters = recipe_starters()
-        allowed = [starter.flags_allowed_in_texts for starter in starters.values()]
-        suffix = starters[family].suffix_of(program)
-        source = self.source or self.path.with_suffix(suffix)
-        problem: BadInput | None = None
-        for call in calls:
+    def _from_calls(self, found: FoundText, program: str) -> RecipeStart:
+        """Start from the first call that can be read, without what could do harm."""
+        starter = recipe_starters()[found.family]
+        source = self.source or self.path.with_suffix(starter.suffix_of(program))
+        problems = []
+        for call in found.calls:
             files = [word for word in call.words if word.startswith("@")]
             words = tuple(word for word in call.words if word not in files)
+            call = replace(call, words=words)
             try:
-                start = starters[family].from_call(
-                    replace(call, words=words), self.backend, source
-                )
+                start = starter.from_call(call, self.backend, source)
             except BadInput as error:
-                problem = problem or error
+                problems.append(error)
                 continue
+            allowed = (
+                each.flags_allowed_in_texts for each in recipe_starters().values()
+            )
             start = keep_harmless(start, frozenset().union(*allowed))
             lost = [flag for flag in start.refused if names_passes(flag)]
             if lost and start.target is None:
@@ -175,18 +165,15 @@ class NewRecipe(RecipeRequest):
                     "not ask for; check it, and pass the command line after --"
                 )
             return replace(start, refused=(*files, *start.refused))
-        assert problem
-        raise problem
+        raise problems[0]
 
     def _from_program(self, family: str, program: str, text: str) -> RecipeStart:
         """Start from a program without a command line. Its target is guessed from the
         text around it, and noted as assumed.
         """
         starter = recipe_starters()[family]
-        assumed: list[str] = []
-        if self.backend:
-            target = Target(self.backend, self.chip)
-        else:
+        target, assumed = Target(self.backend or "", self.chip), []
+        if not self.backend:
             target = starter.target_in(text)
             if len(recipe_families()[family].backends) > 1:
                 assumed = [name for name in (target.backend, target.chip) if name]

@@ -5,6 +5,7 @@ version.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -114,47 +115,40 @@ class Iree(Compiler):
         return MlirTools(optimizer, root, "iree.compiler", toolchain.reads)
 
     def locate(self, root: Path) -> Path | None:
-        if root.is_file():
-            paths = [root]
-        else:
-            paths = [
-                path for pattern in _LOCATIONS for path in sorted(root.glob(pattern))
-            ]
-        program = next((path.absolute() for path in paths if path.is_file()), None)
+        program = _first_file(root, _LOCATIONS)
         if program is None or not is_script(program):
             return program
-        environment = program.parent.parent  # the entry script starts the native binary
-        packaged = [environment / _INNER, *sorted(environment.glob(_PACKAGED))]
-        if packaged[-1].is_file():
-            return packaged[-1]
-        return None
+        # the entry script starts the native binary
+        return _first_file(program.parent.parent, (_PACKAGED, _INNER))
 
     def needs(self, root: Path, program: Path) -> Needs:
         """Return an unpacked wheel as a whole; of an environment, a build tree or an
         install only what the compiler and its Python modules are made of.
         """
-        if root.is_file() or "_mlir_libs" not in program.parts:
-            if root.is_file():
-                first, others = program, _LIBRARIES
-            else:
-                first, others = program.parent, _LIBRARY_FOLDERS
-            paths = ((program.parent / other).resolve() for other in others)
-            return Needs((first, *(path for path in paths if path.exists())))
-        if root.name == "site-packages":
-            return Needs((program.parents[1],))
-        return Needs((root,))
+        if root.is_dir() and "_mlir_libs" in program.parts:
+            return Needs(
+                (program.parents[1] if root.name == "site-packages" else root,)
+            )
+        others = _LIBRARIES if root.is_file() else _LIBRARY_FOLDERS
+        paths = ((program.parent / other).resolve() for other in others)
+        first = program if root.is_file() else program.parent
+        return Needs((first, *(path for path in paths if path.exists())))
 
     def describe(self, program: Path, seal: Seal) -> Description:
         queries = ("--version", "--help-hidden", "--iree-hal-list-target-backends")
         version_text, help_text, backends = [
             _output_of(program, seal, query) for query in queries
         ]
-        choices = _choices(help_text)
         match = _VERSION.search(version_text)
         if match is None or "--iree-hal-target-backends" not in help_text:
             raise EnvironmentFailure(f"{program} does not answer like an IREE compiler")
         version, commit = match.groups()
         day = _NIGHTLY.search(version)
+        # option -> the values that the help text lists below it, in its order
+        choices = {
+            option: tuple(_VALUE.findall(values))
+            for option, values in _CHOICE.findall(help_text)
+        }
         return Description(
             version=pep440(version),
             commit=commit,
@@ -169,29 +163,36 @@ class Iree(Compiler):
         )
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
-        capabilities, name = toolchain.capabilities, toolchain.revision.name
-        if case.target.backend not in capabilities.backends:
-            has = ", ".join(sorted(capabilities.backends))
-            return NoAnswer(
-                Cause.TARGET,
-                f"{name} has no backend {case.target.backend} (it has {has})",
-            )
-        if case.phase is not None and case.phase not in capabilities.phases:
-            return NoAnswer(Cause.FLAG, f"{name} has no phase {case.phase}")
+        known, name = toolchain.capabilities, toolchain.revision.name
+        backend, phase = case.target.backend, case.phase
+        if backend not in known.backends:
+            has = ", ".join(sorted(known.backends))
+            text = f"{name} has no backend {backend} (it has {has})"
+            return NoAnswer(Cause.TARGET, text)
+        if phase is not None and phase not in known.phases:
+            return NoAnswer(Cause.FLAG, f"{name} has no phase {phase}")
         flags = applied_flags(case, toolchain.version)
-        target = target_flags(case.target, capabilities.flags, flags)
-        if isinstance(target, NoAnswer):
-            return target
-        if case.phase:
-            phase = [f"--compile-to={case.phase}"]
-        else:
-            phase = []
+        options = target_flags(case.target, known.flags, flags)
+        if isinstance(options, NoAnswer):
+            return options
+        if phase:
+            options.append(f"--compile-to={phase}")
         is_in_recipe = flag_name(_QUIET) in map(flag_name, flags)
         return Invocation(
-            options=(*target, *phase, *flags),
+            options=(*options, *flags),
             printing=() if is_in_recipe else (_QUIET,),
             env=PRINT_ADDRESSES,
         )
+
+
+def _first_file(root: Path, patterns: Sequence[str]) -> Path | None:
+    """Return the first file that a pattern finds below a folder, or the file `root`
+    itself.
+    """
+    paths = [path for pattern in patterns for path in sorted(root.glob(pattern))]
+    if root.is_file():
+        paths = [root]
+    return next((path.absolute() for path in paths if path.is_file()), None)
 
 
 def _output_of(program: Path, seal: Seal, option: str) -> str:
@@ -205,11 +206,3 @@ def _output_of(program: Path, seal: Seal, option: str) -> str:
             f"{program} {option} ended with {answer.status}: {printed}"
         )
     return answer.stdout.text
-
-
-def _choices(help_text: str) -> dict[str, tuple[str, ...]]:
-    """Return the values that the help text lists below options, in its order."""
-    return {
-        option: tuple(_VALUE.findall(values))
-        for option, values in _CHOICE.findall(help_text)
-    }

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
-from importlib.resources import files
-
-import yaml
-from pydantic import TypeAdapter
+from functools import cached_property
 
 from triage.compilers.invocation import Invocation, flag_name
-from triage.compilers.parts import IrPrinter
+from triage.compilers.parts import IrPrinter, family_yaml
 from triage.mlir.fingerprint import Vocabulary
 from triage.model.revision import Toolchain
 
@@ -22,65 +17,46 @@ _PLAIN = (
     _ELIDED,
     "--mlir-elide-resource-strings-if-larger=16",
 )
-_GENERIC = "--mlir-print-op-generic"
 _ONE_THREAD = "--mlir-disable-threading"
+_ONLY_CHANGED = "--mlir-print-ir-after-change"
 
 
 class IreeIr(IrPrinter):
     """How the compiler prints its IR."""
 
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        from pydantic import TypeAdapter  # slow to import
+
+        words = family_yaml(type(self), "vocabulary.yaml")
+        return TypeAdapter(Vocabulary).validate_python(words)
+
+    def is_supported_by(self, toolchain: Toolchain) -> bool:
+        needed = {"mlir-print-ir-after-all", "mlir-print-ir-after-change"}
+        return needed <= toolchain.capabilities.flags
+
     def naming_failed_pass(self, invocation: Invocation) -> Invocation:
-        return _with_printing(
-            invocation, ("--mlir-print-ir-after-failure", _ONE_THREAD, _ELIDED)
+        return _printing(
+            invocation, "--mlir-print-ir-after-failure", _ONE_THREAD, _ELIDED
         )
 
     def on_one_thread(self, invocation: Invocation) -> Invocation:
-        return _with_printing(invocation, (_ONE_THREAD,))
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        return _vocabulary()
-
-    def is_supported_by(self, toolchain: Toolchain) -> bool:
-        return {
-            "mlir-print-ir-after-all",
-            "mlir-print-ir-after-change",
-        } <= toolchain.capabilities.flags
+        return _printing(invocation, _ONE_THREAD)
 
     def printing_passes(
         self, invocation: Invocation, only: str | None = None, *, generic: bool = True
     ) -> Invocation:
-        if only:
-            chosen = f"--mlir-print-ir-after={only}"
-        else:
-            chosen = "--mlir-print-ir-after-all"
+        after = f"={only}" if only else "-all"
         # In one thread passes follow each other as they do in the source, and no two
         # dumps are mixed.
-        printing = (
-            chosen,
-            "--mlir-print-ir-after-change",
-            _ONE_THREAD,
-            *_PLAIN,
-            *([_GENERIC] if generic else []),
-        )
-        return replace(invocation, printing=(*invocation.printing, *printing))
+        options = [f"--mlir-print-ir-after{after}", _ONLY_CHANGED, _ONE_THREAD, *_PLAIN]
+        if generic:
+            options.append("--mlir-print-op-generic")
+        return _printing(invocation, *options)
 
 
-def _with_printing(invocation: Invocation, extra: Sequence[str]) -> Invocation:
+def _printing(invocation: Invocation, *options: str) -> Invocation:
     """Return the same compile with the options that the recipe does not set."""
     names = {flag_name(option) for option in invocation.options}
-    return replace(
-        invocation,
-        printing=(
-            *invocation.printing,
-            *(option for option in extra if flag_name(option) not in names),
-        ),
-    )
-
-
-@cache
-def _vocabulary() -> Vocabulary:
-    words = yaml.safe_load(
-        files("triage.compilers.iree").joinpath("vocabulary.yaml").read_text("utf-8")
-    )
-    return TypeAdapter(Vocabulary).validate_python(words)
+    added = (option for option in options if flag_name(option) not in names)
+    return replace(invocation, printing=(*invocation.printing, *added))

@@ -46,30 +46,25 @@ class IreeRunner(Runner):
 
     @cache  # noqa: B019 - there is one runner
     def program(self, root: Path, *, measured: bool) -> Path | None:
-        # The scripts in a virtual environment's bin/ stay the same when its runtime is
-        # replaced.
-        files = (
-            root / folder / f"iree-{'benchmark' if measured else 'run'}-module"
-            for folder in _TOOLS
-        )
-        return next(
-            (path for path in files if path.is_file() and not is_script(path)), None
-        )
+        name = "iree-benchmark-module" if measured else "iree-run-module"
+        for path in (root / folder / name for folder in _TOOLS):
+            # The scripts in a virtual environment's bin/ stay the same when its runtime
+            # is replaced.
+            if path.is_file() and not is_script(path):
+                return path
+        return None
 
     def device(self, case: Case, run: RunSpec) -> str | None:
         name = _device_name(case, run).partition(":")[0]
-        if name.startswith("local"):
-            return None
-        return name
+        return None if name.startswith("local") else name
 
     def options(self, case: Case, run: RunSpec) -> list[str]:
+        options: list[str] = []
         # Devices that the flags name replace the usual one.
-        if any(flag.startswith("--device=") for flag in run.flags):
-            options = []
-        else:
-            options = [f"--device={_device_name(case, run)}"]
+        if not any(flag.startswith("--device=") for flag in run.flags):
+            options.append(f"--device={_device_name(case, run)}")
         if run.function:
-            options += [f"--function={run.function}"]
+            options.append(f"--function={run.function}")
         options += run.flags
         for scope, path in run.parameters:
             named = f"{scope}={path}" if scope else f"{path}"
@@ -82,18 +77,13 @@ class IreeRunner(Runner):
     def startup_failure(self, stderr: str) -> NoAnswer | None:
         match = _NO_DEVICE.search(stderr)
         if match:
-            return NoAnswer(
-                Cause.TARGET,
-                (
-                    f"this machine has no device {match['device']}: "
-                    f"{match['reason'].strip(' :')}"
-                ),
-            )
+            reason = match["reason"].strip(" :")
+            text = f"this machine has no device {match['device']}: {reason}"
+            return NoAnswer(Cause.TARGET, text)
         match = _UNKNOWN_FLAG.search(stderr)
         if match:
-            return NoAnswer(
-                Cause.FLAG, f"does not know the flag --{match[1]} to run a program"
-            )
+            text = f"does not know the flag --{match[1]} to run a program"
+            return NoAnswer(Cause.FLAG, text)
         return None
 
 
@@ -129,10 +119,7 @@ class IreeKernels:
         measures this kernel alone.
         """
         executable = _EXECUTABLE.search(text)
-        if executable:
-            name = executable[1]
-        else:
-            name = "dispatch"
+        name = executable[1] if executable else "dispatch"
         functions = enumerate(_DISPATCH.findall(text), 1)
         return [
             (
@@ -145,6 +132,4 @@ class IreeKernels:
 
 def _device_name(case: Case, run: RunSpec) -> str:
     driver = driver_of(case.target.backend)
-    if driver == "local":
-        driver = "local-sync"
-    return run.device or driver
+    return run.device or ("local-sync" if driver == "local" else driver)
