@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.model.json_form import UNPRINTED, in_json, key
@@ -65,9 +66,15 @@ class ProgramDevice(Located):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProgramFindings:
-    """What the rules found in one program."""
+class LintedCase:
+    """What the rules found in the program of a case."""
 
+    case: str = ""
+    source: str = ""
+    """The file that positions refer to: as the user named it, or the generated program.
+    """
+    recipe: Path | None = field(default=None, metadata=UNPRINTED)
+    """The recipe of a generated program."""
     findings: tuple[LintFinding, ...] = field(metadata=UNPRINTED)
     devices: tuple[ProgramDevice, ...] = field(metadata=UNPRINTED)
     flags: tuple[str, ...] = field(metadata=key("suggested_flags"))

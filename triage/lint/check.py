@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from triage.compilers.linter import LintFinding, ProgramFindings, Severity
+from triage.compilers.linter import LintedCase, LintFinding, Severity
 from triage.compilers.registry import (
     DEFAULT_FAMILY,
     family_of,
@@ -23,7 +23,7 @@ from triage.mlir import Module, UnparsableError, parse_module
 from triage.model.case import Case, Flag, InputKind, Target
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.exit_codes import Exit
-from triage.model.json_form import UNPRINTED, as_json, in_json
+from triage.model.json_form import as_json, in_json
 from triage.model.outcome import Cause, NoAnswer, Outcome, Passed
 from triage.model.revision import Toolchain
 from triage.recipes.expectations import applied_flags
@@ -34,18 +34,6 @@ _SOLVER_RULE = "solver-iterations"
 _MAX_ITERATIONS = 4096  # a program that needs more does not converge
 # After such a failure, it is not known whether the solver converges.
 _RESOURCE_CLASSES = frozenset({"timeout", "out-of-memory"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LintedCase(ProgramFindings):
-    """The lint result of one case."""
-
-    case: str
-    source: str
-    """The file that positions refer to: as the user named it, or the generated program.
-    """
-    recipe: Path | None = field(metadata=UNPRINTED)
-    """The recipe of a generated program."""
 
 
 @dataclass(frozen=True)
@@ -146,16 +134,12 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
     report = linter.check(module, options, case.target.backend or None)
     if rev and all(device.declared for device in report.devices):
         report = _with_solver(engine, report, case, toolchain)
-    return LintedCase(
+    return replace(
+        report,
         case=case.name,
         source=name,
         recipe=case.source if case.input.is_made else None,
         findings=tuple(sorted(report.findings, key=_order)),
-        devices=report.devices,
-        flags=report.flags,
-        notes=report.notes,
-        graph=report.graph,
-        longest_chain=report.longest_chain,
     )
 
 
@@ -195,8 +179,8 @@ def _read(
 
 
 def _with_solver(
-    engine: Engine, report: ProgramFindings, case: Case, toolchain: Toolchain
-) -> ProgramFindings:
+    engine: Engine, report: LintedCase, case: Case, toolchain: Toolchain
+) -> LintedCase:
     """Add the smallest limit of iterations that suffices, if the affinity solver
     reaches the default limit, or a note on why that is not known.
     """

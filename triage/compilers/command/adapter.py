@@ -42,14 +42,8 @@ from triage.recipes.expectations import applied_flags
 from triage.recipes.family import RecipeFamily
 
 if TYPE_CHECKING:
-    from triage.compilers.command.recipe import CommandRecipe
+    from triage.compilers.command.recipe import CommandRecipe, VersionCommand
     from triage.compilers.recipe_input import RecipeStarter
-
-
-VersionRule = tuple[tuple[str, ...], str]
-"""A command that prints a compiler's version, and a pattern to find the version in its
-output. A group of the pattern, if it has one, is the version.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +57,7 @@ class CommandSpec(CaseSpec):
     packages: tuple[str, ...] = ()
     """Requirements of the package index, first the one whose releases are the timeline.
     """
-    version: VersionRule | None = None
+    version: VersionCommand | None = None
     failing_causes: frozenset[str] = frozenset()
 
 
@@ -84,8 +78,7 @@ class CommandScript(ReproScript):
             "command": spec.words,
         }
         if spec.version:
-            run, pattern = spec.version
-            keys["version"] = {"run": run, "pattern": pattern}
+            keys["version"] = vars(spec.version)
         if case.rules:
             keys["rules"] = RULES_FILE
         return {key: value for key, value in keys.items() if value}
@@ -154,7 +147,7 @@ class Command(Compiler):
         self,
         name: str = "command",
         packages: tuple[str, ...] = (),
-        version: VersionRule | None = None,
+        version: VersionCommand | None = None,
     ) -> None:
         """Create the family of a compiler.
 
@@ -166,7 +159,7 @@ class Command(Compiler):
         self.name = name
         self.distribution = packages[0] if packages else ""
         self.packaging: Packaging = Environment(packages[1:])
-        self._version_rule = version
+        self._version_command = version
 
     def named(self, ref: FamilyRef, spec: CaseSpec | None = None) -> Compiler | None:
         if isinstance(spec, CommandSpec):
@@ -193,12 +186,12 @@ class Command(Compiler):
     def describe(self, program: Path, seal: Seal) -> Description:
         root = _environment_of(program)
         version = None
-        if self._version_rule is not None:
-            words, pattern = self._version_rule
+        asking = self._version_command
+        if asking is not None:
             values = _placeholder_values(program)
-            argv = [fill_placeholders(word, values) for word in words]
+            argv = [fill_placeholders(word, values) for word in asking.run]
             answer = ask_compiler(argv, seal)
-            match = re.search(pattern, answer.stdout.text + answer.stderr.text)
+            match = re.search(asking.pattern, answer.stdout.text + answer.stderr.text)
             if match:
                 version = match[1] if match.groups() else match[0]
         elif self.distribution and root is not None:

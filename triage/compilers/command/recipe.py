@@ -146,21 +146,19 @@ class CommandRecipe(RunnableRecipe):
         the same packages share a compiler, others have one each.
         """
         case = super().complete(case, folder)
-        rule, failing = None, frozenset[str]()
+        failing = frozenset[str]()
         # the syntax of MLIR changes, so that many versions cannot read it
         if not self.input.endswith(_MLIR):
             failing = frozenset({Cause.INPUT})
         if not self.command:
             failing = frozenset({Cause.INPUT, Cause.RECIPE})
-        if self.version:
-            rule = (self.version.run, self.version.pattern)
         packages = self.package
         recipe = None if packages else self.name
         return replace(
             case,
             compiler=str(FamilyRef(case.compiler, packages, recipe)),
             rules=locate(folder, self.rules) if self.rules else None,
-            spec=CommandSpec(self.command, packages, rule, failing),
+            spec=CommandSpec(self.command, packages, self.version, failing),
         )
 
 

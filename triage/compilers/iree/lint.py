@@ -23,10 +23,10 @@ from triage.compilers.iree.lint_program import (
     terminator,
 )
 from triage.compilers.linter import (
+    LintedCase,
     LintFinding,
     LintRule,
     ProgramDevice,
-    ProgramFindings,
     Severity,
 )
 from triage.mlir import Module, Operation, SourcePosition, Value
@@ -295,10 +295,10 @@ class IreeLinter:
 
     def check(
         self, module: Module, options: Sequence[str], backend: str | None
-    ) -> ProgramFindings:
+    ) -> LintedCase:
         """Apply all rules to a module that is compiled with these options."""
         program = LintProgram(module, options, backend)
-        return ProgramFindings(
+        return LintedCase(
             findings=findings(program),
             devices=devices_of(program),
             flags=flags_for(program),
