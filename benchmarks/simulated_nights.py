@@ -15,8 +15,9 @@ from triage.model.execution import Stage
 from triage.model.outcome import Failure, Status
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision, ToolchainKind
-from triage.nightly.result import SCHEMA, Night
-from triage.nightly.run import clusters_of
+from triage.nightly.compare import clusters_of
+from triage.nightly.result import Night
+from triage.nightly.summary import SCHEMA
 
 _BACKENDS = ("llvm-cpu", "vulkan-spirv", "cuda", "rocm")
 _OPERATORS = ("conv", "matmul", "softmax", "layer_norm", "attention", "gather", "pad")

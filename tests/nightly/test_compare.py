@@ -9,17 +9,15 @@ from typing import Any
 import pytest
 
 from tests.bisect.letters import HistoryEngine, case_named, outcome, release_refs
-from triage.investigate.investigation import Investigation
-from triage.investigate.origin import OriginFinder
 from triage.investigate.result import CaseChangeKind
-from triage.investigate.steps import InvestigationSetting
 from triage.model.case import Case, Expectation
 from triage.model.errors import BadInput
 from triage.model.outcome import Measured, Probe
-from triage.nightly.result import Night
-from triage.nightly.run import NightRun, case_result, with_investigation
+from triage.nightly.compare import case_result
+from triage.nightly.result import Night, night_bytes, parse_night
+from triage.nightly.run import NightRun
 from triage.nightly.shards import shard
-from triage.nightly.store import night_bytes, parse_night, read_night
+from triage.nightly.store import read_night
 from triage.report.formats import rendered
 from triage.report.night import night_document
 
@@ -84,19 +82,11 @@ def night_of(histories: dict[str, str], old: int, new: int) -> Night:
     engine: Any = HistoryEngine(histories)
     engine.compiles = 7
     refs = release_refs(engine.registry.count)
-    run = NightRun(engine, list(map(case_named, histories)), refs[new], refs[old])
+    cases = list(map(case_named, histories))
+    run = NightRun(engine, cases, refs[new], refs[old], bisects=True)
     run.compare()
-    setting = InvestigationSetting(
-        engine, run.cases_by_name, OriginFinder(engine, run.refs)
-    )
-    investigation = Investigation(setting, "triage", steps=["bisect", "confirm"])
-    night = run.night()
-    investigation.add_clusters(
-        night.clusters, {case.case: case for case in night.cases}
-    )
-    for _ in investigation.run():
-        pass
-    return replace(with_investigation(night, investigation), investigation=None)
+    run.investigate()
+    return replace(run.night(), investigation=None)
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,9 @@ from triage.model.execution import Stage
 from triage.model.outcome import Cause, Failure, Status
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision, ToolchainKind
-from triage.nightly.result import SCHEMA, Night
-from triage.nightly.run import change_between, clusters_of
+from triage.nightly.compare import change_between, clusters_of
+from triage.nightly.result import Night
+from triage.nightly.summary import SCHEMA
 
 STATUSES = {
     "P": "passed",

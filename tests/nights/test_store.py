@@ -53,13 +53,13 @@ def test_the_same_night_is_stored_once(store: NightStore) -> None:
 def test_a_history_has_the_runs_of_equal_states(store: NightStore) -> None:
     cases = {case.case: case for case in store.history().cases}
     runs = {
-        name: [(run.first.night, run.last.night, run.failed) for run in case.runs]
+        name: [(run.first, run.last, run.failed) for run in case.runs]
         for name, case in cases.items()
     }
     assert runs["stable"] == [(0, 4, False)]
     assert runs["breaks"] == [(0, 1, False), (2, 4, True)]
     assert runs["late"] == [(3, 3, False), (4, 4, False)]
-    assert cases["breaks"].runs[1].first.signature == "legalize:x"
+    assert cases["breaks"].runs[1].signature == "legalize:x"
     assert cases["stable"].metrics["cpu_seconds"] == dict.fromkeys(range(5), 1.5)
 
 

@@ -36,7 +36,6 @@ from triage.nightly.run import NightRun
 from triage.nightly.shards import copy_files, merge, shard
 from triage.nightly.store import read_night
 from triage.nightly.verdict import owner_rules
-from triage.nightly.workflow import NightPlan, NightWork
 from triage.report.formats import write_report
 from triage.report.night import write_night, write_reports
 from triage.report.reproducer import folder_for, write_reproducer
@@ -114,7 +113,6 @@ def nightly(
         for tested in cases:
             folder_for(out / "reproducers", tested)
     owners = owner_rules(selection.family)
-    plan = NightPlan(repo, bisect, reduce, investigate, budget, bench)
     with compiling.open(*cases, dry=dry_run) as engine:
         new, old = (
             engine.registry.resolve(rev, selection.family) for rev in selection.revs
@@ -123,21 +121,35 @@ def nightly(
             jobs = [ProbeJob(case, ref) for case in cases for ref in (new, old)]
             write_report(output, forecast(engine, jobs), forecast_document)
             return Exit.OK
-        run = NightRun(engine, cases, new, old, part, strict, earlier_nights())
-        files = None
-        if out:
-            files = ReportFiles(out, write_reproducer)
-        work = NightWork(run, plan, owners, files, write_reports, command_again())
+        run = NightRun(
+            engine,
+            cases,
+            new,
+            old,
+            shard=part,
+            strict=strict,
+            repo=repo,
+            bisects=bisect,
+            reduces=reduce,
+            investigates=investigate,
+            budget=budget,
+            bench=bench,
+            earlier=earlier_nights(),
+            owners=owners,
+            files=ReportFiles(out, write_reproducer) if out else None,
+            write=write_reports,
+            command=command_again(),
+        )
         try:
-            night = work.do()
+            night = run.do()
         except (KeyboardInterrupt, Exception) as error:
-            _publish_partial(work, error, out, output, github)
+            _publish_partial(run, error, out, output, github)
             raise
     return _publish(night, out, output, github)
 
 
 def _publish_partial(
-    work: NightWork,
+    run: NightRun,
     error: BaseException,
     out: Path | None,
     output: str,
@@ -150,7 +162,7 @@ def _publish_partial(
     elif isinstance(error, TriageError | OSError):
         stopped = str(error)
     try:
-        _publish(work.report(stopped), out, output, github)
+        _publish(run.report(stopped), out, output, github)
     except Exception as problem:
         print_stderr(f"triage: the partial report is missing: {problem}")
 

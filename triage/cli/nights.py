@@ -27,9 +27,9 @@ from triage.execution.cache import ResultCache
 from triage.model.address import Address
 from triage.model.errors import BadInput, EnvironmentFailure, TriageError
 from triage.model.exit_codes import Exit
+from triage.nightly.compare import EarlierNights
 from triage.nightly.issues import IssueChange, plan_issues
 from triage.nightly.result import Night
-from triage.nightly.run import EarlierNights
 from triage.nightly.store import NightStore, read_night
 from triage.report.document import Paragraph
 from triage.report.elements import plural
@@ -71,21 +71,9 @@ def earlier_nights() -> EarlierNights:
 @command
 def list_nights(output: str = FORMAT) -> Exit:
     """List stored nights, the oldest first."""
-    stored = open_nights().stored()
-    listed = [
-        {
-            "night": entry.number,
-            "at": entry.night.started,
-            "toolchain": entry.night.toolchain,
-            "baseline": entry.night.baseline,
-            "cases": entry.statuses,
-            "partial": entry.night.partial,
-            "verdict": entry.verdicts,
-        }
-        for entry in stored
-    ]
+    listed = open_nights().summaries()
     total = Paragraph(plural(len(listed), "night"))
-    write_answer(output, {"nights": listed}, [night_table(stored), total], "Nights")
+    write_answer(output, {"nights": listed}, [night_table(listed), total], "Nights")
     return Exit.OK
 
 
@@ -112,7 +100,7 @@ def prune_nights(
 ) -> Exit:
     """Remove all stored nights but the newest."""
     store = open_nights()
-    numbers = [entry.number for entry in store.stored()]
+    numbers = [night.number for night in store.summaries()]
     removed = numbers[:-keep]
     store.remove(removed)
     total = Paragraph(f"{plural(len(removed), 'night')} removed")

@@ -4,6 +4,7 @@ to do.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -16,9 +17,8 @@ from triage.investigate.result import (
 from triage.model.json_form import UNPRINTED, in_json
 from triage.model.outcome import Failure, Status
 from triage.model.revision import Revision
-from triage.nightly.history import CaseHistory, NightsHistory, StateRun
+from triage.nightly.history import CaseHistory, NightsHistory, StateRun, Track
 from triage.nightly.result import Night
-from triage.nightly.stored_night import Track
 from triage.nightly.verdict import ToDo, failure_to_do
 
 _STATES = ("open", "known", "gone")
@@ -44,28 +44,23 @@ class FailingRun:
     before: StateRun | None
     after: StateRun | None
     """Not set while the failure is the last result that is known."""
-    suspect: int
-    """The first night whose toolchain may have brought it: 0 if no compiler did, or
-    what was before is not known.
-    """
 
     @property
     def first(self) -> int:
-        return self.run.first.night
+        return self.run.first
 
     @property
     def last(self) -> int:
-        return self.run.last.night
+        return self.run.last
 
     @property
     def is_new(self) -> bool:
         """Whether it was new in its first night: another result was known, or the night
         says so.
         """
-        if self.run.first.status is not Status.FAILED:
-            return False
-        is_changed = self.before is not None and not self.run.is_edited
-        return is_changed or self.run.first.change in NEW_FAILURES
+        if self.before is None or self.run.is_edited:
+            return self.run.change in NEW_FAILURES
+        return self.run.change is not CaseChangeKind.KNOWN
 
 
 @dataclass(eq=False)
@@ -106,20 +101,19 @@ class FailureLife:
         unless all are expected.
         """
         last = [failing for failing in self.runs if failing.after is None]
-        unexpected = [
-            failing for failing in last if failing.run.status is Status.FAILED
-        ]
-        return unexpected or last
+        is_unexpected = Status.FAILED in {failing.run.status for failing in last}
+        if not is_unexpected:
+            return last
+        return [failing for failing in last if failing.run.status is Status.FAILED]
 
     @in_json
     def state(self) -> str:
         """`open`, `known` where every open case fails as its recipe expects, or
         `gone`.
         """
-        statuses = {failing.run.status for failing in self.open_runs}
-        if not statuses:
+        if not self.open_runs:
             return "gone"
-        return "open" if Status.FAILED in statuses else "known"
+        return "open" if self.open_runs[0].run.status is Status.FAILED else "known"
 
     @property
     def is_new(self) -> bool:
@@ -139,8 +133,8 @@ class FailureLife:
         """
         failing, nights = self.current, self.history.nights
         if failing.before and not failing.run.is_edited:
-            return nights[failing.before.last.night].toolchain
-        if failing.before is None and failing.run.first.change in _COMPARED:
+            return nights[failing.before.last].toolchain
+        if failing.before is None and failing.run.change in _COMPARED:
             return nights[failing.first].baseline
         return None
 
@@ -159,8 +153,8 @@ class FailureLife:
         if self.open_runs:
             return None
         ends = [failing.after for failing in self.runs if failing.after]
-        end = max(ends, key=lambda run: run.first.night)
-        return self._seen_at(end.first.night, end.is_edited)
+        end = max(ends, key=lambda run: run.first)
+        return self._seen_at(end.first, end.is_edited)
 
     @in_json
     def to_do(self) -> ToDo | None:
@@ -197,21 +191,19 @@ def failure_lives(
 
     issues: by the start of a night and a case that failed in it.
     """
-    runs: dict[tuple[Track, str], list[FailingRun]] = {}
+    runs = defaultdict[tuple[Track, str], list[FailingRun]](list)
     for case in history.cases:
-        for failing in _failing_runs(history, case):
-            key = case.track, failing.run.last.signature
-            runs.setdefault(key, []).append(failing)
-    groups = [group for alike in runs.values() for group in _by_range(alike)]
+        for failing in _failing_runs(case):
+            runs[case.track, failing.run.signature].append(failing)
+    groups = [group for alike in runs.values() for group in _by_range(alike, history)]
     groups.sort(key=lambda group: (group[0].first, group[0].case.track))
-    lives: dict[ClusterKey, list[FailureLife]] = {}
+    lives = defaultdict[ClusterKey, list[FailureLife]](list)
     for group in groups:
         track = group[0].case.track
-        newest = max(group, key=lambda failing: failing.last)
-        failure = newest.run.last.failure
+        failure = max(group, key=lambda failing: failing.last).run.failure
         assert failure
         cluster = track.key_of(failure).cluster([], failure)
-        alike = lives.setdefault(cluster.key, [])
+        alike = lives[cluster.key]
         page = f"{cluster.id}-{len(alike) + 1}" if alike else cluster.id
         alike.append(FailureLife(track, group, history, failure, page, cluster))
     _learn(history, lives, issues or {})
@@ -226,45 +218,46 @@ def failure_lives(
     )
 
 
-def _by_range(runs: Iterable[FailingRun]) -> list[list[FailingRun]]:
-    """Group the runs of one signature by the nights between which they came: those of a
-    group overlap, so that one change can have brought all of them.
-    """
-    groups: list[list[FailingRun]] = []
-    for failing in sorted(runs, key=lambda failing: failing.first):
-        for group in reversed(groups):
-            if failing.suspect <= group[0].first:
-                group.append(failing)
-                break
-        else:
-            groups.append([failing])
-    return groups
-
-
-def _failing_runs(history: NightsHistory, case: CaseHistory) -> Iterator[FailingRun]:
+def _failing_runs(case: CaseHistory) -> Iterator[FailingRun]:
     """Yield the runs in which a case fails, those that differ only in what is expected
     as one.
     """
     tested: list[StateRun] = []
     for run in filter(lambda run: run.tested, case.runs):
-        last = tested[-1] if tested else None
-        is_same = last and last.last.signature == run.first.signature
-        if last and is_same and last.failed and run.failed:
-            tested[-1] = replace(run, first=last.first, is_edited=last.is_edited)
+        last = tested[-1] if tested else run
+        is_same = last.failed and run.failed and last.signature == run.signature
+        if tested and is_same:
+            tested[-1] = replace(
+                run, first=last.first, change=last.change, is_edited=last.is_edited
+            )
         else:
             tested.append(run)
     neighbours = zip([None, *tested], tested, [*tested[1:], None], strict=False)
     for before, run, after in neighbours:
-        if run.failed and run.first.failure:
-            suspect = 0
-            if before and not run.is_edited:
-                old, new = (
-                    history.nights[seen.night].toolchain
-                    for seen in (before.last, run.first)
-                )
-                if not old.is_same(new):
-                    suspect = before.last.night + 1
-            yield FailingRun(case, run, before, after, suspect)
+        if run.failed and run.failure:
+            yield FailingRun(case, run, before, after)
+
+
+def _by_range(
+    runs: Iterable[FailingRun], history: NightsHistory
+) -> list[list[FailingRun]]:
+    """Group the runs of one signature by the nights between which they came: those of a
+    group overlap, so that one change can have brought all of them.
+    """
+    groups: list[list[FailingRun]] = []
+    for failing in sorted(runs, key=lambda failing: failing.first):
+        before, first = failing.before, failing.first
+        suspect = 0  # the first night whose toolchain may have brought it
+        if before and not failing.run.is_edited:
+            old, new = (history.nights[at].toolchain for at in (before.last, first))
+            suspect = 0 if old.is_same(new) else before.last + 1
+        for group in reversed(groups):
+            if suspect <= group[0].first:
+                group.append(failing)
+                break
+        else:
+            groups.append([failing])
+    return groups
 
 
 def _learn(
@@ -285,7 +278,7 @@ def _learn(
         opened = issues.get(night.started, {})
         for case in night.cases:
             issue = case.issue or opened.get(case.case)
-            if case.failure and issue:
-                for life in lives.get(case.key_of(case.failure), ()):
-                    if life.has(number, [case.case]):
-                        life.issue = issue
+            alike = lives.get(case.key_of(case.failure), ()) if case.failure else ()
+            for life in alike if issue else ():
+                if life.has(number, [case.case]):
+                    life.issue = issue

@@ -11,53 +11,153 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import cache
 from itertools import pairwise
-from typing import Any
 
-from triage.investigate.result import CaseChangeKind
+from pydantic import TypeAdapter
+
+from triage.investigate.result import CaseChangeKind, CaseResult, ClusterKey
 from triage.model.errors import BadInput
 from triage.model.outcome import FAILING, Failure, Status
-from triage.model.revision import Revision
+from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.result import Night
-from triage.nightly.stored_night import StoredNight, Track
+from triage.nightly.summary import NightSummary
 from triage.recipes.values import parse_version
 
 _FLAKY_NIGHTS = 30  # in which changes make a case flaky
+_PLAIN = (CaseChangeKind.PASSING, CaseChangeKind.FAILING, CaseChangeKind.UNTESTABLE)
 
 
-@dataclass(slots=True)
-class Seen:
-    """The result of a case in a night."""
+@dataclass(frozen=True)
+class ChartedMetric:
+    """A metric that pages draw as a line."""
 
-    night: int
-    """Index in `NightsHistory.nights`."""
-    status: Status
-    failure: Failure | None
-    change: CaseChangeKind
-    input: str
-    """The beginning of the hash of the input; empty if it is not known."""
+    name: str
+    title: str
+    unit: str
+    least_ratio: float
+    """The smallest change that is marked as a step."""
+
+
+METRICS = (
+    ChartedMetric("run_seconds", "Run time", "s", 1.05),
+    ChartedMetric("cpu_seconds", "Compile time (CPU)", "s", 1.1),
+    ChartedMetric("dispatches", "Dispatches", "", 1.01),
+    ChartedMetric("artifact_bytes", "Size", "bytes", 1.05),
+)
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Track:
+    """Results that may be compared with each other."""
+
+    compiler: str
+    suite: str
+    target: str
+    """Backend and chip."""
+    kind: str
+    """Kind of the toolchains."""
 
     @property
-    def signature(self) -> str:
-        return self.failure.signature if self.failure else ""
+    def name(self) -> str:
+        parts = (self.compiler, self.suite, self.target, self.kind)
+        return " · ".join(filter(None, parts))
+
+    @property
+    def backend(self) -> str:
+        return self.target.partition(" ")[0]
+
+    def key_of(self, failure: Failure) -> ClusterKey:
+        """Return what identifies a failure of the track."""
+        return ClusterKey(self.compiler, self.backend, failure.signature)
+
+
+def track_of(case: CaseResult, kind: ToolchainKind) -> Track:
+    """Return the track of a case that ran on a kind of toolchain."""
+    target = ""
+    if case.target:
+        target = f"{case.target.backend} {case.target.chip or ''}".strip()
+    return Track(case.compiler, case.suite, target, kind)
+
+
+@dataclass(frozen=True, slots=True)
+class CaseRow:
+    """What a store keeps of every case of a night."""
+
+    status: Status
+    change: CaseChangeKind
+    failure: Failure | None
+    input: str
+    """The beginning of the hash of the input; empty if it is not known."""
+    source: str
+    """The file of its recipe, where it is known."""
+    metrics: Mapping[str, float]
+    """Those that pages draw."""
+
+
+@dataclass(frozen=True)
+class ShortNight:
+    """A night as histories need it."""
+
+    night: Night
+    """Without the cases that passed, failed as before or could not be tested."""
+    tracks: list[tuple[Track, dict[str, CaseRow]]]
+    """A row for each case, by its name."""
+
+    @classmethod
+    def of(cls, night: Night) -> ShortNight:
+        tracks = defaultdict[Track, dict[str, CaseRow]](dict)
+        for case in night.cases:
+            numbers, names = case.numbers, [metric.name for metric in METRICS]
+            metrics = {name: numbers[name] for name in names if name in numbers}
+            tracks[track_of(case, night.kind)][case.case] = CaseRow(
+                case.status,
+                case.change,
+                case.failure,
+                case.input[:8],
+                case.source,
+                metrics,
+            )
+        listed = [case for case in night.cases if case.change not in _PLAIN]
+        return cls(replace(night, cases=listed), list(tracks.items()))
+
+    @classmethod
+    def read(cls, content: bytes) -> ShortNight:
+        """Read what `content` returned."""
+        return _adapter().validate_json(content)
+
+    def content(self) -> bytes:
+        """Return it as JSON."""
+        return _adapter().dump_json(self, by_alias=True, exclude_defaults=True)
+
+
+@cache
+def _adapter() -> TypeAdapter[ShortNight]:
+    return TypeAdapter(ShortNight)
 
 
 @dataclass(slots=True, eq=False)
 class StateRun:
     """The nights in which a case has the same status and signature."""
 
-    first: Seen
-    last: Seen
-    count: int = 1
-    """How many nights have a result of the case."""
-    is_edited: bool = False
+    status: Status
+    change: CaseChangeKind
+    """In the first night."""
+    failure: Failure | None
+    """As it was last seen."""
+    first: int
+    """Index in `NightsHistory.nights`."""
+    last: int
+    is_edited: bool
     """The input changed since the case was tested before, so that no compiler made the
     difference.
     """
+    count: int = 1
+    """How many nights have a result of the case."""
 
     @property
-    def status(self) -> Status:
-        return self.last.status
+    def signature(self) -> str:
+        return self.failure.signature if self.failure else ""
 
     @property
     def failed(self) -> bool:
@@ -75,32 +175,30 @@ class CaseHistory:
     track: Track
     case: str
     source: str = ""
-    """The file of its recipe, where it is known."""
     runs: list[StateRun] = field(default_factory=list)
     metrics: dict[str, dict[int, float]] = field(
         default_factory=lambda: defaultdict(dict)
     )
     """What was measured, by metric and night."""
-    _row: Sequence[Any] = ()
+    _input: str = ""
+    """The last one that was tested."""
 
-    def add(self, night: int, row: list[Any], failures: Sequence[Failure]) -> None:
-        """Add the result in the next night. row: of a stored night."""
-        status, change, place, content, self.source = row
-        if row == self._row and place is None:
-            self.now.last.night = night
-            self.now.count += 1
-            return
-        self._row = row
-        failure = None if place is None else failures[place]
-        seen = Seen(night, Status(status), failure, CaseChangeKind(change), content)
-        last = self.now.last if self.runs else None
-        if last and (last.status, last.signature) == (seen.status, seen.signature):
-            self.now.last = seen
-            self.now.count += 1
-            return
-        tested = [run.last.input for run in self.runs if run.tested and run.last.input]
-        is_edited = bool(tested and content) and tested[-1] != content
-        self.runs.append(StateRun(seen, replace(seen), is_edited=is_edited))
+    def add(self, night: int, row: CaseRow) -> None:
+        """Add the result in the next night."""
+        self.source = row.source
+        for metric, value in row.metrics.items():
+            self.metrics[metric][night] = value
+        is_edited = bool(row.input and self._input) and row.input != self._input
+        if row.input and row.status is not Status.UNTESTABLE:
+            self._input = row.input
+        run = StateRun(row.status, row.change, row.failure, night, night, is_edited)
+        last = self.runs[-1] if self.runs else run
+        if (last.status, last.signature) != (run.status, run.signature):
+            last = run
+        if last is run:
+            self.runs.append(run)
+        else:
+            last.last, last.failure, last.count = night, row.failure, last.count + 1
 
     @property
     def now(self) -> StateRun:
@@ -111,13 +209,17 @@ class CaseHistory:
 class NightsHistory:
     """All nights, the oldest first, and all cases."""
 
-    numbers: Sequence[int]
-    """The number in the store of each night."""
+    summaries: Sequence[NightSummary]
     nights: Sequence[Night]
     """Without the cases that only passed."""
     cases: Sequence[CaseHistory]
     tracks: Mapping[Track, Sequence[int]]
     """The nights of each track, in order."""
+
+    @property
+    def numbers(self) -> list[int]:
+        """The number in the store of each night."""
+        return [summary.number for summary in self.summaries]
 
     def last_night(self, track: Track) -> int:
         """Return the last complete night of a track; the last one where none is
@@ -134,12 +236,11 @@ class NightsHistory:
         that no recipe expected.
         """
         states = [
-            (run.status, run.last.signature)
+            (run.status, run.signature)
             for case in self.cases
             if (case.track, case.case) == (track, name)
             for run in case.runs
-            if run.tested
-            and not self.nights[run.first.night].toolchain.is_same(toolchain)
+            if run.tested and not self.nights[run.first].toolchain.is_same(toolchain)
         ]
         return states[-1:] == [(Status.FAILED, failure.signature)]
 
@@ -149,12 +250,12 @@ class NightsHistory:
 
         since: the first night that counts.
         """
-        runs = [run for run in case.runs if run.first.night >= since]
-        count = sum(run.first.change is CaseChangeKind.FLAKY for run in runs)
+        runs = [run for run in case.runs if run.first >= since]
+        count = sum(run.change is CaseChangeKind.FLAKY for run in runs)
         for old, new in pairwise(runs):
-            before = self.nights[old.last.night].toolchain
-            is_same = before.is_same(self.nights[new.first.night].toolchain)
-            count += is_same and old.tested and new.tested and not new.is_edited
+            before, after = (self.nights[at].toolchain for at in (old.last, new.first))
+            is_tested = old.tested and new.tested
+            count += is_tested and before.is_same(after) and not new.is_edited
         return count
 
     def is_flaky(self, name: str) -> bool:
@@ -166,45 +267,42 @@ class NightsHistory:
         return any(self.flaky_changes(case, since) > 1 for case in cases)
 
 
-def history_of(stored: Iterable[StoredNight], pattern: str = "*") -> NightsHistory:
+def history_of(
+    stored: Iterable[tuple[NightSummary, ShortNight]], pattern: str = "*"
+) -> NightsHistory:
     """Align nights, the oldest first. Results with an older toolchain than the track
     had before are left out.
 
     pattern: a shell pattern of the names of tracks. Raises BadInput if none fits.
     """
-    shown: list[StoredNight] = []
+    shown: list[tuple[NightSummary, Night]] = []
     newest: dict[Track, Revision] = {}
-    nights: dict[Track, list[int]] = {}
-    cases: dict[Track, dict[str, CaseHistory]] = {}
-    for entry in stored:
-        toolchain, number = entry.night.toolchain, len(shown)
+    nights = defaultdict[Track, list[int]](list)
+    cases: dict[tuple[Track, str], CaseHistory] = {}
+    for summary, short in stored:
+        toolchain, number = short.night.toolchain, len(shown)
         is_shown = pattern == "*"
-        for track, rows, numbers in entry.results():
+        for track, rows in short.tracks:
             if is_older(toolchain, newest.get(track, toolchain)):
                 continue
             newest[track] = toolchain
             if not fnmatchcase(track.name, pattern):
                 continue
             is_shown = True
-            nights.setdefault(track, []).append(number)
-            members = cases.setdefault(track, {})
+            nights[track].append(number)
             for name, row in rows.items():
-                if name not in members:
-                    members[name] = CaseHistory(track, name)
-                members[name].add(number, row, entry.failures)
-            for metric, values in numbers.items():
-                for name, value in zip(rows, values, strict=True):
-                    if value is not None:
-                        members[name].metrics[metric][number] = value
+                if (track, name) not in cases:
+                    cases[track, name] = CaseHistory(track, name)
+                cases[track, name].add(number, row)
         if is_shown:
-            shown.append(entry)
+            shown.append((summary, short.night))
     if newest and not nights:
         names = ", ".join(repr(track.name) for track in sorted(newest))
         raise BadInput(f"no track fits {pattern!r}; there are {names}")
     return NightsHistory(
-        [entry.number for entry in shown],
-        [entry.night for entry in shown],
-        [case for members in cases.values() for case in members.values()],
+        [summary for summary, _ in shown],
+        [night for _, night in shown],
+        list(cases.values()),
         {track: nights[track] for track in sorted(nights)},
     )
 

@@ -83,14 +83,26 @@ def known_case(
             "tests it"
         )
     lives = failure_lives(history, store.issues())
-    logs = (log for case in cases for _, log in night_logs(store, history, case))
+    logs = [log for case in cases for _, log in night_logs(store, history, case)]
+    for record in records:
+        if not record.execution.ok:
+            execution = record.execution
+            stream = execution.stdout if execution.stderr.empty else execution.stderr
+            output = readable_output(stream.text)
+            logs.append(_excerpt(output, _judged(record).failure, record.toolchain))
+    oldest = Version("0")
+    states = sorted(
+        map(_state_of, records),
+        key=lambda state: parse_version(state.toolchain.name) or oldest,
+        reverse=True,
+    )
     return KnownCase(
         case=name,
         runs=[run for case in cases for run in case_runs(history, case)],
         flaky_changes=sum(map(history.flaky_changes, cases)),
-        states=_states_of(records),
+        states=states,
         failures=[life for life in lives if not set(cases).isdisjoint(life.cases)],
-        log=next(logs, None) or _last_log(records),
+        log=next(iter(logs), None),
     )
 
 
@@ -109,13 +121,13 @@ def case_runs(history: NightsHistory, case: CaseHistory) -> list[CaseRun]:
     """Return the runs of equal results of a case, the newest first."""
     runs = []
     for run in reversed(case.runs):
-        first, last = (history.nights[seen.night] for seen in (run.first, run.last))
+        first, last = (history.nights[night] for night in (run.first, run.last))
         case_run = CaseRun(
             case=case.case,
             recipe=case.case.partition("[")[0],
             toolchain=first.toolchain,
             status=run.status,
-            failure=run.last.failure,
+            failure=run.failure,
             first=first.started,
             last=last.started,
             nights=run.count,
@@ -127,31 +139,6 @@ def case_runs(history: NightsHistory, case: CaseHistory) -> list[CaseRun]:
     return runs
 
 
-def _states_of(records: Sequence[Record]) -> list[ProbeResult]:
-    """Return the cached result on each toolchain, the newest release first."""
-    states = []
-    for record in records:
-        outcome = _judged(record)
-        state = ProbeResult(
-            case=record.case_name,
-            recipe=record.case_name.partition("[")[0],
-            toolchain=Revision(record.toolchain),
-            status=Status(outcome.plain_status),
-            failure=outcome.failure,
-            reason=outcome.reason,
-            cause=outcome.cause,
-            seconds=record.execution.seconds,
-            metrics=record.metrics,
-        )
-        states.append(state)
-    oldest = Version("0")
-    return sorted(
-        states,
-        key=lambda state: parse_version(state.toolchain.name) or oldest,
-        reverse=True,
-    )
-
-
 def night_logs(
     store: NightStore, history: NightsHistory, case: CaseHistory
 ) -> Iterator[tuple[int, LogExcerpt]]:
@@ -159,29 +146,38 @@ def night_logs(
     the newest first, and the night.
     """
     for run in reversed(case.runs):
-        for seen in (run.last, run.first) if run.failed else ():
-            night, number = history.nights[seen.night], history.numbers[seen.night]
-            logs = [result.log for result in night.cases if result.case == case.case]
-            text = store.log(number, logs[0]) if logs and logs[0] else None
+        for number in (run.last, run.first) if run.failed else ():
+            night = history.nights[number]
+            results = [
+                each for each in night.cases if each.case == case.case and each.log
+            ]
+            text = None
+            if results and results[0].log:
+                text = store.log(history.numbers[number], results[0].log)
             if text is not None:
-                yield (
-                    seen.night,
-                    _excerpt(text, seen.failure, night.toolchain.name),
-                )
+                failure = results[0].failure
+                yield number, _excerpt(text, failure, night.toolchain.name)
                 break
 
 
-def _last_log(records: Sequence[Record]) -> LogExcerpt | None:
-    """Return the output of the latest compile that failed."""
-    for record in records:
-        if not record.execution.ok:
-            execution, failure = record.execution, _judged(record).failure
-            stream = execution.stderr
-            if stream.empty:
-                stream = execution.stdout
-            text = readable_output(stream.text)
-            return _excerpt(text, failure, record.toolchain)
-    return None
+def _state_of(record: Record) -> ProbeResult:
+    outcome = _judged(record)
+    return ProbeResult(
+        case=record.case_name,
+        recipe=record.case_name.partition("[")[0],
+        toolchain=Revision(record.toolchain),
+        status=Status(outcome.plain_status),
+        failure=outcome.failure,
+        reason=outcome.reason,
+        cause=outcome.cause,
+        seconds=record.execution.seconds,
+        metrics=record.metrics,
+    )
+
+
+def _judged(record: Record) -> Outcome:
+    wrong = judge_mismatch(record.execution, packaged_rules(), record.metrics)
+    return wrong or judge(record.execution, packaged_rules(), record.failing_pass)
 
 
 def _excerpt(text: str, failure: Failure | None, toolchain: str) -> LogExcerpt:
@@ -196,8 +192,3 @@ def _excerpt(text: str, failure: Failure | None, toolchain: str) -> LogExcerpt:
             root = number - start
             break
     return LogExcerpt(toolchain, lines[start : start + _LINES], root)
-
-
-def _judged(record: Record) -> Outcome:
-    wrong = judge_mismatch(record.execution, packaged_rules(), record.metrics)
-    return wrong or judge(record.execution, packaged_rules(), record.failing_pass)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Literal
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -24,9 +24,9 @@ from triage.model.exit_codes import Exit, exit_without_answer
 from triage.model.json_form import in_json
 from triage.model.outcome import FAILING, Status
 from triage.model.revision import Revision, ToolchainKind
-from triage.nightly.verdict import BackendVerdict, ToDo, to_dos_of, verdicts_of
+from triage.nightly.summary import BackendVerdict
+from triage.nightly.verdict import ToDo, to_dos_of, verdicts_of
 
-SCHEMA: Final = 6  # of the JSON
 _UNCHANGED = (
     CaseChangeKind.FAILING,
     CaseChangeKind.PASSING,

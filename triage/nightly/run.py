@@ -1,11 +1,12 @@
-"""Run a nightly: probe every case on both toolchains, compare the results, and measure
-and bisect times.
+"""Run a nightly: compare all cases on both toolchains, then measure, bisect and
+investigate. What is known is reported after each part, so that the reports are complete
+whenever the run is stopped.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -13,57 +14,45 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.compilers.invocation import readable_output
-from triage.execution.benchmark import Benchmark, Configuration, Series
+from triage.execution.benchmark import Benchmark, Configuration
 from triage.execution.engine import Engine
 from triage.execution.in_turn import Pace
-from triage.execution.judge import result_of
 from triage.execution.number_judge import Metric, NumberJudge, compile_sampler
 from triage.execution.task import ProbeJob
-from triage.investigate.result import (
-    CaseChangeKind,
-    CaseResult,
-    ClusterKey,
-    FailureCluster,
-    text_id,
-)
+from triage.investigate.result import CaseResult, ReportFiles, text_id
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.model.outcome import (
-    FAILING,
-    OF_MACHINE,
-    PASSING,
-    Cause,
-    NoAnswer,
-    Probe,
-    Status,
+from triage.model.outcome import FAILING, OF_MACHINE, NoAnswer, Probe
+from triage.nightly.compare import (
+    EarlierNights,
+    case_result,
+    clusters_of,
+    with_earlier_nights,
 )
-from triage.model.probe_result import ProbeResult
-from triage.model.revision import ToolchainKind
-from triage.nightly.history import NightsHistory, history_of
-from triage.nightly.result import SCHEMA, Night, TimeChange
+from triage.nightly.history import history_of
+from triage.nightly.result import Night, TimeChange
 from triage.nightly.store import LARGEST_FILE
-from triage.nightly.stored_night import track_of
+from triage.nightly.summary import SCHEMA
+from triage.nightly.verdict import with_owners
 from triage.processes.sealing import is_sealing
-from triage.recipes.expectations import expectation_for
-from triage.toolchains.home import below_here, save_file
+from triage.toolchains.home import save_file
 from triage.toolchains.registry import ToolchainRef
+from triage.toolchains.sources.project import OwnerRule
 
 if TYPE_CHECKING:  # most nights investigate nothing
     from triage.investigate.investigation import Investigation
     from triage.investigate.origin import OriginFinder
 
-EarlierNights = Callable[[], NightsHistory]
 LONG_COMPILE = 3.0  # seconds of CPU time; shorter compiles are not measured again
 _GROWTH = 1.5  # the least ratio to the baseline's compile that is measured again
 _TIMED_COMPILES = 3  # so many cases, those that grew most
 _SLOWER = 1.25  # a compile is slower whose whole interval is above
+_SECONDS = 60.0  # for which each probe of a slower run is measured
 
 
 @dataclass
 class NightRun:
-    """A nightly in progress. `night` is what is known so far, so that it can be
-    reported whenever the run is stopped.
-    """
+    """A nightly in progress."""
 
     engine: Engine
     cases: Sequence[Case]
@@ -71,10 +60,27 @@ class NightRun:
     baseline: ToolchainRef
     shard: str | None = None
     strict: bool = False
+    repo: Path | None = None
+    """A clone of the compiler."""
+    bisects: bool = False
+    reduces: bool = False
+    investigates: bool = False
+    budget: float | None = None
+    """Seconds for all investigations."""
+    bench: float | None = None
+    """Seconds in which each run is measured."""
     earlier: EarlierNights = field(default=lambda: history_of([]))
-    """Reads the stored nights."""
+    owners: Sequence[OwnerRule] = ()
+    files: ReportFiles | None = None
+    """Where logs, reproducers and reports are written, if anywhere."""
+    write: Callable[[Night, Path], Night] | None = None
+    """Writes the reports of a night into a folder."""
+    command: str = "triage nightly"
+    """The line that continues."""
     phase: str = "comparison"
     """The current phase, which a partial report names."""
+    investigation: Investigation | None = None
+    """The investigation of the new failures, once it has begun."""
     _probes: dict[tuple[str, str], Probe] = field(default_factory=dict)
     """By case and revision."""
     _results: dict[str, CaseResult] = field(default_factory=dict)
@@ -98,12 +104,42 @@ class NightRun:
     def cases_by_name(self) -> dict[str, Case]:
         return {case.name: case for case in self.cases}
 
+    def do(self) -> Night:
+        """Do everything; return the finished night."""
+        self.compare()
+        self._time_compiles()
+        if self.bench:
+            self.report()
+            self._time_runs(self.bench)
+        if self.bisects or self.reduces or self.investigates:
+            self.report()
+            self.investigate()
+        return self.report()
+
+    def report(self, stopped: str | None = None) -> Night:
+        """Write what is known. stopped: why the run ends early."""
+        if self.files:
+            self._write_logs(self.files.out)
+        night = self.night(stopped)
+        if self.files and self.write:
+            return self.write(night, self.files.out)
+        return night
+
     def night(self, stopped: str | None = None) -> Night:
-        """Return what is known. `stopped`: why the run ended early."""
+        """Return what is known."""
         revisions = {name: probe.revision for (_, name), probe in self._probes.items()}
         old, new = (revisions.get(ref.revision.name, ref.revision) for ref in self.refs)
         names = list(self.cases_by_name)
-        results = [self._results[name] for name in names if name in self._results]
+        results = {name: self._results[name] for name in names if name in self._results}
+        clusters, summary = clusters_of(results.values()), None
+        if self.investigation:
+            clusters = self.investigation.records()
+            summary = self.investigation.summary
+        for cluster in clusters:
+            origins = [origin for origin in (cluster.culprit, cluster.fix) if origin]
+            for name in filter(None, (cluster.representative, *cluster.confirmed)):
+                results[name] = replace(results[name], bisections=origins)
+        cases = list(results.values())
         return Night(
             schema=SCHEMA,
             toolchain=new,
@@ -115,11 +151,12 @@ class NightRun:
             compiles=self.engine.compiles,
             cached=sum(probe.cached for probe in self._probes.values()),
             shard=self.shard,
-            cases=results,
-            clusters=clusters_of(results),
+            cases=cases,
+            clusters=with_owners(cases, clusters, self.owners),
+            investigation=summary,
             times=list(self._times),
             stopped=f"{stopped} during the {self.phase}" if stopped else None,
-            not_compared=[name for name in names if name not in self._results],
+            not_compared=[name for name in names if name not in results],
             planned=names if self.shard else [],
             strict=self.strict,
             sealed=is_sealing(),
@@ -131,15 +168,12 @@ class NightRun:
         for probe in self.engine.probe_all(jobs, "nightly"):
             name = probe.case.name
             self._probes[name, probe.revision.name] = probe
-            old, new = (
-                self._probes.get((name, ref.revision.name)) for ref in self.refs
-            )
+            pair = (self._probes.get((name, ref.revision.name)) for ref in self.refs)
+            old, new = pair
             if old and new:
                 result = replace(case_result(old, new), input=self._input_of(new))
-                self._results[name] = result
-        kind = self.toolchain.kind
-        for name, result in self._results.items():
-            self._results[name] = with_earlier_nights(result, kind, self.earlier)
+                kind = self.toolchain.kind
+                self._results[name] = with_earlier_nights(result, kind, self.earlier)
 
     def _input_of(self, probe: Probe) -> str:
         if probe.outcome.cause in OF_MACHINE:
@@ -147,7 +181,7 @@ class NightRun:
         toolchain = self.engine.registry.obtain(self.toolchain)
         return self.engine.planner.input_hash(probe.case, toolchain)
 
-    def write_logs(self, out: Path) -> None:
+    def _write_logs(self, out: Path) -> None:
         """Write the output of each failure on the new toolchain that has no file
         yet.
         """
@@ -167,7 +201,7 @@ class NightRun:
                 save_file(out / path, content, "write a log")
                 self._results[name] = replace(result, log=path)
 
-    def time_compiles(self) -> None:
+    def _time_compiles(self) -> None:
         """Compile the cases in turn whose compiles took much longer than on the
         baseline, and keep those that are slower.
         """
@@ -197,7 +231,7 @@ class NightRun:
                 )
                 self._times.append(times)
 
-    def bench(self, budget: float) -> None:
+    def _time_runs(self, budget: float) -> None:
         """Measure the run times of the cases that are run or name functions to measure.
 
         budget: seconds for each case.
@@ -210,17 +244,42 @@ class NightRun:
                 benchmark = Benchmark((old, new), old)
                 benchmark.measure(self.engine, budget)
                 self._times += _times_of(benchmark)
-                metrics = {**result.metrics, **_metrics_of(benchmark.rows(new))}
+                metrics = {**result.metrics, **_metrics_of(benchmark, new)}
                 self._results[name] = replace(result, metrics=metrics)
 
-    def bisect_slower(self, finder: OriginFinder, budget: float) -> None:
-        """Find what made programs slower. budget: seconds to measure each candidate."""
+    def investigate(self) -> None:
+        """Find what made programs slower, and do the steps for each new failure."""
+        from triage.investigate.investigation import Investigation
+        from triage.investigate.origin import OriginFinder
+        from triage.investigate.steps import STEPS, InvestigationSetting
+
+        finder = OriginFinder(self.engine, self.refs, self.repo)
+        if self.bisects:
+            self._bisect_slower(finder)
+        self.phase = "investigation"
+        wanted = {
+            "bisect": self.bisects,
+            "narrow": self.bisects and self.repo is not None,
+            "confirm": self.bisects,
+            "reduce": self.reduces,
+        }
+        steps = [step for step in STEPS if self.investigates or wanted.get(step)]
+        cases = self.cases_by_name
+        setting = InvestigationSetting(self.engine, cases, finder, self.files)
+        work = Investigation(setting, self.command, self.budget, steps)
+        work.add_clusters(self.night().clusters, self._results)
+        self.investigation = work
+        for _ in work.run():
+            self.report()
+
+    def _bisect_slower(self, finder: OriginFinder) -> None:
         self.phase = "bisects"
         for place, row in enumerate(self._times):
             if row.verdict is Pace.SLOWER:
                 case = self.cases_by_name[row.case]
                 function = None if row.measured == "compile" else row.function or ""
-                bisection = finder.find_slower(case, function, budget)
+                seconds = self.bench or _SECONDS
+                bisection = finder.find_slower(case, function, seconds)
                 self._times[place] = replace(row, bisection=bisection)
 
 
@@ -244,13 +303,13 @@ def _times_of(benchmark: Benchmark) -> Iterator[TimeChange]:
         yield times
 
 
-def _metrics_of(rows: Mapping[str, Series]) -> Mapping[str, float]:
+def _metrics_of(benchmark: Benchmark, new: Configuration) -> dict[str, float]:
     """Return the metrics of a program, if it has one function only."""
+    rows = list(benchmark.rows(new).values())
     if len(rows) != 1:
         return {}
-    [series] = rows.values()
-    dispatches = series.program.dispatches if series.program else None
-    values = {"run_seconds": series.median, "dispatches": dispatches}
+    dispatches = rows[0].program.dispatches if rows[0].program else None
+    values = {"run_seconds": rows[0].median, "dispatches": dispatches}
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -260,110 +319,3 @@ def _file_name(text: str) -> str:
     if name == text:
         return name
     return f"{name}-{text_id(text)}"
-
-
-def change_between(baseline: ProbeResult, new: ProbeResult) -> CaseChangeKind:
-    """Return how a case changed. A failure that the recipe expects at this version is
-    known, not a regression.
-    """
-    if new.status is Status.UNTESTABLE:
-        return CaseChangeKind.UNTESTABLE
-    if new.status is Status.XFAIL:
-        return CaseChangeKind.KNOWN
-    if new.status in PASSING:
-        if baseline.status in FAILING:
-            return CaseChangeKind.FIXED
-        if new.status is Status.XPASS:
-            return CaseChangeKind.UNEXPECTED_PASS
-        if baseline.status is Status.UNTESTABLE:
-            return CaseChangeKind.UNTESTABLE
-        return CaseChangeKind.PASSING
-    if baseline.status is Status.UNTESTABLE:
-        # a baseline that is not there says nothing about any case
-        if baseline.cause in (*OF_MACHINE, Cause.INTERNAL):
-            return CaseChangeKind.UNTESTABLE
-        return CaseChangeKind.NEW_UNTESTED
-    if baseline.status in PASSING:
-        return CaseChangeKind.REGRESSED
-    old_signature, new_signature = (
-        result.failure and result.failure.signature for result in (baseline, new)
-    )
-    if old_signature == new_signature:
-        return CaseChangeKind.FAILING
-    return CaseChangeKind.CHANGED
-
-
-def with_earlier_nights(
-    result: CaseResult, kind: ToolchainKind, earlier: EarlierNights
-) -> CaseResult:
-    """Return a result as the nights before it see it: a case that changes without its
-    compiler is flaky, and a failure that an earlier night had is known where the
-    baseline could not be tested.
-    """
-    if not (result.is_new_failure or result.change is CaseChangeKind.FIXED):
-        return result
-    if result.flaky or result.baseline.flaky or earlier().is_flaky(result.case):
-        return replace(result, change=CaseChangeKind.FLAKY)
-    if result.change is CaseChangeKind.NEW_UNTESTED and result.failure:
-        track, name = track_of(result, kind), result.case
-        if earlier().is_known(track, name, result.failure, result.toolchain):
-            return replace(result, change=CaseChangeKind.KNOWN)
-    return result
-
-
-def case_result(baseline: Probe, new: Probe) -> CaseResult:
-    """Return the result of one case of a night."""
-    case, old, result = new.case, result_of(baseline), result_of(new)
-    expectation = None
-    if case.expect:
-        expectation = expectation_for(case, new.version, result.failure)
-    return CaseResult(
-        **vars(result),
-        suite=suite_of(case),
-        compiler=case.compiler,
-        summary=case.summary,
-        source=str(below_here(case.source)),
-        target=case.target,
-        stages=list(case.stages),
-        change=change_between(old, result),
-        baseline=old,
-        issue=expectation.issue if expectation else None,
-    )
-
-
-def with_investigation(night: Night, investigation: Investigation) -> Night:
-    """Return a night with what an investigation of its clusters knows so far."""
-    clusters = investigation.records()
-    cases = {case.case: case for case in night.cases}
-    for cluster in clusters:
-        origins = [origin for origin in (cluster.culprit, cluster.fix) if origin]
-        for name in filter(None, (cluster.representative, *cluster.confirmed)):
-            cases[name] = replace(cases[name], bisections=origins)
-    return replace(
-        night,
-        cases=list(cases.values()),
-        clusters=clusters,
-        investigation=investigation.summary,
-    )
-
-
-def clusters_of(cases: Iterable[CaseResult]) -> list[FailureCluster]:
-    """Return a cluster for each new failure, the most frequent first."""
-    groups: dict[ClusterKey, list[CaseResult]] = {}
-    for case in cases:
-        if case.is_new_failure and case.failure:
-            groups.setdefault(case.key_of(case.failure), []).append(case)
-    clusters = [
-        key.cluster([case.case for case in members], members[0].failure)
-        for key, members in groups.items()
-    ]
-    return sorted(clusters, key=lambda cluster: (-len(cluster.cases), cluster.key))
-
-
-def suite_of(case: Case) -> str:
-    """Return the suite of a case: the recipe or config that many cases come from, else
-    the recipe's folder.
-    """
-    if case.name.partition("[")[0] == case.recipe:
-        return case.source.absolute().parent.name
-    return case.recipe

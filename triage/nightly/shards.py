@@ -9,11 +9,11 @@ from dataclasses import replace
 from itertools import chain, zip_longest
 from pathlib import Path
 
-from triage.investigate.result import CaseResult, ClusterKey, FailureCluster
+from triage.investigate.result import CaseResult, FailureCluster
 from triage.model.case import Case
 from triage.model.errors import BadInput
+from triage.nightly.compare import EarlierNights, clusters_of, with_earlier_nights
 from triage.nightly.result import Night
-from triage.nightly.run import EarlierNights, with_earlier_nights
 from triage.toolchains.home import disk_errors
 
 _NAMED = 10  # missing shards in a message
@@ -59,12 +59,12 @@ def merge(
             f"these shards do not belong together: {'; '.join(compared)}; run all with "
             "the same two revisions, such as nightly:2025-06-04"
         )
+    stopped = [f"{night.shard}: {night.stopped}" for night in nights if night.stopped]
     missing = _missing(nights)
     if missing and not allow_missing:
         raise BadInput(
             f"{missing}; pass its folder, or --allow-missing for a partial report"
         )
-    stopped = [f"{night.shard}: {night.stopped}" for night in nights if night.stopped]
     if missing:
         stopped.append(missing)
     order = _order(nights)
@@ -75,8 +75,8 @@ def merge(
     ]
     cases.sort(key=lambda case: order[case.case])
     times = [row for night in nights for row in night.times]
-    not_compared = [name for night in nights for name in night.not_compared]
-    investigations = [night.investigation for night in nights if night.investigation]
+    investigations = filter(None, (night.investigation for night in nights))
+    missed = {name for night in nights for name in night.not_compared}
     return replace(
         tested[0],
         started=min(night.started for night in nights),
@@ -87,39 +87,14 @@ def merge(
         planned=[],
         cases=cases,
         clusters=_joined(nights, cases),
-        investigation=next(iter(investigations), None),
+        investigation=next(investigations, None),
         times=sorted(times, key=lambda row: order.get(row.case, 0)),
         stopped="; ".join(stopped) or None,
-        not_compared=sorted(not_compared, key=lambda name: order[name]),
+        not_compared=[name for name in order if name in missed],
         strict=any(night.strict for night in nights),
         sealed=all(night.sealed for night in nights),
         reports={},
     )
-
-
-def _joined(
-    nights: Sequence[Night], cases: Sequence[CaseResult]
-) -> list[FailureCluster]:
-    """Return the new failures of all shards. Those with one signature and one culprit
-    are one; what was found out comes from the first shard that found it out.
-    """
-    joined: dict[tuple[ClusterKey, str | None], FailureCluster] = {}
-    clusters = [cluster for night in nights for cluster in night.clusters]
-    new = [case.case for case in cases if case.is_new_failure]
-    for cluster in sorted(clusters, key=lambda cluster: not cluster.is_explained):
-        after = cluster.culprit.after if cluster.culprit else None
-        identity = cluster.key, after.name if after else None
-        alike = [place for place in joined if place[0] == cluster.key]
-        if alike and after is None:
-            identity = alike[0]
-        older = joined.get(identity)
-        number = f".{len(alike) + 1}" if alike else ""
-        first = older or replace(cluster, id=f"{cluster.key.id}{number}", cases=[])
-        names = {*first.cases, *cluster.cases}
-        members = [name for name in new if name in names]
-        joined[identity] = replace(first, cases=members)
-    failures = [cluster for cluster in joined.values() if cluster.cases]
-    return sorted(failures, key=lambda cluster: (-len(cluster.cases), cluster.key))
 
 
 def _compared(night: Night) -> str:
@@ -133,13 +108,15 @@ def _compared(night: Night) -> str:
 
 def _missing(nights: Sequence[Night]) -> str:
     """Return which shards are missing; empty when none is."""
-    shards = {_number_and_count(night.shard) for night in nights}
-    count = max(count for _, count in shards)
-    planned = {(number, count) for number in range(1, count + 1)}
-    numbers = sorted(number for number, _ in planned - shards)
-    missing = [f"{number}/{count}" for number in numbers[:_NAMED]]
-    if len(numbers) > _NAMED:
-        missing.append("more")
+    given = {_number_and_count(night.shard) for night in nights}
+    count = max(count for _, count in given)
+    missing = [
+        f"{number}/{count}"
+        for number in range(1, count + 1)
+        if (number, count) not in given
+    ]
+    if len(missing) > _NAMED:
+        missing[_NAMED:] = ["more"]
     return f"shard {', '.join(missing)} missing" if missing else ""
 
 
@@ -149,8 +126,9 @@ def _order(nights: Sequence[Night]) -> dict[str, int]:
     """
     planned = []
     for night in nights:
-        names = [case.case for case in night.cases] + night.not_compared
-        planned.append(list(dict.fromkeys([*night.planned, *names])))
+        names = [case.case for case in night.cases]
+        names = [*night.planned, *names, *night.not_compared]
+        planned.append(dict.fromkeys(names))
     order: dict[str, int] = {}
     for name in chain.from_iterable(zip_longest(*planned)):
         if name in order:
@@ -161,6 +139,31 @@ def _order(nights: Sequence[Night]) -> dict[str, int]:
         if name is not None:
             order[name] = len(order)
     return order
+
+
+def _joined(
+    nights: Sequence[Night], cases: Sequence[CaseResult]
+) -> list[FailureCluster]:
+    """Return the new failures of all shards. Those with one signature and one culprit
+    are one; what was found out comes from the first shard that found it out.
+    """
+    clusters = [cluster for night in nights for cluster in night.clusters]
+    clusters.sort(key=lambda cluster: not cluster.is_explained)
+    joined = []
+    for whole in clusters_of(cases):
+        parts: dict[str, list[FailureCluster]] = {}
+        for cluster in clusters:
+            after = cluster.culprit.after if cluster.culprit else None
+            if cluster.key == whole.key:
+                culprit = after.name if after else next(iter(parts), "")
+                parts.setdefault(culprit, []).append(cluster)
+        for number, alike in enumerate(parts.values(), 1):
+            names = {name for cluster in alike for name in cluster.cases}
+            members = [name for name in whole.cases if name in names]
+            identity = whole.id if number == 1 else f"{whole.id}.{number}"
+            if members:
+                joined.append(replace(alike[0], id=identity, cases=members))
+    return joined
 
 
 def copy_files(folders: Sequence[Path], out: Path) -> None:

@@ -1,5 +1,6 @@
 """Nights on disk: `nightly.json` in a folder of reports, and the stored nights of
-TRIAGE_HOME. Each of these is one file: its short form, and the whole night.
+TRIAGE_HOME. Each of these is one file: a line that lists show, a line that histories
+need, and the whole night.
 """
 
 from __future__ import annotations
@@ -7,21 +8,23 @@ from __future__ import annotations
 import json
 import shutil
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from filelock import FileLock
-from pydantic import TypeAdapter
 
 from triage.model.errors import BadInput
 from triage.model.foreign_file import read_bytes
-from triage.nightly.history import NightsHistory, history_of
-from triage.nightly.result import SCHEMA, Night, night_bytes, parse_night
-from triage.nightly.stored_night import StoredNight
+from triage.nightly.summary import SCHEMA, NightSummary
 from triage.toolchains.home import Home, disk_errors, write_whole
+
+if TYPE_CHECKING:  # lists need none of their classes, which are slow to import
+    from triage.nightly.history import NightsHistory
+    from triage.nightly.result import Night
 
 NIGHT_FILE = "nightly.json"
 LARGEST_FILE = 1 << 20  # bytes of a file that a night names
@@ -34,6 +37,8 @@ def read_night(path: Path) -> Night:
     """Read `nightly.json`, or the one in a folder. Raises BadInput if it cannot be
     read, or if a path in it is a link.
     """
+    from triage.nightly.result import parse_night
+
     file = path / NIGHT_FILE if path.is_dir() else path
     try:
         content = read_bytes(file, _LARGEST_NIGHT)
@@ -66,20 +71,22 @@ class NightStore:
         """Store a night and return its number, unless it is stored already. folder: of
         its reports, for logs of failures.
         """
+        from triage.nightly.history import ShortNight
+        from triage.nightly.result import night_bytes
+
         night = replace(night, reports={})
         content = night_bytes(night)
         name = f"{sha256(content).hexdigest()[:16]}.json.z"
-        with disk_errors(f"store the night in {self.path}"):
-            self.path.mkdir(parents=True, exist_ok=True)
-            with FileLock(self.path / ".lock"):
-                if any(self.path.glob(f"*/{name}")):
-                    return None
-                number = max(self.numbers(), default=0) + 1
-                if folder:
-                    self._add_logs(number, night, folder)
-                short = StoredNight.of(number, night).content()
-                parts = zlib.compress(short) + zlib.compress(content)
-                write_whole(self.path / str(number) / name, parts)
+        with self._writing("store the night"):
+            if any(self.path.glob(f"*/{name}")):
+                return None
+            number = max(self.numbers(), default=0) + 1
+            if folder:
+                self._add_logs(number, night, folder)
+            line = NightSummary.of(number, night).line()
+            lines = line + b"\n" + ShortNight.of(night).content()
+            parts = zlib.compress(lines) + zlib.compress(content)
+            write_whole(self.path / str(number) / name, parts)
         return number
 
     def _add_logs(self, number: int, night: Night, folder: Path) -> None:
@@ -95,37 +102,45 @@ class NightStore:
                 content = content[:_LOG_PART] + b"\n...\n" + content[-_LOG_PART:]
             write_whole(self.path / str(number) / case.log, content)
 
+    @contextmanager
+    def _writing(self, action: str) -> Iterator[None]:
+        """Let no other process change the store, and report errors of the disk."""
+        with disk_errors(f"{action} in {self.path}"):
+            self.path.mkdir(parents=True, exist_ok=True)
+            with FileLock(self.path / ".lock"):
+                yield
+
     def numbers(self) -> list[int]:
         """Return the numbers of all nights, the oldest first."""
         names = {path.parent.name for path in self.path.glob("*/*.json.z")}
         return sorted(int(name) for name in names if name.isdecimal())
 
-    def stored(self) -> list[StoredNight]:
-        """Return all nights, the oldest first."""
-        parts = filter(None, map(self._parts, self.numbers()))
-        nights = [short for short, _ in parts]
-        return sorted(nights, key=lambda night: (night.night.started, night.number))
+    def summaries(self) -> list[NightSummary]:
+        """Return the summaries of all nights, the oldest first."""
+        return [summary for summary, *_ in self._stored()]
 
     def history(self, tracks: str = "*") -> NightsHistory:
         """Read all nights. tracks: a shell pattern of the names of tracks; BadInput if
         none fits.
         """
-        return history_of(self.stored(), tracks)
+        from triage.nightly.history import ShortNight, history_of
+
+        stored = (
+            (summary, ShortNight.read(content))
+            for summary, content, _ in self._stored()
+        )
+        return history_of(stored, tracks)
 
     def night_named(self, name: str) -> Night:
         """Return the night with a number or a date, or `latest` or `previous`. Raises
         BadInput if there is none.
         """
-        stored = self.stored()
+        stored = self.summaries()
         named = {"latest": stored[-1:], "previous": stored[-2:-1]}
-        numbered = [entry for entry in stored if str(entry.number) == name]
-        dated = [
-            entry
-            for entry in stored
-            if name in (entry.night.started, entry.night.started[:10])
-        ]
-        for entry in reversed(named.get(name) or numbered or dated):
-            night = self.night(entry.number)
+        numbered = [night for night in stored if str(night.number) == name]
+        dated = [night for night in stored if name in (night.started, night.day)]
+        for summary in reversed(named.get(name) or numbered or dated):
+            night = self.night(summary.number)
             if night:
                 return night
         raise BadInput(
@@ -135,14 +150,14 @@ class NightStore:
 
     def night(self, number: int) -> Night | None:
         """Return a night, unless it is missing or damaged."""
-        parts = self._parts(number)
-        if parts is None:
-            return None
-        try:
-            return parse_night(zlib.decompress(parts[1]), str(self.path / str(number)))
-        except (zlib.error, BadInput) as error:
-            self._warn(f"night {number} cannot be read: {error}")
-            return None
+        from triage.nightly.result import parse_night
+
+        for _, _, content in self._read(number):
+            try:
+                return parse_night(zlib.decompress(content), f"night {number}")
+            except (zlib.error, BadInput) as error:
+                self._warn(f"night {number} cannot be read: {error}")
+        return None
 
     def log(self, number: int, log_path: str) -> str | None:
         """Return the output of a failure that was stored with a night. log_path: in the
@@ -154,7 +169,7 @@ class NightStore:
             return None
 
     def remove(self, numbers: Iterable[int]) -> None:
-        with disk_errors(f"remove nights in {self.path}"):
+        with self._writing("remove nights"):
             for number in numbers:
                 shutil.rmtree(self.path / str(number))
 
@@ -162,36 +177,36 @@ class NightStore:
         """Store the issue of each failing case of a night, as `owner/repository#number`
         or as its address.
         """
-        with disk_errors(f"store issues in {self.path}"):
-            self.path.mkdir(parents=True, exist_ok=True)
-            with FileLock(self.path / ".lock"):
-                stored = self.issues()
-                stored[started] = {**stored.get(started, {}), **issues}
-                write_whole(self.path / _ISSUES, json.dumps(stored))
+        with self._writing("store issues"):
+            stored = self.issues()
+            stored[started] = {**stored.get(started, {}), **issues}
+            write_whole(self.path / _ISSUES, json.dumps(stored))
 
     def issues(self) -> dict[str, dict[str, str]]:
         """Return the issues by the start of a night and a case that failed in it."""
+        from pydantic import TypeAdapter
+
         try:
             content = read_bytes(self.path / _ISSUES, _LARGEST_NIGHT)
-            return _issues().validate_json(content)
+            return TypeAdapter(dict[str, dict[str, str]]).validate_json(content)
         except (OSError, ValueError):
             return {}
 
-    def _parts(self, number: int) -> tuple[StoredNight, bytes] | None:
-        """Return the short form of a night, and the whole one compressed."""
+    def _stored(self) -> list[tuple[NightSummary, bytes, bytes]]:
+        """Read all nights, the oldest first."""
+        nights = [night for number in self.numbers() for night in self._read(number)]
+        return sorted(nights, key=lambda night: (night[0].started, night[0].number))
+
+    def _read(self, number: int) -> Iterator[tuple[NightSummary, bytes, bytes]]:
+        """Yield the summary of a night, what histories need of it, and the whole night
+        compressed; nothing if it is damaged.
+        """
         folder = self.path / str(number)
         reader = zlib.decompressobj()
         try:
             [file] = folder.glob("*.json.z")
-            short = StoredNight.read(reader.decompress(file.read_bytes()))
+            lines = reader.decompress(file.read_bytes())
+            line, _, short = lines.partition(b"\n")
+            yield NightSummary.read(number, line), short, reader.unused_data
         except (OSError, ValueError, zlib.error):
-            short = None
-        if short and short.number == number:
-            return short, reader.unused_data
-        self._warn(f"night {number} is damaged and left out; remove {folder}")
-        return None
-
-
-@cache
-def _issues() -> TypeAdapter[dict[str, dict[str, str]]]:
-    return TypeAdapter(dict[str, dict[str, str]])
+            self._warn(f"night {number} is damaged and left out; remove {folder}")

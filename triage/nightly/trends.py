@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from triage.nightly.history import CaseHistory, NightsHistory
-from triage.nightly.stored_night import METRICS, ChartedMetric
+from triage.nightly.history import METRICS, CaseHistory, ChartedMetric, NightsHistory
 
 _NIGHTS = 5  # before and after a step, of which the medians are compared
 _SURE = 4.5  # times the usual difference of these medians
@@ -40,7 +39,7 @@ def metric_steps(
         (step, metric, case)
         for case in history.cases
         for metric in METRICS
-        for step in find_steps(case.metrics.get(metric.name, {}), metric.least_ratio)
+        for step in find_steps(case.metrics[metric.name], metric.least_ratio)
     ]
     return sorted(steps, key=lambda row: -max(row[0].ratio, 1 / row[0].ratio))
 
@@ -52,9 +51,9 @@ def find_steps(values: Mapping[int, float], least_ratio: float) -> Iterator[Metr
     the noise of the series makes likely.
     """
     nights = [night for night, value in values.items() if value > 0]
-    series = np.array([values[night] for night in nights])
-    if len(series) < 2 * _NIGHTS:
+    if len(nights) < 2 * _NIGHTS:
         return
+    series = np.array([values[night] for night in nights])
     levels = np.median(sliding_window_view(series, _NIGHTS), axis=1)
     changes = np.abs(np.log(levels[_NIGHTS:] / levels[:-_NIGHTS]))
     noise = 1.4826 * float(np.median(changes))

@@ -8,12 +8,15 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from triage.bisect.result import Answer
 from triage.investigate.result import CaseChangeKind, CaseResult, FailureCluster
 from triage.model.outcome import Status
-from triage.toolchains.sources.base import fits_any
-from triage.toolchains.sources.project import OwnerRule, project_here
+from triage.nightly.summary import BackendVerdict
+
+if TYPE_CHECKING:  # slow to import
+    from triage.toolchains.sources.project import OwnerRule
 
 
 class Action(StrEnum):
@@ -50,27 +53,6 @@ class ToDo:
     """Why the failure is not investigated, if something prevented it."""
 
 
-@dataclass(frozen=True, slots=True)
-class BackendVerdict:
-    """The verdict of a night on one backend. `failures` counts different new failures,
-    each of one or more cases.
-    """
-
-    backend: str
-    """Empty for compilers without backends."""
-    cases: int
-    broken: int
-    """Cases that fail in a new way."""
-    fixed: int
-    untestable: int = 0
-    """Cases that one of the toolchains could not test."""
-    failures: int = 0
-    with_culprit: int = 0
-    """New failures whose culprit a bisect found."""
-    slower: int = 0
-    """Cases that became slower."""
-
-
 def verdicts_of(
     cases: Sequence[CaseResult],
     clusters: Sequence[FailureCluster],
@@ -85,9 +67,10 @@ def verdicts_of(
     verdicts = []
     for backend, members in by_backend.items():
         names = {case.case for case in members}
-        failures = _told_apart(
-            [cluster for cluster in clusters if not names.isdisjoint(cluster.cases)]
-        )
+        failures = [each for each in clusters if not names.isdisjoint(each.cases)]
+        explained = [cluster.key for cluster in failures if _has_culprit(cluster)]
+        # the culprit of another one with its signature may explain it
+        others = [each for each in failures if each.key not in explained]
         changes = Counter(case.change for case in members)
         verdict = BackendVerdict(
             backend,
@@ -95,22 +78,12 @@ def verdicts_of(
             broken=sum(case.is_new_failure for case in members),
             fixed=changes[CaseChangeKind.FIXED],
             untestable=changes[CaseChangeKind.UNTESTABLE],
-            failures=len(failures),
-            with_culprit=sum(map(_has_culprit, failures)),
+            failures=len(explained) + len(others),
+            with_culprit=len(explained),
             slower=len(names.intersection(slower)),
         )
         verdicts.append(verdict)
     return sorted(verdicts, key=lambda verdict: (-verdict.broken, verdict.backend))
-
-
-def _told_apart(clusters: Sequence[FailureCluster]) -> list[FailureCluster]:
-    """Return the clusters but those which the culprit of another one may explain."""
-    explained = {cluster.key for cluster in clusters if _has_culprit(cluster)}
-    return [
-        cluster
-        for cluster in clusters
-        if _has_culprit(cluster) or cluster.key not in explained
-    ]
 
 
 def _has_culprit(cluster: FailureCluster) -> bool:
@@ -125,18 +98,15 @@ def to_dos_of(
     to_dos = [failure_to_do(cluster, issues.get(cluster.id)) for cluster in clusters]
     listed = {to_do.issue for to_do in to_dos}
     for case in cases:
+        issue = case.issue
         if case.status is Status.XPASS:
             version = case.toolchain.name
             to_dos.append(ToDo(Action.CLOSE, case=case.case, since=version))
         elif case.change is CaseChangeKind.FLAKY:
             to_dos.append(ToDo(Action.LOOK, case=case.case))
-        elif (
-            case.change is CaseChangeKind.KNOWN
-            and case.issue
-            and case.issue not in listed
-        ):
-            listed.add(case.issue)
-            to_dos.append(ToDo(Action.WAIT, case.cluster, issue=case.issue))
+        elif case.change is CaseChangeKind.KNOWN and issue and issue not in listed:
+            listed.add(issue)
+            to_dos.append(ToDo(Action.WAIT, case.cluster, issue=issue))
     return to_dos
 
 
@@ -153,16 +123,17 @@ def failure_to_do(
         return ToDo(Action.UPGRADE, cluster.id, since=cluster.fixed_in.name)
     if cluster.is_investigated:
         return ToDo(Action.FILE, cluster.id)
-    unfinished = ("failed", "left")
-    reasons = [step.reason for step in cluster.steps if step.status in unfinished]
-    reason = next(filter(None, reasons), None)
-    return ToDo(Action.INVESTIGATE, cluster.id, reason=reason)
+    unfinished = [step for step in cluster.steps if step.status in ("failed", "left")]
+    reasons = [step.reason for step in unfinished if step.reason]
+    return ToDo(Action.INVESTIGATE, cluster.id, reason=next(iter(reasons), None))
 
 
 def owner_rules(family: str) -> Sequence[OwnerRule]:
     """Return the rules for a compiler family in the `triage.yaml` of the current
     folder, if any. BadFiles if the file has mistakes.
     """
+    from triage.toolchains.sources.project import project_here
+
     project = project_here(family)
     return project.owners if project else ()
 
@@ -184,9 +155,11 @@ def with_owners(
 def owner_of(
     cluster: FailureCluster, suites: Collection[str], rules: Sequence[OwnerRule]
 ) -> str | None:
-    """Return the owner of a failure. The most specific fact wins: the files of the
-    culprit, then the pass, the backend, the suites.
+    """Return the owner of a failure by the rules of the project file. The most specific
+    fact wins: the files of the culprit, then the pass, the backend, the suites.
     """
+    from triage.toolchains.sources.base import fits_any
+
     facts: list[tuple[str, Collection[str]]] = []
     if cluster.culprit and _has_culprit(cluster):
         facts += [("files", suspect.files) for suspect in cluster.culprit.suspects]

@@ -13,7 +13,7 @@ from triage.investigate.result import CaseChangeKind, CaseResult, FailureCluster
 from triage.model.outcome import Status
 from triage.nightly.result import Night, TimeChange
 from triage.nightly.store import NIGHT_FILE
-from triage.nightly.verdict import BackendVerdict
+from triage.nightly.summary import BackendVerdict, NightSummary
 from triage.recipes.values import duration_text, time_text
 from triage.report.document import (
     Block,
@@ -56,7 +56,6 @@ from triage.toolchains.home import disk_errors, write_whole
 
 if TYPE_CHECKING:
     from triage.nightly.known_case import CaseRun
-    from triage.nightly.stored_night import StoredNight
 
 FILES = {"markdown": "nightly.md", "junit": "nightly.xml", "json": NIGHT_FILE}
 _FAILURES = 6  # that are not folded
@@ -216,7 +215,7 @@ def night_junit(night: Night) -> str:
     return junit_text(f"triage {night_title(night)}", cases)
 
 
-def night_title(night: Night) -> str:
+def night_title(night: Night | NightSummary) -> str:
     """Return `IREE 3.3.0 against 3.2.0`."""
     title = f"{compiler_title(night.compiler)} {night.toolchain.name}".strip()
     return f"{title} against {night.baseline.name}"
@@ -269,7 +268,7 @@ def times_text(row: TimeChange) -> str:
     return text
 
 
-def backend_sentence(verdict: BackendVerdict, night: Night) -> str:
+def backend_sentence(verdict: BackendVerdict, night: Night | NightSummary) -> str:
     """Return what a night says of one backend: `rocm: 3 of 41 cases newly fail on 3.3.0
     (2 failures, 1 with a culprit); 1 is fixed.`
     """
@@ -282,7 +281,7 @@ def backend_sentence(verdict: BackendVerdict, night: Night) -> str:
     return f"{text}."
 
 
-def _what_broke(verdict: BackendVerdict, night: Night) -> str:
+def _what_broke(verdict: BackendVerdict, night: Night | NightSummary) -> str:
     cases, untested = plural(verdict.cases, "case"), ""
     tested = verdict.cases - verdict.untestable
     if verdict.cases and not tested:
@@ -317,18 +316,17 @@ def runs_table(runs: Sequence[CaseRun]) -> Table:
 
 
 def night_table(
-    nights: Sequence[StoredNight], urls: Mapping[int, str] | None = None
+    nights: Sequence[NightSummary], urls: Mapping[int, str] | None = None
 ) -> Table:
     """Return a row for each night. urls: of the pages of nights, by number."""
     rows: TableRows = []
-    for stored in nights:
-        night = stored.night
-        said = [backend_sentence(verdict, night) for verdict in stored.verdicts]
+    for night in nights:
+        said = [backend_sentence(verdict, night) for verdict in night.verdict]
         if night.partial:
             said.insert(0, "Partial.")
         rows.append(
             [
-                Span(str(stored.number), url=(urls or {}).get(stored.number)),
+                Span(str(night.number), url=(urls or {}).get(night.number)),
                 night.started[:16].replace("T", " "),
                 night_title(night),
                 " ".join(said),

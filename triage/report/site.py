@@ -20,11 +20,10 @@ from triage.investigate.result import text_id
 from triage.model.errors import BadInput
 from triage.model.outcome import Status
 from triage.nightly.failure_life import FailureLife, failure_lives
-from triage.nightly.history import CaseHistory, NightsHistory, history_of
+from triage.nightly.history import CaseHistory, NightsHistory, Track
 from triage.nightly.known_case import LogExcerpt, case_runs, night_logs
 from triage.nightly.result import Night
 from triage.nightly.store import NightStore
-from triage.nightly.stored_night import StoredNight, Track
 from triage.nightly.trends import metric_steps
 from triage.report.document import (
     Code,
@@ -78,8 +77,7 @@ class Site:
 
         Raises BadInput when no night has a result, or the folder has other files.
         """
-        stored = self.store.stored()
-        self.history = history = history_of(stored, self.tracks)
+        self.history = history = self.store.history(self.tracks)
         if not history.cases:
             raise BadInput("no night with a result is stored; run `triage nightly`")
         self.lives = failure_lives(history, self.store.issues())
@@ -92,7 +90,6 @@ class Site:
         recent = history.numbers[-_GRID_NIGHTS:]
         self.urls = {number: f"nights/{number}.html" for number in recent}
         self.environment = _environment(history, self.pages)
-        shown = [night for night in stored if night.number in history.numbers]
         with disk_errors(f"write {self.out}"):
             _clear(self.out)
             write_whole(
@@ -102,8 +99,8 @@ class Site:
             for name in ("site.css", "site.js"):
                 asset = assets.joinpath(name).read_bytes()
                 write_whole(self.out / "assets" / name, asset)
-            self._write_page("index", **_overview(history, self.lives, stored))
-            table = night_table(shown[::-1], self.urls)
+            self._write_page("index", **_overview(history, self.lives))
+            table = night_table(history.summaries[::-1], self.urls)
             self._write_page("nights", "report", title="Nights", blocks=[table])
             self._write_page("trends", steps=metric_steps(history)[:_MOST_STEPS])
             self._write_page("search")
@@ -147,7 +144,7 @@ class Site:
         its failures.
         """
         failing = [run for run in case.runs if run.failed] or case.runs
-        last = self.history.nights[failing[-1].last.night].toolchain.name
+        last = self.history.nights[failing[-1].last].toolchain.name
         self._write_page(
             self.pages[case],
             "case",
@@ -226,11 +223,8 @@ def _only_passed(case: CaseHistory) -> bool:
     return {run.status for run in case.runs} <= {Status.PASSED, Status.UNTESTABLE}
 
 
-def _overview(
-    history: NightsHistory, lives: Sequence[FailureLife], stored: Iterable[StoredNight]
-) -> dict[str, Any]:
+def _overview(history: NightsHistory, lives: Sequence[FailureLife]) -> dict[str, Any]:
     """Return the values of the template."""
-    said = {night.number: night.verdicts for night in stored}
     last = sorted({history.last_night(track) for track in history.tracks})
     last_nights = [history.nights[number] for number in last]
     backends = {track.backend for track in history.tracks}
@@ -238,7 +232,7 @@ def _overview(
     verdicts = [
         (verdict, night)
         for number, night in zip(last, last_nights, strict=True)
-        for verdict in said[history.numbers[number]]
+        for verdict in history.summaries[number].verdict
         if verdict.backend in backends
     ]
     slower = [
