@@ -9,12 +9,13 @@ import pytest
 from tests.bisect.letters import case_named, release_refs
 from tests.execution.invented_programs import RUNNER, InventedProgram, Machine
 from triage.execution import benchmark as benchmarks
-from triage.execution.benchmark import Benchmark, Configuration
+from triage.execution.benchmark import Benchmark
 from triage.execution.in_turn import Pace
+from triage.execution.task import ProbeJob
 from triage.model.outcome import Cause, NoAnswer
 
 CASE = case_named("case")
-ROWS = [Configuration(CASE, ref) for ref in release_refs(3)]
+ROWS = [ProbeJob(CASE, ref) for ref in release_refs(3)]
 BUSY = [
     {"noise": 0.02},
     {"noise": 0.1},

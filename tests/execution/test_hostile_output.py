@@ -49,12 +49,9 @@ def test_no_output_raises(text: str) -> None:
         '{"stage": {}}',
         "3",
         '{"metrics": {"a": 1, "a": 1e999}}',
-        '{"mismatch": 1}',
-        '{"mismatch": {"output": "0", "actual": 1, "element": true, "else": "a"}}',
     ],
 )
 def test_a_report_of_another_shape_is_ignored(report: str) -> None:
     facts = reported_facts(execution(stdout=f"triage: {report}\n"))
     assert facts.phase is None
     assert facts.metrics == {}
-    assert facts.mismatch == {}

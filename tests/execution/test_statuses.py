@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from triage.classify import packaged_rules
-from triage.compilers.invocation import mismatch_line
 from triage.compilers.registry import family_named
 from triage.execution.judge import judge, judge_run
 from triage.model.execution import Captured, Ending, Execution, Stage
@@ -46,27 +45,26 @@ def test_a_program_that_a_release_does_not_know_is_untestable(message: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("mismatch", "signature", "headline"),
+    ("line", "signature", "headline"),
     [
         (
-            {"output": 1, "element": 7, "actual": "0.25", "expected": "1"},
+            "element at index 7 (0.25) does not match the expected (1)",
             "wrong-result:1",
             "result 1, element 7 is 0.25, expected 1",
         ),
         (
-            {"output": 0, "kind": "metadata", "actual": "3x4", "expected": "4"},
-            "wrong-result:0 metadata",
-            "result 0 is 3x4, expected 4",
+            "metadata is 3x4xf32; expected that the view matches f32 that cannot be read",
+            "wrong-result:1 metadata",
+            "result 1 is 3x4xf32, expected f32 that cannot be read",
         ),
     ],
 )
-def test_a_run_reports_a_wrong_result_as_a_line_of_json(
-    mismatch: dict[str, str | int], signature: str, headline: str
-) -> None:
-    ran = replace(compiled(""), stdout=Captured(mismatch_line(**mismatch)))
+def test_a_run_reports_a_wrong_result(line: str, signature: str, headline: str) -> None:
+    printed = Captured(f"[FAILED] result[1]: {line}")
     runner = family_named("xla").run
     assert runner
-    outcome = judge_run(ran, packaged_rules(), runner, {})
+    ran = replace(compiled(""), stdout=printed, stderr=Captured())
+    outcome = judge_run(ran, packaged_rules(), runner)
     assert isinstance(outcome, Failed)
     assert outcome.failure.stage is Stage.COMPARE
     assert outcome.failure.signature == signature

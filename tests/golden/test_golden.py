@@ -16,7 +16,7 @@ import pytest
 
 from tests.bisect.letters import case_named, outcome
 from tests.nightly.test_compare import night_of
-from triage.execution.results import RunResults
+from triage.execution.judge import RunResults
 from triage.model.outcome import Measured, Probe
 from triage.model.revision import Revision
 from triage.report.formats import rendered

@@ -14,7 +14,7 @@ import pytest
 from tests.bisect.letters import HistoryEngine, case_named, release_refs
 from tests.nights.documents import FAILURES, case_result
 from triage.bisect.result import Answer, Bisection, BisectKind, Transition
-from triage.execution.results import RunResults
+from triage.execution.judge import RunResults
 from triage.investigate.result import CaseChangeKind, StepResult
 from triage.model.case import Expectation
 from triage.model.exit_codes import Exit

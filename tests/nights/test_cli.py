@@ -15,7 +15,6 @@ from tests.nights.documents import nights
 from tests.nights.test_store import HISTORIES
 from tests.programs import write_program
 from triage.cli.nights import open_nights
-from triage.compilers.invocation import mismatch_line
 from triage.execution.cache import Record, ResultCache
 from triage.model.execution import Captured, Ending, Execution
 
@@ -68,9 +67,10 @@ def test_everything_known_of_a_case_is_shown(
     ("printed", "failure", "shown"),
     [
         (
-            mismatch_line(output=0, element=3, actual="nan", expected="1"),
+            "[FAILED] result[0]: element at index 3 (nan) does not match the expected "
+            "(1)",
             "wrong-result:0",
-            "result 0, element 3 is nan, expected 1",
+            "element at index 3 (nan) does not match the expected",
         ),
         ('stopped\ntriage: {"metrics": {"a": 1}}', "unknown:stopped", "stopped"),
     ],

@@ -156,7 +156,7 @@ def _limit_failure(execution: Execution, rules: RuleSet) -> Failure | None:
 
 def _missing(execution: Execution) -> str:
     """Say what is wrong with the output file of a compiler that succeeded."""
-    if execution.output_bytes == 0:
+    if execution.metrics.get("artifact_bytes") == 0:
         return "the output file is empty"
     return "there is no regular output file"
 

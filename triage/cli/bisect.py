@@ -35,7 +35,7 @@ from triage.cli.options import (
 from triage.cli.program import program_suffixes
 from triage.compilers.registry import DEFAULT_FAMILY, Families
 from triage.execution import match as matches
-from triage.execution.results import forecast
+from triage.execution.judge import forecast
 from triage.git_history.repository import Repository
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import BadInput

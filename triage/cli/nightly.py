@@ -25,7 +25,7 @@ from triage.cli.options import (
     toolchain_option,
 )
 from triage.cli.screen import print_stderr
-from triage.execution.results import forecast
+from triage.execution.judge import forecast
 from triage.execution.task import ProbeJob
 from triage.git_history.repository import Repository
 from triage.investigate.result import ReportFiles

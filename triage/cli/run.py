@@ -23,7 +23,7 @@ from triage.cli.options import (
     option,
 )
 from triage.execution.engine import Engine
-from triage.execution.results import RunResults
+from triage.execution.judge import RunResults
 from triage.execution.task import ProbeJob, Task
 from triage.model.errors import BadInput, Interrupted
 from triage.model.exit_codes import Exit
@@ -108,7 +108,7 @@ def bench(
     - `triage bench recipes/row-sum.yaml -t 3.10.0 -t 3.11.0 --dispatch all` compares
       their kernels one by one
     """
-    from triage.execution.benchmark import Benchmark, Configuration  # slow to import
+    from triage.execution.benchmark import Benchmark  # slow to import
 
     selection = select_one_family(chosen.selected_cases(), toolchain or ["installed"])
     with open_engine_for(chosen.app, selection.cases, 1) as engine:
@@ -118,7 +118,7 @@ def bench(
                 "--metric` finds where another number changed"
             )
         refs = selection.refs(engine)
-        rows = [Configuration(case, ref) for case in selection.cases for ref in refs]
+        rows = [ProbeJob(case, ref) for case in selection.cases for ref in refs]
         benchmark = Benchmark(rows, rows[0])
         try:
             dispatch = "" if dispatch == "all" else dispatch

@@ -94,23 +94,6 @@ def ask_compiler(argv: Sequence[str], seal: Seal) -> Execution:
     return answer
 
 
-# A wrong result of a run. One whose shape is wrong has `kind` instead of `element`.
-MISMATCH = {
-    "output": int,  # the index of the result
-    "element": int,  # the index of its first wrong element
-    "kind": str,  # `metadata` if its shape is wrong
-    "actual": str,
-    "expected": str,
-}
-
-
-def mismatch_line(**mismatch: str | int) -> str:
-    """Return the line that a run prints for a wrong result, with the keys of
-    `MISMATCH`.
-    """
-    return f"{_MARK}{json.dumps({'mismatch': mismatch})}"
-
-
 @dataclass(frozen=True, slots=True)
 class RunFacts:
     """The facts in lines that start with `triage: `, of a compile or a run."""
@@ -121,40 +104,24 @@ class RunFacts:
     """Name -> value. The last word of a name is the unit, as in `shared_bytes`; a name
     without one is a count.
     """
-    mismatch: Mapping[str, str | int] = field(default_factory=dict)
-    """The first wrong result, see `MISMATCH`; empty if no result is wrong."""
-
-
-def _known_mismatch(report: Mapping[str, Any]) -> dict[str, str | int]:
-    mismatch: dict[str, str | int] = {}
-    for name, kind in MISMATCH.items():
-        value = report.get(name)
-        if kind is str and isinstance(value, str):
-            mismatch[name] = utf8(value[:_LONGEST_NAME])
-        elif kind is int and type(value) is int:
-            mismatch[name] = value
-    return mismatch
 
 
 def reported_facts(execution: Execution) -> RunFacts:
     """Read the lines on stdout that start with `triage: ` and continue as JSON:
-    `{"stage": "llir"}` when a stage starts, `{"metrics": {"shared_bytes": 4096}}`, and
-    wrong results as `mismatch_line` writes them. Other lines are skipped.
+    `{"stage": "llir"}` when a stage starts, and `{"metrics": {"shared_bytes": 4096}}`.
+    Other lines are skipped.
     """
     phase: str | None = None
-    mismatch: Mapping[str, str | int] = {}
     metrics: dict[str, float] = {}
     for report in filter(None, map(_report_in, execution.stdout.text.splitlines())):
         if isinstance(report.get("stage"), str):
             phase = utf8(report["stage"][:_LONGEST_NAME])
-        if isinstance(report.get("mismatch"), dict):
-            mismatch = _known_mismatch(report["mismatch"])
         if isinstance(report.get("metrics"), dict):
             left = max(0, _MOST_METRICS - len(metrics))
             for name, value in islice(report["metrics"].items(), left):
                 if type(value) in (int, float) and is_number(value):
                     metrics[utf8(name[:_LONGEST_NAME])] = value
-    return RunFacts(phase, metrics, mismatch)
+    return RunFacts(phase, metrics)
 
 
 def _report_in(line: str) -> dict[str, Any] | None:
@@ -169,8 +136,8 @@ def _report_in(line: str) -> dict[str, Any] | None:
 
 
 def readable_output(text: str) -> str:
-    """Return an output for people: a wrong result in words, and empty lines for others
-    that this program reads, so that lines keep their numbers.
+    """Return an output for people: with empty lines for those that this program reads,
+    so that lines keep their numbers.
     """
     if _MARK not in text:
         return text
@@ -179,15 +146,6 @@ def readable_output(text: str) -> str:
         report = _report_in(line)
         if report is None:
             lines.append(line)
-        elif isinstance(report.get("mismatch"), dict):
-            lines.append(f"{_mismatch_text(_known_mismatch(report['mismatch']))}\n")
         else:
             lines.append("\n")
     return "".join(lines)
-
-
-def _mismatch_text(mismatch: Mapping[str, str | int]) -> str:
-    where = f"result {mismatch.get('output', 0)}"
-    if "element" in mismatch:
-        where += f", element {mismatch['element']}"
-    return f"{where} is {mismatch.get('actual')}, expected {mismatch.get('expected')}"

@@ -189,23 +189,11 @@ def _compiled(
 # Their comparison
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
-    """A case compiled with a toolchain: a row of the table."""
-
-    case: Case
-    ref: ToolchainRef
-
-    @property
-    def name(self) -> str:
-        return f"{self.case.name} on {self.ref.revision.name}"
-
-
 @dataclass(slots=True)
 class Series(Contender):
     """The times of one function in one configuration."""
 
-    configuration: Configuration = field(metadata=UNPRINTED)
+    configuration: ProbeJob = field(metadata=UNPRINTED)
     function: str = ""
     program: Program | None = field(default=None, metadata=UNPRINTED)
     change: Ratio | None = field(default=None, metadata=UNPRINTED)
@@ -240,8 +228,8 @@ class Benchmark:
     which can be reported at any time.
     """
 
-    configurations: Sequence[Configuration] = field(metadata=UNPRINTED)
-    baseline: Configuration = field(metadata=UNPRINTED)
+    configurations: Sequence[ProbeJob] = field(metadata=UNPRINTED)
+    baseline: ProbeJob = field(metadata=UNPRINTED)
     """The configuration that the others are compared with."""
     smallest_change: ClassVar[float] = 0.05
     series: list[Series] = field(default_factory=list, metadata=key("results"))
@@ -272,20 +260,18 @@ class Benchmark:
         """The size of each compiled program, and how many kernels its functions
         start.
         """
-        programs = {
-            row.configuration: row.program for row in self.series if row.program
-        }
-        return [
-            {
-                "case": configuration.case.name,
-                "toolchain": program.toolchain,
-                "bytes": program.bytes,
-                "dispatches": program.dispatches,
-            }
-            for configuration, program in programs.items()
-        ]
+        sizes: dict[str, Mapping[str, object]] = {}
+        for row in self.series:
+            if row.program:
+                sizes[row.configuration.name] = {
+                    "case": row.case,
+                    "toolchain": row.toolchain,
+                    "bytes": row.program.bytes,
+                    "dispatches": row.program.dispatches,
+                }
+        return [*sizes.values()]
 
-    def rows(self, configuration: Configuration) -> dict[str, Series]:
+    def rows(self, configuration: ProbeJob) -> dict[str, Series]:
         """Return the series of one configuration by function."""
         return {
             row.function: row
@@ -310,28 +296,19 @@ class Benchmark:
                 target = folder / f"{index:04}"
                 with engine.progress.task(f"compile  {configuration.name}"):
                     programs = function_programs(engine, case, ref, target, dispatch)
-                self._add(configuration, programs, is_whole=dispatch is None)
+                if isinstance(programs, NoAnswer):
+                    self.series.append(Series(configuration, problem=programs))
+                    continue
+                for program in programs:
+                    label = program.label
+                    if dispatch is not None:
+                        # where the whole is split otherwise, another kernel has the
+                        # same name
+                        label += f" of {program.dispatches}"
+                    row = Series(configuration, label, program, sampler=program.sample)
+                    self.series.append(row)
             self._measure_in_turn(engine, time.monotonic() + budget)
         return self
-
-    def _add(
-        self,
-        configuration: Configuration,
-        programs: Sequence[Program] | NoAnswer,
-        *,
-        is_whole: bool,
-    ) -> None:
-        """Add a series for each function of a configuration."""
-        if isinstance(programs, NoAnswer):
-            self.series.append(Series(configuration, problem=programs))
-            return
-        for program in programs:
-            label = program.label
-            if not is_whole:
-                # where the whole is split otherwise, another kernel has the same name
-                label += f" of {program.dispatches}"
-            row = Series(configuration, label, program, sampler=program.sample)
-            self.series.append(row)
 
     def _measure_in_turn(self, engine: Engine, end: float) -> None:
         base = self.rows(self.baseline)

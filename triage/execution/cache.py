@@ -12,7 +12,7 @@ import os
 import sqlite3
 import threading
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -81,14 +81,6 @@ class Record:
     at: str = field(
         default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds")
     )
-
-    @property
-    def metrics(self) -> Mapping[str, float]:
-        size = self.execution.output_bytes
-        return {
-            **self.execution.metrics,
-            **({} if size is None else {"artifact_bytes": size}),
-        }
 
 
 def record_json(record: Record) -> str:
@@ -187,11 +179,10 @@ class ResultCache:
             for is_last in (False, True):
                 try:
                     db = self._db or self._connect()
-                    if not rows:
-                        return db.execute(statement, values).fetchall()
                     with db:
-                        db.execute("BEGIN IMMEDIATE")
-                        db.executemany(statement, rows)
+                        if rows:
+                            return db.executemany(statement, rows).fetchall()
+                        return db.execute(statement, values).fetchall()
                 except sqlite3.Error as error:
                     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
                     is_gone = code == sqlite3.SQLITE_READONLY
@@ -200,8 +191,6 @@ class ResultCache:
                         problem = f"the result cache {self._path} cannot be used"
                         raise EnvironmentFailure(f"{problem}: {error}") from error
                     self._delete()
-                else:
-                    return ()
         raise AssertionError
 
     def _connect(self) -> sqlite3.Connection:
@@ -210,7 +199,6 @@ class ResultCache:
             self._path,
             timeout=_SECONDS_TO_WRITE,
             check_same_thread=False,
-            isolation_level=None,
         )
         # a damaged row must not hide the others
         db.text_factory = lambda data: data.decode("utf-8", "replace")

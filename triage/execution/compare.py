@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -27,34 +28,39 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 
+_LONGEST_WORD = 60  # characters that are shown
+
+
 def first_wrong(
     files: Sequence[Path], expected: Sequence[str], spec: RunSpec
-) -> tuple[dict[str, str | int], dict[str, float]]:
-    """Return the first wrong result as in `MISMATCH`, and numbers on it; both are empty
-    if none is wrong.
+) -> tuple[str, dict[str, float]]:
+    """Return a line on the first wrong result, as IREE prints it, and numbers on it;
+    both are empty if none is wrong.
     """
     for index, (file, wanted) in enumerate(zip(files, expected, strict=False)):
         actual = file_value(file)
         numbers = differences(actual, wanted, dict(spec.tolerances), spec.closeness)
         if not numbers:
-            wrong = _shapes_differ(_type_text(actual), _type_text(wanted))
-        elif numbers["mismatches"]:
-            element = int(numbers["element"])
-            arrays = (read_value(actual), read_value(wanted))
-            texts = [number_text(array, element) for array in arrays]
-            wrong = {"element": element, "actual": texts[0], "expected": texts[1]}
-        else:
+            return _shapes_differ(index, _type_text(actual), _type_text(wanted)), {}
+        if not numbers["mismatches"]:
             continue
-        return {"output": index, **wrong}, {"output": float(index), **numbers}
+        element = int(numbers["element"])
+        got, want = (number_text(text, element) for text in (actual, wanted))
+        line = (
+            f"[FAILED] result[{index}]: element at index {element} ({got}) does not "
+            f"match the expected ({want})"
+        )
+        return line, {"output": float(index), **numbers}
     counts = len(files), len(expected)
     if counts[0] == counts[1]:
-        return {}, {}
+        return "", {}
     texts = [f"{count} result{'' if count == 1 else 's'}" for count in counts]
-    return {"output": min(counts), **_shapes_differ(*texts)}, {}
+    return _shapes_differ(min(counts), *texts), {}
 
 
-def _shapes_differ(actual: str, expected: str) -> dict[str, str | int]:
-    return {"kind": "metadata", "actual": actual, "expected": expected}
+def _shapes_differ(index: int, actual: str, expected: str) -> str:
+    problem = f"[FAILED] result[{index}]: metadata is {actual}"
+    return f"{problem}; expected that the view matches {expected}"
 
 
 def differences(
@@ -139,18 +145,21 @@ def _exact(array: Array) -> Array:
 
 
 def _type_text(text: str) -> str:
-    """Return the type of a value as in `MISMATCH`, such as `2x3xf32`."""
+    """Return the type of a value, such as `2x3xf32`."""
     array = read_value(text)
     if array is None:
         return f"{split_value(text).type} that cannot be read".lstrip()
     return type_name(array)
 
 
-def number_text(array: Array | None, element: int) -> str:
-    """Return an element of a value as in `MISMATCH`, such as `0.5`."""
+def number_text(text: str, element: int) -> str:
+    """Return an element of a value, such as `0.5`, without parentheses."""
+    array = read_value(text)
     assert array is not None
     if array.dtype.kind == "U":
-        return repr(str(array[element])) if element < array.size else "nothing"
+        words = [*map(str, array), "nothing"]
+        word = words[min(element, array.size)]
+        return repr(re.sub(r"[()]", "|", word)[:_LONGEST_WORD])
     number = array.flat[element]
     if array.dtype.kind in "iub":
         return str(int(number))

@@ -14,7 +14,7 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
 from dask import config
@@ -27,7 +27,7 @@ from triage.model.case import Case, Input, InputKind
 from triage.model.errors import EnvironmentFailure, Interrupted, TriageError
 from triage.model.outcome import OF_MACHINE, Cause, NoAnswer, Probe
 from triage.processes.process import StopSignal
-from triage.toolchains.registry import ToolchainRegistry
+from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 
 _ATTEMPTS = 3  # of one task, each on another worker
 _SECONDS_BETWEEN_LOOKS = 0.2  # at the stop signal
@@ -41,21 +41,6 @@ _SETTINGS = {
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "500ms",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """A task as data: what a worker needs to make it."""
-
-    case: Case
-    content: bytes
-    """The bytes of its input."""
-    rev: str
-    """How the worker names the toolchain."""
-    variant: str
-    naming: Naming | None
-    keys: tuple[str, ...]
-    """The content keys, which the task that the worker makes must have as well."""
 
 
 class DaskCluster:
@@ -122,8 +107,9 @@ class DaskCluster:
         return client
 
     def make(self, task: Task, stop: StopSignal) -> list[Record] | NoAnswer | None:
-        """Make a task on a worker. Return None if only the client can make it: it
-        measures times, or its compiler is only here.
+        """Make a task on a worker, and on another one where a worker cannot make it.
+        Return None if only the client can: it measures times, or its compiler is only
+        here.
 
         Raises EnvironmentFailure if the scheduler is gone, and Interrupted when `stop`
         is set.
@@ -131,16 +117,30 @@ class DaskCluster:
         run, ref = task.case.run, self._registry.ref_of(task.toolchain)
         if not (ref.release or ref.path) or (run and run.measured):
             return None
-        path = task.prepared.path.absolute()
-        case = replace(task.case, input=Input(path, InputKind.MLIR), artifacts=())
-        rev = ref.release.version if ref.release else f"path:{ref.path}"
-        content = path.read_bytes()
-        order = Order(case, content, rev, task.variant, task.naming, task.keys)
         device = None
         if run and task.compiler.run:
-            device = task.compiler.run.device(case, run)
+            device = task.compiler.run.device(task.case, run)
+        resources = {device: 1.0} if device else {}
+        problems: dict[str, str] = {}  # by worker
+        others: list[str] | None = None
         try:
-            return self._submitted(order, device, stop)
+            workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+            if device and not any(device in worker["resources"] for worker in workers):
+                advice = f"start one with --resources {device}=1"
+                reason = f"no worker offers the device {device}; {advice}"
+                return NoAnswer(Cause.TARGET, reason)
+            order = _order_of(task, ref)
+            while len(problems) < _ATTEMPTS and others != []:
+                future = self.client.submit(
+                    _make_here, *order, pure=False, resources=resources, workers=others
+                )
+                worker, records, problem = _awaited(future, stop)
+                if not problem:
+                    read = record_reader().validate_json
+                    return [read(record, strict=True) for record in records]
+                problems[worker] = problem
+                names = self.client.nthreads()
+                others = [name for name in names if name not in problems]
         except KilledWorker:
             return NoAnswer(Cause.ENVIRONMENT, "each time, it ended its worker")
         except Exception as error:
@@ -148,31 +148,16 @@ class DaskCluster:
                 raise
             problem = "the Dask scheduler is gone; finished work is cached"
             raise EnvironmentFailure(problem) from error
-
-    def _submitted(
-        self, order: Order, device: str | None, stop: StopSignal
-    ) -> list[Record] | NoAnswer:
-        """Submit a task, and again to another worker where one cannot make it."""
-        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
-        if device and not any(device in worker["resources"] for worker in workers):
-            advice = f"start one with --resources {device}=1"
-            reason = f"no worker offers the device {device}; {advice}"
-            return NoAnswer(Cause.TARGET, reason)
-        resources = {device: 1.0} if device else {}
-        problems: dict[str, str] = {}  # by worker
-        others: list[str] | None = None
-        while len(problems) < _ATTEMPTS and others != []:
-            future = self.client.submit(
-                _make_here, order, pure=False, resources=resources, workers=others
-            )
-            worker, records, problem = _awaited(future, stop)
-            if not problem:
-                read = record_reader().validate_json
-                return [read(record, strict=True) for record in records]
-            problems[worker] = problem
-            others = [name for name in self.client.nthreads() if name not in problems]
         reasons = "; ".join(map(": ".join, problems.items()))
         return NoAnswer(Cause.ENVIRONMENT, f"no worker could do this: {reasons}")
+
+
+def _order_of(task: Task, ref: ToolchainRef) -> tuple[object, ...]:
+    """Return the arguments of `_records`: the task as data."""
+    path = task.prepared.path.absolute()
+    case = replace(task.case, input=Input(path, InputKind.MLIR), artifacts=())
+    rev = ref.release.version if ref.release else f"path:{ref.path}"
+    return case, path.read_bytes(), rev, task.variant, task.naming, task.keys
 
 
 def _local_cluster(threads: int) -> SpecCluster:
@@ -201,32 +186,42 @@ def _awaited(future: Any, stop: StopSignal) -> Any:
                 raise Interrupted("stopped") from None
 
 
-def _make_here(order: Order) -> tuple[str, list[str], str]:
+def _make_here(*order: Any) -> tuple[str, list[str], str]:
     """Make a task on a worker. Return the worker, the records as JSON, and the problem
     of its machine if there is one.
     """
     worker = str(get_worker().address)
     try:
-        return worker, _records(order), ""
+        return worker, _records(*order), ""
     except Exception as error:
         return worker, [], f"{error}"[:300] or repr(error)
 
 
-def _records(order: Order) -> list[str]:
-    there = order.case.input.path
-    with open_engine([order.case]) as engine, engine.folder() as folder:
+def _records(
+    case: Case,
+    content: bytes,
+    rev: str,
+    variant: str,
+    naming: Naming | None,
+    keys: tuple[str, ...],
+) -> list[str]:
+    """Make the task of a case, whose input has this content. It must have the same keys
+    as on the client.
+    """
+    there = case.input.path
+    with open_engine([case]) as engine, engine.folder() as folder:
         here = folder / there.name
-        here.write_bytes(order.content)
-        case = replace(order.case, input=Input(here, InputKind.MLIR))
-        ref = engine.registry.resolve(order.rev, case.compiler)
+        here.write_bytes(content)
+        case = replace(case, input=Input(here, InputKind.MLIR))
+        ref = engine.registry.resolve(rev, case.compiler)
         task = engine.planner.plan(case, engine.registry.obtain(ref))
         if isinstance(task, Probe):
             raise EnvironmentFailure(str(task.outcome.reason))
-        task = replace(task, variant=order.variant, naming=order.naming)
-        if task.keys != order.keys:
+        task = replace(task, variant=variant, naming=naming)
+        if task.keys != keys:
             raise EnvironmentFailure(
-                f"its {order.rev} has other bytes, or the files that the case names, "
-                "its environment or its seal differ"
+                f"its {rev} has other bytes, or the files that the case names, its "
+                "environment or its seal differ"
             )
         records = engine.make(task, _Released(get_worker()))
         probe = task.probe(*records, cached=False)

@@ -458,13 +458,15 @@ class Engine:
                 execution = replace(execution, ending=Ending.NO_OUTPUT)
             facts = reported_facts(execution)
             metrics = dict(facts.metrics)
+            if size is not None:
+                metrics["artifact_bytes"] = size
             if kernels and is_regular(counted):
                 count = kernels.kernel_count(counted.read_text("utf-8", "replace"))
                 if count is not None:
                     metrics[DISPATCHES] = float(count)
             if on_output and size:
                 on_output(output)
-        return replace(execution, output_bytes=size, phase=facts.phase, metrics=metrics)
+        return replace(execution, phase=facts.phase, metrics=metrics)
 
     def observe(
         self,

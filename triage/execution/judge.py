@@ -4,20 +4,19 @@ outcome a verdict on one failure.
 
 from __future__ import annotations
 
-import os
-import re
-import signal
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.compilers.invocation import readable_output, reported_facts
+from triage.compilers.invocation import readable_output
+from triage.execution.machine_problem import machine_problem
 from triage.execution.match import NOT_NUMBERS, kind_of_wrong_result
-from triage.execution.reads import undeclared
 from triage.model.case import Case
 from triage.model.execution import Captured, Ending, Execution, Stage
+from triage.model.exit_codes import Exit, exit_for_results
+from triage.model.json_form import UNPRINTED
 from triage.model.outcome import (
     OF_MACHINE,
     Cause,
@@ -38,32 +37,12 @@ from triage.recipes.values import rounded_text
 if TYPE_CHECKING:
     from triage.classify import Diagnosis, RuleSet
     from triage.compilers.parts import Runner
+    from triage.execution.engine import Engine
+    from triage.execution.task import ProbeJob
 
 
 RUN_MS = "run_ms"  # the metric of a run that is measured
 DISPATCHES = "dispatches"
-_NO_SPACE = "No space left on device"
-_FULL = 1 << 20  # bytes; with less free space, any write may have failed
-# bytes; a file that did not fit may have been that large, and be removed again
-_NEARLY_FULL = 1 << 30
-# share of the time that a run may wait for a core until its time limit shows nothing
-_WAITED = 0.1
-_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM)
-# exit codes of the loader and of shells for a program that they cannot run
-_NOT_RUN = (126, 127)
-_SKIPS = 125  # of a test script
-_NOT_LOADED = re.compile(
-    r"(?P<program>[^:]+): (?:error while loading shared libraries: [^:]+: "
-    r"|[^:]+: version `(?P<symbol>[^']+)' not found \(required by |.*(?:not "
-    r"found|cannot execute|Exec format error))"
-)
-# what follows, if anything, describes where it was searched
-_PYTHON_NOT_LOADED = re.compile(
-    r"^(?:OSError|ImportError): (?:[^\s:]+\.so[.\d]*: cannot open shared object file|"
-    r"[^\s:]+: version `[^']+' not found|Could not (?:find/)?load shared "
-    r"(?:object|library))[^\n]*",
-    re.MULTILINE,
-)
 
 
 def rules_of(case: Case) -> RuleSet:
@@ -90,75 +69,6 @@ def _rules(path: Path | None, _modified: int, failing: frozenset[str]) -> RuleSe
         for rule in rules
     )
     return replace(rules, rules=changed)
-
-
-# Problems of the machine
-
-
-def machine_problem(execution: Execution) -> NoAnswer | None:
-    """Return the problem of the machine that made a run fail, which says nothing about
-    the compiler; None if it is not the machine's.
-    """
-    if execution.refused is not None:
-        return undeclared(execution.refused)
-    if execution.ending is Ending.NOT_STARTED:
-        return NoAnswer(Cause.TOOLCHAIN, execution.stderr.text.strip())
-    if execution.ok or execution.ending is Ending.OVER_OUTPUT:
-        return None
-    not_loaded = _why_not_loaded(execution)
-    if not_loaded:
-        return NoAnswer(Cause.TOOLCHAIN, not_loaded)
-    full, free = _FULL, execution.disk_free
-    if _NO_SPACE in execution.stderr.text + execution.stdout.text:
-        full = _NEARLY_FULL
-    reason = ""
-    if free is not None and free < full:
-        reason = f"no space left on the disk: {free >> 10} KiB were free"
-    elif execution.waited > _WAITED * execution.seconds:
-        waited = f"{execution.waited:.0f} of {execution.seconds:.0f} s without a core"
-        reason = f"stopped after {waited} of the busy machine; use fewer --jobs"
-    elif execution.ending is Ending.SIGNALLED and execution.signal in _FROM_OUTSIDE:
-        size = f"{execution.peak_rss_mb:.0f} MiB"
-        reason = f"killed from outside at {size}; the system may be out of memory"
-    return NoAnswer(Cause.ENVIRONMENT, reason) if reason else None
-
-
-def _why_not_loaded(execution: Execution) -> str | None:
-    """Return the line with which the loader or a shell refused to start the program, or
-    Python to load a library of a package; None if they did not.
-
-    The first line of a loader or a shell begins with the name of the program.
-    """
-    match = _NOT_LOADED.match(execution.stderr.first_line)
-    if match is None:
-        exception = _PYTHON_NOT_LOADED.search(execution.stderr.text)
-        return exception[0].strip() if exception else None
-    program = Path(match["program"])
-    is_program = program.name == Path(execution.argv[0]).name
-    if program.is_absolute():
-        is_program = is_program or os.access(program, os.X_OK)
-    if is_program and (match["symbol"] or execution.exit_code in _NOT_RUN):
-        return execution.stderr.first_line
-    return None
-
-
-def reason_script_skips(execution: Execution) -> NoAnswer | None:
-    """Return why a user's test says nothing about the compiler: it skips, as for `git
-    bisect run`, or something that it needs cannot be run. None if it decides.
-    """
-    if execution.ending is not Ending.EXITED:
-        return None
-    code = execution.exit_code
-    if code == _SKIPS:
-        return NoAnswer(Cause.INPUT, f"the script skips it (exit code {code})")
-    if code in _NOT_RUN:
-        last = execution.stderr.last_line or "it printed nothing"
-        why = f"the script could not run a program (exit code {code}): {last}"
-        return NoAnswer(Cause.TOOLCHAIN, why)
-    return None
-
-
-# Outcomes
 
 
 def judge(
@@ -259,25 +169,19 @@ def judge_run(
     execution: Execution,
     rules: RuleSet,
     runner: Runner,
-    metrics: Mapping[str, float],
     *,
     flaky: bool = False,
 ) -> Outcome:
-    """Turn the run of a compiled program into an outcome. metrics: numbers on a wrong
-    result, if there is one.
-    """
+    """Turn the run of a compiled program into an outcome."""
     unusable = machine_problem(execution)
     if unusable is None and execution.ok:
         return Passed()
     unusable = unusable or runner.startup_failure(execution.stderr.text)
     if unusable is not None:
         return unusable
-    wrong = judge_mismatch(execution, rules, metrics, flaky=flaky)
-    if wrong:
-        return wrong
     first, *_ = _diagnosis(execution, rules).failures
     if first.failure_class == "wrong-result":
-        return Failed(_with_numbers(first, metrics), flaky=flaky)
+        return Failed(_with_numbers(first, execution.metrics), flaky=flaky)
     if first.family != "run":
         crashed = execution.ending is Ending.SIGNALLED or first.family == "crash"
         name = "run-crash" if crashed else "run-failure"
@@ -287,29 +191,6 @@ def judge_run(
         first = rules.by_name[name].reclassify(first, signature)
         first = replace(first, phase=None, failing_pass=None)
     return Failed(replace(first, stage=Stage.RUN), flaky=flaky)
-
-
-def judge_mismatch(
-    execution: Execution,
-    rules: RuleSet,
-    metrics: Mapping[str, float],
-    *,
-    flaky: bool = False,
-) -> Failed | None:
-    """Return the wrong result that a run reports, if there is one."""
-    from triage.classify.rules import detail  # slow to import
-
-    mismatch = reported_facts(execution).mismatch
-    if execution.ok or not mismatch:
-        return None
-    rule = rules.by_name["wrong-result"]
-    details = {name: detail(value) for name, value in mismatch.items()}
-    identity = [str(details[name]) for name in rule.identity if name in details]
-    signature = f"{rule.name}:{' '.join(identity)}"
-    headline = " ".join(f"{name} {value}" for name, value in details.items())
-    failure = Failure(rule.name, rule.family, signature, headline, details=details)
-    failure = rule.reclassify(failure, signature)
-    return Failed(_with_numbers(failure, metrics), flaky=flaky)
 
 
 def _with_numbers(failure: Failure, metrics: Mapping[str, float]) -> Failure:
@@ -430,3 +311,56 @@ def result_of(probe: Probe) -> ProbeResult:
         warnings=outcome.warnings,
         **vars(probe.measured),
     )
+
+
+# Results
+
+
+@dataclass(frozen=True)
+class RunResults:
+    """The results of `triage run`, in the order of cases and toolchains."""
+
+    results: Sequence[ProbeResult]
+    cases: Mapping[str, Case] = field(metadata=UNPRINTED)
+    """By name."""
+    strict: bool = field(default=False, metadata=UNPRINTED)
+    """Whether an unexpected pass counts as a failure."""
+
+    @property
+    def exit(self) -> Exit:
+        return exit_for_results(self.results, strict=self.strict)
+
+    @classmethod
+    def of(cls, probes: Sequence[Probe]) -> RunResults:
+        cases = {probe.case.name: probe.case for probe in probes}
+        return cls([result_of(probe) for probe in probes], cases)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedProbe:
+    """A probe that a dry run does not make."""
+
+    case: str
+    toolchain: str
+    cached_status: str | None = field(metadata={"alias": "known"})
+    """The status, if the result is cached."""
+    installed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The probes of a dry run."""
+
+    probes: Sequence[PlannedProbe]
+
+
+def forecast(engine: Engine, jobs: Sequence[ProbeJob]) -> Forecast:
+    """Look up what is known of each job; compile nothing."""
+    planned = []
+    for job in jobs:
+        probe = engine.recall(job)
+        status = status_of(probe).value if probe else None
+        installed = engine.registry.is_installed(job.ref)
+        name = job.ref.revision.name
+        planned.append(PlannedProbe(job.case.name, name, status, installed))
+    return Forecast(planned)

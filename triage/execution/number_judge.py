@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
 
-from triage.execution.benchmark import function_programs
+from triage.execution.benchmark import Program, function_programs
 from triage.execution.engine import Engine
 from triage.execution.in_turn import (
     LOOKS,
@@ -263,23 +263,24 @@ def _run_samplers(engine: Engine, function: str, folder: Path) -> Measure:
     """
     samplers: dict[object, Sampler] = {}
 
-    def compiled(case: Case, ref: ToolchainRef) -> Sampler:
-        target = folder / f"{len(samplers):04}"
-        programs = function_programs(engine, case, ref, target)
-        if isinstance(programs, NoAnswer):
-            problem = programs
-            return lambda: problem
-        fitting = [one for one in programs if function in ("", one.label)]
-        if len(fitting) == 1:
-            return fitting[0].sample
-        names = ", ".join(program.label for program in programs)
-        advice = f"choose the function with --metric run_seconds:FUNCTION: {names}"
-        return lambda: NoAnswer(Cause.RECIPE, advice)
-
     def measure(case: Case, ref: ToolchainRef) -> Sampler:
         key = (case.input, case.flags, ref.revision.name)
         if key not in samplers:
-            samplers[key] = compiled(case, ref)
+            target = folder / f"{len(samplers):04}"
+            programs = function_programs(engine, case, ref, target)
+            samplers[key] = _sampler_of(programs, function)
         return samplers[key]
 
     return measure
+
+
+def _sampler_of(programs: Sequence[Program] | NoAnswer, function: str) -> Sampler:
+    """Return what measures the program with this name, or the only one."""
+    if isinstance(programs, NoAnswer):
+        return lambda: programs
+    fitting = [program for program in programs if function in ("", program.label)]
+    if len(fitting) == 1:
+        return fitting[0].sample
+    names = ", ".join(program.label for program in programs)
+    advice = f"choose the function with --metric run_seconds:FUNCTION: {names}"
+    return lambda: NoAnswer(Cause.RECIPE, advice)

@@ -11,7 +11,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.compilers.invocation import mismatch_line
 from triage.compilers.parts import RunValues
 from triage.execution.files import KeptFiles
 from triage.execution.inputs import recipe_mistake
@@ -182,11 +181,11 @@ class RunTask:
         """
         from triage.execution.compare import first_wrong  # most runs compare nothing
 
-        mismatch, numbers = first_wrong(files, self.expected, self.spec)
-        if not mismatch:
+        line, numbers = first_wrong(files, self.expected, self.spec)
+        if not line:
             return execution
-        line = Captured(mismatch_line(**mismatch))
-        return replace(execution, exit_code=1, stdout=line, metrics=numbers)
+        printed = Captured(line)
+        return replace(execution, exit_code=1, stdout=printed, metrics=numbers)
 
     def _run_and_compare(self, module: Path, stop: StopSignal) -> Execution:
         """Run a compiled file once, and compare its results with the expected ones."""

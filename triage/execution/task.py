@@ -24,10 +24,10 @@ from triage.execution.judge import (
     judge,
     judge_run,
     judge_thresholds,
-    reason_script_skips,
     rules_of,
     with_operator,
 )
+from triage.execution.machine_problem import reason_script_skips
 from triage.execution.reads import surroundings
 from triage.execution.run_task import RunTask
 from triage.model.case import Case
@@ -133,7 +133,9 @@ class Task:
         parts = [self.toolchain.identity, self.prepared.digest, self.content, *options]
         parts += surroundings(options, uses_processor=self.compiler.uses_processor)
         counts = DISPATCHES in dict(case.thresholds)
-        parts.append(f"{settings(dict(case.env))} {case.limits} {counts}")
+        parts.append(f"{case.limits} {counts}")
+        if case.env:
+            parts += [f"env {setting}" for setting in settings(dict(case.env))]
         parts.append(f"{self.variant} {is_sealing()}")
         data = "\0".join(parts).encode("utf-8", "surrogatepass")
         key = sha256(data).hexdigest()
@@ -195,7 +197,8 @@ class Task:
         """
         if compiled is None:
             return None
-        metrics, outcome = compiled.metrics, self._judge_compile(compiled)
+        used, outcome = compiled.execution, self._judge_compile(compiled)
+        metrics = used.metrics
         if isinstance(outcome, Passed) and self.run:
             if not isinstance(self.run, RunTask):
                 outcome = self.run
@@ -203,8 +206,7 @@ class Task:
                 return None
             else:
                 outcome = self._judge_run(self.run, ran)
-                metrics = {**metrics, **ran.metrics}
-        used = compiled.execution
+                metrics = {**metrics, **ran.execution.metrics}
         measured = Measured(used.seconds, used.cpu_seconds, used.peak_rss_mb, metrics)
         revision, version = self.toolchain.revision, self.toolchain.version
         return Probe(self.case, revision, version, outcome, measured, cached)
@@ -223,18 +225,18 @@ class Task:
         if self.case.script is not None:
             outcome = reason_script_skips(execution) or outcome
         if isinstance(outcome, Passed) and self.case.thresholds:
-            above = judge_thresholds(self.case, compiled.metrics, Stage.COMPILE)
+            above = judge_thresholds(self.case, execution.metrics, Stage.COMPILE)
             return above or outcome
         return outcome
 
     def _judge_run(self, run: RunTask, ran: Record) -> Outcome:
         """Judge a run by its thresholds if it succeeded, else by its failure."""
-        execution, metrics = ran.execution, ran.metrics
+        execution = ran.execution
         if execution.ok:
-            above = judge_thresholds(self.case, metrics, Stage.BENCHMARK)
+            above = judge_thresholds(self.case, execution.metrics, Stage.BENCHMARK)
             return above or Passed()
         rules, is_flaky = rules_of(self.case), ran.disagreements > 0
-        outcome = judge_run(execution, rules, run.runner, metrics, flaky=is_flaky)
+        outcome = judge_run(execution, rules, run.runner, flaky=is_flaky)
         if not isinstance(outcome, Failed):
             return outcome
         failure = outcome.failure

@@ -131,7 +131,6 @@ class Execution:
     peak_rss_mb: float = 0.0  # likewise
     stdout: Captured = Captured()
     stderr: Captured = Captured()
-    output_bytes: int | None = None
     phase: str | None = None  # the last one, from compilers that print it
     # from compilers that print them
     metrics: Mapping[str, float] = field(default_factory=dict)

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from packaging.version import Version
 
 from triage.classify import packaged_rules
 from triage.compilers.invocation import readable_output
 from triage.execution.cache import Record, ResultCache
-from triage.execution.judge import judge, judge_mismatch
+from triage.execution.judge import judge
 from triage.model.errors import BadInput
 from triage.model.outcome import Failure, Outcome, Status
 from triage.model.probe_result import ProbeResult
@@ -83,13 +84,7 @@ def known_case(
             "tests it"
         )
     lives = failure_lives(history, store.issues())
-    logs = [log for case in cases for _, log in night_logs(store, history, case)]
-    for record in records:
-        if not record.execution.ok:
-            execution = record.execution
-            stream = execution.stdout if execution.stderr.empty else execution.stderr
-            output = readable_output(stream.text)
-            logs.append(_excerpt(output, _judged(record).failure, record.toolchain))
+    logs = (log for case in cases for _, log in night_logs(store, history, case))
     oldest = Version("0")
     states = sorted(
         map(_state_of, records),
@@ -102,7 +97,7 @@ def known_case(
         flaky_changes=sum(map(history.flaky_changes, cases)),
         states=states,
         failures=[life for life in lives if not set(cases).isdisjoint(life.cases)],
-        log=next(iter(logs), None),
+        log=next(chain(logs, _cached_logs(records)), None),
     )
 
 
@@ -171,24 +166,19 @@ def _state_of(record: Record) -> ProbeResult:
         reason=outcome.reason,
         cause=outcome.cause,
         seconds=record.execution.seconds,
-        metrics=record.metrics,
+        metrics=record.execution.metrics,
     )
 
 
 def _judged(record: Record) -> Outcome:
-    wrong = judge_mismatch(record.execution, packaged_rules(), record.metrics)
-    return wrong or judge(record.execution, packaged_rules(), record.failing_pass)
+    return judge(record.execution, packaged_rules(), record.failing_pass)
 
 
-def _excerpt(text: str, failure: Failure | None, toolchain: str) -> LogExcerpt:
-    """Return the lines of a log from a little before its root cause on; without one,
-    its end.
-    """
-    lines = without_paths({}, "input")(text).rstrip().splitlines()
-    start, root = max(0, len(lines) - _LINES), None
-    for number, line in enumerate(lines):
-        if failure and failure.headline in line:
-            start = min(start, max(0, number - _BEFORE))
-            root = number - start
-            break
-    return LogExcerpt(toolchain, lines[start : start + _LINES], root)
+def _cached_logs(records: Sequence[Record]) -> Iterator[LogExcerpt]:
+    """Yield the cached output of each compile that failed, the newest first."""
+    for record in records:
+        if not record.execution.ok:
+            execution = record.execution
+            stream = execution.stdout if execution.stderr.empty else execution.stderr
+            output = readable_output(stream.text)
+            yield _excerpt(output, _judged(record).failure, record.toolchain)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.compilers.invocation import readable_output
-from triage.execution.benchmark import Benchmark, Configuration
+from triage.execution.benchmark import Benchmark
 from triage.execution.engine import Engine
 from triage.execution.in_turn import Pace
 from triage.execution.number_judge import Metric, NumberJudge, compile_sampler
@@ -240,7 +240,7 @@ class NightRun:
         for name, result in self._results.items():
             case = self.cases_by_name[name]
             if result.passes_on_both and (case.benchmarks or case.run):
-                old, new = (Configuration(case, ref) for ref in self.refs)
+                old, new = (ProbeJob(case, ref) for ref in self.refs)
                 benchmark = Benchmark((old, new), old)
                 benchmark.measure(self.engine, budget)
                 self._times += _times_of(benchmark)
@@ -303,7 +303,7 @@ def _times_of(benchmark: Benchmark) -> Iterator[TimeChange]:
         yield times
 
 
-def _metrics_of(benchmark: Benchmark, new: Configuration) -> dict[str, float]:
+def _metrics_of(benchmark: Benchmark, new: ProbeJob) -> dict[str, float]:
     """Return the metrics of a program, if it has one function only."""
     rows = list(benchmark.rows(new).values())
     if len(rows) != 1:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from packaging.version import Version
 
 from triage.compilers.base import Environment, Packaging
-from triage.compilers.invocation import readable_output, reported_facts
+from triage.compilers.invocation import readable_output
 from triage.compilers.parts import RunValues
 from triage.compilers.registry import family_of
 from triage.compilers.repro_script import (
@@ -125,9 +125,9 @@ def reproducer_of(
     output = [execution.stderr.text]
     if probe.case.run and task.compiler.run:
         small = replace(small, run=portable_run(task, probe.case.run, files))
-        if reported_facts(execution).mismatch:
-            assert isinstance(probe.outcome, Failed)
-            output = [probe.outcome.failure.headline]
+        failure = probe.outcome.failure
+        if failure and failure.failure_class == "wrong-result":
+            output = [failure.headline]
         else:
             output.insert(0, readable_output(execution.stdout.text))
 

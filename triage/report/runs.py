@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from triage.execution.results import RunResults
+from triage.execution.judge import RunResults
 from triage.model.outcome import Status
 from triage.model.probe_result import ProbeResult
 from triage.recipes.values import time_text

@@ -35,7 +35,7 @@ from triage.toolchains.home import below_here
 if TYPE_CHECKING:  # each command needs the classes of one of them
     from triage.classify import ClassifiedLog, ClassifiedLogs
     from triage.compilers.linter import LintedCase
-    from triage.execution.results import Forecast
+    from triage.execution.judge import Forecast
     from triage.lint.check import LintResult
     from triage.nightly.issues import IssueChanges
     from triage.nightly.known_case import KnownCase
