@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -15,8 +16,9 @@ from tests.fake_releases import compiler
 from tests.toolchains.loopback import LoopbackIndex, make_wheel
 from triage.compilers.base import Environment, Packaging
 from triage.compilers.registry import Families
+from triage.model.errors import EnvironmentFailure
 from triage.toolchains.home import Home, Workspace
-from triage.toolchains.install import PLAIN_WHEEL, Package
+from triage.toolchains.install import PLAIN_WHEEL, Package, is_intact
 from triage.toolchains.pruning import prune_home, stored_toolchains
 from triage.toolchains.registry import ToolchainRegistry
 
@@ -202,3 +204,18 @@ def test_an_environment_has_the_dependencies_of_its_day(
     assert [path.name for path in folder.glob("lib/*/site-packages/its_runtime-*")] == [
         f"its_runtime-{taken}.dist-info"
     ]
+
+
+def test_a_machine_without_means_takes_no_install_for_damaged(
+    loopback: LoopbackIndex, tmp_path: Path
+) -> None:
+    """It would be removed while others use it."""
+    folder = put(loopback, "1.1.0", tmp_path)
+    usual = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, usual[1]))
+    try:
+        with pytest.raises(EnvironmentFailure, match="Too many open files"):
+            is_intact(folder)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, usual)
+    assert is_intact(folder)

@@ -182,3 +182,17 @@ def _cached_logs(records: Sequence[Record]) -> Iterator[LogExcerpt]:
             stream = execution.stdout if execution.stderr.empty else execution.stderr
             output = readable_output(stream.text)
             yield _excerpt(output, _judged(record).failure, record.toolchain)
+
+
+def _excerpt(text: str, failure: Failure | None, toolchain: str) -> LogExcerpt:
+    """Return the lines of a log from a little before its root cause on; without one,
+    its end.
+    """
+    lines = without_paths({}, "input")(text).rstrip().splitlines()
+    start, root = max(0, len(lines) - _LINES), None
+    for number, line in enumerate(lines):
+        if failure and failure.headline in line:
+            start = min(start, max(0, number - _BEFORE))
+            root = number - start
+            break
+    return LogExcerpt(toolchain, lines[start : start + _LINES], root)

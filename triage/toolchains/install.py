@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -43,6 +44,8 @@ from triage.toolchains.web import host_of, network_seconds
 # sizes of its files.
 MANIFEST = "toolchain.json"
 PLAIN_WHEEL = Wheel()
+# Errors that say nothing about an install.
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 _TIMEOUT = 3600.0  # seconds of one run of uv; a slow network may need them
 # Packages that are released together are uploaded within this time.
 _UPLOADED_WITHIN = timedelta(days=3)
@@ -112,7 +115,8 @@ def manifest_of(folder: Path) -> Any:
 
 def is_intact(folder: Path) -> bool:
     """Return whether an install is complete: it has the manifest of this folder, and
-    every file has the size that it was installed with.
+    every file has the size that it was installed with. Raises EnvironmentFailure if the
+    machine has no means left to look.
     """
     try:
         manifest = manifest_of(folder)
@@ -121,7 +125,11 @@ def is_intact(folder: Path) -> bool:
         for name, size in manifest["files"].items():
             if os.stat(f"{folder}/{name}").st_size != size:  # noqa: PTH116 - is faster
                 return False
-    except (OSError, ValueError, LookupError, AttributeError, TypeError):
+    except OSError as error:
+        if error.errno in _EXHAUSTED:
+            raise EnvironmentFailure(f"{folder.name}: {error.strerror}") from error
+        return False
+    except (ValueError, LookupError, AttributeError, TypeError):
         return False
     return True
 
