@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from triage.model.outcome import Cause, Failed, NoAnswer
 from triage.model.revision import Capabilities, Revision, Toolchain
 from triage.processes.sealing import Seal
 from triage.toolchains.home import Home, Workspace
+from triage.toolchains.install import MANIFEST
 from triage.toolchains.registry import ToolchainRef
 
 # Notes its arguments, then does what the next line of the plan says; its last line says
@@ -124,10 +126,10 @@ def lab(tmp_path: Path) -> Laboratory:
     )
 
 
-def engine_in(folder: Path) -> Engine:
+def engine_in(folder: Path, home: Path | None = None) -> Engine:
     """An engine as another process with the same home has it."""
     registry: Any = SimpleNamespace(
-        home=Home(folder),
+        home=Home(home or folder),
         runtime=lambda toolchain, _: toolchain.root,
         resolve=lambda _rev, _family: None,
         obtain=lambda _ref: lab_toolchain(folder),
@@ -211,6 +213,32 @@ def test_a_kill_from_outside_is_not_recorded(lab: Laboratory) -> None:
     assert isinstance(outcome, NoAnswer)
     assert outcome.cause is Cause.ENVIRONMENT
     assert not lab.evidence.newest_of("m")
+
+
+MISSES_A_MODULE = """rm -f "$here/opt_einsum.py"; [ -e "$here/opt_einsum.py" ] || {
+ echo "ModuleNotFoundError: No module named 'opt_einsum'" >&2; exit 1; }""".replace(
+    "\n", ""
+)
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_the_answer_of_an_install_that_is_damaged_meanwhile_is_not_kept(
+    tmp_path: Path, is_whole: bool
+) -> None:
+    root = tmp_path / "toolchains" / "script-1.0.0"
+    root.mkdir(parents=True)
+    lab = Laboratory(root, engine_in(root, tmp_path), ResultCache(tmp_path / "e.db"))
+    (root / "m.mlir").write_text("module {}")
+    write_program(root / "compiler", COMPILER)
+    lab.plan(MISSES_A_MODULE)
+    sizes = {} if is_whole else {"opt_einsum.py": 0}
+    (root / "opt_einsum.py").touch()
+    manifest = {"folder": root.name, "release": None, "files": sizes}
+    (root / MANIFEST).write_text(json.dumps(manifest))
+    outcomes = [lab.engine.probe(lab.job()) for _ in range(2)]
+    cause = Cause.RECIPE if is_whole else Cause.ENVIRONMENT
+    assert [probe.outcome.cause for probe in outcomes] == [cause, cause]
+    assert [probe.cached for probe in outcomes] == [False, is_whole]
 
 
 RUNS = """#!/bin/sh

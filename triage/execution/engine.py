@@ -282,19 +282,27 @@ class Engine:
         """
         probe = task.probe(*records, cached=False)
         assert probe  # every stage has a record
-        root, problem = task.toolchain.root, ""
+        problem = ""
         if task.has_changed():
             problem = "a file changed while it was read"
-        elif isinstance(probe.outcome, Passed):
-            pass
-        elif root.parent == self.registry.home.toolchains and not is_intact(root):
-            problem = f"{root.name} was damaged or removed meanwhile"
+        elif not isinstance(probe.outcome, Passed):
+            problem = self._damage(task)
         if problem:
             return task.unprobed(NoAnswer(Cause.ENVIRONMENT, problem))
         if probe.outcome.cause in OF_MACHINE:
             records = records[:-1]
         self.cache.add(*records)
         return probe
+
+    def _damage(self, task: Task) -> str:
+        """Return what is wrong with the installs that a task used, if anything is:
+        another process may have removed one that seems damaged.
+        """
+        reads = task.run.reads if isinstance(task.run, RunTask) else ()
+        for root in (task.toolchain.root, *reads):
+            if root.parent == self.registry.home.toolchains and not is_intact(root):
+                return f"{root.name} was damaged or removed meanwhile"
+        return ""
 
     def probe_unless_known(
         self, task: Task, make: Callable[[], Sequence[Record]]
