@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -14,14 +13,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.processes.test_process import ECHO, processes_with, wait_until
-from triage.compilers.interpreters import prefixes_of
+from tests.processes.test_process import (
+    ECHO,
+    answering,
+    processes_with,
+    wait_until,
+)
 from triage.model.execution import Ending, Limits
 from triage.processes import containment
-from triage.processes.answering import AnsweringProcess
-from triage.processes.containment import Purpose
-from triage.processes.process import run, unlimited
-from triage.processes.sealing import Seal
+from triage.processes.process import run
 
 # Starts a process as a daemon does: in a session of its own, without its parent, and
 # here with an empty environment. The starter waits until the daemon runs.
@@ -108,27 +108,9 @@ def test_other_children_of_this_program_are_left_alone(
     other.wait()
 
 
-def test_a_build_and_an_answering_process_leave_no_daemon(
-    tmp_path: Path, mark: str
-) -> None:
-    run(
-        starting(STAYS, mark),
-        unlimited(),
-        tmp_path,
-        purpose=Purpose.BUILD,
-        seal=None,
-    )
-    assert not processes_with(mark)
-    with closing(
-        AnsweringProcess(
-            starting(STAYS, mark, ECHO),
-            {},
-            threading.Event(),
-            seal=Seal(prefixes_of(Path(sys.executable))),
-            folder=Path().absolute(),
-            limits=Limits(),
-        )
-    ) as process:
+def test_an_answering_process_leaves_no_daemon(tmp_path: Path, mark: str) -> None:
+    code = starting(STAYS, mark, ECHO)[-1]
+    with closing(answering(code, tmp_path)) as process:
         assert process.ask(b"one", timeout=60) == b"oneone"
         assert len(processes_with(mark)) == 1
     assert not processes_with(mark)

@@ -87,31 +87,19 @@ def test_waiting_for_a_core_is_no_timeout(
 def test_the_head_and_the_tail_of_a_long_output_are_kept(tmp_path: Path) -> None:
     code = "import sys\nfor n in range(200000): sys.stderr.write(f'line {n:08d}\\n')"
     seen = bytearray()
-    execution = python(code, tmp_path, limits=Limits(timeout=60), on_stderr=seen.extend)
-    total = 200000 * len("line 00000000\n")
-    assert execution.stderr.head.startswith("line 00000000\n")
-    assert execution.stderr.tail.endswith("line 00199999\n")
-    assert (
-        len(execution.stderr.head)
-        + len(execution.stderr.tail)
-        + execution.stderr.dropped
-        == total
-        == len(seen)
-    )
-    assert len(execution.stderr.head) == len(execution.stderr.tail) == 256 << 10
+    kept = python(code, tmp_path, on_stderr=seen.extend).stderr
+    assert kept.head.startswith("line 00000000\n")
+    assert kept.tail.endswith("line 00199999\n")
+    assert len(seen) == 200000 * len("line 00000000\n")
+    assert len(kept.head) == len(kept.tail) == 256 << 10
+    assert kept.dropped == len(seen) - (512 << 10)
 
 
 def test_a_stop_ends_the_run(tmp_path: Path) -> None:
-    mark, stop = f"mark-{os.getpid()}-stop", threading.Event()
+    mark, stop = f"import time; time.sleep(300)  # {os.getpid()}", threading.Event()
     threading.Timer(0.5, stop.set).start()
     with pytest.raises(Interrupted):
-        run(
-            [sys.executable, "-c", "import time; time.sleep(300)", mark],
-            Limits(timeout=60),
-            tmp_path,
-            stop=stop,
-            seal=None,
-        )
+        python(mark, tmp_path, stop=stop)
     assert not processes_with(mark)
 
 
@@ -138,17 +126,24 @@ while len(header := sys.stdin.buffer.read(8)) == 8:
 """
 
 
-def test_a_process_answers_and_is_started_again_when_it_ended() -> None:
-    with closing(
-        AnsweringProcess(
-            [sys.executable, "-c", ECHO],
-            {},
-            threading.Event(),
-            seal=Seal(prefixes_of(Path(sys.executable))),
-            folder=Path().absolute(),
-            limits=Limits(),
-        )
-    ) as process:
+def answering(
+    code: str,
+    folder: Path,
+    stop: threading.Event | None = None,
+    memory: int = 8 << 30,
+) -> AnsweringProcess:
+    return AnsweringProcess(
+        [sys.executable, "-c", code],
+        {},
+        stop or threading.Event(),
+        seal=Seal(prefixes_of(Path(sys.executable))),
+        folder=folder,
+        limits=Limits(memory=memory),
+    )
+
+
+def test_a_process_answers_and_is_started_again_when_it_ended(tmp_path: Path) -> None:
+    with closing(answering(ECHO, tmp_path)) as process:
         assert process.ask(b"one", timeout=60) == b"oneone"
         assert process.ask(b"", timeout=60) == b""
         assert process.ask(b"x" * 1_000_000, timeout=60) == b"x" * 2_000_000
@@ -159,29 +154,13 @@ def test_a_process_answers_and_is_started_again_when_it_ended() -> None:
 
 def test_a_process_that_uses_too_much_memory_is_ended(tmp_path: Path) -> None:
     grows = f"{ECHO.splitlines()[1]}\nsys.stdin.buffer.read(11); text = b'x' * (1 << 28); time.sleep(300)"
-    with closing(
-        AnsweringProcess(
-            [sys.executable, "-c", grows],
-            {},
-            threading.Event(),
-            folder=tmp_path,
-            limits=Limits(memory=128 << 20),
-            seal=Seal(prefixes_of(Path(sys.executable))),
-        )
-    ) as process:
+    with closing(answering(grows, tmp_path, memory=128 << 20)) as process:
         assert process.ask(b"one", timeout=60) is None
 
 
-def test_waiting_for_an_answer_ends_with_the_stop() -> None:
+def test_waiting_for_an_answer_ends_with_the_stop(tmp_path: Path) -> None:
     stop = threading.Event()
-    process = AnsweringProcess(
-        [sys.executable, "-c", "import time; time.sleep(600)"],
-        {},
-        stop,
-        seal=Seal(prefixes_of(Path(sys.executable))),
-        folder=Path().absolute(),
-        limits=Limits(),
-    )
+    process = answering("import time; time.sleep(600)", tmp_path, stop)
     with closing(process), ThreadPoolExecutor(1) as pool:
         # more than a pipe holds
         waiting = pool.submit(process.ask, b"x" * (1 << 20), 600.0)

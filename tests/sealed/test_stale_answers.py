@@ -110,6 +110,7 @@ CHANGES = {
     "tables": rewrite("built/bin/tables.json"),
     "script": rewrite("built/bin/cc.pl"),
     "sourced script": rewrite("built/bin/part.sh"),
+    "right to start it": lambda shop: (shop.built / "bin/cc.pl").chmod(0o755),
     "new file of the compiler": lambda shop: (shop.built / "bin/more").write_text("x"),
     "removed file of the compiler": lambda shop: (shop.built / "bin/cc.pl").unlink(),
 }

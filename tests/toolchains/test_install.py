@@ -14,7 +14,7 @@ import pytest
 
 from tests.fake_releases import compiler
 from tests.toolchains.loopback import LoopbackIndex, make_wheel
-from triage.compilers.base import Environment, Packaging
+from triage.compilers.base import Environment, Needs, Packaging
 from triage.compilers.registry import Families
 from triage.model.errors import EnvironmentFailure
 from triage.toolchains.home import Home, Workspace
@@ -46,9 +46,8 @@ def program(folder: Path) -> Path:
 
 
 def leftovers(tmp_path: Path) -> list[str]:
-    return [
-        path.name for path in (tmp_path / "home/toolchains").glob(".*") if path.is_dir()
-    ]
+    hidden = tmp_path.glob("home/toolchains/.*")
+    return [path.name for path in hidden if path.is_dir()]
 
 
 def test_an_install_is_intact_and_done_once(
@@ -86,29 +85,22 @@ def test_a_release_has_one_date_whether_it_was_obtained_or_not(
     make_wheel(loopback.folder, "1.3.0", payload=compiler(3, "1.3.0"))
     loopback.publish_dated(NAME, {"1.2.0": "2025-03-27", "1.3.0": "2025-04-27"})
     registry = ToolchainRegistry(Home(tmp_path / "home"), Families())
-    obtained = {}
-    for ref in registry.releases("iree")[-2:]:
-        obtained[ref.revision.name] = registry.obtain(ref).revision.date
-        again = next(
-            one
-            for one in registry.installed_releases("iree")
-            if one.revision.name == ref.revision.name
-        )
-        for other in (ref.revision, again.revision, registry.revision(ref)):
-            assert other.date in (None, obtained[ref.revision.name])
-    assert obtained == {"1.2.0": "2025-03-20", "1.3.0": "2025-04-27"}
+    refs = registry.releases("iree")[-2:]
+    dates = {ref.revision.name: registry.obtain(ref).revision.date for ref in refs}
+    assert dates == {"1.2.0": "2025-03-20", "1.3.0": "2025-04-27"}
+    for ref in (*refs, *registry.installed_releases("iree")):
+        for revision in (ref.revision, registry.revision(ref)):
+            assert revision.date in (None, dates[revision.name])
 
 
-@pytest.mark.parametrize("damage", ["truncate", "manifest"])
+@pytest.mark.parametrize(
+    "damage", ["iree/compiler/_mlir_libs/iree-compile", "toolchain.json"]
+)
 def test_a_damaged_install_is_installed_again(
     loopback: LoopbackIndex, tmp_path: Path, damage: str
 ) -> None:
     folder = put(loopback, "1.1.0", tmp_path)
-    match damage:
-        case "truncate":
-            os.truncate(program(folder), 3)
-        case "manifest":
-            os.truncate(folder / "toolchain.json", 30)
+    os.truncate(folder / damage, 3)
     assert program(put(loopback, "1.1.0", tmp_path)).read_bytes() == b"\x7fELF compiler"
 
 
@@ -140,7 +132,7 @@ def test_a_killed_install_is_started_again(
         [sys.executable, "-c", code, root, loopback.url, str(tmp_path)],
         start_new_session=True,
     )
-    while not leftovers_or_none(tmp_path):
+    while not leftovers(tmp_path):
         assert killed.poll() is None
         time.sleep(0.005)
     os.killpg(killed.pid, signal.SIGKILL)
@@ -150,31 +142,22 @@ def test_a_killed_install_is_started_again(
     assert not leftovers(tmp_path)
 
 
-def leftovers_or_none(tmp_path: Path) -> bool:
-    return (tmp_path / "home/toolchains").exists() and bool(leftovers(tmp_path))
-
-
 def test_prune_removes_the_least_recently_used_first(
     loopback: LoopbackIndex, tmp_path: Path
 ) -> None:
-    folders = {
-        version: put(loopback, version, tmp_path)
-        for version in ("1.0.0", "1.1.0", "1.10.0")
-    }
-    for age, version in ((300, "1.10.0"), (200, "1.0.0"), (100, "1.1.0")):
-        os.utime(folders[version], (time.time() - age, time.time() - age))
+    versions = ("1.10.0", "1.0.0", "1.1.0")
+    oldest, *others = [put(loopback, version, tmp_path) for version in versions]
+    for age, folder in enumerate((*reversed(others), oldest)):
+        os.utime(folder, (time.time() - 100 * age, time.time() - 100 * age))
     home = Home(tmp_path / "home")
     (home.toolchains / ".iree-1.1.0" / "cache").mkdir(parents=True)
     (home.toolchains / "iree-1.1.0").mkdir()  # both were left by a killed install
     size = max(toolchain.bytes for toolchain in stored_toolchains(home))
     removed, left = prune_home(home, keep=size * 2)
-    assert removed[-1].folder == folders["1.10.0"]
+    assert removed[-1].folder == oldest
     assert len(removed) == 3
     assert 0 < left <= size * 2
-    assert {each.folder for each in stored_toolchains(home)} == {
-        folders["1.0.0"],
-        folders["1.1.0"],
-    }
+    assert {each.folder for each in stored_toolchains(home)} == set(others)
 
 
 @pytest.mark.parametrize(
@@ -219,3 +202,19 @@ def test_a_machine_without_means_takes_no_install_for_damaged(
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, usual)
     assert is_intact(folder)
+
+
+def test_an_iree_compiler_in_an_environment_needs_no_other_package(
+    tmp_path: Path,
+) -> None:
+    packages = tmp_path / "lib" / "python3.11" / "site-packages"
+    program = packages / "iree" / "compiler" / "_mlir_libs" / "iree-compile"
+    program.parent.mkdir(parents=True)
+    program.touch()
+    needs = Families()["iree"].needs(packages, program)
+    assert needs.files == (packages / "iree" / "compiler",)
+    wheel = tmp_path / "iree-base-compiler-3.3.0-0"
+    packages.rename(wheel)
+    assert Families()["iree"].needs(wheel, wheel / program.relative_to(packages)) == (
+        Needs((wheel,))
+    )
