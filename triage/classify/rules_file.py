@@ -119,8 +119,7 @@ def check_rules(path: Path, elsewhere: Mapping[str, Rule]) -> tuple[Rule, ...]:
     Raises:
         BadFiles: with one problem for each mistake.
     """
-    from triage.recipes.document import read_document
-    from triage.recipes.mapping import checked
+    from triage.recipes.document import checked, read_document
 
     document = read_document(path, "write a list `classes`")
     content = checked(document, RuleFile, context={"check": True})

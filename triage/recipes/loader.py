@@ -17,12 +17,12 @@ from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.recipes.document import (
     ConfigDocument,
+    checked,
+    place_of,
     read_document,
-    why_unreadable,
 )
 from triage.recipes.expectations import label_of
 from triage.recipes.family import SECTIONS, RecipeFamilies, RecipeFamily
-from triage.recipes.mapping import checked
 from triage.recipes.recipe import (
     EXPECT_FILE,
     FILE,
@@ -35,7 +35,7 @@ from triage.recipes.recipe import (
     locate,
     matching,
 )
-from triage.recipes.values import closest, did_you_mean, unknown_word
+from triage.recipes.values import closest, did_you_mean, unknown_word, why_unreadable
 
 _START = "`triage recipe new` writes a recipe to start from"
 _PLACEHOLDER = re.compile(r"\$\{([^{}]*)\}")
@@ -82,10 +82,10 @@ def load_recipes(
         for case in cases_of_file[:1]:
             first = named_in.setdefault(case.recipe, document)
             if first is not document:
-                place = str(first.problem(("name",), "")).removesuffix(": ")
+                place = place_of(first.marks["name",][1])
                 message = (
-                    f'the name "{case.recipe}" is already used at {place}; give each '
-                    "recipe its own name."
+                    f'the name "{case.recipe}" is already used at {first.path}:{place};'
+                    " give each recipe its own name."
                 )
                 document.report(("name",), message)
         cases += cases_of_file

@@ -34,11 +34,10 @@ from triage.model.checks import (
 )
 from triage.model.execution import Limits
 from triage.model.foreign_file import check_regular
-from triage.recipes.document import why_unreadable
+from triage.recipes.document import STRICT, Variables
 from triage.recipes.family import RecipeFamilies, RecipeFamily
-from triage.recipes.mapping import STRICT, Variables
 from triage.recipes.run_values import located
-from triage.recipes.values import did_you_mean, unknown_word
+from triage.recipes.values import did_you_mean, unknown_word, why_unreadable
 
 MAX_CASES = 4096
 FILE = "file"

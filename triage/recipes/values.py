@@ -10,6 +10,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import is_dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from packaging.version import Version
@@ -154,6 +155,17 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """
     nearest = closest(word, choices)
     return "." if nearest is None else f'; did you mean "{nearest}"?'
+
+
+def why_unreadable(path: Path, error: OSError | ValueError) -> str:
+    """Return a sentence that says why a path cannot be used."""
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        reason = getattr(error, "strerror", None) or str(error)
+        return f"cannot be read: {reason.lower()}."
+    if path.is_symlink():
+        return f'this link points to "{path.readlink()}", which does not exist.'
+    names = [entry.name for entry in path.parent.glob("*")]
+    return "no such file or folder" + did_you_mean(path.name, names)
 
 
 def unknown_word(word: str, noun: str, choices: Iterable[str]) -> str:

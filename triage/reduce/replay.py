@@ -21,7 +21,7 @@ from triage.model.exit_codes import Exit, exit_without_answer
 from triage.model.foreign_file import read_bytes
 from triage.model.json_form import in_json
 from triage.model.probe_result import ProbeResult
-from triage.recipes.document import why_unreadable
+from triage.recipes.values import why_unreadable
 from triage.reduce.reproducer import LOCAL
 from triage.toolchains.registry import recorded_rev
 

@@ -26,8 +26,8 @@ from triage.model.case import Case, InputKind, Target
 from triage.model.checks import REQUIRED, Text, file_key
 from triage.model.outcome import Cause
 from triage.model.revision import FamilyRef
+from triage.recipes.document import OneOrMore
 from triage.recipes.family import RecipeStart
-from triage.recipes.mapping import OneOrMore
 from triage.recipes.recipe import File, locate
 from triage.recipes.run_keys import RunnableRecipe
 from triage.recipes.values import unknown_word

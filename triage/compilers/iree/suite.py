@@ -27,12 +27,12 @@ from triage.compilers.iree.targets import IREE, target_of
 from triage.model.case import Case, Flag, Library, RunSpec
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits, Stage
+from triage.recipes.document import Texts
 from triage.recipes.expectations import (
     ExpectationChange,
     ObservedCase,
     UpdatedFile,
 )
-from triage.recipes.mapping import Texts
 from triage.recipes.run_keys import read_flagfile, without_tolerances
 
 _VALUES, _TORCH_VALUES = "run_module_io_flags.txt", "run_module_io.json"

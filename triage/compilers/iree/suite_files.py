@@ -27,8 +27,7 @@ from triage.model.case import (
 )
 from triage.model.errors import BadFiles, Problem
 from triage.model.execution import Limits, Stage
-from triage.recipes.document import read_document
-from triage.recipes.mapping import MappingFormat, content_of
+from triage.recipes.document import MappingFormat, content_of, read_document
 from triage.recipes.run_keys import without_tolerances
 from triage.recipes.run_values import ValueText, split_value
 
@@ -106,7 +105,7 @@ class SuiteFile:
         """
         places = [loc for loc, text in self.document.texts.items() if text == word]
         places += [loc for loc in self.document.marks if loc and loc[-1] == word]
-        return BadFiles([self.document.problem(next(iter(places), ()), message)])
+        return BadFiles([self.document.report(next(iter(places), ()), message)])
 
     def file(self, place: str) -> Path:
         """Return the path of a file: downloaded from a URL, or next to this one."""

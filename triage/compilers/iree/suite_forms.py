@@ -22,7 +22,7 @@ from triage.compilers.iree.suite_random import (
 )
 from triage.model.case import Case, Library, RunSpec
 from triage.model.execution import Stage
-from triage.recipes.mapping import MappingFormat, Text, Texts
+from triage.recipes.document import MappingFormat, Text, Texts
 
 _SCOPE = "model"  # of the weights of every model of sharktank
 _LIBRARY = "--iree-codegen-transform-dialect-library="

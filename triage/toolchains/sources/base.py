@@ -11,7 +11,7 @@ from typing import Annotated, Protocol
 from triage.git_history.timeline import CommitPosition, Timeline
 from triage.model.checks import fits
 from triage.model.revision import Revision
-from triage.recipes.mapping import OneOrMore, Text
+from triage.recipes.document import OneOrMore, Text
 
 
 @dataclass(frozen=True, slots=True)

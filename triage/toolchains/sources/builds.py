@@ -23,7 +23,7 @@ from triage.model.checks import fits
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.processes.containment import Purpose
 from triage.processes.process import run, unlimited
-from triage.recipes.mapping import (
+from triage.recipes.document import (
     Duration,
     MappingFormat,
     OneOrMore,

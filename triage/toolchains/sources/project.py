@@ -16,14 +16,15 @@ from triage.git_history.repository import Repository, read_tags, tags_for
 from triage.model.case import Case, RunSpec
 from triage.model.errors import BadInput
 from triage.model.revision import FamilyRef
-from triage.recipes.document import parse_document, read_text
-from triage.recipes.mapping import (
+from triage.recipes.document import (
     Duration,
     MappingFormat,
     Text,
     Texts,
     Variables,
     content_of,
+    parse_document,
+    read_text,
 )
 from triage.toolchains.home import Workspace
 from triage.toolchains.install import PLAIN_WHEEL, Package

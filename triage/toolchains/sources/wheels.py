@@ -16,7 +16,7 @@ from triage.git_history.repository import tags_for
 from triage.git_history.timeline import CommitPosition, Timeline
 from triage.model.address import Address
 from triage.model.errors import Unobtainable
-from triage.recipes.mapping import MappingFormat, Text
+from triage.recipes.document import MappingFormat, Text
 from triage.toolchains.index import Release
 from triage.toolchains.install import Package, is_intact
 from triage.toolchains.sources.base import (
