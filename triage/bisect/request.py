@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -65,4 +65,4 @@ class BisectRequest:
         project = find_project(self.case.compiler, *([file.parent] if is_own else []))
         if is_own:
             return project
-        return project.model_copy(update={"build": None})
+        return replace(project, build=None)

@@ -23,7 +23,6 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from triage.model.checks import Duration as Duration
 from triage.model.checks import Text as Text
 from triage.model.checks import fits
 from triage.model.errors import BadFiles, Problem

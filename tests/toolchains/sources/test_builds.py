@@ -41,10 +41,8 @@ def timeline(compiled: History) -> Timeline:
     return Timeline(compiled.path)
 
 
-def steps_of(*commands: str, **settings: object) -> BuildSection:
-    return BuildSection.model_construct(
-        commands=commands, copy_=(), **({"submodules": False} | settings)
-    )  # type: ignore[arg-type]
+def steps_of(*commands: str, timeout: float = 3600.0) -> BuildSection:
+    return BuildSection(commands=commands, timeout=timeout)
 
 
 def source(

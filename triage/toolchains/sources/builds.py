@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
 import time
@@ -12,25 +11,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Annotated, BinaryIO, Self
+from typing import Annotated, BinaryIO
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from triage.git_history.checkout import Checkout
 from triage.git_history.repository import Repository
 from triage.git_history.timeline import CommitPosition, Timeline
-from triage.model.checks import fits
+from triage.model.checks import Duration, Text, file_key, fits
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.processes.containment import Purpose
 from triage.processes.process import run, unlimited
-from triage.recipes.document import (
-    Duration,
-    MappingFormat,
-    OneOrMore,
-    Text,
-    Texts,
-    Variables,
-)
+from triage.recipes.document import OneOrMore, Texts, Variables
 from triage.toolchains.home import (
     KeptKind,
     Workspace,
@@ -52,42 +44,34 @@ _Below = Annotated[
 ]
 
 
-class BuildSection(MappingFormat):
+@dataclass(frozen=True, kw_only=True)
+class BuildSection:
     """Builds from source: shell commands, files of the checkout, or both."""
 
-    configure: Texts = Field(default=(), description="Run before each build.")
-    commands: Texts = Field(
-        default=(),
-        min_length=1,
-        description="Build and put the toolchain into $TRIAGE_OUT.",
+    configure: Texts = file_key((), "Run before each build.")
+    commands: Annotated[Texts, Field(min_length=1)] = file_key(
+        (), "Build and put the toolchain into $TRIAGE_OUT."
     )
-    copy_: Annotated[tuple[_Below, ...], OneOrMore] = Field(
-        default=(),
-        min_length=1,
+    copy_: Annotated[tuple[_Below, ...], OneOrMore, Field(min_length=1)] = file_key(
+        (),
+        "Files and folders of the checkout that belong to the toolchain; enough alone "
+        "for a compiler that needs no build.",
+        ["my_compiler", "main.py"],
         alias="copy",
-        description="Files and folders of the checkout that belong to the toolchain; "
-        "enough alone for a compiler that needs no build.",
-        examples=[["my_compiler", "main.py"]],
     )
-    submodules: bool = Field(
-        default=False,
-        description="Whether the build needs the submodules, which may be fetched.",
+    submodules: bool = file_key(
+        False, "Whether the build needs the submodules, which may be fetched."
     )
-    timeout: Duration = Field(
-        default=4 * 3600.0, description="For all commands of one commit together."
-    )
-    env: Variables = Field(
-        default={},
-        description="Further variables: names to pass on, or names with values.",
+    timeout: Duration = file_key(4 * 3600.0, "For all commands of one commit together.")
+    env: Variables | None = file_key(
+        None, "Further variables: names to pass on, or names with values."
     )
 
-    @model_validator(mode="after")
-    def _makes_something(self) -> Self:
+    def __post_init__(self) -> None:
         if not self.commands and not self.copy_:
             raise ValueError(
                 "a build needs `commands`, or `copy` with files of the checkout."
             )
-        return self
 
 
 @dataclass(frozen=True)
@@ -151,8 +135,8 @@ class SourceBuilds:
         """Return the name of the folder of a commit's build. Two builds with different
         steps are two toolchains.
         """
-        values = self.steps.model_dump(mode="json", exclude={"timeout"})
-        return f"build-{self.project}-{sha[:16]}-{_digest(json.dumps(values))}"
+        steps = repr(replace(self.steps, timeout=0.0))
+        return f"build-{self.project}-{sha[:16]}-{_digest(steps)}"
 
     def _make(self, sha: str, root: Path, folder: Path, log: BinaryIO) -> None:
         """Check out a commit, run the commands and copy the files. Raises Unobtainable
@@ -165,7 +149,7 @@ class SourceBuilds:
         env = {
             "LC_ALL": "C.UTF-8",
             "GIT_TERMINAL_PROMPT": "0",
-            **self.steps.env,
+            **(self.steps.env or {}),
             "TRIAGE_SOURCE": str(source),
             "TRIAGE_BUILD": str(folder / "build"),
             # compilers that are killed leave files there

@@ -4,22 +4,19 @@ from. `sources_of` knows all sources.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Self
-
-from pydantic import Field, model_validator
+from typing import ClassVar
 
 from triage.compilers.base import Packaging
 from triage.git_history.repository import Repository, read_tags, tags_for
 from triage.model.case import Case, RunSpec
+from triage.model.checks import REQUIRED, Duration, Text, file_key, file_keys
 from triage.model.errors import BadInput
 from triage.model.revision import FamilyRef
 from triage.recipes.document import (
-    Duration,
-    MappingFormat,
-    Text,
+    STRICT,
     Texts,
     Variables,
     content_of,
@@ -45,101 +42,86 @@ _SOURCES = ("releases", "nightlies", "build")
 _EMPTY = "a project has at least a name and a compiler"
 
 
-class OwnerRule(MappingFormat):
+@dataclass(frozen=True)
+class OwnerRule:
     """Who looks after the failures of some files, passes, backends or suites."""
 
-    owner: Text = Field(description="A person or a team.", examples=["@ann"])
-    files: Texts = Field(
-        default=(),
-        description="Shell patterns of files that the culprit changes, or of the pass.",
+    owner: Text = file_key(REQUIRED, "A person or a team.", "@ann")
+    files: Texts = file_key(
+        (),
+        "Shell patterns of files that the culprit changes, or of the pass.",
     )
-    passes: Texts = Field(default=(), description="Shell patterns of passes.")
-    backends: Texts = Field(default=(), description="Shell patterns of backends.")
-    suites: Texts = Field(default=(), description="Shell patterns of suites.")
+    passes: Texts = file_key((), "Shell patterns of passes.")
+    backends: Texts = file_key((), "Shell patterns of backends.")
+    suites: Texts = file_key((), "Shell patterns of suites.")
 
-    @model_validator(mode="after")
-    def _says_of_what(self) -> Self:
+    def __post_init__(self) -> None:
         if not (self.files or self.passes or self.backends or self.suites):
             raise ValueError(
                 f'nothing says what belongs to "{self.owner}": add files, passes, '
                 "backends or suites."
             )
-        return self
 
 
-class SuitesSection(MappingFormat):
+@dataclass(frozen=True)
+class SuitesSection:
     """What the tests of a suite get besides what its files say."""
 
-    timeout: Duration | None = Field(
-        default=None,
-        description="Time for each compile and each run of a test.",
-        examples=["90s"],
+    timeout: Duration | None = file_key(
+        None, "Time for each compile and each run of a test.", "90s"
     )
-    env: Variables = Field(
-        default={},
-        description="Environment variables of compilers and programs: a list of names "
-        "to pass on, or a mapping of names to values.",
+    env: Variables | None = file_key(
+        None,
+        "Environment variables of compilers and programs: a list of names to pass on, "
+        "or a mapping of names to values.",
     )
 
     def applied_to(self, case: Case) -> Case:
         """Return a test with these settings."""
-        timeout = self.timeout
-        run, benchmarks = case.run, case.benchmarks
-        if timeout:
-            case = replace(case, limits=replace(case.limits, timeout=timeout))
-            benchmarks = tuple(_limited(benchmark, timeout) for benchmark in benchmarks)
-            run = run and _limited(run, timeout)
-        env = tuple(self.env.items())
-        return replace(case, env=env, run=run, benchmarks=benchmarks)
+        case = replace(case, env=tuple((self.env or {}).items()))
+        if self.timeout is None:
+            return case
+        return replace(
+            case,
+            limits=replace(case.limits, timeout=self.timeout),
+            run=case.run and self._limited(case.run),
+            benchmarks=tuple(map(self._limited, case.benchmarks)),
+        )
+
+    def _limited(self, run: RunSpec) -> RunSpec:
+        timeout = self.timeout or run.limits.timeout
+        return replace(run, limits=replace(run.limits, timeout=timeout))
 
 
-def _limited(run: RunSpec, timeout: float) -> RunSpec:
-    return replace(run, limits=replace(run.limits, timeout=timeout))
-
-
-class Project(MappingFormat):
+@dataclass(frozen=True, kw_only=True)
+class Project:
     """One compiler project: its repository and its sources."""
 
-    name: Text = Field(
-        description="What the project is called.", examples=["my-compiler"]
-    )
-    compiler: Text = Field(description="Compiler family.", examples=["my-compiler"])
-    repository: Url | None = Field(
-        default=None, description="The repository's page on the web."
-    )
-    distribution: Text | None = Field(
-        default=None, description="Name of the wheels.", examples=["my-compiler"]
-    )
+    __pydantic_config__: ClassVar = STRICT
+
+    name: Text = file_key(REQUIRED, "What the project is called.", "my-compiler")
+    compiler: Text = file_key(REQUIRED, "Compiler family.", "my-compiler")
+    repository: Url | None = file_key(None, "The repository's page on the web.")
+    distribution: Text | None = file_key(None, "Name of the wheels.", "my-compiler")
     # A source has its module, its key here, and a line in `sources_of`.
     releases: ReleasesSection | None = None
     nightlies: NightliesSection | None = None
     build: BuildSection | None = None
-    paths: Texts = Field(
-        default=(),
-        description="Shell patterns of the files that can change what the compiler "
-        "does, or with ! of those that cannot (default: all can). A "
-        "commit bisect leaves out commits that change no such file.",
-        examples=["!docs/*"],
+    paths: Texts = file_key(
+        (),
+        "Shell patterns of the files that can change what the compiler does, or with ! "
+        "of those that cannot (default: all can). A commit bisect leaves out commits "
+        "that change no such file.",
+        "!docs/*",
     )
-    owners: tuple[OwnerRule, ...] = Field(
-        default=(),
-        description="Who looks after which failures; the last rule that fits holds.",
+    owners: tuple[OwnerRule, ...] = file_key(
+        (), "Who looks after which failures; the last rule that fits holds."
     )
-
-    suites: SuitesSection = Field(
-        default=SuitesSection(), description="Settings for all tests of its suites."
+    suites: SuitesSection = file_key(
+        SuitesSection(), "Settings for all tests of its suites."
     )
 
-    def sections(self) -> list[str]:
-        """Return the keys of the sources that there are."""
-        return [key for key in _SOURCES if getattr(self, key)]
-
-    def can_change(self, path: str) -> bool:
-        """Whether a file of the repository can change what the compiler does."""
-        return can_change(path, self.paths)
-
-    @model_validator(mode="after")
-    def _wheels_have_a_name(self) -> Self:
+    def __post_init__(self) -> None:
         for key in ("releases", "nightlies"):
             section = getattr(self, key)
             distribution = getattr(section, "distribution", None)
@@ -148,7 +130,14 @@ class Project(MappingFormat):
                     f"{key} need the name of the wheels: add `distribution: …` to the "
                     "project."
                 )
-        return self
+
+    def sections(self) -> list[str]:
+        """Return the keys of the sources that there are."""
+        return [key for key in _SOURCES if getattr(self, key)]
+
+    def can_change(self, path: str) -> bool:
+        """Whether a file of the repository can change what the compiler does."""
+        return can_change(path, self.paths)
 
 
 def sources_of(
@@ -253,5 +242,4 @@ def _with_sources(project: Project) -> Project:
     shipped = shipped_projects().get(project.compiler)
     if project.sections() or shipped is None:
         return project
-    settings = {name: getattr(project, name) for name in project.model_fields_set}
-    return load_project(shipped).model_copy(update=settings)
+    return replace(load_project(shipped), **file_keys(project))

@@ -8,15 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self
-
-from pydantic import Field, model_validator
 
 from triage.git_history.repository import tags_for
 from triage.git_history.timeline import CommitPosition, Timeline
 from triage.model.address import Address
+from triage.model.checks import REQUIRED, Text, file_key
 from triage.model.errors import Unobtainable
-from triage.recipes.document import MappingFormat, Text
 from triage.toolchains.index import Release
 from triage.toolchains.install import Package, is_intact
 from triage.toolchains.sources.base import (
@@ -29,41 +26,32 @@ _SECONDS = 15.0  # of a download and an install
 _STAMP = re.compile(r"(?<!\d)(20\d{12})(?!\d)")
 
 
-class ReleasesSection(MappingFormat):
+@dataclass(frozen=True)
+class ReleasesSection:
     """Releases of the package index."""
 
-    tags: Tags = Field(
-        description="Which tags mark a release's commit.", examples=["v{version}"]
-    )
+    tags: Tags = file_key(REQUIRED, "Which tags mark a release's commit.", "v{version}")
 
 
-class NightliesSection(MappingFormat):
+@dataclass(frozen=True)
+class NightliesSection:
     """Nightly wheels."""
 
-    find_links: Url | None = Field(
-        default=None, alias="find-links", description="A page of links to wheels."
+    find_links: Url | None = file_key(
+        None, "A page of links to wheels.", alias="find-links"
     )
-    index: Url | None = Field(
-        default=None, description="A simple index that holds the wheels."
+    index: Url | None = file_key(None, "A simple index that holds the wheels.")
+    distribution: Text | None = file_key(
+        None, "The wheels' name where it differs from the releases'."
     )
-    distribution: Text | None = Field(
-        default=None,
-        description="The wheels' name where it differs from the releases'.",
-    )
-    tags: Tags = Field(
-        default=(),
-        description="Which tags mark a nightly's commit.",
-        examples=["v{version}"],
-    )
+    tags: Tags = file_key((), "Which tags mark a nightly's commit.", "v{version}")
 
-    @model_validator(mode="after")
-    def _one_page(self) -> Self:
+    def __post_init__(self) -> None:
         if (self.find_links is None) == (self.index is None):
             raise ValueError(
                 "nightlies come from one page: give either find-links (a page of "
                 "links) or index."
             )
-        return self
 
     def package(self, releases: Package) -> Package:
         """Return the nightlies of a project with these releases."""
