@@ -166,7 +166,7 @@ BROKEN_HTTP: Mapping[str, Answer] = {
     "a gzip bomb": http(gzip.compress(bytes(80 << 20), 1), Content_Encoding="gzip"),
     "a server error": http(NESTED, status="500 \x1b[31mred"),
     "a redirect to a file": redirect("file:///etc/passwd"),
-    "a redirect to itself": redirect("/"),
+    "a redirect to itself": redirect("/simple"),
 }
 
 #: Bodies that are not a page of an index.

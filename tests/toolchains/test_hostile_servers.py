@@ -18,6 +18,7 @@ from tests.toolchains.hostile import (
     BROKEN_WHEELS,
     ENDLESS_PAGES,
     MALICIOUS_WHEELS,
+    Answer,
     HostileServer,
     http,
     serve_hostile,
@@ -27,8 +28,6 @@ from triage.cli.app import app
 from triage.execution.engine import open_engine
 from triage.model.address import Address
 from triage.model.case import Artifact
-from triage.toolchains.home import Home
-from triage.toolchains.pruning import stored_toolchains
 
 
 @pytest.fixture
@@ -39,23 +38,42 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostileServer]:
         yield server
 
 
-def call(*words: object) -> Result:
+def install() -> Result:
     """Run the program in this process."""
-    return CliRunner().invoke(app, [str(word) for word in words], prog_name="triage")
+    words = ["toolchains", "install", "1.0.0"]
+    return CliRunner().invoke(app, words, prog_name="triage")
 
 
-def check_failure(done: Result, server: HostileServer) -> None:
+def check_failure(server: HostileServer, home: Path) -> str:
+    done = install()
     assert done.exit_code == 4, done.output
     assert "Traceback" not in done.output
     assert server.host in done.output
+    assert not [path for path in home.glob("toolchains/*") if path.is_dir()]
+    return done.output
 
 
-@pytest.mark.parametrize("name", [*BROKEN_HTTP, *BROKEN_PAGES])
-def test_a_broken_index_ends_with_exit_4(
-    home: Path, server: HostileServer, name: str
+BROKEN = [
+    *({"/simple": answer} for answer in (BROKEN_HTTP | BROKEN_PAGES).values()),
+    *({"/wheel": answer} for answer in BROKEN_WHEELS.values()),
+]
+NAMES = [*BROKEN_HTTP, *BROKEN_PAGES, *BROKEN_WHEELS]
+
+
+@pytest.mark.parametrize("answers", BROKEN, ids=NAMES)
+def test_a_broken_answer_ends_with_exit_4_and_leaves_nothing(
+    home: Path, server: HostileServer, answers: dict[str, Answer]
 ) -> None:
-    server.answers = {"/": (BROKEN_HTTP | BROKEN_PAGES)[name]}
-    check_failure(call("toolchains", "list"), server)
+    server.answers = {"/simple": server.index(), "/": http(wheel({})), **answers}
+    check_failure(server, home)
+
+
+def test_a_wheel_that_is_not_the_announced_one_is_refused(
+    home: Path, server: HostileServer
+) -> None:
+    page = server.index(hashes={"sha256": "0" * 64})
+    server.answers = {"/simple": page, "/wheel": http(wheel({}))}
+    assert "Hash mismatch" in check_failure(server, home)
 
 
 @pytest.mark.parametrize("name", ENDLESS_PAGES)
@@ -73,38 +91,15 @@ def test_no_page_keeps_its_reader_busy(
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("name", BROKEN_WHEELS)
-def test_a_broken_wheel_ends_with_exit_4_and_leaves_nothing(
-    home: Path, server: HostileServer, name: str
-) -> None:
-    server.answers = {"/simple": server.index(), "/wheel": BROKEN_WHEELS[name]}
-    check_failure(call("toolchains", "install", "1.0.0"), server)
-    assert not stored_toolchains(Home(home))
-    assert not [path for path in (home / "toolchains").iterdir() if path.is_dir()]
-
-
 @pytest.mark.parametrize("name", MALICIOUS_WHEELS)
 def test_a_malicious_wheel_writes_only_into_its_folder(
     home: Path, server: HostileServer, name: str
 ) -> None:
     server.answers = {"/simple": server.index(), "/wheel": MALICIOUS_WHEELS[name]}
-    assert call("toolchains", "install", "1.0.0").exit_code == 4  # it has no compiler
+    assert install().exit_code == 4  # it has no compiler
     assert not Path("/tmp/triage-was-here").exists()
     assert not list(home.parent.rglob("triage-was-here"))
     assert not [path for path in home.rglob("*") if path.is_symlink()]
-
-
-def test_a_wheel_that_is_not_the_announced_one_ends_with_exit_4(
-    home: Path, server: HostileServer
-) -> None:
-    server.answers = {
-        "/simple": server.index(hashes={"sha256": "0" * 64}),
-        "/wheel": http(wheel({})),
-    }
-    done = call("toolchains", "install", "1.0.0")
-    check_failure(done, server)
-    assert "Hash mismatch" in done.output
-    assert not stored_toolchains(Home(home))
 
 
 @pytest.mark.parametrize(
@@ -121,8 +116,7 @@ def test_a_malicious_name_or_address_is_not_offered(
     home: Path, server: HostileServer, extra: dict[str, object]
 ) -> None:
     server.answers = {"/simple": server.index(**extra), "/wheel": http(wheel({}))}
-    done = call("toolchains", "install", "1.0.0")
-    assert done.exit_code == 4
+    assert install().exit_code == 4
     assert server.paths == ["/simple/iree-base-compiler/"]
 
 
@@ -133,7 +127,7 @@ def test_a_slow_server_ends_with_exit_4(
     monkeypatch.setenv("TRIAGE_NETWORK_TIMEOUT", "1s")
     server.answers = {"/simple": server.index(), "/wheel": http(wheel({}))}
     server.answers[path] = server.trickle(http(length=1 << 20))
-    check_failure(call("toolchains", "install", "1.0.0"), server)
+    check_failure(server, home)
 
 
 def test_a_download_that_is_announced_as_too_long_is_not_begun(
