@@ -145,7 +145,7 @@ def test_a_pasted_kernel_may_lack_its_first_indent_and_its_imports() -> None:
     [program] = TritonRecipes().programs_in(PASTED)
     guess = guess_kernel(program)
     assert guess is not None
-    assert guess.name == "scale"
+    assert guess.kernel == "scale"
     assert is_standalone(program)
     assert program.startswith("import triton\nimport triton.language as tl\n@")
 

@@ -25,6 +25,7 @@ MODULE_PLACE = "{module}"
 """Stands for the compiled file in `StandaloneCompile.run`."""
 RULES_FILE = "failure.rules"  # a suffix that no recipe has
 COMPARE = "compare.py"
+REPRO = "repro.py"
 NO_OUTPUT = "no-output"  # the class of a compile that wrote nothing
 _PYTHON = "python3"
 _TYPES = "ml_dtypes."  # part of a script that needs this package
@@ -193,6 +194,29 @@ class ReproScript:
     def files(self, task: StandaloneCompile) -> Mapping[str, str]:
         """Return the scripts, name -> text, that the call needs next to the input."""
         return {COMPARE: task.comparison} if task.comparison else {}
+
+
+class PackageScript(ReproScript):
+    """Repeats a compile with a Python script that needs a package."""
+
+    def __init__(self, package: str, module: str) -> None:
+        """`module` is what the script imports of the package."""
+        super().__init__()
+        self.package, self.imported = package, module
+
+    def program_name(self, case: Case, toolchain: Toolchain) -> str:
+        return self.package
+
+    def call(self, task: StandaloneCompile) -> StandaloneCall:
+        """Return the command that runs the script next to the input."""
+        python = f'"${{PYTHON:-{_PYTHON}}}"'
+        return StandaloneCall(
+            task.requirement,
+            (_PYTHON, REPRO),
+            f"{python} {REPRO}",
+            "\n# Set PYTHON to the interpreter that has it.",
+            (f'{python} -c "import {self.imported}" || exit 127',),
+        )
 
 
 _LOAD = """\

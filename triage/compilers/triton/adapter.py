@@ -77,9 +77,7 @@ class ScriptRunner(WorkerRunner):
     def program(self, root: Path, *, measured: bool) -> Path | None:
         """Return the Python that this Triton is built for."""
         library = Triton().locate(root)
-        version = library and _python_version(library)
-        python = interpreter(version) if version else None
-        return python and base_of(python)
+        return library and _interpreter_of(library)
 
 
 class Triton(Compiler):
@@ -102,7 +100,7 @@ class Triton(Compiler):
     )
     noun = "kernel"
     title = "Triton"
-    script = TritonScript()
+    script = TritonScript("triton", "triton")
     run = ScriptRunner(SCRIPT_WORKER)
     folders = (
         "an unpacked wheel, a virtual environment or a tree built in place holds "
@@ -134,10 +132,8 @@ class Triton(Compiler):
         """Return the folder that has the package `triton`, an interpreter for it, and
         the worker: results of another worker must not be used again.
         """
-        version = _python_version(program)
-        python = interpreter(version) if version else None
         files = (program.parents[2], _WORKER, SCRIPT_RUNNER, SCRIPT_WORKER)
-        return Needs(files, python and base_of(python))
+        return Needs(files, _interpreter_of(program))
 
     def describe(self, program: Path, seal: Seal) -> Description:
         package = program.parents[1]
@@ -164,25 +160,19 @@ class Triton(Compiler):
         return case.spec is None and case.input.path.suffix == ".py"
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
-        name, target = toolchain.revision.name, case.target
-        version = _python_version(toolchain.program)
-        if version is None:
-            reason = f"nothing in {toolchain.root} names the Python of its Triton"
-            return NoAnswer(Cause.TOOLCHAIN, reason)
-        python = interpreter(version)
+        name, program = toolchain.revision.name, toolchain.program
+        python, packages = _interpreter_of(program), str(program.parents[2])
         if python is None:
-            needed = f"{name} needs Python {version[0]}.{version[1]}"
-            return NoAnswer(Cause.TOOLCHAIN, f"{needed}, and none is installed here")
+            reason = f"nothing in {toolchain.root} names the Python of its Triton"
+            version = _python_version(program)
+            if version:
+                needed = f"{name} needs Python {version[0]}.{version[1]}"
+                reason = f"{needed}, and none is installed here"
+            return NoAnswer(Cause.TOOLCHAIN, reason)
         if self.runs_script(case):
-            packages = str(toolchain.program.parents[2])
-            return script_invocation(
-                case,
-                base_of(python),
-                PYTHONPATH=packages,
-                TRITON_HOME=".",
-                TRITON_CACHE_DIR="cache",
-            )
-        backends = toolchain.capabilities.backends
+            own = {"TRITON_HOME": ".", "TRITON_CACHE_DIR": "cache"}
+            return script_invocation(case, python, PYTHONPATH=packages, **own)
+        target, backends = case.target, toolchain.capabilities.backends
         if target.backend not in backends:
             names = ", ".join(sorted(backends))
             reason = f"{name} has no backend {target.backend} (it has {names})"
@@ -199,16 +189,14 @@ class Triton(Compiler):
         options = ["--spec", json.dumps(facts, sort_keys=True)]
         if case.phase:
             options += ["--phase", case.phase]
-        # -I and -S hide the user's variables and modules.
-        launcher = (str(python), "-I", "-S", str(_WORKER))
         # The worker removes Triton's own variables, except those that the recipe names.
-        env = {
-            "TRIAGE_TRITON": str(toolchain.program.parents[2]),
-            "TRIAGE_KEEP": " ".join(name for name, _ in case.env),
-        }
+        kept = " ".join(name for name, _ in case.env)
+        env = {"TRIAGE_TRITON": packages, "TRIAGE_KEEP": kept}
         printer = toolchain.capabilities.stack_printer
         if printer is not None:
-            env["TRIAGE_STACK_PRINTER"] = f"{printer}:{toolchain.program}"
+            env["TRIAGE_STACK_PRINTER"] = f"{printer}:{program}"
+        # -I and -S hide the user's variables and modules.
+        launcher = (str(python), "-I", "-S", str(_WORKER))
         return Invocation(tuple(options), env=env, launcher=launcher)
 
 
@@ -226,3 +214,10 @@ def _python_version(program: Path) -> PythonVersion | None:
             return 3, int(tag[1])
     place = re.search(r"/lib/python3\.(\d+)/site-packages/", str(program))
     return (3, int(place[1])) if place else None
+
+
+def _interpreter_of(program: Path) -> Path | None:
+    """Return the interpreter that the wheel was built for, if one is installed."""
+    version = _python_version(program)
+    python = interpreter(version) if version else None
+    return python and base_of(python)

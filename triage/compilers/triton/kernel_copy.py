@@ -28,20 +28,17 @@ def is_standalone(text: str) -> bool:
     """
     tree = ast.parse(text)
     for statement in tree.body:
-        value = getattr(statement, "value", None)
-        if isinstance(statement, ast.Expr) and isinstance(value, ast.Call):
-            return False
-        if isinstance(statement, ast.For):
-            return False
+        match statement:
+            case ast.For() | ast.Expr(value=ast.Call()):
+                return False
+    modules: list[str] = []
     for node in ast.walk(tree):
-        modules = []
-        if isinstance(node, ast.ImportFrom):
-            modules = [node.module or "" if not node.level else ""]
-        elif isinstance(node, ast.Import):
-            modules = [alias.name for alias in node.names]
-        if any(module.partition(".")[0] not in _AVAILABLE for module in modules):
-            return False
-    return True
+        match node:
+            case ast.Import(names=aliases):
+                modules += [alias.name for alias in aliases]
+            case ast.ImportFrom(module=module, level=level):
+                modules.append("." * level + (module or ""))
+    return all(module.partition(".")[0] in _AVAILABLE for module in modules)
 
 
 def copy_kernel(path: Path | None, text: str, kernel: str) -> str:
@@ -54,58 +51,96 @@ def copy_kernel(path: Path | None, text: str, kernel: str) -> str:
         BadInput: There is no such function, or the copy would have two functions of one
             name.
     """
-    source = _PythonFile(path, text)
-    if kernel not in source.bound:
-        raise BadInput(f"{source.path} has no top-level function {kernel!r}")
+    module = _Module(path, text)
+    if kernel not in module.bound:
+        raise BadInput(f"{module.name} has no top-level function {kernel!r}")
     copy = _Copy()
-    copy.add(source, kernel)
-    first = [line for line in copy.imports if "__future__" in line]
-    imports = [*first, *sorted(copy.imports - set(first))]
+    copy.add(module, kernel)
+    imports = sorted(copy.imports, key=lambda line: ("__future__" not in line, line))
     return "\n\n\n".join(["\n".join(imports), *copy.parts]) + "\n"
 
 
-class _PythonFile:
+class _Module:
+    """A file of the kernel's package, or a pasted program."""
+
     def __init__(self, path: Path | None, text: str) -> None:
-        self.is_pasted = path is None
-        self.path, self.text = path.resolve() if path else Path("text"), text
+        self.path, self.text = path, text
+        self.name = str(path or "text")
         self.bound: dict[str, list[ast.stmt]] = {}
         """Name -> the top-level statements that define it, conditions included."""
         try:
             tree = ast.parse(text)
         except (SyntaxError, ValueError) as error:
-            raise BadInput(f"{self.path} is not a Python program: {error}") from error
+            raise BadInput(f"{self.name} is not a Python program: {error}") from error
         for statement in tree.body:
             for name in _names_bound(statement):
                 self.bound.setdefault(name, []).append(statement)
 
-    def imported(self, statement: ast.stmt, name: str) -> tuple[Path, str] | None:
-        """Return the file of the kernel's package from which a statement imports
-        `name`, and its name there.
-        """
-        if not isinstance(statement, ast.ImportFrom) or self.is_pasted:
+    def imported_file(self, statement: ast.Import | ast.ImportFrom) -> Path | None:
+        """Return the file of the kernel's package that a statement imports from."""
+        if self.path is None or isinstance(statement, ast.Import):
             return None
-        for alias in statement.names:
-            if name != _bound_name(alias):
-                continue
-            file = self._file_of(statement.module or "", statement.level)
-            if file:
-                return file, alias.name
-        return None
-
-    def _file_of(self, module: str, level: int) -> Path | None:
-        """Return the file of a module of the package. `level` is the number of dots
-        before its name in an import.
-        """
-        parts = list(filter(None, module.split(".")))
-        roots = self.path.parents[level - 1 : level]
-        if not level and parts[0] not in _AVAILABLE:
-            roots = self.path.parents
-        for root in roots:
+        level, parts = statement.level, (statement.module or "").split(".")
+        if not level and parts[0] in _AVAILABLE:
+            return None
+        roots = self.path.resolve().parents
+        for root in roots[level - 1 : level] if level else roots:
             place = root.joinpath(*parts)
             for file in (place.with_suffix(".py"), place / "__init__.py"):
-                if file.is_file() and (level or file != self.path):
+                if file.is_file() and (level or file != self.path.resolve()):
                     return file
         return None
+
+
+class _Copy:
+    """Collects definitions, each after those that it uses, under their own names."""
+
+    def __init__(self) -> None:
+        self.imports: set[str] = set()
+        self.parts: dict[str, None] = {}  # an ordered set
+        self._added: set[tuple[str, str]] = set()
+        self._owners: dict[str, str] = {}  # function -> the file that defines it
+
+    def add(self, module: _Module, name: str) -> None:
+        """Add the definitions of a name, and of all names that they use."""
+        if (module.name, name) in self._added:
+            return
+        self._added.add((module.name, name))
+        for statement in module.bound.get(name, []):
+            if isinstance(statement, (ast.Import, ast.ImportFrom)):
+                self._add_import(module, statement, name)
+                continue
+            # the text of a function begins after its decorators
+            text = ast.get_source_segment(module.text, statement) or ""
+            if isinstance(statement, ast.FunctionDef):
+                owner = self._owners.setdefault(name, module.name)
+                if owner != module.name:
+                    raise BadInput(f"{owner} and {module.name} both define {name!r}")
+                # those that tune a kernel are left out
+                kept = list(filter(is_jit, statement.decorator_list))
+                statement.decorator_list = kept
+                for decorator in kept:
+                    text = f"@{ast.unparse(decorator)}\n{text}"
+            for used in _names_read(statement):
+                self.add(module, used)
+            self.parts[text] = None
+
+    def _add_import(
+        self, module: _Module, statement: ast.Import | ast.ImportFrom, name: str
+    ) -> None:
+        """Add the import of a name, or the definitions that it imports if they belong
+        to the package.
+        """
+        aliases = [alias for alias in statement.names if _bound_name(alias) == name]
+        file = module.imported_file(statement)
+        if file is None:
+            only = type(statement)(**{**vars(statement), "names": aliases})
+            self.imports.add(ast.unparse(only))
+            return
+        original = aliases[0].name
+        self.add(_Module(file, file.read_text("utf-8", "replace")), original)
+        if original != name:
+            self.parts[f"{name} = {original}"] = None
 
 
 def _bound_name(alias: ast.alias) -> str:
@@ -128,69 +163,14 @@ def _names_bound(statement: ast.stmt) -> set[str]:
 
 def _names_read(statement: ast.stmt) -> list[str]:
     """Return the global names that a statement reads, in their order."""
-    nodes = list(ast.walk(statement))
-    local_names = {node.arg for node in nodes if isinstance(node, ast.arg)}
-    names: list[str] = []
-    for node in nodes:
-        if isinstance(node, ast.Name):
-            if isinstance(node.ctx, ast.Store):
-                local_names.add(node.id)
-            names.append(node.id)
-    return [name for name in dict.fromkeys(names) if name not in local_names]
-
-
-class _Copy:
-    """Collects definitions, each after those that it uses, under their own names."""
-
-    def __init__(self) -> None:
-        self.imports: set[str] = set()
-        self.parts: dict[str, None] = {}  # an ordered set
-        self._added: set[tuple[Path, str]] = set()
-        self._owners: dict[str, Path] = {}  # function -> the file that defines it
-
-    def add(self, source: _PythonFile, name: str) -> None:
-        """Add the definitions of a name, and of all names that they use."""
-        if (source.path, name) in self._added:
-            return
-        self._added.add((source.path, name))
-        for statement in source.bound.get(name, []):
-            if isinstance(statement, (ast.Import, ast.ImportFrom)):
-                self._add_import(source, statement, name)
-                continue
-            if isinstance(statement, ast.FunctionDef):
-                owner = self._owners.setdefault(name, source.path)
-                if owner != source.path:
-                    raise BadInput(f"{owner} and {source.path} both define {name!r}")
-            self.parts[self._copied(source, statement)] = None
-
-    def _add_import(
-        self, source: _PythonFile, statement: ast.Import | ast.ImportFrom, name: str
-    ) -> None:
-        """Add the import of a name, or the definitions that it imports if they belong
-        to the package.
-        """
-        imported = source.imported(statement, name)
-        if imported is None:
-            names = [alias for alias in statement.names if _bound_name(alias) == name]
-            only = type(statement)(**{**vars(statement), "names": names})
-            self.imports.add(ast.unparse(only))
-            return
-        file, original = imported
-        text = file.read_text("utf-8", "replace")
-        self.add(_PythonFile(file, text), original)
-        if original != name:
-            self.parts[f"{name} = {original}"] = None
-
-    def _copied(self, source: _PythonFile, statement: ast.stmt) -> str:
-        """Add all that a statement uses, and return its text without decorators that
-        tune a kernel.
-        """
-        # the text of a function begins after its decorators
-        text = ast.get_source_segment(source.text, statement) or ""
-        if isinstance(statement, ast.FunctionDef):
-            statement.decorator_list = list(filter(is_jit, statement.decorator_list))
-            for decorator in statement.decorator_list:
-                text = f"@{ast.unparse(decorator)}\n{text}"
-        for name in _names_read(statement):
-            self.add(source, name)
-        return text
+    names: dict[str, None] = {}  # an ordered set
+    local_names = set()
+    for node in ast.walk(statement):
+        match node:
+            case ast.arg(arg=name):
+                local_names.add(name)
+            case ast.Name(id=name, ctx=ast.Store()):
+                local_names.add(name)
+            case ast.Name(id=name):
+                names[name] = None
+    return [name for name in names if name not in local_names]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from triage.compilers.pasted_text import chip_in, mlir_in, python_in
@@ -43,12 +43,39 @@ class TritonRecipes(RecipeStarter):
     ) -> RecipeStart | None:
         if source is not None and source.suffix != ".py":
             return None
+        default_chip = "gfx942" if request.backend == "hip" else _DEFAULT_CHIP
+        start = RecipeStart(
+            "triton",
+            source or request.path.with_suffix(".py"),
+            Target(request.backend or "cuda", request.chip or default_chip),
+            copied=None if source else text,
+        )
         if source is None and "tt.func" in text:
             is_lowered = "#ttg." in text or "#triton_gpu." in text
-            place = request.path.with_suffix(".ttgir" if is_lowered else ".ttir")
-            target = Target(request.backend or "cuda", request.chip or _DEFAULT_CHIP)
-            return RecipeStart("triton", place, target, copied=text)
-        return _start(request, source, text)
+            suffix = ".ttgir" if is_lowered else ".ttir"
+            return replace(start, input=request.path.with_suffix(suffix))
+        if request.kernel is None and _NEEDS_NO_GPU.search(text):
+            return start
+        try:
+            guess = guess_kernel(text, request.kernel)
+            if guess is None:
+                return None
+            if not is_standalone(text):
+                copied = copy_kernel(source, text, guess.kernel)
+                place = request.path.with_suffix(".py")
+                start = replace(start, input=place, copied=copied)
+        except RecursionError as error:
+            name = source.name if source else "the text"
+            raise BadInput(f"an expression in {name} is nested too deeply") from error
+        keys = asdict(guess)
+        return replace(
+            start,
+            guessed=keys.pop("guessed"),
+            keys=keys,
+            comment=_COMMENT,
+            notes=[_why_not_run(guess.kernel)] if _LAUNCHES.search(text) else [],
+            assumed=_assumed(request, default_chip),
+        )
 
     def target_in(self, text: str) -> Target:
         chip = chip_in(text) or _DEFAULT_CHIP
@@ -66,59 +93,15 @@ def _with_imports(kernel: str) -> str:
     return "".join(missing) + kernel
 
 
-def _start(request: RecipeRequest, file: Path | None, text: str) -> RecipeStart | None:
-    """Return a recipe for the script or the kernel in a file or in a pasted text, if it
-    has one.
-    """
-    copied = text if file is None else None
-    place = request.path.with_suffix(".py")
-    default_chip = "gfx942" if request.backend == "hip" else _DEFAULT_CHIP
-    target = Target(request.backend or "cuda", request.chip or default_chip)
-    if request.kernel is None and _NEEDS_NO_GPU.search(text):
-        return RecipeStart("triton", file or place, target, copied=copied)
-    try:
-        guess = guess_kernel(text, request.kernel)
-        if guess is None:
-            return None
-        if not is_standalone(text):
-            copied = copy_kernel(file, text, guess.name)
-            # the launches are in the text only
-            guess = guess_kernel(copied, guess.name, host=text) or guess
-    except RecursionError as error:
-        name = file.name if file else "the text"
-        raise BadInput(f"an expression in {name} is nested too deeply") from error
-    notes = [_why_not_run(guess.name)] if _LAUNCHES.search(text) else []
+def _assumed(request: RecipeRequest, chip: str) -> list[str]:
+    """Return the backend and the chip that the user did not name."""
     assumed = [] if request.backend else ["cuda"]
-    if request.chip is None:
-        assumed.append(default_chip)
-    keys = {
-        "kernel": guess.name,
-        "signature": guess.signature,
-        "constexprs": guess.constexprs,
-        "options": guess.options,
-    }
-    start = RecipeStart(
-        "triton",
-        place,
-        target,
-        keys={name: value for name, value in keys.items() if value},
-        comment=_COMMENT,
-        copied=copied,
-        notes=notes,
-        guessed=guess.guessed,
-        assumed=assumed,
-    )
-    if file is not None and copied is None:
-        return replace(start, input=file)
-    return start
+    return assumed if request.chip else [*assumed, chip]
 
 
 def _why_not_run(kernel: str) -> str:
     """Return a note on a script that launches kernels."""
-    why = "there is none here"
-    if Path("/dev/kfd").exists() or any(Path("/dev").glob("nvidia[0-9]*")):
-        why = "releases of Triton are installed without torch"
     return (
-        f"The script is not run: it launches kernels on a GPU, and {why}. Only "
-        f"{kernel} is compiled."
+        "The script is not run: it launches kernels on a GPU, and releases of Triton "
+        f"are installed without torch. Only {kernel} is compiled."
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from triage.compilers.base import Constant
@@ -36,21 +36,14 @@ _SCALARS = {"int": "i32", "float": "fp32", "bool": "i1"}
 _TYPES = {
     "bool": "i1",
     "int1": "i1",
-    "int8": "i8",
-    "uint8": "u8",
-    "int16": "i16",
+    **{f"int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
+    **{f"float{bits}": f"fp{bits}" for bits in (16, 32, 64)},
     "int": "i32",
-    "int32": "i32",
-    "uint32": "u32",
     "long": "i64",
-    "int64": "i64",
-    "uint64": "u64",
     "half": "fp16",
-    "float16": "fp16",
     "bfloat16": "bf16",
     "float": "fp32",
-    "float32": "fp32",
-    "float64": "fp64",
     "double": "fp64",
     "float8_e4m3fn": "fp8e4nv",
     "float8_e5m2": "fp8e5",
@@ -63,8 +56,6 @@ _COUNTS = re.compile(
 )
 # Those that return a tensor of 32-bit floats unless `dtype` names another type.
 _MAKERS = re.compile(r"torch\.(?:empty|zeros|ones|randn?|linspace|eye)")
-# Functions of the kernel's language for floats of 32 bits and more.
-_WIDE = re.compile("exp2?|log2?|r?sqrt|sin|cos|erf|sigmoid")
 # Those whose first argument is an address.
 _MEMORY = re.compile("load|store|make_block_ptr|advance|atomic_.*")
 _LOAD = re.compile("load|atomic_")
@@ -76,7 +67,7 @@ class KernelGuess:
     describes the fields.
     """
 
-    name: str
+    kernel: str
     signature: dict[str, str] = field(default_factory=dict)
     constexprs: dict[str, Constant] = field(default_factory=dict)
     options: dict[str, Constant] = field(default_factory=dict)
@@ -89,13 +80,17 @@ class HostValue:
     """A value that host code passes to a kernel."""
 
     kind: str = ""
-    """int, float, bool, str, tensor or type; empty if host code does not show it."""
+    """int, float, bool, str, NoneType, tensor or type; empty if host code does not
+    show it.
+    """
     value: Constant = None
     """A literal; `tl.float16` for a type."""
     element: str = ""
     """The type, or that of a tensor's elements, as in a signature."""
 
 
+Pairs = list[tuple[str, ast.expr]]
+"""Names with values that are given to them."""
 Bindings = dict[str, list[ast.expr]]
 """Name -> the values that are assigned to it."""
 
@@ -107,21 +102,16 @@ class Uses:
     pointers: set[str]
     index_pointers: set[str]
     """Those of integers: what is loaded there is part of an address."""
-    float_pointers: set[str]
-    """Those of floats with at least 32 bits."""
     conditions: set[str]
 
 
-def guess_kernel(
-    source: str, name: str | None = None, host: str | None = None
-) -> KernelGuess | None:
-    """Guess what the source's kernel is compiled for. Returns None if the source is not
+def guess_kernel(source: str, name: str | None = None) -> KernelGuess | None:
+    """Guess what a kernel of a file is compiled for. Returns None if the source is not
     Python, or has no kernel.
 
     Args:
-        source: The file with the kernel.
+        source: The file, with the kernel's launches if there are any.
         name: The kernel, if there are several.
-        host: The file with its launches and decorators (default: `source`).
 
     Raises:
         BadInput: No kernel has that name; or no name is given, and there are several
@@ -134,7 +124,7 @@ def guess_kernel(
     kernels = {
         node.name: node
         for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef) and _is_kernel(node)
+        if isinstance(node, ast.FunctionDef) and any(map(is_jit, node.decorator_list))
     }
     if not kernels or "triton" not in source:
         return None
@@ -142,15 +132,15 @@ def guess_kernel(
         name = _outermost(kernels)
     if name not in kernels:
         raise BadInput(f"there is no kernel {name!r}; there is {', '.join(kernels)}")
-    launching = ast.parse(host or source)
-    for node in ast.walk(launching):
-        if isinstance(node, ast.FunctionDef) and _is_kernel(node):
-            node.body.clear()  # what it assigns is not what host code passes
-    return _guess(launching, kernels[name])
-
-
-def _is_kernel(node: ast.AST) -> bool:
-    return any(map(is_jit, getattr(node, "decorator_list", ())))
+    kernel = kernels[name]
+    uses, text = _uses_of(kernel), ast.unparse(kernel)
+    element = "fp32"
+    if "float16" in text:
+        # both factors of a product must have one type
+        element = "bf16" if "bfloat16" in text else "fp16"
+    for other in kernels.values():
+        other.body.clear()  # what it assigns is not what host code passes
+    return _guess(kernel, _host_values(tree, kernel), uses, element)
 
 
 def is_jit(decorator: ast.expr) -> bool:
@@ -170,37 +160,34 @@ def _outermost(kernels: Mapping[str, ast.FunctionDef]) -> str:
     return names[0]
 
 
-def _guess(host: ast.Module, kernel: ast.FunctionDef) -> KernelGuess:
-    parameters = [*kernel.args.args, *kernel.args.kwonlyargs]
-    shown = _host_values(host, kernel, [parameter.arg for parameter in parameters])
-    uses, defaults = _uses_of(kernel), _bindings(kernel.args)
-    text, element = ast.unparse(kernel), "fp32"
-    if "float16" in text:
-        # both factors of a product must have one type
-        element = "bf16" if "bfloat16" in text else "fp16"
+def _guess(
+    kernel: ast.FunctionDef, shown: Mapping[str, HostValue], uses: Uses, element: str
+) -> KernelGuess:
+    """Guess what host code does not show. `element` is the type that pointers point to,
+    unless something shows another one.
+    """
     guess = KernelGuess(kernel.name)
     for name in ("num_warps", "num_stages"):
-        if name in shown:
-            guess.options[name] = shown[name].value
-        else:
+        value = shown.get(name, HostValue()).value
+        if value is None:
             guess.guessed[name] = "Triton's default"
-    for parameter in parameters:
-        name, passed = parameter.arg, shown.get(parameter.arg, HostValue())
+        else:
+            guess.options[name] = value
+    for parameter in [*kernel.args.args, *kernel.args.kwonlyargs]:
+        name = parameter.arg
+        passed = shown.get(name, HostValue())
         annotation = ast.unparse(parameter.annotation or ast.Name(""))
-        if "constexpr" not in annotation:
-            if passed.kind == "tensor":
-                guess.signature[name] = f"*{passed.element}:16"
+        if "constexpr" in annotation:
+            if passed.value is not None or passed.kind == "NoneType":
+                guess.constexprs[name] = passed.value
                 continue
+            guess.constexprs[name] = _constant(name, passed.kind, uses)
+        elif passed.kind == "tensor":
+            guess.signature[name] = f"*{passed.element}:16"
+            continue
+        else:
             kind = annotation if annotation in _SCALARS else passed.kind
             guess.signature[name] = _type(name, kind, uses, element)
-        elif passed.value is not None and passed.kind != "tensor":
-            guess.constexprs[name] = passed.value
-            continue
-        elif name in defaults and isinstance(defaults[name][0], ast.Constant):
-            guess.constexprs[name] = ast.literal_eval(defaults[name][0])
-            continue
-        else:
-            guess.constexprs[name] = _constant(name, passed.kind, uses)
         guess.guessed[name] = "by its name and its use"
     return guess
 
@@ -226,22 +213,20 @@ def _type(name: str, kind: str, uses: Uses, element: str) -> str:
     if name in uses.pointers or name.lower().endswith("ptr"):
         if name in uses.index_pointers or _NAMES_INDICES.search(name):
             return "*i32:16"
-        if name in uses.float_pointers:
-            return "*fp32:16"
         return f"*{element}:16"
     if kind in _SCALARS:
         return _SCALARS[kind]
     return "fp32" if _NAMES_FRACTION.search(name) else "i32"
 
 
-def _host_values(
-    host: ast.Module, kernel: ast.FunctionDef, parameters: Sequence[str]
-) -> dict[str, HostValue]:
+def _host_values(host: ast.Module, kernel: ast.FunctionDef) -> dict[str, HostValue]:
     """Return the values of parameters and options that host code shows: those of the
-    first `Config({...}, num_warps=...)`, then those of the first launch with each.
+    first `Config({...}, num_warps=...)`, then those of the first launch with each, then
+    the defaults.
     """
     decorators = ast.List(kernel.decorator_list)
-    passed: list[tuple[str, ast.expr]] = []
+    parameters = [parameter.arg for parameter in kernel.args.args]
+    passed: Pairs = []
     if "autotune" in ast.unparse(decorators):
         calls = [*_calls(decorators), *_calls(host)]
         for call in [call for call in calls if _callee(call) == "Config"][:1]:
@@ -250,51 +235,45 @@ def _host_values(
                     names = [ast.unparse(key).strip("'") for key in keys if key]
                     passed += zip(names, values, strict=False)
             passed += _keywords(call)
-    for call in _calls(host):
-        place, _, _ = ast.unparse(call.func).partition("[")
-        is_launch = isinstance(call.func, ast.Subscript)
-        if is_launch and place.rpartition(".")[2] == kernel.name:
-            passed += zip(parameters, call.args, strict=False)
-            passed += _keywords(call)
     bound = _bindings(host)
-    _bind_arguments(host, bound)
-    shown: dict[str, HostValue] = {}
-    for name, node in passed:
-        if name not in shown:
-            value = _value_of(node, dict(bound))
-            if value.kind:
-                shown[name] = value
-    return shown
-
-
-def _bind_arguments(host: ast.Module, bound: Bindings) -> None:
-    """Add what host code passes to its own functions to the values of their parameters,
-    which are thus looked up last.
-    """
     functions = {
         node.name: node for node in host.body if isinstance(node, ast.FunctionDef)
     }
     for call in _calls(host):
-        function = functions.get(_callee(call))
-        if function and isinstance(call.func, ast.Name):
-            names = [parameter.arg for parameter in function.args.args]
+        if isinstance(call.func, ast.Subscript):
+            if _last_name(call.func.value) == kernel.name:
+                passed += [*zip(parameters, call.args, strict=False), *_keywords(call)]
+        elif isinstance(call.func, ast.Name) and call.func.id in functions:
+            # what a function's callers pass is looked up after its own assignments
+            names = [item.arg for item in functions[call.func.id].args.args]
             pairs = [*zip(names, call.args, strict=False), *_keywords(call)]
             for name, value in pairs:
                 bound.setdefault(name, []).append(value)
+    for name, values in _bindings(kernel.args).items():
+        passed += [(name, value) for value in values]
+    shown: dict[str, HostValue] = {}
+    for name, node in passed:
+        if name not in shown or shown[name].kind == "NoneType":
+            known = _value_of(node, dict(bound))
+            if known.kind:
+                shown[name] = known
+    return shown
 
 
 def _calls(tree: ast.AST) -> list[ast.Call]:
     return [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
 
 
-def _callee(node: ast.AST) -> str:
-    """Return the name of the function that a node calls, without its module."""
-    if isinstance(node, ast.Call):
-        return ast.unparse(node.func).rpartition(".")[2]
-    return ""
+def _last_name(function: ast.expr) -> str:
+    """Return the name of a function without its module."""
+    return ast.unparse(function).rpartition(".")[2]
 
 
-def _keywords(call: ast.Call) -> list[tuple[str, ast.expr]]:
+def _callee(call: ast.Call) -> str:
+    return _last_name(call.func)
+
+
+def _keywords(call: ast.Call) -> Pairs:
     return [(word.arg, word.value) for word in call.keywords if word.arg]
 
 
@@ -307,7 +286,7 @@ def _value_of(node: ast.expr, names: Bindings) -> HostValue:
     same: Sequence[ast.expr] = ()  # expressions that this one may be equal to
     tensors: Sequence[ast.expr] = ()  # and those with the same type if they are tensors
     match node:
-        case ast.Constant(value=bool() | int() | float() | str() as value):
+        case ast.Constant(value=bool() | int() | float() | str() | None as value):
             return HostValue(type(value).__name__, value)
         case ast.Compare() | ast.UnaryOp(op=ast.Not()):
             return HostValue("bool")
@@ -328,29 +307,26 @@ def _value_of(node: ast.expr, names: Bindings) -> HostValue:
             tensors = (left, right)
         case ast.Subscript(value=tensor) | ast.Attribute(value=tensor, attr="T"):
             tensors = (tensor,)
-    return (
-        _first_shown(same, names)
-        or _first_shown(tensors, names, "tensor")
-        or HostValue()
-    )
+    shown = _first_shown(same, names)
+    return shown if shown.kind else _first_shown(tensors, names, "tensor")
 
 
 def _first_shown(
     nodes: Iterable[ast.expr], names: Bindings, kind: str = ""
-) -> HostValue | None:
+) -> HostValue:
     """Return the first value of some expressions that shows its kind."""
     for node in nodes:
         shown = _value_of(node, names)
         if shown.kind and kind in ("", shown.kind):
             return shown
-    return None
+    return HostValue()
 
 
 def _value_of_call(call: ast.Call, names: Bindings) -> HostValue:
     """Return a tensor if the call names the type of its elements or has a tensor with
     one, and an integer for a function that returns one.
     """
-    name, function = _callee(call), ast.unparse(call.func)
+    name = _callee(call)
     types = [value for key, value in _keywords(call) if key == "dtype"]
     tensors = call.args[:1]
     owner = getattr(call.func, "value", None)
@@ -361,74 +337,72 @@ def _value_of_call(call: ast.Call, names: Bindings) -> HostValue:
     if name in ("to", "type"):
         types += call.args
     shown = _first_shown(types, dict(names), "type")
-    if shown and shown.element:
+    if shown.element:
         return HostValue("tensor", None, shown.element)
     if _COUNTS.fullmatch(name):
         return HostValue("int")
     if types or name in ("item", "tolist"):
         return HostValue()
-    if _MAKERS.fullmatch(function):
+    if _MAKERS.fullmatch(ast.unparse(call.func)):
         return HostValue("tensor", None, "fp32")
-    return _first_shown(tensors, names, "tensor") or HostValue()
+    return _first_shown(tensors, names, "tensor")
 
 
 def _uses_of(kernel: ast.FunctionDef) -> Uses:
     """Return how a kernel uses its parameters."""
     addresses: list[ast.AST] = []
-    floats: list[ast.AST] = []
     conditions: list[ast.AST] = []
     for node in ast.walk(kernel):
         match node:
             case ast.If(test=test) | ast.IfExp(test=test):
                 conditions += [test, *getattr(test, "values", [])]
                 conditions.append(getattr(test, "operand", test))
-            case ast.Call() if _WIDE.fullmatch(_callee(node)):
-                floats += node.args
             case ast.Call() if _MEMORY.fullmatch(_callee(node)):
-                addresses += node.args[:1]
-                addresses += [
-                    value for name, value in _keywords(node) if name == "base"
-                ]
+                bases = [value for name, value in _keywords(node) if name == "base"]
+                addresses += [*node.args[:1], *bases]
     bound = _bindings(kernel)
+    loaded: list[ast.AST] = []  # the addresses of what is loaded for other addresses
+    for node in _followed(addresses, bound, ast.iter_child_nodes):
+        if isinstance(node, ast.Call) and _LOAD.match(_callee(node)):
+            loaded += node.args[:1]
     return Uses(
-        _pointers_in(addresses, bound),
-        _pointers_in(_loaded_addresses(addresses, bound), bound),
-        _pointers_in(_loaded_addresses(floats, bound), bound),
+        _bases(addresses, bound),
+        _bases(loaded, bound),
         {node.id for node in conditions if isinstance(node, ast.Name)},
     )
 
 
-def _loaded_addresses(values: Sequence[ast.AST], bound: Bindings) -> list[ast.AST]:
-    """Return the addresses from which the kernel loads to compute these values."""
-    addresses: list[ast.AST] = []
-    names: set[str] = set()
-    waiting = list(values)
-    for node in waiting:
-        if isinstance(node, ast.Name) and node.id not in names:
-            names.add(node.id)
-            waiting += bound.get(node.id, [])
-        if isinstance(node, ast.Call) and _LOAD.match(_callee(node)):
-            addresses += node.args[:1]
-        waiting += ast.iter_child_nodes(node)
-    return addresses
-
-
-def _pointers_in(addresses: Sequence[ast.AST], bound: Bindings) -> set[str]:
+def _bases(addresses: Iterable[ast.AST], bound: Bindings) -> set[str]:
     """Return the names that addresses such as `x + offsets` begin with."""
-    names: set[str] = set()
-    waiting = list(addresses)
-    for node in waiting:
+
+    def first(node: ast.AST) -> list[ast.expr]:
         match node:
-            case ast.Name(id=name) if name not in names:
-                names.add(name)
-                waiting += bound.get(name, [])
             case (
                 ast.Call(func=ast.Attribute(attr="to", value=inner))
                 | ast.BinOp(left=inner)
                 | ast.Call(args=[inner, *_])
             ):
-                waiting.append(inner)
-    return names
+                return [inner]
+        return []
+
+    nodes = _followed(addresses, bound, first)
+    return {node.id for node in nodes if isinstance(node, ast.Name)}
+
+
+def _followed(
+    nodes: Iterable[ast.AST],
+    bound: Bindings,
+    parts: Callable[[ast.AST], Iterable[ast.AST]],
+) -> list[ast.AST]:
+    """Return nodes, their parts, the values of names, and so on."""
+    waiting = list(nodes)
+    names: set[str] = set()
+    for node in waiting:
+        if isinstance(node, ast.Name) and node.id not in names:
+            names.add(node.id)
+            waiting += bound.get(node.id, [])
+        waiting += parts(node)
+    return waiting
 
 
 def _bindings(tree: ast.AST) -> Bindings:
@@ -437,22 +411,20 @@ def _bindings(tree: ast.AST) -> Bindings:
     """
     bound: Bindings = {}
     for node in ast.walk(tree):
-        pairs: Iterable[tuple[ast.AST, ast.expr | None]] = []
+        pairs: Iterable[tuple[ast.expr, ast.expr]] = []
         match node:
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value):
                 values = getattr(value, "elts", [value] * len(targets))
                 pairs = zip(targets, values, strict=False)
             case (
                 ast.Assign(targets=[target, *_], value=value)
-                | ast.AnnAssign(target=target, value=value)
+                | ast.AnnAssign(target=target, value=ast.expr() as value)
                 | ast.comprehension(target=target, iter=value)
             ):
                 pairs = [(target, value)]
             case ast.arguments(args=positional, defaults=defaults):
-                with_default = positional[len(positional) - len(defaults) :]
-                pairs = zip(with_default, defaults, strict=True)
-        for node, assigned in pairs:
-            if assigned is not None:
-                name = getattr(node, "arg", None) or ast.unparse(node)
-                bound.setdefault(name, []).append(assigned)
+                names = [ast.Name(parameter.arg) for parameter in positional]
+                pairs = zip(names[len(names) - len(defaults) :], defaults, strict=True)
+        for target, value in pairs:
+            bound.setdefault(ast.unparse(target), []).append(value)
     return bound

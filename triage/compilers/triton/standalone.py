@@ -6,16 +6,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from triage.compilers.base import KernelSpec, kernel_of
-from triage.compilers.repro_script import ReproScript, StandaloneCall, StandaloneCompile
+from triage.compilers.repro_script import (
+    REPRO,
+    PackageScript,
+    StandaloneCall,
+    StandaloneCompile,
+)
 from triage.model.case import Case
-from triage.model.revision import Toolchain
 from triage.recipes.values import parse_version
 
-_SCRIPT = "repro.py"
 _TEMPLATE = Path(__file__).with_name("repro.py.j2")
 # Compute capability -> bytes of shared memory that a block may ask for.
 _CUDA_SHARED = {
@@ -53,48 +57,31 @@ def chip_of(backend: str, name: str) -> Chip | None:
     return Chip(name, warp_size, 163840 if name == "gfx950" else 65536)
 
 
-def kernel_keys(kernel: KernelSpec) -> dict[str, object]:
+def kernel_keys(kernel: KernelSpec) -> dict[str, Any]:
     """Return the keys of a kernel, as a recipe and the worker have them."""
-    return {
-        "kernel": kernel.name,
-        "signature": dict(kernel.signature),
-        "constexprs": dict(kernel.constexprs),
-        "hints": {name: dict(hints) for name, hints in kernel.hints.items()},
-        "options": dict(kernel.options),
-    }
+    keys = asdict(kernel)
+    return {"kernel": keys.pop("name"), **keys}
 
 
-class TritonScript(ReproScript):
+class TritonScript(PackageScript):
     """Repeats the compile of a kernel with a Python script."""
 
     def recipe_keys(self, case: Case) -> Mapping[str, object]:
-        keys = dict(super().recipe_keys(case))
-        kernel = kernel_of(case)
-        if kernel:
-            items = kernel_keys(kernel).items()
-            keys.update({name: value for name, value in items if value})
-        return keys
-
-    def program_name(self, case: Case, toolchain: Toolchain) -> str:
-        return "triton"
+        keys, kernel = super().recipe_keys(case), kernel_of(case)
+        if kernel is None:
+            return keys
+        items = kernel_keys(kernel).items()
+        return {**keys, **{name: value for name, value in items if value}}
 
     def call(self, task: StandaloneCompile) -> StandaloneCall:
-        """Return the command that runs the script next to the kernel."""
-        install = task.requirement
-        if install and _release(task) < (3, 3):
-            install += (
-                " setuptools"  # imported by Triton, but not required by its wheel
-            )
-        return StandaloneCall(
-            install,
-            ("python3", _SCRIPT),
-            f'"${{PYTHON:-python3}}" {_SCRIPT}',
-            "\n# Set PYTHON to the interpreter that has it.",
-            ('"${PYTHON:-python3}" -c "import triton" || exit 127',),
-        )
+        call = super().call(task)
+        if call.install and _release(task) < (3, 3):
+            # imported by Triton, but not required by its wheel
+            return replace(call, install=f"{call.install} setuptools")
+        return call
 
     def files(self, task: StandaloneCompile) -> Mapping[str, str]:
-        return {_SCRIPT: script(task)}
+        return {REPRO: script(task)}
 
 
 def _release(task: StandaloneCompile) -> tuple[int, int]:

@@ -83,7 +83,7 @@ class Xla(Compiler):
         keys=_keys,
     )
     uses_processor = True
-    script = XlaScript()
+    script = XlaScript("jaxlib", "jax")
     run = XlaRunner(WORKER, "--xla_backend_optimization_level=0")
     measures = Measures()
     folders = "a virtual environment holds the packages `jaxlib` and `jax`"

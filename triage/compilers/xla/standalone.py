@@ -8,16 +8,13 @@ import json
 from collections.abc import Mapping
 
 from triage.compilers.repro_script import (
-    ReproScript,
-    StandaloneCall,
+    REPRO,
+    PackageScript,
     StandaloneCompile,
     comparison,
     python_array,
 )
-from triage.model.case import Case
-from triage.model.revision import Toolchain
 
-_SCRIPT = "repro.py"
 _START = '''"""Compile {source} with jaxlib{run}."""
 
 import os
@@ -55,20 +52,8 @@ print(*results, sep="\\n")
 """
 
 
-class XlaScript(ReproScript):
+class XlaScript(PackageScript):
     """Repeats a compile, and the run of what it compiles."""
-
-    def program_name(self, case: Case, toolchain: Toolchain) -> str:
-        return "jaxlib"
-
-    def call(self, task: StandaloneCompile) -> StandaloneCall:
-        return StandaloneCall(
-            task.requirement,
-            ("python3", _SCRIPT),
-            f'"${{PYTHON:-python3}}" {_SCRIPT}',
-            "\n# Set PYTHON to the interpreter that has it.",
-            ('"${PYTHON:-python3}" -c "import jax" || exit 127',),
-        )
 
     def files(self, task: StandaloneCompile) -> Mapping[str, str]:
         flags = [word for word in task.options if word.startswith("--xla_")]
@@ -82,4 +67,4 @@ class XlaScript(ReproScript):
         if run:
             text += _RUN.format(inputs=", ".join(map(python_array, run.inputs)))
             text += comparison(run)
-        return {_SCRIPT: text}
+        return {REPRO: text}
