@@ -16,9 +16,8 @@ from tests.conftest import Triage
 from tests.values import ELEMENTS, Element, value
 from triage.compilers.registry import load_cases
 from triage.compilers.repro_script import StandaloneCompile
-from triage.compilers.xla.adapter import Xla
+from triage.compilers.xla.adapter import Xla, XlaIr
 from triage.compilers.xla.hlo_text import generic_form
-from triage.compilers.xla.passes import XlaIr
 from triage.mlir.ir_reader import IrReader, PrintedModule
 from triage.model.case import Case, Input, InputKind, RunSpec, Target
 from triage.model.errors import BadFiles

@@ -95,16 +95,6 @@ Bindings = dict[str, list[ast.expr]]
 """Name -> the values that are assigned to it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Uses:
-    """The names that a kernel uses in some way."""
-
-    pointers: set[str]
-    index_pointers: set[str]
-    """Those of integers: what is loaded there is part of an address."""
-    conditions: set[str]
-
-
 def guess_kernel(source: str, name: str | None = None) -> KernelGuess | None:
     """Guess what a kernel of a file is compiled for. Returns None if the source is not
     Python, or has no kernel.
@@ -133,14 +123,10 @@ def guess_kernel(source: str, name: str | None = None) -> KernelGuess | None:
     if name not in kernels:
         raise BadInput(f"there is no kernel {name!r}; there is {', '.join(kernels)}")
     kernel = kernels[name]
-    uses, text = _uses_of(kernel), ast.unparse(kernel)
-    element = "fp32"
-    if "float16" in text:
-        # both factors of a product must have one type
-        element = "bf16" if "bfloat16" in text else "fp16"
+    pointers = _pointers_of(kernel)
     for other in kernels.values():
         other.body.clear()  # what it assigns is not what host code passes
-    return _guess(kernel, _host_values(tree, kernel), uses, element)
+    return _guess(kernel, _host_values(tree, kernel), pointers)
 
 
 def is_jit(decorator: ast.expr) -> bool:
@@ -161,11 +147,11 @@ def _outermost(kernels: Mapping[str, ast.FunctionDef]) -> str:
 
 
 def _guess(
-    kernel: ast.FunctionDef, shown: Mapping[str, HostValue], uses: Uses, element: str
+    kernel: ast.FunctionDef,
+    shown: Mapping[str, HostValue],
+    pointers: Mapping[str, str],
 ) -> KernelGuess:
-    """Guess what host code does not show. `element` is the type that pointers point to,
-    unless something shows another one.
-    """
+    """Guess what host code does not show."""
     guess = KernelGuess(kernel.name)
     for name in ("num_warps", "num_stages"):
         value = shown.get(name, HostValue()).value
@@ -181,42 +167,30 @@ def _guess(
             if passed.value is not None or passed.kind == "NoneType":
                 guess.constexprs[name] = passed.value
                 continue
-            guess.constexprs[name] = _constant(name, passed.kind, uses)
+            guess.constexprs[name] = _constant(name, passed.kind)
         elif passed.kind == "tensor":
             guess.signature[name] = f"*{passed.element}:16"
             continue
         else:
             kind = annotation if annotation in _SCALARS else passed.kind
-            guess.signature[name] = _type(name, kind, uses, element)
+            number = "fp32" if _NAMES_FRACTION.search(name) else "i32"
+            number = _SCALARS.get(kind, number)
+            guess.signature[name] = pointers.get(name, number)
         guess.guessed[name] = "by its name and its use"
     return guess
 
 
-def _constant(name: str, kind: str, uses: Uses) -> Constant:
+def _constant(name: str, kind: str) -> Constant:
     """Guess the value of a constexpr. `kind` is the kind of value that host code
     passes, see `HostValue`.
     """
     if kind == "type" or (not kind and _NAMES_TYPE.search(name)):
         return "tl.float32"
-    is_switch = name in uses.conditions or _NAMES_SWITCH.match(name)
-    if kind == "bool" or (kind != "int" and is_switch):
+    if kind == "bool" or (kind != "int" and _NAMES_SWITCH.match(name)):
         return False
     if kind == "float":
         return 1.0
     return 2 if _NAMES_COUNT.search(name) else 64
-
-
-def _type(name: str, kind: str, uses: Uses, element: str) -> str:
-    """Guess the type of an argument. Unless something shows another type, a pointer
-    points to `element`.
-    """
-    if name in uses.pointers or name.lower().endswith("ptr"):
-        if name in uses.index_pointers or _NAMES_INDICES.search(name):
-            return "*i32:16"
-        return f"*{element}:16"
-    if kind in _SCALARS:
-        return _SCALARS[kind]
-    return "fp32" if _NAMES_FRACTION.search(name) else "i32"
 
 
 def _host_values(host: ast.Module, kernel: ast.FunctionDef) -> dict[str, HostValue]:
@@ -348,28 +322,29 @@ def _value_of_call(call: ast.Call, names: Bindings) -> HostValue:
     return _first_shown(tensors, names, "tensor")
 
 
-def _uses_of(kernel: ast.FunctionDef) -> Uses:
-    """Return how a kernel uses its parameters."""
+def _pointers_of(kernel: ast.FunctionDef) -> dict[str, str]:
+    """Return the types of pointers that a kernel uses. Unless something shows another
+    type, they are those of one kind of floats.
+    """
+    text, element = ast.unparse(kernel), "fp32"
+    if "float16" in text:
+        # both factors of a product must have one type
+        element = "bf16" if "bfloat16" in text else "fp16"
     addresses: list[ast.AST] = []
-    conditions: list[ast.AST] = []
-    for node in ast.walk(kernel):
-        match node:
-            case ast.If(test=test) | ast.IfExp(test=test):
-                conditions += [test, *getattr(test, "values", [])]
-                conditions.append(getattr(test, "operand", test))
-            case ast.Call() if _MEMORY.fullmatch(_callee(node)):
-                bases = [value for name, value in _keywords(node) if name == "base"]
-                addresses += [*node.args[:1], *bases]
+    for call in _calls(kernel):
+        if _MEMORY.fullmatch(_callee(call)):
+            bases = [value for name, value in _keywords(call) if name == "base"]
+            addresses += [*call.args[:1], *bases]
     bound = _bindings(kernel)
-    loaded: list[ast.AST] = []  # the addresses of what is loaded for other addresses
+    loaded: list[ast.AST] = []  # the addresses of what is a part of addresses
     for node in _followed(addresses, bound, ast.iter_child_nodes):
         if isinstance(node, ast.Call) and _LOAD.match(_callee(node)):
             loaded += node.args[:1]
-    return Uses(
-        _bases(addresses, bound),
-        _bases(loaded, bound),
-        {node.id for node in conditions if isinstance(node, ast.Name)},
-    )
+    names = _bases(addresses, bound)
+    names |= {item.arg for item in kernel.args.args if item.arg.lower().endswith("ptr")}
+    indices = _bases(loaded, bound) | set(filter(_NAMES_INDICES.search, names))
+    floats = dict.fromkeys(names, f"*{element}:16")
+    return floats | dict.fromkeys(indices, "*i32:16")
 
 
 def _bases(addresses: Iterable[ast.AST], bound: Bindings) -> set[str]:

@@ -5,6 +5,8 @@ command line of a case: a worker in that environment compiles.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +26,7 @@ from triage.compilers.base import (
     script_options,
 )
 from triage.compilers.invocation import Invocation, MlirTools, ask_compiler
-from triage.compilers.parts import Measures, PassTrace, RemedyHints, WorkerRunner
+from triage.compilers.parts import IrPrinter, Measures, RemedyHints, WorkerRunner
 from triage.compilers.xla.standalone import XlaScript
 from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure
@@ -37,6 +39,7 @@ from triage.recipes.family import RecipeFamily
 if TYPE_CHECKING:
     from triage.compilers.recipe_input import RecipeStarter
     from triage.compilers.xla.recipe_format import XlaRecipe
+    from triage.mlir.fingerprint import Vocabulary
 
 DISABLE = "xla_disable_hlo_passes"
 WORKER = Path(__file__).with_name("worker.py")
@@ -66,6 +69,37 @@ class XlaRunner(WorkerRunner):
         return (str(program), *_ISOLATED_WORKER, "serve", *invocation.options[1:])
 
 
+class XlaIr(IrPrinter):
+    """Makes the worker print HLO."""
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        from triage.mlir.fingerprint import Vocabulary  # parses MLIR
+
+        inert = "parameter", "constant", "tuple", "get-tuple-element", "bitcast", "copy"
+        return Vocabulary(
+            functions=frozenset({"func.func"}),
+            inert=frozenset(f"hlo.{name}" for name in inert),
+            constants=frozenset({"hlo.constant"}),
+            descriptive=frozenset({"operand_precision", "algorithm", "is_scheduled"}),
+        )
+
+    def naming_failed_pass(self, invocation: Invocation) -> Invocation:
+        return replace(invocation, printing=(*invocation.printing, "--name-pass"))
+
+    def printing_passes(
+        self, invocation: Invocation, only: str | None = None, *, generic: bool = True
+    ) -> Invocation:
+        printing = [*invocation.printing, f"--print-after={only or 'all'}"]
+        if generic:
+            printing.append("--generic")
+        return replace(invocation, printing=tuple(printing))
+
+
+class XlaRemedies(RemedyHints):
+    """Tries the options in the `options.yaml` next to this module."""
+
+
 class Xla(Compiler):
     """The XLA family."""
 
@@ -86,11 +120,11 @@ class Xla(Compiler):
     script = XlaScript("jaxlib", "jax")
     run = XlaRunner(WORKER, "--xla_backend_optimization_level=0")
     measures = Measures()
+    passes = XlaIr()
+    remedies = XlaRemedies()
     folders = "a virtual environment holds the packages `jaxlib` and `jax`"
     generator = ("-I",)
 
-    passes: Part[PassTrace] = Part("passes:XlaIr")
-    remedies: Part[RemedyHints] = Part("passes:XlaRemedies")
     recipe_starter: Part[RecipeStarter] = Part("recipe_format:XlaRecipes")
 
     def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:

@@ -69,20 +69,18 @@ def _operations(computations: Computations, name: str, depth: int) -> Iterator[s
             printed.append(f'value = "{"".join(operands)}"')
             operands = []
         names = [match[1] for match in map(_NAME.search, operands) if match]
-        operand_types = ", ".join(types.get(operand, "?") for operand in names)
-        head = f'{indent}"hlo.{opcode.strip()}"()'
+        head = f'{indent}"hlo.{opcode}"()'
         if printed:
             head += f" <{{{', '.join(printed)}}}>"
-        tail = f" : ({operand_types}) -> {type_}"
-        if not called:
-            yield head + tail
-            continue
-        yield head + " ({"
-        for number, computation in enumerate(called):
-            if number:
-                yield f"{indent}}}, {{"
+        opening = f"{head} ({{"
+        for computation in called:
+            yield opening
             yield from _operations(computations, computation, depth + 1)
-        yield f"{indent}}}){tail}"
+            opening = f"{indent}}}, {{"
+        if called:
+            head = f"{indent}}})"
+        operand_types = ", ".join(types.get(operand, "?") for operand in names)
+        yield f"{head} : ({operand_types}) -> {type_}"
 
 
 def _instruction(line: str) -> tuple[str, str, str, list[str], list[str]]:
@@ -92,35 +90,20 @@ def _instruction(line: str) -> tuple[str, str, str, list[str], list[str]]:
     ('y', 'f32[4]', 'add', ['f32[4] %x', 'f32[4] %x'], ['metadata={}'])
     """
     result, rest = line.split(" = ", 1)
-    if rest.startswith("("):
-        end = _end_of_bracket(rest)
-    else:
-        end = (rest + " ").index(" ")
-    type_ = _LAYOUT.sub("", rest[:end])
-    opcode, _, rest = rest[end:].lstrip().partition("(")
-    end = _end_of_bracket("(" + rest) - 1
-    operands = _split_at_commas(rest[: end - 1])
-    attributes = _split_at_commas(rest[end:].lstrip(", "))
-    return _NAME.findall(result)[0], type_, opcode, operands, attributes
+    first, *attributes = _split(rest, ",")
+    type_, *words = _split(first, " ")
+    opcode, _, operands = " ".join(words).partition("(")
+    name, plain = _NAME.findall(result)[0], _LAYOUT.sub("", type_)
+    return name, plain, opcode, _split(operands[:-1], ","), attributes
 
 
-def _end_of_bracket(text: str) -> int:
-    """Return the position behind the bracket that closes the first one."""
-    depth = 0
-    for position, character in enumerate(text):
+def _split(text: str, separator: str) -> list[str]:
+    """Split at the separators that are not in a bracket."""
+    parts, depth = [""], 0
+    for character in text:
         depth += (character in "({[") - (character in ")}]")
-        if not depth:
-            return position + 1
-    return len(text)
-
-
-def _split_at_commas(text: str) -> list[str]:
-    """Split at the commas that are not in a bracket."""
-    parts, depth, begin = [], 0, 0
-    for position, character in enumerate(text):
-        depth += (character in "({[") - (character in ")}]")
-        if character == "," and not depth:
-            parts.append(text[begin:position].strip())
-            begin = position + 1
-    last = text[begin:].strip()
-    return [*parts, last] if last else parts
+        if character == separator and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts]

@@ -30,7 +30,9 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from functools import lru_cache, partial
 from importlib import import_module
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,6 +49,7 @@ _FLAG = re.compile(r"^\s*--(xla_\w+)=\S*\s+(\w+)", re.MULTILINE)
 # How names of element types begin in MLIR and HLO, and those of numpy.
 _KINDS = {"s": "int", "si": "int", "i": "int", "u": "uint", "ui": "uint"}
 _KINDS |= {"f": "float", "bf": "bfloat", "c": "complex", "cf": "complex"}
+_TRUTH = {"true": "1", "false": "0"}
 _M_PERTURB = -6  # an option of glibc's mallopt
 _SHORTEST, _FEWEST = 0.1, 3  # seconds and calls of a measurement
 _SMALL_PROGRAM = b"""func.func public @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
@@ -71,9 +74,8 @@ def cpu_executable(program: bytes, client: Any = None) -> Any:
     options = xla.CompileOptions()
     if not hasattr(client, "compile_and_load"):
         return client.compile(program, options)
-    return client.compile_and_load(
-        program, xla.DeviceList(tuple(client.devices()[:1])), options
-    )
+    devices = xla.DeviceList(tuple(client.devices()[:1]))
+    return client.compile_and_load(program, devices, options)
 
 
 def _from_hlo(xla: Any, text: str) -> Any:
@@ -85,23 +87,20 @@ def _from_hlo(xla: Any, text: str) -> Any:
     return convert.xla_computation_to_mlir_module(xla.XlaComputation(proto))
 
 
-def compile_program(source: Path, output: Path, flags: list[str]) -> int:
+def compile_program(source: Path, output: Path, flags: list[str]) -> None:
     """Compile a program, write OUTPUT, and print metrics of the executable."""
     program = source.read_bytes()
     executable = cpu_executable(program)
     output.write_bytes(json.dumps(flags).encode() + b"\n" + program)
     text = "\n".join(module.to_string() for module in executable.hlo_modules())
     memory = executable.get_compiled_memory_stats()
-    counts = {
+    metrics = {
         "instructions": len(re.findall(r"(?m)^\s+(?:ROOT )?%?[\w.-]+ = ", text)),
         "fusions": text.count(" fusion("),
-    }
-    sizes = {
         "temp_bytes": memory.temp_size_in_bytes,
         "code_bytes": memory.generated_code_size_in_bytes,
     }
-    print("triage: " + json.dumps({"metrics": counts | sizes}))
-    return 0
+    print("triage: " + json.dumps({"metrics": metrics}))
 
 
 def script_worker() -> dict[str, Any]:
@@ -122,7 +121,7 @@ class Child(NamedTuple):
     """What it wrote to stderr besides the log."""
 
 
-def in_child(work: Callable[[], int]) -> Child:
+def in_child(work: Callable[[], object]) -> Child:
     """Do work in a child process, and read from its log which passes ran."""
     read, write = os.pipe()
     child = os.fork()
@@ -151,19 +150,22 @@ def in_child(work: Callable[[], int]) -> Child:
     return Child(os.waitpid(child, 0)[1], passes, unfinished, "".join(printed))
 
 
-def guarded(work: Callable[[], int]) -> int:
-    """Do work and return its exit status. Print the traceback of an error."""
+def guarded(work: Callable[[], object]) -> int:
+    """Do work and return the exit status. Print the traceback of an error."""
     try:
-        return work()
+        work()
     except Exception:
         traceback.print_exc()
         return 1
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
+    return 0
 
 
-def compile_in_child(work: Callable[[], int], after: str | None, generic: bool) -> int:
+def compile_in_child(
+    work: Callable[[], object], after: str | None, generic: bool
+) -> int:
     """Compile in a child process, name the pass that failed, and end like the child.
 
     Args:
@@ -174,13 +176,8 @@ def compile_in_child(work: Callable[[], int], after: str | None, generic: bool) 
     """
     dumps = Path.cwd() / "passes"
     if after:
-        add_xla_flags(
-            [
-                f"--xla_dump_to={dumps}",
-                "--xla_dump_hlo_pass_re=.*",
-                "--xla_dump_hlo_as_text",
-            ]
-        )
+        changed = ["--xla_dump_hlo_pass_re=.*", "--xla_dump_hlo_as_text"]
+        add_xla_flags([f"--xla_dump_to={dumps}", *changed])
     child = in_child(work)
     last_text = print_dumps(dumps, after, generic=generic) if after else ""
     if child.status and child.unfinished:
@@ -223,33 +220,25 @@ def print_dump(title: str, name: str, text: str) -> None:
     sys.stderr.write(f"// -----// IR Dump After {title} ({name}) //----- //\n{text}\n")
 
 
-def run_program(module: Path, options: argparse.Namespace) -> int:
-    """Run a compiled program. Print, write and compare its results, or measure it.
-    Return the exit status.
+def run_program(module: Path, options: argparse.Namespace) -> None:
+    """Run a compiled program. Print its results and write them to files, or measure
+    it.
     """
     header, _, program = module.read_bytes().partition(b"\n")
     content = json.loads(header)
     if isinstance(content, dict):
         script_worker()["print_results"](content, options.output)
-        return 0
+        return
     add_xla_flags(content)
-    cpu = Cpu()
-    executable = cpu.compiled(program)
-    counts = len(options.input), len(parameter_types(executable))
-    if counts[0] != counts[1]:
-        problem = "error: the number of inputs is {}, and the program takes {}\n"
-        sys.stderr.write(problem.format(*counts))
-        return 2
-    call = cpu.call(executable, options.input)
+    call = Cpu().call(program, options.input)
     results = call()
     if options.benchmark_format:
         print(json.dumps({"benchmarks": measured_calls(call)}))
-        return 0
+        return
     for index, result in enumerate(results):
         print(result_line(index, result))
     for file, result in zip(options.output, results, strict=bool(options.output)):
         write_result(Path(file.removeprefix("@")), result)
-    return 0
 
 
 class Cpu:
@@ -259,30 +248,32 @@ class Cpu:
         xla: Any = import_module("jaxlib.xla_client")
         self._client = xla.make_cpu_client()
         self._put: Any = getattr(self._client, "buffer_from_pyval", None)
-        self._last: tuple[bytes, Any] = (b"", None)
         if self._put is None:
             jax: Any = import_module("jax")  # since 0.10 only JAX makes arrays
             jax.config.update("jax_enable_x64", val=True)  # keeps the program's types
             self._client, self._put = jax.devices("cpu")[0].client, jax.device_put
+        # a search may change the inputs alone
+        self.compiled = lru_cache(1)(partial(cpu_executable, client=self._client))
 
-    def compiled(self, program: bytes) -> Any:
-        """Return the executable of a program; that of the last one is used again."""
-        if self._last[0] != program:
-            self._last = (program, cpu_executable(program, self._client))
-        return self._last[1]
-
-    def call(self, executable: Any, inputs: list[str]) -> Callable[[], list[Any]]:
-        """Return a function that runs a program with these inputs and returns its
-        results as numpy arrays.
+    def call(self, program: bytes, inputs: list[str]) -> Callable[[], list[Any]]:
+        """Return a function that runs a compiled program with these inputs and returns
+        its results as numpy arrays.
         """
         import numpy as np
 
-        pairs = zip(inputs, parameter_types(executable), strict=True)
-        arguments = [self._put(value(text, kind)) for text, kind in pairs]
+        executable = self.compiled(program)
+        # the element types of the parameters, in HLO's words
+        text = executable.hlo_modules()[0].to_string()
+        layout = re.search(r"entry_computation_layout=\{\((.*?)\)->", text)
+        types = re.findall(r"(\w+)\[[\d,<=]*\]", layout[1] if layout else "")
+        if len(inputs) != len(types):
+            counts = f"{len(inputs)}, and the program takes {len(types)}"
+            sys.exit(f"error: the number of inputs is {counts}")
+        arguments = [self._put(value(*pair)) for pair in zip(inputs, types)]  # noqa: B905
         return lambda: [np.asarray(array) for array in executable.execute(arguments)]
 
 
-def serve(flags: list[str]) -> int:
+def serve(flags: list[str]) -> None:
     """Answer requests until the input ends. A request or an answer is a text of JSON
     that follows its length, in 8 hexadecimal digits.
     """
@@ -295,7 +286,6 @@ def serve(flags: list[str]) -> int:
         data = json.dumps(answer_to(request, cpu)).encode()
         sink.write(f"{len(data):08x}".encode() + data)
         sink.flush()
-    return 0
 
 
 def answer_to(request: dict[str, Any], cpu: Cpu) -> dict[str, Any]:
@@ -308,18 +298,18 @@ def answer_to(request: dict[str, Any], cpu: Cpu) -> dict[str, Any]:
     """
     stage, printed = "compile", []
     try:
-        executable = cpu.compiled(Path(request["program"]).read_bytes())
+        program = Path(request["program"]).read_bytes()
+        cpu.compiled(program)
         stage = "run"
-        call = cpu.call(executable, request["inputs"])
+        call = cpu.call(program, request["inputs"])
         for number, pattern in enumerate(request["patterns"]):
             fill_new_memory(pattern)
             results = call()
-            lines = [result_line(*pair) for pair in enumerate(results)]
-            printed.append("\n".join(lines))
+            printed.append("\n".join(map(result_line, count(), results)))
             for index, result in enumerate(results):
                 name = f"{index}.{mlir_type(result)}.bin"
                 write_result(Path(request["folder"], str(number), name), result)
-    except Exception:
+    except (Exception, SystemExit):
         return {"stage": stage, "error": traceback.format_exc()}
     return {"results": printed}
 
@@ -329,15 +319,6 @@ def fill_new_memory(pattern: int) -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_PERTURB, pattern)
-
-
-def parameter_types(executable: Any) -> list[str]:
-    """Return the element types of a program's parameters, in HLO's words."""
-    layout = re.search(
-        r"entry_computation_layout=\{\((.*?)\)->",
-        executable.hlo_modules()[0].to_string(),
-    )
-    return re.findall(r"(\w+)\[[\d,<=]*\]", layout[1] if layout else "")
 
 
 def measured_calls(call: Callable[[], object]) -> list[dict[str, Any]]:
@@ -393,26 +374,16 @@ def value(text: str, element: str) -> Any:
         return np.load(text[1:])
     kind, _, content = text.partition("=")
     *sizes, name = kind.split("x")
-    if not name[0].isalpha():  # it is the number
-        return read_words([text], numpy_type(element))[0]
+    if not name[0].isalpha():  # it is a number
+        sizes, name, content = [], element, text
     shape, dtype = [int(size) for size in sizes], numpy_type(name)
     if content.startswith("@"):
         return np.fromfile(content[1:], dtype).reshape(shape)
-    words = list(filter(None, re.split(r"[\s,\[\]]+", content))) or ["0"]
-    array = read_words(words, dtype)
-    if array.size == 1:
-        return np.full(shape, array[0], dtype)
-    return array.reshape(shape)
-
-
-def read_words(words: list[str], dtype: Any) -> Any:
-    """Return numbers as an array. numpy reads those of its own types exactly."""
-    import numpy as np
-
-    if dtype.kind == "b":
-        words = [str(int(word in ("1", "true"))) for word in words]
-    exact = dtype if dtype.kind in "iuc" else float
-    return np.array(words).astype(exact).astype(dtype)
+    words = [word for word in re.split(r"[\s,\[\]]+", content) if word] or ["0"]
+    numbers = np.array([_TRUTH.get(word, word) for word in words])
+    # numpy reads the numbers of its own types exactly
+    array = numbers.astype(dtype if dtype.kind in "iuc" else float).astype(dtype)
+    return np.full(shape, array[0]) if array.size == 1 else array.reshape(shape)
 
 
 def numpy_type(element: str) -> Any:
@@ -421,7 +392,6 @@ def numpy_type(element: str) -> Any:
 
     if element in ("i1", "pred"):
         return np.dtype(bool)
-    element = re.sub(r"complex<f(\d+)>", lambda part: f"c{2 * int(part[1])}", element)
     match = re.fullmatch(r"([a-z]+)(\d+)(\w*)", element.lower())
     assert match, element
     name = "_".join(filter(None, (_KINDS[match[1]] + match[2], match[3])))
@@ -437,26 +407,19 @@ def mlir_element(dtype: Any) -> str:
     return f"{names[match[1]]}{match[2]}{match[3].upper()}"
 
 
-def describe() -> int:
+def describe() -> None:
     """Print the version, the options and the passes of this jaxlib as JSON."""
-
-    def compile_small() -> int:
-        cpu_executable(_SMALL_PROGRAM)
-        return 0
-
-    def print_options() -> int:
-        os.environ["XLA_FLAGS"] = "--help"  # prints the options and aborts
-        return compile_small()
-
+    compiled = in_child(lambda: cpu_executable(_SMALL_PROGRAM))
+    os.environ["XLA_FLAGS"] = "--help"  # prints the options and aborts
+    helped = in_child(lambda: cpu_executable(_SMALL_PROGRAM))
     version = import_module("jaxlib.version")
     description = {
         "version": version.__version__,
         "commit": getattr(version, "_git_hash", None),
-        "options": _FLAG.findall(in_child(print_options).printed),
-        "passes": list(dict.fromkeys(in_child(compile_small).passes)),
+        "options": _FLAG.findall(helped.printed),
+        "passes": list(dict.fromkeys(compiled.passes)),
     }
     print(json.dumps(description))
-    return 0
 
 
 def main() -> int:
@@ -464,16 +427,15 @@ def main() -> int:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # warnings and errors
     work = sys.argv[1]
     if work == "describe":
-        return describe()
+        return guarded(describe)
     if work == "serve":
-        return serve(sys.argv[2:])
+        return guarded(lambda: serve(sys.argv[2:]))
     parser = argparse.ArgumentParser(allow_abbrev=False)
     add = parser.add_argument
     add("--module" if work == "run" else "module", type=Path)
     add("-o", dest="target", type=Path)
-    add("--print-after")
-    add("--benchmark_format")
-    add("--flags-in")
+    for name in ("--print-after", "--benchmark_format", "--flags-in"):
+        add(name)
     for name in ("--generic", "--name-pass", "--once", "--words"):
         add(name, action="store_true")
     for name in ("--input", "--output"):
@@ -482,13 +444,9 @@ def main() -> int:
     if work == "run":
         return guarded(lambda: run_program(options.module, options))
     add_xla_flags(rest)
-
-    def compile_it() -> int:
-        if work == "script":
-            script_worker()["run_script"](options)
-            return 0
-        return compile_program(options.module, options.target, rest)
-
+    compile_it = partial(compile_program, options.module, options.target, rest)
+    if work == "script":
+        compile_it = partial(script_worker()["run_script"], options)
     if options.name_pass or options.print_after:
         return compile_in_child(compile_it, options.print_after, options.generic)
     return guarded(compile_it)
