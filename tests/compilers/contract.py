@@ -6,13 +6,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.reduce.made import reproducer
 from triage.compilers.base import Compiler
@@ -24,10 +23,10 @@ from triage.execution.task import ProbeJob, Task
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Stage
-from triage.model.outcome import Cause, Failed, NoAnswer, Passed, Probe
+from triage.model.outcome import Cause, Failed, NoAnswer, Passed
 from triage.model.revision import Capabilities, Revision, Toolchain
 from triage.processes.sealing import Seal
-from triage.recipes.values import parse_version
+from triage.recipes.values import parse_version, recipe_lines
 from triage.reduce.reproducer import _standalone, portable_run
 from triage.report.reproducer import write_reproducer
 from triage.toolchains.registry import ToolchainRef
@@ -125,120 +124,80 @@ class Contract:
     def writes_the_recipe_of_its_case(self) -> None:
         """The keys of a reproducer give the same case again."""
         keys = self.family.script.recipe_keys(self.case)
-        again = yaml.safe_load(yaml.safe_dump(_plain(keys)))
-        again |= {"name": "sample", "input": self.sample.source}
-        target = self.case.target
-        again["target"] = {"backend": target.backend, "chip": target.chip}
-        again["target"] = {
-            key: value for key, value in again["target"].items() if value
-        }
+        keys = {"name": "sample", "input": self.sample.source, **keys}
+        keys["target"] = self.case.target
         path = self.folder / "again.yaml"
-        path.write_text(yaml.safe_dump(again))
+        path.write_text("\n".join(recipe_lines(keys)))
         [case] = load_cases([path])
         assert (case.compiler, case.spec) == (self.case.compiler, self.case.spec)
         assert (case.run, case.rules) == (self.case.run, self.case.rules)
 
-    def compiles_and_runs(self) -> None:
-        """The checks that need the compiler."""
-        right, wrong = self.sample.right, self.sample.wrong
-        for run in filter(None, (right, wrong)) if right else [""]:
-            [case] = load_cases([self.sample.recipe(self.folder, run)])
-            for probe, toolchain in self._probed(case):
-                if run == wrong and wrong:
-                    assert isinstance(probe.outcome, Failed), probe.outcome
-                    failure = probe.outcome.failure
-                    assert failure.failure_class == "wrong-result"
-                    assert failure.stage is Stage.COMPARE
-                else:
-                    assert isinstance(probe.outcome, Passed), probe.outcome
-                self._is_described(toolchain)
-
-    def repeats_a_failure_without_triage(self) -> None:
-        """In an empty environment, the script of a reproducer succeeds where the
-        program is right, and fails where it is wrong.
+    def compiles_and_repeats_its_failure(self) -> None:
+        """The checks that need the compiler. In an empty environment, the script of a
+        reproducer succeeds where the program is right, and fails where it is wrong.
         """
         sample = self.sample
-        recipes = [(sample.right, sample.program), (sample.wrong, sample.program)]
-        if not sample.right:
-            recipes = [("", sample.program), ("", sample.broken)]
-        statuses = []
-        for run, program in recipes:
+        broken = sample.program if sample.wrong else sample.broken
+        samples = [(sample.right, sample.program), (sample.wrong, broken)]
+        for status, (run, program) in enumerate(samples):
             [case] = load_cases([sample.recipe(self.folder, run, program)])
-            for folder, toolchain, tools in self._reproducers(case):
-                script = [folder / "repro.sh"]
-                env = self._empty_environment(toolchain, tools)
-                done = subprocess.run(script, env=env, capture_output=True, check=False)
-                statuses.append((done.returncode, done.stderr.decode()[-1000:]))
-                nothing = {"PATH": "/usr/bin:/bin", "PYTHON": "/no/python"}
-                lost = subprocess.run(
-                    script, env=nothing, capture_output=True, check=False
-                )
-                assert lost.returncode == 127
-        right, wrong = statuses
-        assert right[0] == 0, right
-        assert wrong[0] == 1, wrong
-
-    def _reproducers(self, case: Case) -> Iterator[tuple[Path, Toolchain, list[Path]]]:
-        """Yield the folder of a reproducer, the toolchain, and folders with programs
-        that are installed next to it.
-        """
-        with open_engine([case]) as engine:
-            ref = engine.registry.resolve(self.sample.rev, case.compiler)
-            toolchain = engine.registry.obtain(ref)
-            task = engine.planner.plan(case, toolchain)
+            with open_engine([case]) as engine:
+                ref = engine.registry.resolve(sample.rev, case.compiler)
+                toolchain = engine.registry.obtain(ref)
+                outcome = engine.probe(ProbeJob(case, ref)).outcome
+                task = engine.planner.plan(case, toolchain)
             assert isinstance(task, Task), task
-            engine.probe(ProbeJob(case, ref))
-            made = reproducer()
-            failing = replace(made.bad, case=case, version=toolchain.version)
-            values: dict[str, bytes] = {}
-            if case.run:
-                case = replace(case, run=portable_run(task, case.run, values))
-            source = f"input{case.input.path.suffix}"
-            standalone = _standalone(task, case, failing, ref, source)
-            reduction = replace(made.reduction, small=case, program=None)
-            content = case.input.path.read_bytes()
-            tools = [task.run.tool.parent] if isinstance(task.run, RunTask) else []
-        yield (
-            write_reproducer(
-                replace(
-                    made,
-                    reduction=reduction,
-                    compile=standalone,
-                    file=source,
-                    files={source: content, **values},
-                ),
-                self.folder / "reproducers",
+            assert isinstance(outcome, Passed) is not bool(status), outcome
+            if status and run:
+                assert isinstance(outcome, Failed)
+                assert outcome.failure.failure_class == "wrong-result"
+                assert outcome.failure.stage is Stage.COMPARE
+            self._is_described(toolchain)
+            script = self._reproducer(task, ref) / "repro.sh"
+            env = self._environment(task)
+            done = subprocess.run(script, env=env, capture_output=True, check=False)
+            assert done.returncode == status, done.stderr
+            nothing = {"PATH": "/usr/bin:/bin", "PYTHON": "/no/python"}
+            lost = subprocess.run(script, env=nothing, capture_output=True, check=False)
+            assert lost.returncode == 127
+
+    def _reproducer(self, task: Task, ref: ToolchainRef) -> Path:
+        """Write the reproducer of a task, as if it failed. Return its folder."""
+        made, case = reproducer(), task.case
+        failing = replace(made.bad, case=case, version=task.toolchain.version)
+        source = f"input{case.input.path.suffix}"
+        files = {source: case.input.path.read_bytes()}
+        if case.run:
+            case = replace(case, run=portable_run(task, case.run, files))
+        return write_reproducer(
+            replace(
+                made,
+                reduction=replace(made.reduction, small=case, program=None),
+                compile=_standalone(task, case, failing, ref, source),
+                file=source,
+                files=files,
             ),
-            toolchain,
-            tools,
+            self.folder / "reproducers",
         )
 
-    def _empty_environment(
-        self, toolchain: Toolchain, tools: list[Path]
-    ) -> dict[str, str]:
-        """Return the variables with which a user finds the compiler."""
-        python = self.folder / "python"
-        program, path = toolchain.program, toolchain.root
-        if program.name != "python":
-            program = Path(sys.executable)
+    def _environment(self, task: Task) -> dict[str, str]:
+        """Return the variables with which a user finds the compiler, and nothing
+        else.
+        """
+        python, program = self.folder / "python", task.toolchain.program
+        tools = [program, *([task.run.tool] if isinstance(task.run, RunTask) else [])]
+        places = [str(tool.parent) for tool in tools]
+        path = f"{task.toolchain.root}:{self.folder}"
         (self.folder / "setuptools.py").touch()  # old releases of Triton import it
-        python.write_text(
-            f'#!/bin/sh\nPYTHONPATH={path}:{self.folder} exec {program} "$@"\n'
-        )
+        own = program if program.name == "python" else sys.executable
+        python.write_text(f'#!/bin/sh\nPYTHONPATH={path} exec {own} "$@"\n')
         python.chmod(0o755)
-        places = [toolchain.program.parent, *tools, "/usr/bin", "/bin"]
         return {
-            "PATH": ":".join(map(str, places)),
+            "PATH": ":".join([*places, "/usr/bin", "/bin"]),
             "PYTHON": str(python),
-            "TOOLCHAIN": str(toolchain.program),
+            "TOOLCHAIN": str(program),
             "HOME": str(self.folder),
         }
-
-    def _probed(self, case: Case) -> Iterator[tuple[Probe, Toolchain]]:
-        with open_engine([case]) as engine:
-            ref: ToolchainRef = engine.registry.resolve(self.sample.rev, case.compiler)
-            toolchain = engine.registry.obtain(ref)
-            yield engine.probe(ProbeJob(case, ref)), toolchain
 
     def _is_described(self, toolchain: Toolchain) -> None:
         program = self.family.locate(toolchain.root)
@@ -261,13 +220,3 @@ CHECKS: Sequence[str] = (
     "writes_the_recipe_of_its_case",
 )
 """Those that need no compiler."""
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, dict):
-        return {name: _plain(inner) for name, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(inner) for inner in value]
-    if hasattr(value, "items"):
-        return _plain(dict(value.items()))
-    return value

@@ -101,6 +101,4 @@ def test_a_compiler_keeps_the_contract(
         '! grep broken "$1" && cp "$1" "$2"\n'
     )
     copier.chmod(0o755)
-    contract = Contract(SAMPLES[family], tmp_path)
-    contract.compiles_and_runs()
-    contract.repeats_a_failure_without_triage()
+    Contract(SAMPLES[family], tmp_path).compiles_and_repeats_its_failure()

@@ -23,4 +23,4 @@ def test_the_script_of_a_kernel_repeats_its_failure(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     sample = replace(SAMPLES["triton"], rev=version)
-    Contract(sample, tmp_path).repeats_a_failure_without_triage()
+    Contract(sample, tmp_path).compiles_and_repeats_its_failure()

@@ -83,7 +83,7 @@ def _script_repeats(family: str, rev: str, name: str, head: str, folder: Path) -
         runs.append(f"run: {json.dumps(texts)}")
     keys = head.partition("\n")[2] if family == "xla" else head
     sample = Sample(family, rev, f"{name}.mlir", element.program, keys, *runs)
-    Contract(sample, folder).repeats_a_failure_without_triage()
+    Contract(sample, folder).compiles_and_repeats_its_failure()
 
 
 @pytest.mark.parametrize("name", [name for name in ELEMENTS if name not in DEMOTED])

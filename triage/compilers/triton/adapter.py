@@ -60,8 +60,9 @@ sm_90 sm_100 sm_101 sm_103 sm_110 sm_120 sm_121
 _LIBRARY = "triton/_C/libtriton*.so"
 _PLACES = (_LIBRARY, f"lib/python3*/site-packages/{_LIBRARY}", f"python/{_LIBRARY}")
 _VERSION = re.compile(r"^__version__\s*=\s*['\"]([^'\"]+)", re.MULTILINE)
-_WHEEL = re.compile(r"(?:pytorch_)?triton(?:_nightly)?-")
-_TAG = re.compile(r"^Tag: cp3(\d+)-", re.MULTILINE)
+_WHEEL = re.compile(r"(?:pytorch_)?triton(?:_nightly)?-([^-]+)\.dist-info")
+_PYTHON_TAG = re.compile(r"^Tag: cp3(\d+)-", re.MULTILINE)
+_PYTHON_FOLDER = re.compile(r"/lib/python3\.(\d+)/site-packages/")
 _COMMIT = re.compile(r"\+git([0-9a-f]{7,40})")
 
 
@@ -141,11 +142,11 @@ class Triton(Compiler):
         if not (package / "compiler").exists() or not source.is_file():
             raise EnvironmentFailure(f"{program} has no Triton compiler next to it")
         # The metadata of a nightly's wheel contains the commit, its source does not.
-        names = [wheel.parent.name for wheel in _metadata(program)]
-        versions = [name.removesuffix(".dist-info").split("-")[1] for name in names]
-        versions += _VERSION.findall(source.read_text("utf-8", "replace"))
-        version = next(iter(versions), None)
-        commit = _COMMIT.search(version or "")
+        version, _ = _metadata(program)
+        if not version:
+            match = _VERSION.search(source.read_text("utf-8", "replace"))
+            version = match[1] if match else ""
+        commit = _COMMIT.search(version)
         backends = ["cuda"]
         if (package / "backends" / "amd").is_dir():
             backends.append("hip")
@@ -200,20 +201,22 @@ class Triton(Compiler):
         return Invocation(tuple(options), env=env, launcher=launcher)
 
 
-def _metadata(program: Path) -> list[Path]:
-    """Return `triton-3.2.0.dist-info/WHEEL` next to the package."""
-    files = program.parents[2].glob("*triton*.dist-info/WHEEL")
-    return [path for path in files if _WHEEL.match(path.parent.name)]
+def _metadata(program: Path) -> tuple[str, str]:
+    """Return the version and the file `WHEEL` of the metadata next to the package, such
+    as `triton-3.2.0.dist-info`; empty if there is none.
+    """
+    for file in program.parents[2].glob("*triton*.dist-info/WHEEL"):
+        match = _WHEEL.fullmatch(file.parent.name)
+        if match:
+            return match[1], file.read_text("utf-8", "replace")
+    return "", ""
 
 
 def _python_version(program: Path) -> PythonVersion | None:
     """Return the Python version that the wheel was built for."""
-    for wheel in _metadata(program):
-        tag = _TAG.search(wheel.read_text("utf-8", "replace"))
-        if tag:
-            return 3, int(tag[1])
-    place = re.search(r"/lib/python3\.(\d+)/site-packages/", str(program))
-    return (3, int(place[1])) if place else None
+    _, wheel = _metadata(program)
+    minor = _PYTHON_TAG.search(wheel) or _PYTHON_FOLDER.search(str(program))
+    return (3, int(minor[1])) if minor else None
 
 
 def _interpreter_of(program: Path) -> Path | None:
