@@ -8,23 +8,14 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from triage.compilers.base import KernelSpec
+from triage.compilers.invocation import Invocation
 from triage.compilers.triton.adapter import Triton
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Revision, Toolchain
 from triage.processes.sealing import Seal
 
-TRITON = Triton()
-KERNEL = KernelSpec(
-    None,
-    {"x": "*fp16"},
-    {"BLOCK": 64, "fast": True},
-    {"x": {"divisibility": 16}},
-    {"num_warps": 8},
-)
 CASE = Case(
     "r",
     "r",
@@ -33,82 +24,51 @@ CASE = Case(
     Path("r.yaml"),
     Input(Path("k.py"), InputKind.OTHER),
     Target("cuda", "sm_90"),
-    spec=KERNEL,
+    spec=KernelSpec(None, {"x": "*fp16"}, {}, {"x": {"divisibility": 16}}, {}),
 )
 
 
-def wheel(
-    root: Path, version: str = "3.2.0", tag: str = "cp311-cp311-manylinux_2_17_x86_64"
-) -> Path:
-    """The parts of an unpacked wheel that the adapter looks at."""
-    for name in (
-        "_C/libtriton.so",
-        "__init__.py",
-        "compiler/compiler.py",
-        "backends/amd/compiler.py",
-        "backends/nvidia/bin/ptxas",
-    ):
+def unpacked(root: Path, python: str) -> Toolchain:
+    """A wheel with the parts that the adapter looks at."""
+    for name in ("_C/libtriton.so", "__init__.py", "compiler/compiler.py"):
         (root / "triton" / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / "triton" / name).write_text(
-            f"__version__ = '{version.partition('+')[0]}'\n"
-        )
-    metadata = root / f"triton-{version}.dist-info"
+        (root / "triton" / name).write_text("__version__ = '3.2.0'\n")
+    metadata = root / "triton-3.2.0+git0123456789.dist-info"
     metadata.mkdir()
-    (metadata / "WHEEL").write_text(f"Wheel-Version: 1.0\nTag: {tag}\n")
-    return root / "triton/_C/libtriton.so"
-
-
-@pytest.fixture
-def toolchain(tmp_path: Path) -> Toolchain:
-    program = wheel(tmp_path)
-    told = TRITON.describe(program, Seal(()))
-    return Toolchain(
-        "triton",
-        Revision("3.2.0"),
-        "id",
-        tmp_path,
-        program,
-        told.capabilities,
-        told.version,
-    )
+    (metadata / "WHEEL").write_text(f"Wheel-Version: 1.0\nTag: {python}-any\n")
+    triton = Triton()
+    program = triton.locate(root)
+    assert program
+    known = triton.describe(program, Seal(()))
+    assert (known.version, known.commit) == ("3.2.0+git0123456789", "0123456789")
+    revision = Revision("nightly")
+    return Toolchain("triton", revision, "id", root, program, known.capabilities)
 
 
 def test_a_wheel_for_a_python_that_is_not_here_is_untestable(tmp_path: Path) -> None:
-    program = wheel(tmp_path, tag="cp399-cp399-any")
-    known = TRITON.describe(program, Seal(())).capabilities
-    answer = TRITON.invocation(
-        CASE, Toolchain("triton", Revision("x"), "id", tmp_path, program, known)
-    )
-    assert isinstance(answer, NoAnswer)
-    assert (answer.cause, answer.reason) == (
-        Cause.TOOLCHAIN,
-        "x needs Python 3.99, and none is installed here",
-    )
+    reason = "nightly needs Python 3.99, and none is installed here"
+    answer = Triton().invocation(CASE, unpacked(tmp_path, "cp399-cp399"))
+    assert answer == NoAnswer(Cause.TOOLCHAIN, reason)
 
 
-def test_the_worker_keeps_the_variables_that_the_recipe_names(
-    toolchain: Toolchain, tmp_path: Path
-) -> None:
-    case = replace(
-        CASE, env=(("MLIR_ENABLE_DUMP", "1"), ("TRITON_ALWAYS_COMPILE", None))
-    )
-    invocation = TRITON.invocation(case, toolchain)
-    if isinstance(invocation, NoAnswer):
-        pytest.fail(invocation.reason)
+def test_the_worker_keeps_the_variables_that_the_recipe_names(tmp_path: Path) -> None:
+    named = {"MLIR_ENABLE_DUMP": "1", "TRITON_ALWAYS_COMPILE": None}
+    case = replace(CASE, env=tuple(named.items()))
+    python = f"cp3{sys.version_info.minor}"
+    invocation = Triton().invocation(case, unpacked(tmp_path, python))
+    assert isinstance(invocation, Invocation)
+    words = "TRITON MLIR LLVM AMDGCN NVPTX DISABLE ALLOW USE PROTON ENABLE OPTIMIZE"
+    own = dict.fromkeys([*named, *(f"{word}_X" for word in words.split())], "1")
     code = (
         "import os; from triage.compilers.triton.worker import prepare;"
         "prepare({'backend': 'cuda', 'arch': '90'});"
-        "print(*sorted(os.environ.keys() & OWN))"
+        f"print(*sorted(os.environ.keys() & {set(own)}))"
     )
-    named = ["MLIR_ENABLE_DUMP", "TRITON_ALWAYS_COMPILE"]
-    others = ["TRITON_DEBUG", "MLIR_X", "LLVM_X", "AMDGCN_X", "NVPTX_X", "DISABLE_X"]
-    others += ["ALLOW_X", "USE_X", "PROTON_X", "ENABLE_X", "OPTIMIZE_X"]
-    own = dict.fromkeys([*named, *others], "1")
     done = subprocess.run(
-        [sys.executable, "-c", code.replace("OWN", repr(set(own)))],
+        [sys.executable, "-c", code],
         env={**os.environ, **invocation.env, **own},
         cwd=tmp_path,
         capture_output=True,
         text=True,
     )
-    assert done.stdout.split() == named, done.stderr
+    assert done.stdout.split() == [*named], done.stderr

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -15,23 +11,15 @@ import pytest
 from tests.conftest import Triage
 from tests.values import ELEMENTS, Element, value
 from triage.compilers.registry import load_cases
-from triage.compilers.repro_script import StandaloneCompile
+from triage.compilers.repro_script import comparison, python_array
+from triage.compilers.xla import worker
 from triage.compilers.xla.adapter import Xla, XlaIr
 from triage.compilers.xla.hlo_text import generic_form
 from triage.mlir.ir_reader import IrReader, PrintedModule
-from triage.model.case import Case, Input, InputKind, RunSpec, Target
+from triage.model.case import RunSpec, Target
 from triage.model.errors import BadFiles
 from triage.recipes.run_values import file_value, read_value
 
-CASE = Case(
-    "r",
-    "r",
-    "",
-    "xla",
-    Path("r.yaml"),
-    Input(Path("p.mlir"), InputKind.MLIR),
-    Target("cpu"),
-)
 HLO = """HloModule jit_f, entry_computation_layout={(f32[4,8]{1,0})->f32[4]{0}}
 
 %region_0.3 (a.4: f32[], b.5: f32[]) -> f32[] {
@@ -105,92 +93,57 @@ def test_mistakes_of_a_recipe_are_shown_where_they_are(
     assert [problem.line for problem in raised.value.problems] == [line]
 
 
-def _standalone(spec: RunSpec) -> StandaloneCompile:
-    options = ("compile", "--xla_a=1")
-    return StandaloneCompile(
-        replace(CASE, run=spec),
-        "input.mlir",
-        "jaxlib",
-        options,
-        "0.8.0",
-        "0.8.0",
-        None,
-        "wrong-result",
-        run=("python",),
-    )
-
-
 @pytest.mark.parametrize("element", ELEMENTS.values(), ids=ELEMENTS)
-def test_the_script_of_a_reproducer_compares_every_type_exactly(
+def test_reproducers_and_the_worker_keep_every_type_exactly(
     element: Element, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its lines on values run here; jaxlib is in `tests/real`."""
+    """The lines of a reproducer on values run here; jaxlib is in `tests/real`."""
     monkeypatch.chdir(tmp_path)
+    names = {"nan": np.nan, "inf": np.inf, "np": np, "ml_dtypes": ml_dtypes}
     off = element.result.copy()
     off[0] = element.array[0]
     for way in element.ways:
-        texts = [
-            value(element, array, way, tmp_path, f"{number}")
-            for number, array in enumerate((element.array, element.result))
-        ]
-        [text] = (
-            Xla()
-            .script.files(
-                _standalone(RunSpec(inputs=(texts[0],), expected=(texts[1],)))
-            )
-            .values()
-        )
-        lines = {"nan": np.nan, "inf": np.inf, "np": np, "ml_dtypes": ml_dtypes}
-        [inputs] = re.findall(r"device_put\(each\) for each in (.*)\]$", text, re.M)
-        [given] = eval(inputs, lines)
-        assert given.dtype == element.dtype
-        assert given.tobytes() == element.array.tobytes()
-        comparison = text[text.index("limits = ") :]
-        exec(comparison, {**lines, "results": [element.result]})
-        with pytest.raises(AssertionError):
-            exec(comparison, {**lines, "results": [off]})
-
-
-@pytest.fixture
-def worker(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The worker's module, whose functions on values need numpy alone."""
-    return import_module("triage.compilers.xla.worker")
-
-
-@pytest.mark.parametrize("element", ELEMENTS.values(), ids=ELEMENTS)
-def test_the_worker_reads_and_writes_every_type(
-    worker: Any, element: Element, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for way in element.ways:
-        read = worker.value(value(element, element.array, way, tmp_path, "a"), "")
-        assert read.dtype == element.dtype
-        assert read.tobytes() == element.array.tobytes()
+        text = value(element, element.array, way, tmp_path, "argument")
+        given, read = eval(python_array(text), names), worker.value(text, "")
         path = tmp_path / f"0.{worker.mlir_type(read)}.bin"
         worker.write_result(path, read)
-        kept = read_value(file_value(path))
-        assert kept is not None
-        assert kept.dtype == element.dtype
-        assert kept.tobytes() == read.tobytes()
+        for array in (given, read, read_value(file_value(path))):
+            assert array.dtype == element.dtype
+            assert array.tobytes() == element.array.tobytes()
+        expected = value(element, element.result, way, tmp_path, "result")
+        lines = comparison(RunSpec(expected=(expected,)))
+        exec(lines, {**names, "results": [element.result]})
+        with pytest.raises(AssertionError):
+            exec(lines, {**names, "results": [off]})
     if "npy" not in element.ways:
         with pytest.raises(TypeError):
             worker.write_result(tmp_path / "0.npy", element.array)
 
 
+@pytest.mark.parametrize(
+    ("text", "element", "elements"),
+    [
+        ("2x2xf32=1 2 3 4", "f32", [[1, 2], [3, 4]]),
+        ("3xi64=9007199254740993", "s64", [9007199254740993] * 3),
+        ("2xi1=true false", "pred", [True, False]),
+        ("2x2xi8", "s8", [[0, 0], [0, 0]]),
+        ("9007199254740993", "s64", 9007199254740993),
+        ("-1.5e3", "f8e5m2", -1536),
+        ("@a=b.npy", "s32", [0, 1, 2]),
+    ],
+)
 def test_the_worker_reads_values_as_recipes_write_them(
-    worker: Any, tmp_path: Path
+    text: str,
+    element: str,
+    elements: object,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert worker.value("2x2xf32=1 2 3 4", "f32").tolist() == [[1, 2], [3, 4]]
-    assert (
-        worker.value("3xi64=9007199254740993", "s64").tolist() == [9007199254740993] * 3
-    )
-    assert worker.value("2xi1=true false", "pred").tolist() == [True, False]
-    assert worker.value("2x2xi8", "s8").tolist() == [[0, 0], [0, 0]]
-    assert worker.value("5", "s32").dtype == np.int32
-    assert worker.value("9007199254740993", "s64") == 9007199254740993
-    assert worker.value("-1.5e3", "f8e5m2").dtype == ml_dtypes.float8_e5m2
-    np.save(tmp_path / "a=b.npy", np.arange(3))
-    assert worker.value(f"@{tmp_path / 'a=b.npy'}", "s64").tolist() == [0, 1, 2]
+    monkeypatch.chdir(tmp_path)
+    np.save("a=b.npy", np.arange(3, dtype=np.int32))
+    array = worker.value(text, element)
+    assert array.tolist() == elements
+    assert array.dtype == worker.numpy_type(element)
 
 
 def test_a_recipe_is_started_from_a_script_and_from_hlo(
