@@ -5,12 +5,16 @@ models; and the places of mistakes.
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+import yaml
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.conftest import ROOT, Triage
@@ -25,14 +29,9 @@ from triage.recipes.expectations import ObservedCase
 
 #: The suite that each test gets a copy of.
 SUITE = ROOT / "tests" / "data" / "iree_suite"
+#: Config, and variables that name a machine -> its cases.
+CASES = yaml.safe_load((SUITE / "cases.yaml").read_text())
 TORCH = '{"flat_args": [{"Formula": {"shape": [2, "x"]}}],\n  "mode": "look"\n}'
-OUTCOMES = {
-    "a/one": "pass",
-    "a/two": "fail-import",
-    "b/three": "fail-compile",
-    "b/four": "fail-run",
-    "b/five": "skip",
-}
 
 
 @pytest.fixture
@@ -41,20 +40,44 @@ def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("SKU", raising=False)
     folder = shutil.copytree(SUITE, tmp_path / "suite")
     (folder / "conftest.py").touch()
-    for name in ("broken", "compiled", "fine", "never", "wrong"):
-        operation = folder / "ops" / name
-        operation.mkdir(parents=True)
-        (operation / "model.mlir").write_text("module {}")
-        (operation / "input_0.bin").write_text("1234")
-        (operation / "run_module_io_flags.txt").write_text(
-            "# made by hand\n\n--input=f32=@input_0.bin\n--expected_output=f32=1\n"
-        )
     return folder
 
 
 def cases(folder: Path, *configs: Path) -> dict[str, Case]:
     found = IreeSuites().cases(folder, configs, folder.parent / "downloads")
     return {case.name: case for case in found}
+
+
+def told(value: Any, suite: Path) -> Any:
+    """Return a value as YAML has it: a mapping of the fields that are not defaults."""
+    if is_dataclass(value):
+        entries = {}
+        for field in fields(value):
+            entry, default = getattr(value, field.name), field.default
+            if field.default_factory is not MISSING:
+                default = field.default_factory()
+            if entry != default:
+                entries[field.name] = told(entry, suite)
+        return entries
+    if isinstance(value, (tuple, list)):
+        return [told(entry, suite) for entry in value]
+    if isinstance(value, float):
+        return round(value, 9)
+    if isinstance(value, (str, Path)):
+        text = str(value).replace(f"{suite}/", "")
+        return re.sub(rf"{suite.parent}/downloads/\w+", "DOWNLOADS", text)
+    return value
+
+
+@pytest.mark.parametrize("config", CASES)
+def test_each_form_of_a_test_becomes_the_cases_that_it_says(
+    suite: Path, monkeypatch: pytest.MonkeyPatch, config: str
+) -> None:
+    name, *variables = config.split()
+    for variable in variables:
+        monkeypatch.setenv(*variable.split("="))
+    found = cases(suite, suite / name)
+    assert {name: told(case, suite) for name, case in found.items()} == CASES[config]
 
 
 def problems(
@@ -92,33 +115,6 @@ def test_failures_move_between_the_lists_of_a_config(suite: Path) -> None:
     }
 
 
-def test_an_operation_has_the_flags_of_the_config_and_its_own_values(
-    suite: Path,
-) -> None:
-    found = cases(suite, suite / "cpu.json")
-    assert list(found) == ["ops/broken", "ops/compiled", "ops/fine", "ops/wrong"]
-    fine = found["ops/fine"]
-    assert (fine.recipe, fine.target.backend, fine.input.path) == (
-        "cpu",
-        "llvm-cpu",
-        suite / "ops/fine/model.mlir",
-    )
-    assert fine.flags[0].text == "--iree-hal-target-device=local"
-    assert fine.run is not None
-    assert fine.run.inputs == (f"f32=@{suite}/ops/fine/input_0.bin",)
-    assert (fine.run.expected, fine.run.flags, fine.expect) == (
-        ("f32=1",),
-        ("--device=local-sync",),
-        (),
-    )
-    assert found["ops/compiled"].run is None
-    assert [item.stage for item in found["ops/broken"].expect] == [Stage.COMPILE]
-    assert [item.stage for item in found["ops/wrong"].expect] == [
-        Stage.RUN,
-        Stage.COMPARE,
-    ]
-
-
 def test_cases_of_several_configs_have_the_names_of_their_files(suite: Path) -> None:
     """IREE's configs for O0 and O2 have one `config_name`."""
     (suite / "other").mkdir()
@@ -132,107 +128,6 @@ def test_cases_of_several_configs_have_the_names_of_their_files(suite: Path) -> 
     equal = cases(suite, configs[0], configs[2])
     recipes = {case.recipe for case in equal.values()}
     assert recipes == {f"{suite.name}/cpu_O0", "other/cpu_O0"}
-
-
-def test_a_test_of_a_model_names_what_it_downloads_and_its_limits(suite: Path) -> None:
-    [case] = cases(suite, suite / "tests").values()
-    assert (case.name, case.recipe, case.target.backend) == (
-        "tests/time",
-        "benchmark",
-        "llvm-cpu",
-    )
-    assert case.thresholds == (("run_ms", pytest.approx(165.0)),)
-    assert [artifact.source for artifact in case.artifacts] == [
-        "https://example.com/a/model.mlir"
-    ]
-    assert case.run
-    assert case.run.measured
-    data, weights = case.run.artifacts
-    assert (data.source, weights.source) == (
-        "https://example.com/input.0.bin",
-        "https://example.com/real.irpa",
-    )
-    assert case.run.inputs == (f"1x64xi64=@{data.path}", "2xf8E4M3FNUZ")
-    assert case.run.parameters == (("model", weights.path),)
-    assert case.benchmarks[0].flags == ("--device=local-task",)
-    assert data.path.is_relative_to(suite.parent / "downloads")
-
-
-def test_a_benchmark_compiles_the_program_of_its_quality_test(suite: Path) -> None:
-    measured, compared = cases(suite, suite / "shark").values()
-    assert (measured.name, compared.name) == (
-        "shark/benchmarks/a/clip_rocm",
-        "shark/quality/a/clip_rocm",
-    )
-    flags = [flag.text for flag in compared.flags]
-    assert flags[0] == "--iree-hal-target-device=hip"
-    assert flags[1].endswith(str(suite / "shark" / "spec.mlir"))
-    assert flags[2:] == ["--iree-rocm-target=gfx942"]
-    assert (measured.input, measured.flags, measured.artifacts) == (
-        compared.input,
-        compared.flags,
-        compared.artifacts,
-    )
-    assert (compared.target.backend, compared.target.chip) == ("rocm", "gfx942")
-    assert compared.run
-    assert measured.run
-    assert (compared.run.device, compared.run.function, compared.run.tolerances) == (
-        "hip",
-        "main",
-        (("f16", 0.5),),
-    )
-    names = [
-        str(artifact.source).rpartition("/")[2] for artifact in compared.run.artifacts
-    ]
-    assert names == ["in.bin", "out.npy", "real.irpa"]
-    assert (
-        compared.run.parameters
-        == measured.run.parameters
-        == (("model", compared.run.artifacts[2].path),)
-    )
-    assert measured.thresholds == (("run_ms", 15.0), ("dispatches", 7.0))
-    assert measured.benchmarks[0].flags == ("--device_allocator=caching",)
-
-
-def test_expected_failures_and_skipped_tests_depend_on_the_chip(
-    suite: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ROCM_CHIP", "gfx90a")
-    monkeypatch.setenv("SKU", "mi250")
-    file = suite / "shark" / "quality" / "a" / "clip_rocm.json"
-    quality = file.read_text()
-    file.write_text(
-        quality.replace('"device"', '"run_test_expecting_to_fail": true, "device"')
-    )
-    [case] = cases(suite, suite / "shark").values()
-    assert [entry.stage for entry in case.expect] == [
-        Stage.RUN,
-        Stage.COMPARE,
-        Stage.COMPILE,
-    ]
-    assert [flag.text for flag in case.flags] == [
-        "--iree-hal-target-device=hip",
-        "--iree-rocm-target=gfx90a",
-    ]
-    file.write_text(quality.replace('"device"', '"compile_only": true, "device"'))
-    [case] = cases(suite, file).values()
-    assert case.run is None
-
-
-def test_a_pipeline_is_loaded_behind_the_modules_that_it_calls(suite: Path) -> None:
-    pipeline = '"modules": ["a_clip"], "mlir_file_name": "spec.mlir", "compile_flags": ["--x"], "inputs"'
-    file = suite / "shark" / "benchmarks" / "a" / "e2e_rocm.json"
-    time = (file.parent / "clip_rocm.json").read_text()
-    file.write_text(time.replace('"inputs"', pipeline))
-    [case] = cases(suite, file).values()
-    assert case.input.path.name == "model.mlir"
-    assert case.run
-    [library] = case.run.libraries
-    flags = [flag.text for flag in library.flags]
-    assert (library.input.path.name, flags) == (
-        "spec.mlir",
-        ["--x", "--iree-rocm-target=gfx942"],
-    )
 
 
 def write_model(path: Path) -> None:
@@ -259,26 +154,9 @@ def write_model(path: Path) -> None:
     )
 
 
-def test_outcomes_of_onnx_models_become_expected_failures(suite: Path) -> None:
-    tests = [
-        f'"tests/model_zoo/zoo/kind_models_test.py::test_models[{name}.onnx]": "{end}"'
-        for name, end in OUTCOMES.items()
-    ]
-    flags = '"iree_compile_flags": ["--iree-hal-target-backends=llvm-cpu"], "iree_run_module_flags": ["--device=local-sync"]'
-    config = suite / "onnx.json"
-    config.write_text(
-        f'{{"config_name": "c", {flags}, "tests_and_expected_outcomes": {{"default": "skip", {", ".join(tests)}}}}}'
-    )
+def test_a_model_that_is_there_has_an_argument_for_each_input(suite: Path) -> None:
     write_model(suite / "zoo" / "kind" / "a" / "one.onnx")
-    found = cases(suite, config)
-    assert {
-        name: [entry.stage for entry in case.expect] for name, case in found.items()
-    } == {
-        "zoo/kind/a/one": [],
-        "zoo/kind/a/two": [Stage.IMPORT],
-        "zoo/kind/b/three": [Stage.COMPILE],
-        "zoo/kind/b/four": [Stage.RUN, Stage.COMPARE],
-    }
+    found = cases(suite, suite / "onnx.json")
     local, remote = found["zoo/kind/a/one"], found["zoo/kind/a/two"]
     assert (local.artifacts, local.input.path) == (
         (),
@@ -286,11 +164,8 @@ def test_outcomes_of_onnx_models_become_expected_failures(suite: Path) -> None:
     )
     assert local.run
     assert len(local.run.inputs) == 1
-    assert [
-        str(artifact.source).partition("/main/")[2] for artifact in remote.artifacts
-    ] == ["zoo/kind/a/two.onnx"]
-    assert remote.run
     write_model(remote.input.path)  # as the download does
+    assert remote.run
     assert len(remote.run.with_arguments().inputs) == 1
 
 
@@ -374,27 +249,11 @@ def test_the_project_limits_each_test_and_passes_variables_on(
     assert result["failure"]["class"] == "timeout"
 
 
-def test_a_torch_benchmark_runs_where_the_runtime_would(suite: Path) -> None:
-    torch = suite / "generated" / "AB" / "small_bench" / "run_module_io.json"
-    torch.parent.mkdir(parents=True)
-    formula = '{"Formula": {"shape": [2, 3], "offset": 1.0}}'
-    torch.write_text(f'{{"flat_args": [{formula}, {formula}], "mode": "benchmark"}}')
-    (torch.parent / "test.mlir").write_text("module {}")
-    flags = '"iree_compile_flags": ["--iree-hal-target-backends=llvm-cpu"]'
-    config = suite / "torch.json"
-    config.write_text(
-        f'{{"config_name": "t", {flags}, "iree_run_module_flags": [],\n'
-        '"golden_times_ms": {"AB/small_bench": 2.0}, "tolerance_factor": 1.5}'
-    )
-    case = cases(suite, config)["AB/small_bench"]
-    assert case.run
-    assert case.run.measured
-    assert (case.run.device, case.thresholds) == ("local-task", (("run_ms", 3.0),))
-    first, second = case.run.artifacts
-    for artifact in (first, second):
-        assert not isinstance(artifact.source, str)
+def test_tensors_of_one_test_are_drawn_from_one_seed(suite: Path) -> None:
+    run = cases(suite, suite / "torch.json")["AB/small_bench"].run
+    assert run
+    drawn = np.random.RandomState(0).rand(12).astype("f4").reshape(2, 2, 3) + 1
+    for artifact, numbers in zip(run.artifacts, drawn, strict=True):
         artifact.path.parent.mkdir(parents=True, exist_ok=True)
         artifact.source.write(artifact.path)
-    drawn = np.random.RandomState(0).rand(12).astype("f4").reshape(2, 2, 3) + 1
-    assert np.load(first.path) == pytest.approx(drawn[0])
-    assert np.load(second.path) == pytest.approx(drawn[1])
+        assert np.load(artifact.path) == pytest.approx(numbers)
