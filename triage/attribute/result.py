@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from triage.classify import phase_of
 from triage.model.exit_codes import Exit, exit_without_answer
 from triage.model.json_form import UNPRINTED, in_json, key
 from triage.model.outcome import Failure, MayLackAnswer, NoAnswer
@@ -136,8 +135,7 @@ class Attribution(MayLackAnswer):
     @in_json
     def first_phase(self) -> str | None:
         """The phase of the pass after which the two diverge, if its name tells."""
-        persistent = self.persistent
-        return phase_of(persistent.pass_name) if persistent else None
+        return _phase_of(self.persistent.pass_name) if self.persistent else None
 
     @property
     def suspects(self) -> tuple[PassName, ...]:
@@ -153,8 +151,14 @@ class Attribution(MayLackAnswer):
 
     @property
     def phase(self) -> str | None:
-        return phase_of(self.suspects[0]) if self.suspects else None
+        return _phase_of(self.suspects[0]) if self.suspects else None
 
     @in_json
     def suspect_passes(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(suspect.name for suspect in self.suspects))
+
+
+def _phase_of(name: PassName) -> str | None:
+    from triage.classify import phase_of  # slow to import
+
+    return phase_of(name)

@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -23,22 +24,21 @@ from triage.cli.options import (
     option,
 )
 from triage.cli.screen import print_stderr
-from triage.execution.cache import ResultCache
 from triage.model.address import Address
 from triage.model.errors import BadInput, EnvironmentFailure, TriageError
 from triage.model.exit_codes import Exit
-from triage.nightly.compare import EarlierNights
-from triage.nightly.issues import IssueChange, plan_issues
-from triage.nightly.result import Night
 from triage.nightly.store import NightStore, read_night
 from triage.report.document import Paragraph
 from triage.report.elements import plural
 from triage.report.formats import write_answer, write_report
-from triage.report.issue import issue_body
-from triage.report.night import night_table, write_night
 from triage.report.printable import visible
-from triage.report.tables import issues_document
+from triage.report.tables import issues_document, night_table
 from triage.toolchains.home import Home, open_home
+
+if TYPE_CHECKING:  # lists need none of them
+    from triage.nightly.compare import EarlierNights
+    from triage.nightly.issues import IssueChange
+    from triage.nightly.result import Night
 
 app = typer.Typer(help="List, show and prune stored nights.")
 
@@ -88,6 +88,8 @@ def show_night(
     output: str = JUNIT_FORMAT,
 ) -> Exit:
     """Print the report of a stored night."""
+    from triage.report.night import write_night
+
     write_night(output, open_nights().night_named(night))
     return Exit.OK
 
@@ -116,6 +118,7 @@ def show(
     """Show everything known of a case: its nights, its state on every toolchain,
     culprit, reproducer, remedies, output.
     """
+    from triage.execution.cache import ResultCache
     from triage.nightly.known_case import known_case
     from triage.report.tables import known_case_document
 
@@ -195,6 +198,9 @@ def sync(
             "this command needs PyGithub; install it with `pip install "
             "'iree-triage[github]'`"
         ) from error
+    from triage.nightly.issues import plan_issues
+    from triage.report.issue import issue_body
+
     if not re.fullmatch(
         r"[A-Za-z0-9_-][\w.-]*/(?!\.{1,2}$)[\w.-]+", repository, re.ASCII
     ):

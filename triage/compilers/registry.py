@@ -13,7 +13,6 @@ from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.revision import FamilyRef
 from triage.recipes.family import RecipeFamilies, RecipeFamily
-from triage.recipes.loader import load_recipes
 
 if TYPE_CHECKING:
     from triage.compilers.iree.suite import IreeSuites
@@ -102,6 +101,8 @@ def load_cases(paths: Sequence[Path]) -> tuple[Case, ...]:
         BadFiles: With every mistake in the recipes, or in one file of rules.
         BadInput: A compiler is unknown.
     """
+    from triage.recipes.loader import load_recipes  # slow to import
+
     cases = load_recipes(paths, recipe_families(), failure_names)
     for case in cases:
         family_of(case)

@@ -15,8 +15,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from filelock import FileLock
-
 from triage.model.errors import BadInput
 from triage.model.foreign_file import read_bytes
 from triage.nightly.summary import SCHEMA, NightSummary
@@ -105,6 +103,8 @@ class NightStore:
     @contextmanager
     def _writing(self, action: str) -> Iterator[None]:
         """Let no other process change the store, and report errors of the disk."""
+        from filelock import FileLock  # slow to import
+
         with disk_errors(f"{action} in {self.path}"):
             self.path.mkdir(parents=True, exist_ok=True)
             with FileLock(self.path / ".lock"):

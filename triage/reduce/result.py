@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from triage.execution.judge import result_of
 from triage.model.case import Case, Target
 from triage.model.exit_codes import Exit, exit_without_answer
 from triage.model.json_form import UNPRINTED, in_json, key
@@ -81,6 +80,8 @@ class Reduction(MayLackAnswer):
         """The smaller program on every version tried; the original when nothing was
         reduced. What the recipe expects is about the original.
         """
+        from triage.execution.judge import result_of  # slow to import
+
         results = map(result_of, self.probes)
         return tuple(replace(result, status=result.plain_status) for result in results)
 

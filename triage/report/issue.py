@@ -6,15 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from triage.compilers.parts import IssueForm
 from triage.investigate.result import CaseResult, FailureCluster
 from triage.model.json_form import as_json
 from triage.model.revision import Revision
-from triage.nightly.issues import ActionKind, IssueChange
 from triage.nightly.result import Night
-from triage.reduce.replay import replay_states
-from triage.reduce.reproducer import Reproducer, draft_of
 from triage.reduce.result import IssueDraft
 from triage.report.document import (
     Block,
@@ -40,6 +38,10 @@ from triage.report.elements import (
 )
 from triage.report.facts import baseline_text, known_facts, run_command
 from triage.report.markdown import document_markdown
+
+if TYPE_CHECKING:  # a night needs none of it
+    from triage.nightly.issues import IssueChange
+    from triage.reduce.reproducer import Reproducer
 
 LONGEST = 64_000  # bytes; GitHub accepts texts of 65536 characters
 TITLE = 200  # characters; GitHub takes 256
@@ -70,6 +72,9 @@ def night_issue(cluster: FailureCluster, night: Night) -> Document:
 
 def reproducer_issue(reproducer: Reproducer) -> Document:
     """Return the text of a reproducer's folder."""
+    from triage.reduce.replay import replay_states
+    from triage.reduce.reproducer import draft_of
+
     reduction, failure = reproducer.reduction, reproducer.failure
     case = reproducer.case
     cluster = FailureCluster(
@@ -87,6 +92,8 @@ def reproducer_issue(reproducer: Reproducer) -> Document:
 
 def issue_body(change: IssueChange, night: Night) -> str:
     """Return the Markdown of a new issue or of a comment."""
+    from triage.nightly.issues import ActionKind
+
     toolchain, cluster = revision_text(night.toolchain), change.cluster
     if change.action is ActionKind.OPEN:
         assert cluster

@@ -4,7 +4,7 @@ and the sentences about nights.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,6 @@ from triage.investigate.result import CaseChangeKind, CaseResult, FailureCluster
 from triage.model.outcome import Status
 from triage.nightly.result import Night, TimeChange
 from triage.nightly.store import NIGHT_FILE
-from triage.nightly.summary import BackendVerdict, NightSummary
 from triage.recipes.values import duration_text, time_text
 from triage.report.document import (
     Block,
@@ -52,6 +51,7 @@ from triage.report.formats import (
     write_report,
 )
 from triage.report.issue import issue_markdown
+from triage.report.tables import backend_sentence, night_title
 from triage.toolchains.home import disk_errors, write_whole
 
 if TYPE_CHECKING:
@@ -215,12 +215,6 @@ def night_junit(night: Night) -> str:
     return junit_text(f"triage {night_title(night)}", cases)
 
 
-def night_title(night: Night | NightSummary) -> str:
-    """Return `IREE 3.3.0 against 3.2.0`."""
-    title = f"{compiler_title(night.compiler)} {night.toolchain.name}".strip()
-    return f"{title} against {night.baseline.name}"
-
-
 def partial_text(night: Night) -> str:
     """Return why a nightly is partial, and how many cases it did not compare."""
     missing = len(night.not_compared)
@@ -268,37 +262,6 @@ def times_text(row: TimeChange) -> str:
     return text
 
 
-def backend_sentence(verdict: BackendVerdict, night: Night | NightSummary) -> str:
-    """Return what a night says of one backend: `rocm: 3 of 41 cases newly fail on 3.3.0
-    (2 failures, 1 with a culprit); 1 is fixed.`
-    """
-    text = f"{verdict.backend}: " if verdict.backend else ""
-    text += _what_broke(verdict, night)
-    if verdict.fixed:
-        text += f"; {plural(verdict.fixed, 'is', 'are')} fixed"
-    if verdict.slower:
-        text += f"; {plural(verdict.slower, 'is', 'are')} slower"
-    return f"{text}."
-
-
-def _what_broke(verdict: BackendVerdict, night: Night | NightSummary) -> str:
-    cases, untested = plural(verdict.cases, "case"), ""
-    tested = verdict.cases - verdict.untestable
-    if verdict.cases and not tested:
-        return f"nothing could be tested in {cases}"
-    if verdict.untestable:
-        untested = f", {verdict.untestable} could not be tested"
-    if not verdict.broken:
-        compared = f"{tested} of {cases}" if untested else cases
-        return f"nothing new fails in {compared}{untested}"
-    verb = "fails" if verdict.broken == 1 else "fail"
-    text = f"{verdict.broken} of {cases} newly {verb} on {night.toolchain.name}"
-    failures = plural(verdict.failures, "failure")
-    if verdict.with_culprit:
-        failures += f", {verdict.with_culprit} with a culprit"
-    return f"{text} ({failures}){untested}"
-
-
 def state_sentence(run: CaseRun) -> str:
     """Return the result of a case: `failed since 2026-01-06 with 3.13.0`."""
     text = f"{run.status.value} since {run.first[:10]} with {run.toolchain.name}"
@@ -313,24 +276,3 @@ def runs_table(runs: Sequence[CaseRun]) -> Table:
         ends = dict.fromkeys((run.toolchain.name, run.last_toolchain.name))
         rows.append([" to ".join(days), " to ".join(ends), outcome_spans(run)])
     return Table(("nights", "toolchain", "result"), rows)
-
-
-def night_table(
-    nights: Sequence[NightSummary], urls: Mapping[int, str] | None = None
-) -> Table:
-    """Return a row for each night. urls: of the pages of nights, by number."""
-    rows: TableRows = []
-    for night in nights:
-        said = [backend_sentence(verdict, night) for verdict in night.verdict]
-        if night.partial:
-            said.insert(0, "Partial.")
-        rows.append(
-            [
-                Span(str(night.number), url=(urls or {}).get(night.number)),
-                night.started[:16].replace("T", " "),
-                night_title(night),
-                " ".join(said),
-            ]
-        )
-    columns = ("night", "began", "toolchains", "what it said")
-    return Table(columns, rows)

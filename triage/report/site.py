@@ -46,14 +46,9 @@ from triage.report.facts import (
 )
 from triage.report.html import fragment, html_templates, inline_markup
 from triage.report.issue import issue_markdown, night_issue
-from triage.report.night import (
-    backend_sentence,
-    night_document,
-    night_table,
-    runs_table,
-    times_text,
-)
+from triage.report.night import night_document, runs_table, times_text
 from triage.report.printable import visible
+from triage.report.tables import backend_sentence, night_table
 from triage.toolchains.home import disk_errors, write_whole
 
 _GRID_NIGHTS = 14

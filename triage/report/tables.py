@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from triage.report.document import (
@@ -24,6 +24,7 @@ from triage.report.document import (
 )
 from triage.report.elements import (
     STYLES,
+    compiler_title,
     failure_blocks,
     failure_text,
     outcome_spans,
@@ -39,6 +40,8 @@ if TYPE_CHECKING:  # each command needs the classes of one of them
     from triage.lint.check import LintResult
     from triage.nightly.issues import IssueChanges
     from triage.nightly.known_case import KnownCase
+    from triage.nightly.result import Night
+    from triage.nightly.summary import BackendVerdict, NightSummary
     from triage.recipes.expectations import ExpectationUpdate
     from triage.reduce.replay import Replays
     from triage.remedy.result import Remedies
@@ -124,6 +127,64 @@ def issues_document(result: IssueChanges) -> Document:
     if rows and not result.applied:
         total += "; nothing was changed, pass --apply"
     return Document("Issues", [*blocks, Paragraph(total)])
+
+
+def night_table(
+    nights: Sequence[NightSummary], urls: Mapping[int, str] | None = None
+) -> Table:
+    """Return a row for each night. urls: of the pages of nights, by number."""
+    rows: TableRows = []
+    for night in nights:
+        said = [backend_sentence(verdict, night) for verdict in night.verdict]
+        if night.partial:
+            said.insert(0, "Partial.")
+        rows.append(
+            [
+                Span(str(night.number), url=(urls or {}).get(night.number)),
+                night.started[:16].replace("T", " "),
+                night_title(night),
+                " ".join(said),
+            ]
+        )
+    columns = ("night", "began", "toolchains", "what it said")
+    return Table(columns, rows)
+
+
+def backend_sentence(verdict: BackendVerdict, night: Night | NightSummary) -> str:
+    """Return what a night says of one backend: `rocm: 3 of 41 cases newly fail on 3.3.0
+    (2 failures, 1 with a culprit); 1 is fixed.`
+    """
+    text = f"{verdict.backend}: " if verdict.backend else ""
+    text += _what_broke(verdict, night)
+    if verdict.fixed:
+        text += f"; {plural(verdict.fixed, 'is', 'are')} fixed"
+    if verdict.slower:
+        text += f"; {plural(verdict.slower, 'is', 'are')} slower"
+    return f"{text}."
+
+
+def _what_broke(verdict: BackendVerdict, night: Night | NightSummary) -> str:
+    cases, untested = plural(verdict.cases, "case"), ""
+    tested = verdict.cases - verdict.untestable
+    if verdict.cases and not tested:
+        return f"nothing could be tested in {cases}"
+    if verdict.untestable:
+        untested = f", {verdict.untestable} could not be tested"
+    if not verdict.broken:
+        compared = f"{tested} of {cases}" if untested else cases
+        return f"nothing new fails in {compared}{untested}"
+    verb = "fails" if verdict.broken == 1 else "fail"
+    text = f"{verdict.broken} of {cases} newly {verb} on {night.toolchain.name}"
+    failures = plural(verdict.failures, "failure")
+    if verdict.with_culprit:
+        failures += f", {verdict.with_culprit} with a culprit"
+    return f"{text} ({failures}){untested}"
+
+
+def night_title(night: Night | NightSummary) -> str:
+    """Return `IREE 3.3.0 against 3.2.0`."""
+    title = f"{compiler_title(night.compiler)} {night.toolchain.name}".strip()
+    return f"{title} against {night.baseline.name}"
 
 
 def replay_document(result: Replays) -> Document:
