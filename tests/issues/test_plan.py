@@ -26,6 +26,7 @@ from triage.nightly.issues import (
     TrackedIssue,
     marker_in,
     plan_issues,
+    with_marker,
 )
 from triage.nightly.result import Night
 
@@ -221,7 +222,7 @@ def test_an_investigation_of_a_later_night_is_told_once() -> None:
     [told] = plan_issues(investigated, [known], 10).changes
     assert planned(investigated, known) == ["comment 1: a"]
     assert told.cluster == cluster
-    body = known.body_with(told.marker)
+    body = with_marker(known.body, told.marker)
     assert marker_in(body) == told.marker
     after = replace(known, body=body, marker=told.marker)
     assert planned(investigated, after) == []

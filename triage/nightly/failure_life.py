@@ -161,7 +161,7 @@ class FailureLife:
         """Null where nothing is to do."""
         if self.state == "gone" or (self.state == "known" and not self.issue):
             return None
-        return failure_to_do(self.cluster, self.issue, self.came.day)
+        return failure_to_do(self.cluster, self.issue)
 
     def _seen_at(self, number: int, is_edited: bool = False) -> SeenAt:
         night = self.history.nights[number]

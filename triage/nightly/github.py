@@ -14,7 +14,13 @@ from github import Auth, Github, GithubException, GithubRetry
 from github.Issue import Issue
 
 from triage.model.errors import EnvironmentFailure
-from triage.nightly.issues import ActionKind, IssueChange, TrackedIssue, marker_in
+from triage.nightly.issues import (
+    ActionKind,
+    IssueChange,
+    TrackedIssue,
+    marker_in,
+    with_marker,
+)
 
 PUBLIC_API = "https://api.github.com"
 _LABEL = "triage"
@@ -79,7 +85,8 @@ class GitHubIssues:
         """Make a change and return the issue's number. text: Markdown of a new issue or
         of a comment.
         """
-        if change.tracked is None:
+        number = change.issue
+        if number is None:
             with self._errors("open an issue"):
                 body = f"{change.marker.text()}\n{text}"[:_BODY]
                 create = self._repository.create_issue
@@ -88,7 +95,6 @@ class GitHubIssues:
                     issue.edit(state="closed", state_reason="not_planned")
                     raise EnvironmentFailure("the token may not set labels")
                 return int(issue.number)
-        number = change.tracked.number
         values: dict[str, Any] = {}
         if change.action is ActionKind.CLOSE:
             values = {"state": "closed", "state_reason": "completed"}
@@ -96,8 +102,9 @@ class GitHubIssues:
             values = {"state": "open"}
         with self._errors(f"change #{number}"):
             issue = self._issues[number]
+            body = with_marker(issue.body, change.marker)[:_BODY]
             # the marker first, so that a comment is never written twice
-            issue.edit(body=change.tracked.body_with(change.marker)[:_BODY], **values)
+            issue.edit(body=body, **values)
             issue.create_comment(text)
         return number
 

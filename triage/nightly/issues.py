@@ -92,6 +92,11 @@ def marker_in(body: str) -> Marker | None:
         return None
 
 
+def with_marker(body: str, marker: Marker) -> str:
+    """Return the body of an issue with another marker."""
+    return _MARKER.sub(lambda _: marker.text(), body, count=1)
+
+
 @dataclass(frozen=True, slots=True)
 class TrackedIssue:
     """An issue with the marker of this program. `state_reason` and `closed_on` are
@@ -105,9 +110,6 @@ class TrackedIssue:
     is_open: bool = True
     state_reason: str | None = None
     closed_on: str = ""
-
-    def body_with(self, marker: Marker) -> str:
-        return _MARKER.sub(lambda _: marker.text(), self.body, count=1)
 
     def stays_closed(self, revision: Revision) -> bool:
         """Return whether a person settled it, or closed it after a compiler was
@@ -140,8 +142,6 @@ class IssueChange:
     """The failure of the night that it is about, if there is one."""
     issue: int | None = None
     """Null where it is to be opened."""
-    tracked: TrackedIssue | None = field(default=None, metadata=UNPRINTED)
-    """The issue as it is on GitHub."""
 
     @in_json
     def signature(self) -> str:
@@ -156,7 +156,6 @@ class IssueChanges:
     changes: tuple[IssueChange, ...]
     left: tuple[IssueChange, ...] = ()
     """Changes that --limit leaves for the next time."""
-    notes: tuple[str, ...] = ()
     applied: bool = False
 
 
@@ -195,8 +194,7 @@ def plan_issues(
             title = f"{cluster.failure.failure_class}: {cluster.failure.headline}"
             title = " ".join(title.split())[:_TITLE]
             changes.append(IssueChange(ActionKind.OPEN, title, names, marker, cluster))
-    order = list(ActionKind)
-    changes.sort(key=lambda change: order.index(change.action))
+    changes.sort(key=lambda change: list(ActionKind).index(change.action))
     return IssueChanges(repository, tuple(changes[:limit]), tuple(changes[limit:]))
 
 
@@ -220,16 +218,14 @@ def _is_about(
     key = issue.marker.key
     if case.failure is None or case.key_of(case.failure) != key:
         return False
-    if case.case in issue.marker.cases:
-        return True
-    return issue.is_open and case.is_new_failure and (key, case.case) not in owned
+    is_free = case.is_new_failure and (key, case.case) not in owned
+    return case.case in issue.marker.cases or (issue.is_open and is_free)
 
 
 def _range_of(case: CaseResult, night: Night) -> FailureRange:
     """Return between which compilers the failure of a case came."""
     for bisection in case.bisections:
-        is_regression = bisection.kind is BisectKind.REGRESSION
-        if is_regression and bisection.after:
+        if bisection.kind is BisectKind.REGRESSION and bisection.after:
             return FailureRange(bisection.before, bisection.after)
     if case.change is CaseChangeKind.FAILING:
         return FailureRange(None, night.baseline)
@@ -249,31 +245,34 @@ def _update(
     if is_older(revision, marker.toolchain):
         return []
     added = [name for name in failing if name not in marker.cases]
-    clusters = [
-        cluster for cluster in night.clusters if set(failing) & set(cluster.cases)
-    ]
-    cluster = clusters[0] if clusters else None
+    clusters = [each for each in night.clusters if set(failing) & set(each.cases)]
+    cluster = next(iter(clusters), None)
     is_finished = cluster is not None and _is_finished(cluster)
+    is_told = marker.investigated or not is_finished
     passing = {
         case.case
         for case in night.cases
         if case.status in PASSING and case.change is not CaseChangeKind.FLAKY
     }
-    if failing and not (issue.is_open or issue.stays_closed(revision)):
-        action, about = ActionKind.REOPEN, tuple(failing)
-    elif issue.is_open and added and len(marker.cases) < _CASES:
-        action, about = ActionKind.COMMENT, tuple(added)
-    elif issue.is_open and is_finished and not marker.investigated:
-        action, about = ActionKind.COMMENT, tuple(failing)
-    elif issue.is_open and not failing and passing.issuperset(marker.cases):
-        action, about = ActionKind.CLOSE, marker.cases
+    cases = tuple(failing)
+    if not issue.is_open:
+        action = ActionKind.REOPEN
+        if not failing or issue.stays_closed(revision):
+            return []
+    elif not failing:
+        action, cases = ActionKind.CLOSE, marker.cases
+        if not passing.issuperset(cases):
+            return []
     else:
-        return []
+        action = ActionKind.COMMENT
+        if added and len(marker.cases) < _CASES:
+            cases = tuple(added)
+        elif is_told:
+            return []
     marker = replace(
         marker,
         cases=tuple(dict.fromkeys((*marker.cases, *failing)))[:_CASES],
         toolchain=revision,
         investigated=marker.investigated or is_finished,
     )
-    change = IssueChange(action, issue.title, about, marker, cluster)
-    return [replace(change, issue=issue.number, tracked=issue)]
+    return [IssueChange(action, issue.title, cases, marker, cluster, issue.number)]

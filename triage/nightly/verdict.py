@@ -46,9 +46,7 @@ class ToDo:
     issue: str | None = None
     """The issue to wait for."""
     since: str | None = None
-    """The day since which it fails, or the version since which the case passes or
-    which has the fix.
-    """
+    """The version since which the case passes, or which has the fix."""
     reason: str | None = None
     """Why the failure is not investigated, if something prevented it."""
 
@@ -110,15 +108,10 @@ def to_dos_of(
     return to_dos
 
 
-def failure_to_do(
-    cluster: FailureCluster, issue: str | None = None, since: str | None = None
-) -> ToDo:
-    """Return what to do about a failure.
-
-    issue: one that is open for it; since: the day since which it fails.
-    """
+def failure_to_do(cluster: FailureCluster, issue: str | None = None) -> ToDo:
+    """Return what to do about a failure. issue: one that is open for it."""
     if issue:
-        return ToDo(Action.WAIT, cluster.id, issue=issue, since=since)
+        return ToDo(Action.WAIT, cluster.id, issue=issue)
     if cluster.fixed_in:
         return ToDo(Action.UPGRADE, cluster.id, since=cluster.fixed_in.name)
     if cluster.is_investigated:

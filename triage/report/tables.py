@@ -120,7 +120,6 @@ def issues_document(result: IssueChanges) -> Document:
     blocks: list[Block] = []
     if rows:
         blocks.append(Table(("change", "issue", "title", "cases"), rows))
-    blocks += [styled(note, "warning") for note in result.notes]
     total = f"{result.repository}: {plural(len(rows), 'change')}"
     if result.left:
         total += f", {len(result.left)} left for the next run"
