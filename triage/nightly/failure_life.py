@@ -5,8 +5,8 @@ to do.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from triage.investigate.result import (
     NEW_FAILURES,
@@ -35,32 +35,22 @@ class SeenAt:
     """The input was edited just before, so that no compiler made the difference."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FailingRun:
-    """Nights in which a case has a failure, with its results before and after."""
+@dataclass(eq=False, kw_only=True)
+class Episode(StateRun):
+    """Nights in which a case had one state, whatever its recipe expects."""
 
     case: CaseHistory
-    run: StateRun
-    before: StateRun | None
-    after: StateRun | None
-    """Not set while the failure is the last result that is known."""
-
-    @property
-    def first(self) -> int:
-        return self.run.first
-
-    @property
-    def last(self) -> int:
-        return self.run.last
+    before: Episode | None
+    after: Episode | None = None
 
     @property
     def is_new(self) -> bool:
-        """Whether it was new in its first night: another result was known, or the night
-        says so.
+        """Whether a failure was new in its first night: another result was known, or
+        the night says so.
         """
-        if self.before is None or self.run.is_edited:
-            return self.run.change in NEW_FAILURES
-        return self.run.change is not CaseChangeKind.KNOWN
+        if self.before is None or self.is_edited:
+            return self.change in NEW_FAILURES
+        return self.change is not CaseChangeKind.KNOWN
 
 
 @dataclass(eq=False)
@@ -70,7 +60,7 @@ class FailureLife:
     """
 
     track: Track = field(metadata=UNPRINTED)
-    runs: Sequence[FailingRun] = field(metadata=UNPRINTED)
+    runs: Sequence[Episode] = field(metadata=UNPRINTED)
     history: NightsHistory = field(metadata=UNPRINTED)
     failure: Failure = field(metadata=UNPRINTED)
     """As it was last seen."""
@@ -93,18 +83,15 @@ class FailureLife:
 
     @property
     def cases(self) -> Sequence[CaseHistory]:
-        return list(dict.fromkeys(failing.case for failing in self.runs))
+        return list(dict.fromkeys(run.case for run in self.runs))
 
     @property
-    def open_runs(self) -> Sequence[FailingRun]:
+    def open_runs(self) -> Sequence[Episode]:
         """The runs that have not ended. Those that a recipe expects are left out,
         unless all are expected.
         """
-        last = [failing for failing in self.runs if failing.after is None]
-        is_unexpected = Status.FAILED in {failing.run.status for failing in last}
-        if not is_unexpected:
-            return last
-        return [failing for failing in last if failing.run.status is Status.FAILED]
+        last = [run for run in self.runs if run.after is None]
+        return [run for run in last if run.status is Status.FAILED] or last
 
     @in_json
     def state(self) -> str:
@@ -113,7 +100,7 @@ class FailureLife:
         """
         if not self.open_runs:
             return "gone"
-        return "open" if self.open_runs[0].run.status is Status.FAILED else "known"
+        return "open" if self.open_runs[0].status is Status.FAILED else "known"
 
     @property
     def is_new(self) -> bool:
@@ -122,37 +109,37 @@ class FailureLife:
         return any(run.is_new and run.first == last for run in self.open_runs)
 
     @property
-    def current(self) -> FailingRun:
+    def current(self) -> Episode:
         """The run since which it is open; the first one where it is gone."""
-        return min(self.open_runs or self.runs, key=lambda failing: failing.first)
+        return min(self.open_runs or self.runs, key=lambda run: run.first)
 
     @in_json
     def before(self) -> Revision | None:
         """The toolchain of the last night without it, or the baseline of its first
         night; null if neither was tested, or the input was edited.
         """
-        failing, nights = self.current, self.history.nights
-        if failing.before and not failing.run.is_edited:
-            return nights[failing.before.last].toolchain
-        if failing.before is None and failing.run.change in _COMPARED:
-            return nights[failing.first].baseline
+        run, nights = self.current, self.history.nights
+        if run.before and not run.is_edited:
+            return nights[run.before.last].toolchain
+        if run.before is None and run.change in _COMPARED:
+            return nights[run.first].baseline
         return None
 
     @in_json
     def came(self) -> SeenAt:
         """Since when it is open."""
-        return self._seen_at(self.current.first, self.current.run.is_edited)
+        return self._seen_at(self.current.first, self.current.is_edited)
 
     @in_json
     def last(self) -> SeenAt:
-        return self._seen_at(max(failing.last for failing in self.runs))
+        return self._seen_at(max(run.last for run in self.runs))
 
     @in_json
     def gone(self) -> SeenAt | None:
         """When the last of its cases had another result, once it is gone."""
         if self.open_runs:
             return None
-        ends = [failing.after for failing in self.runs if failing.after]
+        ends = [run.after for run in self.runs if run.after]
         end = max(ends, key=lambda run: run.first)
         return self._seen_at(end.first, end.is_edited)
 
@@ -170,17 +157,9 @@ class FailureLife:
     def has(self, night: int, names: Collection[str]) -> bool:
         """Return whether one of these cases had the failure in a night."""
         return any(
-            failing.case.case in names and failing.first <= night <= failing.last
-            for failing in self.runs
+            run.case.case in names and run.first <= night <= run.last
+            for run in self.runs
         )
-
-    def learn(self, cluster: FailureCluster, night: Night) -> None:
-        """Take what a night found out, unless an earlier one found out more."""
-        known, new = (
-            (bool(each.steps), each.is_explained) for each in (self.cluster, cluster)
-        )
-        if not self.found_in or new >= known:
-            self.cluster, self.found_in = cluster, night
 
 
 def failure_lives(
@@ -191,24 +170,25 @@ def failure_lives(
 
     issues: by the start of a night and a case that failed in it.
     """
-    runs = defaultdict[tuple[Track, str], list[FailingRun]](list)
+    alike = defaultdict[tuple[Track, str], list[Episode]](list)
     for case in history.cases:
-        for failing in _failing_runs(case):
-            runs[case.track, failing.run.signature].append(failing)
-    groups = [group for alike in runs.values() for group in _by_range(alike, history)]
+        for run in _episodes(case):
+            if run.failed and run.failure:
+                alike[case.track, run.signature].append(run)
+    groups = [group for runs in alike.values() for group in _by_range(runs, history)]
     groups.sort(key=lambda group: (group[0].first, group[0].case.track))
     lives = defaultdict[ClusterKey, list[FailureLife]](list)
     for group in groups:
-        track = group[0].case.track
-        failure = max(group, key=lambda failing: failing.last).run.failure
-        assert failure
-        cluster = track.key_of(failure).cluster([], failure)
-        alike = lives[cluster.key]
-        page = f"{cluster.id}-{len(alike) + 1}" if alike else cluster.id
-        alike.append(FailureLife(track, group, history, failure, page, cluster))
+        track, newest = group[0].case.track, max(group, key=lambda run: run.last)
+        assert newest.failure
+        cluster = track.key_of(newest.failure).cluster([], newest.failure)
+        others = lives[cluster.key]
+        page = f"{cluster.id}-{len(others) + 1}" if others else cluster.id
+        life = FailureLife(track, group, history, newest.failure, page, cluster)
+        others.append(life)
     _learn(history, lives, issues or {})
     return sorted(
-        (life for alike in lives.values() for life in alike),
+        (life for others in lives.values() for life in others),
         key=lambda life: (
             _STATES.index(life.state),
             -life.current.first,
@@ -218,45 +198,47 @@ def failure_lives(
     )
 
 
-def _failing_runs(case: CaseHistory) -> Iterator[FailingRun]:
-    """Yield the runs in which a case fails, those that differ only in what is expected
-    as one.
-    """
-    tested: list[StateRun] = []
+def _episodes(case: CaseHistory) -> list[Episode]:
+    episodes: list[Episode] = []
     for run in filter(lambda run: run.tested, case.runs):
-        last = tested[-1] if tested else run
-        is_same = last.failed and run.failed and last.signature == run.signature
-        if tested and is_same:
-            tested[-1] = replace(
-                run, first=last.first, change=last.change, is_edited=last.is_edited
-            )
-        else:
-            tested.append(run)
-    neighbours = zip([None, *tested], tested, [*tested[1:], None], strict=False)
-    for before, run, after in neighbours:
-        if run.failed and run.failure:
-            yield FailingRun(case, run, before, after)
+        last = episodes[-1] if episodes else None
+        if last and last.failed and run.failed and last.signature == run.signature:
+            last.status, last.failure, last.last = run.status, run.failure, run.last
+            continue
+        episode = Episode(
+            status=run.status,
+            change=run.change,
+            failure=run.failure,
+            first=run.first,
+            last=run.last,
+            is_edited=run.is_edited,
+            case=case,
+            before=last,
+        )
+        if last:
+            last.after = episode
+        episodes.append(episode)
+    return episodes
 
 
 def _by_range(
-    runs: Iterable[FailingRun], history: NightsHistory
-) -> list[list[FailingRun]]:
+    runs: Sequence[Episode], history: NightsHistory
+) -> Sequence[Sequence[Episode]]:
     """Group the runs of one signature by the nights between which they came: those of a
     group overlap, so that one change can have brought all of them.
     """
-    groups: list[list[FailingRun]] = []
-    for failing in sorted(runs, key=lambda failing: failing.first):
-        before, first = failing.before, failing.first
+    groups: list[list[Episode]] = []
+    for run in sorted(runs, key=lambda run: run.first):
         suspect = 0  # the first night whose toolchain may have brought it
-        if before and not failing.run.is_edited:
-            old, new = (history.nights[at].toolchain for at in (before.last, first))
-            suspect = 0 if old.is_same(new) else before.last + 1
-        for group in reversed(groups):
-            if suspect <= group[0].first:
-                group.append(failing)
-                break
-        else:
-            groups.append([failing])
+        if run.before and not run.is_edited:
+            last, first = run.before.last, run.first
+            old, new = history.nights[last].toolchain, history.nights[first].toolchain
+            suspect = 0 if old.is_same(new) else last + 1
+        overlapping = [group for group in groups if suspect <= group[0].first]
+        if not overlapping:
+            overlapping = [[]]
+            groups += overlapping
+        overlapping[-1].append(run)
     return groups
 
 
@@ -265,7 +247,9 @@ def _learn(
     lives: Mapping[ClusterKey, Sequence[FailureLife]],
     issues: Mapping[str, Mapping[str, str]],
 ) -> None:
-    """Add to each failure what nights found out about it."""
+    """Add to each failure what nights found out about it, the last of them that found
+    out most.
+    """
     for number, night in enumerate(history.nights):
         for cluster in night.clusters:
             # what was found out holds for the case that was investigated
@@ -273,12 +257,17 @@ def _learn(
             if cluster.representative:
                 names = [cluster.representative, *cluster.confirmed]
             for life in lives.get(cluster.key, ()):
-                if life.has(number, names):
-                    life.learn(cluster, night)
+                is_more = _worth(cluster) >= _worth(life.cluster)
+                if life.has(number, names) and (is_more or not life.found_in):
+                    life.cluster, life.found_in = cluster, night
         opened = issues.get(night.started, {})
         for case in night.cases:
             issue = case.issue or opened.get(case.case)
             alike = lives.get(case.key_of(case.failure), ()) if case.failure else ()
-            for life in alike if issue else ():
-                if life.has(number, [case.case]):
+            for life in alike:
+                if issue and life.has(number, [case.case]):
                     life.issue = issue
+
+
+def _worth(cluster: FailureCluster) -> tuple[bool, bool]:
+    return bool(cluster.steps), cluster.is_explained

@@ -136,7 +136,7 @@ def _adapter() -> TypeAdapter[ShortNight]:
     return TypeAdapter(ShortNight)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class StateRun:
     """The nights in which a case has the same status and signature."""
 
