@@ -5,7 +5,6 @@ faults that a busy server shows.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from tests.loopback_server import serving
 
 TOKEN = "secret-token"
 LOGIN = "triage-bot"
+ISSUES = "/repos/o/r/issues"
 LIMIT = {
     "message": "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
 }
@@ -35,6 +35,13 @@ class Fault:
     broken_off: bool = False
     body: str | None = None
 
+    @property
+    def text(self) -> str:
+        if self.body is not None:
+            return self.body
+        bad_gateway = {"message": "Bad Gateway"}
+        return json.dumps(LIMIT if self.status in (403, 429) else bad_gateway)
+
 
 @dataclass
 class LoopbackIssues:
@@ -42,7 +49,7 @@ class LoopbackIssues:
 
     url: str = ""
     issues: dict[int, dict[str, Any]] = field(default_factory=dict)
-    comments: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    comments: dict[int, list[str]] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
     tokens: set[str | None] = field(default_factory=set)
@@ -60,43 +67,19 @@ class LoopbackIssues:
     ) -> dict[str, Any]:
         """Open an issue."""
         number = len(self.issues) + 1
+        self.comments[number] = []
         self.issues[number] = {
-            "id": 1000 + number,
             "number": number,
             "title": title,
             "body": body,
             "state": "open",
             "state_reason": None,
             "closed_at": None,
-            "labels": [
-                {"id": 1, "name": name, "url": f"{self.url}/label"} for name in labels
-            ],
-            "comments": 0,
+            "labels": [{"name": name} for name in labels],
             "user": {"login": author},
-            "url": f"{self.url}/repos/o/r/issues/{number}",
-            "html_url": f"https://github.com/o/r/issues/{number}",
+            "url": f"{self.url}{ISSUES}/{number}",
         }
-        self.comments[number] = []
         return self.issues[number]
-
-    def say(self, number: int, body: str) -> dict[str, Any]:
-        """Comment on an issue."""
-        count = sum(map(len, self.comments.values()))
-        url = f"{self.url}/comment/{count}"
-        user = {"login": LOGIN}
-        comment = {"id": 5000 + count, "body": body, "user": user, "url": url}
-        self.comments[number].append(comment)
-        return comment
-
-    def edit(self, number: int, changes: dict[str, Any]) -> dict[str, Any]:
-        """Change an issue."""
-        issue = self.issues[number]
-        issue.update(changes)
-        is_closed = issue["state"] == "closed"
-        issue["closed_at"] = "2025-06-10T10:00:00Z" if is_closed else None
-        if "state" in changes and not is_closed:
-            issue["state_reason"] = "reopened"
-        return issue
 
     def answer(
         self, method: str, path: str, query: dict[str, list[str]], sent: dict[str, Any]
@@ -104,20 +87,24 @@ class LoopbackIssues:
         """Return what a request answers, and its status."""
         if path == "/graphql":
             return {"data": {"viewer": {"login": LOGIN}}}, 200
-        match = re.fullmatch(r"/repos/o/r/issues(?:/(\d+)(/comments)?)?", path)
-        if match is None:
-            return {"message": "Not Found"}, 404
-        number = int(match[1] or 0)
-        if match[2]:
-            return self.say(number, sent["body"]), 201
+        number, _, what = path.removeprefix(ISSUES).lstrip("/").partition("/")
+        if what:
+            self.comments[int(number)].append(sent["body"])
+            return {"body": sent["body"]}, 201
         if method == "POST":
-            return self.add(sent["body"], sent["title"], sent.get("labels", ())), 201
+            return self.add(**sent), 201
         if method == "PATCH":
-            return self.edit(number, sent), 200
+            issue = self.issues[int(number)]
+            is_closed = sent.get("state") == "closed"
+            if "state" in sent:
+                closed_at = "2025-06-10T10:00:00Z" if is_closed else None
+                issue |= {"closed_at": closed_at, "state_reason": "reopened"}
+            issue |= sent
+            return issue, 200
         labelled = [
             issue
             for issue in self.issues.values()
-            if query["labels"][0] in {label["name"] for label in issue["labels"]}
+            if {"name": query["labels"][0]} in issue["labels"]
         ]
         return labelled[::-1], 200
 
@@ -132,47 +119,31 @@ def loopback_issues() -> Iterator[LoopbackIssues]:
 
         def handle_request(self) -> None:
             parts = urlsplit(self.path)
-            query = parse_qs(parts.query)
             request = f"{self.command} {parts.path}"
-            sent = json.loads(
-                self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}"
-            )
+            length = int(self.headers.get("Content-Length") or 0)
+            sent = json.loads(self.rfile.read(length) or b"{}")
             hub.requests.append(request)
             hub.tokens.add(self.headers.get("Authorization"))
-            fault = next(
-                (fault for fault in hub.faults if fault.request == request), None
-            )
+            faults = [fault for fault in hub.faults if fault.request == request]
+            fault = faults[0] if faults else None
+            if fault is None or fault.done:
+                query = parse_qs(parts.query)
+                value, status = hub.answer(self.command, parts.path, query, sent)
+                text, headers = json.dumps(value), ()
             if fault:
                 hub.faults.remove(fault)
-                if fault.done:
-                    hub.answer(self.command, parts.path, query, sent)
-                if fault.broken_off:
-                    self.close_connection = True
-                    return
-                answer = (
-                    LIMIT if fault.status in (403, 429) else {"message": "Bad Gateway"}
-                )
-                self.reply(answer, fault.status, dict(fault.headers), fault.body)
-                return
-            value, status = hub.answer(self.command, parts.path, query, sent)
-            self.reply(value, status, {})
+                text, status, headers = fault.text, fault.status, fault.headers
+                self.close_connection = fault.broken_off
+            if not (fault and fault.broken_off):
+                self.reply(text.encode(), status, dict(headers))
 
         do_GET = do_POST = do_PATCH = handle_request  # noqa: N815 - the names that http.server calls
 
-        def reply(
-            self,
-            value: Any,
-            status: int,
-            headers: dict[str, str],
-            text: str | None = None,
-        ) -> None:
-            body = (json.dumps(value) if text is None else text).encode()
+        def reply(self, body: bytes, status: int, headers: dict[str, str]) -> None:
             self.send_response(status)
-            for name, text in {
-                "Content-Type": "application/json",
-                "Content-Length": str(len(body)),
-                **headers,
-            }.items():
+            kind = {"Content-Type": "application/json"}
+            length = {"Content-Length": str(len(body))}
+            for name, text in (kind | length | headers).items():
                 self.send_header(name, text)
             self.end_headers()
             self.wfile.write(body)

@@ -156,7 +156,7 @@ def test_each_backend_and_family_has_an_issue_of_its_own() -> None:
     result = night(*cuda, *rocm, *fails("c", target=Target("cuda"), compiler="xla"))
     changes = plan_issues(result, [], 10).changes
     assert [change.cases for change in changes] == [("a",), ("b",), ("c",)]
-    tracked = [opened(number, change) for number, change in enumerate(changes, 1)]
+    tracked = list(map(opened, (1, 2, 3), changes))
     assert planned(result, *tracked) == []
     assert planned(result, tracked[0]) == ["open new: b", "open new: c"]
     mended = [case_result("a", "P", target=Target("cuda")), *result.cases[1:]]
@@ -181,19 +181,13 @@ def test_a_failure_that_came_elsewhere_has_an_issue_of_its_own() -> None:
 
 
 def test_a_bisect_tells_two_failures_of_one_night_apart() -> None:
-    cases = [
-        replace(
-            case,
-            bisections=[
-                Bisection(case.case, BisectKind.REGRESSION, Answer.CULPRIT, *ends)
-            ],
-        )
-        for case, ends in zip(
-            fails("early", "late"), ((OLD, MIDDLE), (MIDDLE, NEW)), strict=True
-        )
-    ]
-    known = issue(1, "early", came=FailureRange(OLD, MIDDLE))
-    assert planned(night(*cases), known) == ["open new: late"]
+    early, late = (
+        Bisection("", BisectKind.REGRESSION, Answer.CULPRIT, *ends)
+        for ends in ((OLD, MIDDLE), (MIDDLE, NEW))
+    )
+    result = night(*fails("a", bisections=[early]), *fails("b", bisections=[late]))
+    known = issue(1, "a", came=FailureRange(OLD, MIDDLE))
+    assert planned(result, known) == ["open new: b"]
 
 
 def test_two_failures_of_one_signature_are_two_issues_in_their_first_night() -> None:
@@ -206,26 +200,25 @@ def test_two_failures_of_one_signature_are_two_issues_in_their_first_night() -> 
     changes = plan_issues(result, [], 10).changes
     assert [change.cluster for change in changes] == [early, late]
     assert planned(result) == ["open new: early same", "open new: late"]
-    tracked = [opened(number, change) for number, change in enumerate(changes, 1)]
-    assert planned(result, *tracked) == []
+    assert planned(result, *map(opened, (1, 2), changes)) == []
 
 
 def test_an_investigation_of_a_later_night_is_told_once() -> None:
-    result, known = night(*fails("a")), issue(1, "a")
-    [cluster] = result.clusters
-    steps = [StepResult("remedy", "left"), StepResult("reduce", "done")]
-    cluster = replace(cluster, representative="a", steps=steps)
-    begun = replace(result, clusters=[cluster])
-    assert planned(begun, known) == [], "the budget was spent"
-    cluster = replace(cluster, steps=steps[1:])
-    investigated = replace(result, clusters=[cluster])
-    [told] = plan_issues(investigated, [known], 10).changes
-    assert planned(investigated, known) == ["comment 1: a"]
-    assert told.cluster == cluster
+    known, done = issue(1, "a"), StepResult("reduce", "done")
+    result = night(*fails("a"))
+
+    def after(*steps: StepResult) -> Night:
+        [cluster] = result.clusters
+        return replace(result, clusters=[replace(cluster, steps=list(steps))])
+
+    left = StepResult("remedy", "left")
+    assert planned(after(left, done), known) == [], "the budget was spent"
+    [told] = plan_issues(after(done), [known], 10).changes
+    assert planned(after(done), known) == ["comment 1: a"]
+    assert told.cluster == after(done).clusters[0]
     body = with_marker(known.body, told.marker)
     assert marker_in(body) == told.marker
-    after = replace(known, body=body, marker=told.marker)
-    assert planned(investigated, after) == []
+    assert planned(after(done), replace(known, body=body, marker=told.marker)) == []
 
 
 @pytest.mark.parametrize(

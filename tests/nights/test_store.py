@@ -16,6 +16,7 @@ from triage.investigate.result import StepResult
 from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.failure_life import FailureLife, failure_lives
 from triage.nightly.history import NightsHistory
+from triage.nightly.result import Night
 from triage.nightly.store import NightStore
 from triage.nightly.trends import find_steps
 from triage.toolchains.home import Home
@@ -30,19 +31,20 @@ HISTORIES = {
 }
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> NightStore:
-    store = NightStore(Home(tmp_path))
-    for record in nights(HISTORIES):
-        assert store.add(record)
+def stored(folder: Path, *records: Night) -> NightStore:
+    store = NightStore(Home(folder))
+    for record in records:
+        store.add(record)
     return store
 
 
+@pytest.fixture
+def store(tmp_path: Path) -> NightStore:
+    return stored(tmp_path, *nights(HISTORIES))
+
+
 def history_of(tmp_path: Path, **histories: str) -> NightsHistory:
-    store = NightStore(Home(tmp_path))
-    for record in nights(histories):
-        store.add(record)
-    return store.history()
+    return stored(tmp_path, *nights(histories)).history()
 
 
 def test_the_same_night_is_stored_once(store: NightStore) -> None:
@@ -138,67 +140,59 @@ def test_a_failure_is_open_until_its_cases_pass(tmp_path: Path) -> None:
 def test_a_failure_keeps_what_the_night_that_knew_most_found_out(
     tmp_path: Path,
 ) -> None:
-    store = NightStore(Home(tmp_path))
-    for record, steps in zip(nights({"a": "FFF"}), (0, 1, 0), strict=True):
-        done = [StepResult("reduce", "done")] * steps
-        clusters = [replace(record.clusters[0], steps=done)]
-        store.add(replace(record, clusters=clusters))
-    [life] = failure_lives(store.history())
+    first, second, last = nights({"a": "FFF"})
+    found = replace(second.clusters[0], steps=[StepResult("reduce", "done")])
+    second = replace(second, clusters=[found])
+    [life] = failure_lives(stored(tmp_path, first, second, last).history())
     assert life.found_in
-    assert life.found_in.started[:10] == "2026-01-02"
+    assert life.found_in.started == second.started
 
 
 @pytest.mark.parametrize(
-    ("letters", "state"),
-    [("PF--", "open"), ("PFUU", "open"), ("PFXX", "known"), ("PFGG", "gone")],
-)
-def test_a_case_that_is_not_run_keeps_its_last_state(
-    tmp_path: Path, letters: str, state: str
-) -> None:
-    [life] = lives_of(history_of(tmp_path, a=letters, b="PPPP"), "legalize:x")
-    assert life.state == state
-
-
-@pytest.mark.parametrize(
-    ("letters", "is_new"),
+    ("letters", "state", "is_new"),
     [
-        ("PPPF", True),
-        ("PPFF", False),
-        ("PPPX", False),
-        ("PPGF", True),
-        ("FFFF", False),
+        ("PF--", "open", False),
+        ("PFUU", "open", False),
+        ("PFXX", "known", False),
+        ("PFGG", "gone", False),
+        ("PPPF", "open", True),
+        ("PPFF", "open", False),
+        ("PPPX", "known", False),
+        ("PPGF", "open", True),
+        ("FFFF", "open", False),
         # compared with the baseline
-        ("F", True),
+        ("F", "open", True),
     ],
 )
-def test_only_the_last_night_of_a_track_brings_new_failures(
-    tmp_path: Path, letters: str, is_new: bool
+def test_a_failure_has_a_state_and_only_the_last_night_brings_it(
+    tmp_path: Path, letters: str, state: str, is_new: bool
 ) -> None:
-    [life] = lives_of(history_of(tmp_path, a=letters), "legalize:x")
-    assert life.is_new is is_new
+    history = history_of(tmp_path, a=letters, b="P" * len(letters))
+    [life] = lives_of(history, "legalize:x")
+    assert (life.state, life.is_new) == (state, is_new)
 
 
 def test_nothing_is_compared_across_tracks(tmp_path: Path) -> None:
     """A pass with a release says nothing about a nightly, and neither does one of
     another compiler.
     """
-    store = NightStore(Home(tmp_path))
-    store.add(night(1, {"a": "F"}))
     release = Revision("3.9.0", None, "2026-01-02")
-    store.add(night(2, {"a": "P"}, toolchain=release, kind=ToolchainKind.RELEASE))
-    store.add(night(3, {}, cases=[case_result("a", "P", compiler="triton")]))
-    history = store.history()
+    history = stored(
+        tmp_path,
+        night(1, {"a": "F"}),
+        night(2, {"a": "P"}, toolchain=release, kind=ToolchainKind.RELEASE),
+        night(3, {}, cases=[case_result("a", "P", compiler="triton")]),
+    ).history()
     assert [life.state for life in failure_lives(history)] == ["open"]
     assert len(history.tracks) == 3
 
 
 def test_a_pass_with_an_older_toolchain_closes_nothing(tmp_path: Path) -> None:
-    store = NightStore(Home(tmp_path))
-    for day, (name, letter) in enumerate([("3.3.0", "F"), ("3.2.0", "P")], 1):
-        letters = {"a": letter, f"only with {name}": "P"}
-        kind = ToolchainKind.RELEASE
-        store.add(night(day, letters, toolchain=Revision(name), kind=kind))
-    history = store.history()
+    records = [
+        night(day, {"a": letter, f"only with {name}": "P"}, toolchain=Revision(name))
+        for day, (name, letter) in enumerate([("3.3.0", "F"), ("3.2.0", "P")], 1)
+    ]
+    history = stored(tmp_path, *records).history()
     assert [life.state for life in failure_lives(history)] == ["open"]
     # a case without a result that counts is left out
     assert [case.case for case in history.cases] == ["a", "only with 3.3.0"]
