@@ -10,7 +10,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from triage.cli.context import cases_in
+from triage.cli.cases import cases_in
 from triage.execution.engine import open_engine
 from triage.execution.task import Task
 

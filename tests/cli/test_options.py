@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import Triage
 from tests.recipes.loading import load_recipes
 from triage.cli.app import COMMANDS, every_command
-from triage.cli.context import cases_named, one_case, select_families
+from triage.cli.cases import cases_named, one_case, select_families
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import BadInput
 

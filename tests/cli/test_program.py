@@ -209,3 +209,12 @@ def test_a_tool_of_llvm_becomes_a_recipe_with_a_command(
     assert values["flags"] == flags
     assert (tmp_path / values["input"]).read_text() == program
     assert triage("recipe", "validate", recipe).returncode == 0
+
+
+def test_a_refused_recipe_leaves_no_file(
+    home: Path, triage: Triage, tmp_path: Path
+) -> None:
+    words = ["recipe", "new", tmp_path / "mine.yaml", "--from-text", "-"]
+    done = triage(*words, "--backend", "unknown", input=ISSUE)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert not [*tmp_path.glob("mine.*")]

@@ -19,7 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tests.conftest import ROOT, Triage
 from tests.fake_releases import install
-from triage.cli.context import cases_in
+from triage.cli.cases import cases_in
 from triage.compilers.iree.suite import IreeSuites
 from triage.model.case import Case
 from triage.model.errors import BadFiles

@@ -14,7 +14,13 @@ from triage.bisect.plan import bisect_between, planned_jobs
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import BisectKind
 from triage.classify import classify_log, packaged_rules
-from triage.cli.context import named_family, one_case, open_engine_for
+from triage.cli.cases import (
+    Compiling,
+    ProgramTarget,
+    named_family,
+    one_case,
+    open_engine_for,
+)
 from triage.cli.exit_codes import command, report
 from triage.cli.interactive_bisect import prompt
 from triage.cli.options import (
@@ -26,8 +32,6 @@ from triage.cli.options import (
     REQUIRED,
     SECONDS,
     SUITE,
-    Compiling,
-    ProgramTarget,
     argument,
     flag,
     option,

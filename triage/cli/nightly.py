@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from triage.cli.context import cases_in, cases_named, select_one_family
+from triage.cli.cases import Compiling, cases_in, cases_named, select_one_family
 from triage.cli.exit_codes import command, command_again
 from triage.cli.nights import earlier_nights, store_night
 from triage.cli.options import (
@@ -17,7 +17,6 @@ from triage.cli.options import (
     PATHS,
     REPO,
     SUITE,
-    Compiling,
     argument,
     duration_option,
     flag,

@@ -1,27 +1,12 @@
-"""Options and arguments that several commands share, alone and in groups.
-
-A group is a dataclass. A command takes it as one parameter, and `exit_codes.command`
-shows its fields as options.
-"""
+"""Options and arguments that several commands share. Groups of them are in `cases`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
-from triage.cli.screen import AppContext
-from triage.model.errors import BadInput
 from triage.report.formats import FORMATS, VERBOSE
-
-if TYPE_CHECKING:  # what compiles is imported when a command loads its cases
-    from triage.cli.program import StartedRecipe
-    from triage.execution.engine import Engine
-    from triage.model.case import Case
 
 RECIPES = (".yaml", ".yml")
 SECONDS = 60.0  # for which each probe of a time is measured at most
@@ -90,6 +75,11 @@ def format_option(*more: str, default: str = "text") -> Any:
 PATHS = argument(
     "PATH", "Recipes, folders of recipes, programs, or texts such as a pasted issue."
 )
+RECIPE = argument(
+    "RECIPE",
+    "A recipe file, a program, FILE.py:KERNEL, a pasted issue, or a "
+    "command line after --.",
+)
 SUITE = option(
     "FILE",
     "Read PATH as a test suite, with flags and known failures from this "
@@ -128,109 +118,3 @@ JOBS = option(
 )
 FORMAT = format_option()
 JUNIT_FORMAT = format_option("junit")
-
-
-@dataclass(kw_only=True)
-class ProgramTarget:
-    """The target of a program that stands in the place of a recipe."""
-
-    app: AppContext
-    backend: str | None = option(
-        "NAME", "Compile a program for this backend (a recipe names its own)."
-    )
-    chip: str | None = option(
-        "NAME", "Compile a program for this chip, such as gfx942."
-    )
-
-    def started(
-        self, words: Sequence[Path], revs: Sequence[str | None] = ()
-    ) -> dict[Path, StartedRecipe]:
-        """Write recipes for the programs, texts and command lines among the words.
-        `revs` may name the package that a script is about.
-        """
-        programs = [
-            word for word in words if not word.is_dir() and word.suffix not in RECIPES
-        ]
-        if programs:
-            from triage.cli.program import recipe_for  # slow to import
-
-            return {word: recipe_for(str(word), self, revs) for word in programs}
-        if self.backend or self.chip:
-            raise BadInput("--backend and --chip are for programs, not for recipes")
-        return {}
-
-    def cases(
-        self,
-        words: Sequence[Path],
-        suite: Sequence[Path] | None = None,
-        revs: Sequence[str | None] = (),
-    ) -> tuple[Case, ...]:
-        """Load all cases. suite: the configs of a test suite."""
-        from triage.cli.context import cases_in
-
-        return cases_in(words if suite else self.recipes(words, revs), suite)
-
-    def recipes(
-        self, words: Sequence[Path], revs: Sequence[str | None] = ()
-    ) -> list[Path]:
-        """Return the recipes that the words name, or that are made from them."""
-        started = self.started(words, revs)
-        return [started[word].path if word in started else word for word in words]
-
-
-@dataclass(kw_only=True)
-class SeveralCases(ProgramTarget):
-    """The cases of recipes."""
-
-    paths: list[Path] = PATHS
-    case: str | None = CASES
-
-    def selected_cases(
-        self, suite: Sequence[Path] | None = None, revs: Sequence[str | None] = ()
-    ) -> tuple[Case, ...]:
-        """Load the cases that --case selects."""
-        from triage.cli.context import cases_named
-
-        return cases_named(self.cases(self.paths, suite, revs), self.case)
-
-
-@dataclass(kw_only=True)
-class OneCase(ProgramTarget):
-    """One case of a recipe."""
-
-    recipe: Path = argument(
-        "RECIPE",
-        "A recipe file, a program, FILE.py:KERNEL, a pasted issue, or a "
-        "command line after --.",
-    )
-    case: str | None = CASE
-
-    def selected_case(
-        self, suite: Sequence[Path] | None = None, revs: Sequence[str | None] = ()
-    ) -> Case:
-        """Load the case that --case selects."""
-        from triage.cli.context import one_case
-
-        return one_case(self.cases([self.recipe], suite, revs), self.case)
-
-
-@dataclass(kw_only=True)
-class Compiling:
-    """How many compiles run at once, and where."""
-
-    app: AppContext
-    jobs: int | None = JOBS
-    executor: str | None = option(
-        "local|dask|dask:ADDRESS",
-        "Compile here, on Dask workers started here, or on those of a "
-        "scheduler (default: local).",
-    )
-
-    def open(
-        self, *cases: Case, fresh: bool = False, dry: bool = False
-    ) -> AbstractContextManager[Engine]:
-        from triage.cli.context import open_engine_for
-
-        return open_engine_for(
-            self.app, cases, self.jobs, self.executor, fresh=fresh, dry=dry
-        )

@@ -29,7 +29,7 @@ from triage.recipes.values import name_from, why_unreadable
 from triage.toolchains.home import KeptKind, default_home, disk_errors
 
 if TYPE_CHECKING:
-    from triage.cli.options import ProgramTarget
+    from triage.cli.cases import ProgramTarget
 
 TEXTS = (".md", ".txt", ".log", ".html")
 _REVISION = re.compile(r"(\w+:)*(v?\d+(\.\w+)+|latest|previous|installed)|nightly:\S+")
@@ -65,25 +65,28 @@ class StartedRecipe:
 
     def write(self, *, over: bool = False) -> None:
         """Write the recipe, and its program where that was copied. Raises BadInput for
-        files that exist, unless `over`.
+        files that exist, unless `over`, and BadFiles for a recipe that nothing loads,
+        of which no file is left.
         """
-        path, program = self.path, self.start.input
-        source = os.path.relpath(program.absolute(), path.absolute().parent)
-        content = new_recipe(path.stem, source, self.start)
-        for written in [path, program] if self.is_pasted else [path]:
+        path, start = self.path, self.start
+        source = os.path.relpath(start.input.absolute(), path.absolute().parent)
+        texts = {path: new_recipe(path.stem, source, start)}
+        if start.copied is not None:
+            texts[start.input] = start.copied
+        for written in texts:
             if written.exists() and not over:
                 raise BadInput(f"{written} exists; nothing was changed")
         with disk_errors(f"write {path}"):
             path.parent.mkdir(parents=True, exist_ok=True)
-            if self.start.copied is not None:
-                program.write_text(self.start.copied, "utf-8")
-            # never over a file that was written meanwhile
-            with path.open("w" if over else "x", encoding="utf-8") as file:
-                file.write(content)
+            for written, text in texts.items():
+                # never over a file that was written meanwhile
+                with written.open("w" if over else "x", encoding="utf-8") as file:
+                    file.write(text)
         try:
             load_recipes([path], recipe_families())
         except BadFiles:
-            path.unlink()
+            for written in texts:
+                written.unlink()
             raise
 
 

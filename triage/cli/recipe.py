@@ -12,13 +12,12 @@ from shutil import copyfile, copytree, ignore_patterns
 
 import typer
 
-from triage.cli.context import cases_in, open_engine_for, select_one_family
+from triage.cli.cases import ProgramTarget, cases_in, open_engine_for, select_one_family
 from triage.cli.exit_codes import command
 from triage.cli.options import (
     FORMAT,
     PATHS,
     SUITE,
-    ProgramTarget,
     argument,
     format_option,
     option,

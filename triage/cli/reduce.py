@@ -7,15 +7,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from triage.cli.context import open_engine_for, select_families
+from triage.cli.cases import Compiling, OneCase, open_engine_for, select_families
 from triage.cli.exit_codes import command, report
 from triage.cli.options import (
     FAILING_TOOLCHAIN,
     FORMAT,
     SECONDS,
     SUITE,
-    Compiling,
-    OneCase,
     argument,
     option,
     toolchain_option,

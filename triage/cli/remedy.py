@@ -8,14 +8,18 @@ from pathlib import Path
 
 import typer
 
-from triage.cli.context import cases_named, one_case, open_engine_for
+from triage.cli.cases import (
+    OneCase,
+    ProgramTarget,
+    cases_named,
+    one_case,
+    open_engine_for,
+)
 from triage.cli.exit_codes import command, report
 from triage.cli.options import (
     CASES,
     FAILING_TOOLCHAIN,
     FORMAT,
-    OneCase,
-    ProgramTarget,
     argument,
     flag,
     option,

@@ -7,7 +7,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from triage.cli.context import open_engine_for, select_families, select_one_family
+from triage.cli.cases import (
+    Compiling,
+    SeveralCases,
+    open_engine_for,
+    select_families,
+    select_one_family,
+)
 from triage.cli.exit_codes import command, report
 from triage.cli.options import (
     FORMAT,
@@ -16,8 +22,6 @@ from triage.cli.options import (
     SECONDS,
     SUITE,
     TOOLCHAINS,
-    Compiling,
-    SeveralCases,
     duration_option,
     flag,
     option,

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from triage.cli.context import open_engine_for
+from triage.cli.cases import open_engine_for
 from triage.cli.exit_codes import command
 from triage.cli.options import FORMAT, argument, option
 from triage.cli.screen import AppContext, print_stderr

@@ -9,12 +9,11 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from triage.classify import classify_log, load_rules
-from triage.cli.context import cases_in, one_case, open_engine_for
+from triage.cli.cases import OneCase, cases_in, one_case, open_engine_for
 from triage.cli.exit_codes import command, report
 from triage.cli.options import (
     FORMAT,
     REQUIRED,
-    OneCase,
     duration_option,
     option,
     toolchain_option,

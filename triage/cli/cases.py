@@ -1,17 +1,26 @@
-"""Open an engine for the cases of a command, and select cases, compiler families and
-revisions.
+"""The cases of a command: the options that choose them, the engine that compiles them,
+and the families and revisions that they are compiled with.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from triage.cli.options import (
+    CASE,
+    CASES,
+    JOBS,
+    PATHS,
+    RECIPE,
+    RECIPES,
+    option,
+)
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers import registry
 from triage.compilers.registry import DEFAULT_FAMILY, Families, suite_reader
@@ -23,10 +32,105 @@ from triage.recipes.values import did_you_mean
 from triage.toolchains.home import KeptKind, default_home
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # slow to import
+    from triage.cli.program import StartedRecipe
     from triage.execution.dask_executor import DaskCluster
 
 _SHOWN = 8  # names of cases in a message
+
+
+@dataclass(kw_only=True)
+class ProgramTarget:
+    """The target of a program that stands in the place of a recipe."""
+
+    app: AppContext
+    backend: str | None = option(
+        "NAME", "Compile a program for this backend (a recipe names its own)."
+    )
+    chip: str | None = option(
+        "NAME", "Compile a program for this chip, such as gfx942."
+    )
+
+    def started(
+        self, words: Sequence[Path], revs: Sequence[str | None] = ()
+    ) -> dict[Path, StartedRecipe]:
+        """Write recipes for the programs, texts and command lines among the words.
+        `revs` may name the package that a script is about.
+        """
+        programs = [
+            word for word in words if not word.is_dir() and word.suffix not in RECIPES
+        ]
+        if programs:
+            from triage.cli.program import recipe_for  # slow to import
+
+            return {word: recipe_for(str(word), self, revs) for word in programs}
+        if self.backend or self.chip:
+            raise BadInput("--backend and --chip are for programs, not for recipes")
+        return {}
+
+    def recipes(
+        self, words: Sequence[Path], revs: Sequence[str | None] = ()
+    ) -> list[Path]:
+        """Return the recipes that the words name, or that are made from them."""
+        started = self.started(words, revs)
+        return [started[word].path if word in started else word for word in words]
+
+    def cases(
+        self,
+        words: Sequence[Path],
+        suite: Sequence[Path] | None = None,
+        revs: Sequence[str | None] = (),
+    ) -> tuple[Case, ...]:
+        """Load all cases. suite: the configs of a test suite."""
+        return cases_in(words if suite else self.recipes(words, revs), suite)
+
+
+@dataclass(kw_only=True)
+class SeveralCases(ProgramTarget):
+    """The cases of recipes."""
+
+    paths: list[Path] = PATHS
+    case: str | None = CASES
+
+    def selected_cases(
+        self, suite: Sequence[Path] | None = None, revs: Sequence[str | None] = ()
+    ) -> tuple[Case, ...]:
+        """Load the cases that --case selects."""
+        return cases_named(self.cases(self.paths, suite, revs), self.case)
+
+
+@dataclass(kw_only=True)
+class OneCase(ProgramTarget):
+    """One case of a recipe."""
+
+    recipe: Path = RECIPE
+    case: str | None = CASE
+
+    def selected_case(
+        self, suite: Sequence[Path] | None = None, revs: Sequence[str | None] = ()
+    ) -> Case:
+        """Load the case that --case selects."""
+        return one_case(self.cases([self.recipe], suite, revs), self.case)
+
+
+@dataclass(kw_only=True)
+class Compiling:
+    """How many compiles run at once, and where."""
+
+    app: AppContext
+    jobs: int | None = JOBS
+    executor: str | None = option(
+        "local|dask|dask:ADDRESS",
+        "Compile here, on Dask workers started here, or on those of a "
+        "scheduler (default: local).",
+    )
+
+    def open(
+        self, *cases: Case, fresh: bool = False, dry: bool = False
+    ) -> AbstractContextManager[Engine]:
+        return open_engine_for(
+            self.app, cases, self.jobs, self.executor, fresh=fresh, dry=dry
+        )
 
 
 @contextmanager
@@ -89,7 +193,7 @@ def cases_in(
     Raises BadFiles with every mistake, and BadInput for an unknown compiler.
     """
     if not suite_configs:
-        return registry.load_cases(paths)
+        return load_cases(paths)
     downloads = default_home().kept(KeptKind.DOWNLOADS)
     from triage.toolchains.sources.project import project_here  # slow to import
 
