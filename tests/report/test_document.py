@@ -15,7 +15,6 @@ from triage.report.document import (
     Document,
     Facts,
     Heading,
-    Paragraph,
     Span,
     Table,
 )
@@ -41,12 +40,12 @@ def answer_document(result: Answer) -> Document:
     ]
     blocks = [
         Heading(text),
-        Paragraph(text),
+        text,
         Bullets([text]),
         Facts([(text, text)]),
         Code(text, "mlir"),
         Table(["a", "empty", "b"], rows),
-        Details(text, [Paragraph(Span(text, url="https://example.org/a"))]),
+        Details(text, [Span(text, url="https://example.org/a")]),
     ]
     return Document(text, blocks)
 
@@ -107,7 +106,7 @@ def test_a_terminal_breaks_no_address(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_terminal_names_what_it_folds_and_shows_it_if_asked(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    document = Document("", [Details("2 more", [Paragraph("folded")])])
+    document = Document("", [Details("2 more", ["folded"])])
     write_report("text", None, lambda _: document)
     assert capsys.readouterr().out == "+ 2 more (-v)\n"
     write_report("verbose", None, lambda _: document)

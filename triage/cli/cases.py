@@ -193,7 +193,7 @@ def cases_in(
     Raises BadFiles with every mistake, and BadInput for an unknown compiler.
     """
     if not suite_configs:
-        return load_cases(paths)
+        return registry.load_cases(paths)
     downloads = default_home().kept(KeptKind.DOWNLOADS)
     from triage.toolchains.sources.project import project_here  # slow to import
 

@@ -28,7 +28,6 @@ from triage.model.address import Address
 from triage.model.errors import BadInput, EnvironmentFailure, TriageError
 from triage.model.exit_codes import Exit
 from triage.nightly.store import NightStore, read_night
-from triage.report.document import Paragraph
 from triage.report.elements import plural
 from triage.report.formats import write_answer, write_report
 from triage.report.printable import visible
@@ -72,7 +71,7 @@ def earlier_nights() -> EarlierNights:
 def list_nights(output: str = FORMAT) -> Exit:
     """List stored nights, the oldest first."""
     listed = open_nights().summaries()
-    total = Paragraph(plural(len(listed), "night"))
+    total = plural(len(listed), "night")
     write_answer(output, {"nights": listed}, [night_table(listed), total], "Nights")
     return Exit.OK
 
@@ -105,7 +104,7 @@ def prune_nights(
     numbers = [night.number for night in store.summaries()]
     removed = numbers[:-keep]
     store.remove(removed)
-    total = Paragraph(f"{plural(len(removed), 'night')} removed")
+    total = f"{plural(len(removed), 'night')} removed"
     write_answer(output, {"removed": removed}, [total])
     return Exit.OK
 
@@ -150,7 +149,7 @@ def site(
 
     written = Site(open_nights(), out, tracks).write()
     text = f"{plural(written['nights'], 'night')}: {written['index']}"
-    write_answer(output, written, [Paragraph(text)], "Site")
+    write_answer(output, written, [text], "Site")
     return Exit.OK
 
 

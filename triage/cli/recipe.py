@@ -37,7 +37,7 @@ from triage.recipes.expectations import (
     updated_expectations,
 )
 from triage.recipes.recipe import recipe_json_schema
-from triage.report.document import Paragraph, Table
+from triage.report.document import Table
 from triage.report.elements import plural
 from triage.report.formats import write_answer, write_report
 from triage.report.tables import update_document
@@ -65,7 +65,7 @@ def init(
             source, folder, ignore=unwanted, copy_function=copyfile, dirs_exist_ok=True
         )
     count = plural(len(list(folder.glob("*.yaml"))), "recipe")
-    text = Paragraph(f"{count} written to {folder}")
+    text = f"{count} written to {folder}"
     write_answer(output, {"folder": folder}, [text])
     return Exit.OK
 
@@ -84,7 +84,7 @@ def validate(paths: list[Path] = PATHS, output: str = FORMAT) -> Exit:
         write_answer(output, {"cases": 0, "problems": error.problems}, ())
         return Exit.USAGE
     recipes = plural(len({case.source for case in cases}), "recipe")
-    text = Paragraph(f"{recipes}, {plural(len(cases), 'case')}, no problems")
+    text = f"{recipes}, {plural(len(cases), 'case')}, no problems"
     write_answer(output, {"cases": len(cases), "problems": []}, [text])
     return Exit.OK
 
@@ -175,7 +175,7 @@ def new(
         "reported_for": started.reported,
         "reported_failure": next(iter(start.expect), None),
     }
-    write_answer(output, answer, [Paragraph(str(path))])
+    write_answer(output, answer, [str(path)])
     for note in start.notes:
         print_stderr(note)
     return Exit.OK

@@ -19,7 +19,7 @@ from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.exit_codes import Exit
 from triage.model.json_form import as_json
 from triage.model.revision import Toolchain, split_revision
-from triage.report.document import Facts, Paragraph, Table
+from triage.report.document import Facts, Table
 from triage.report.formats import write_answer
 from triage.toolchains.home import open_home
 from triage.toolchains.pruning import prune_home
@@ -162,8 +162,8 @@ def prune_toolchains(
     home = open_home()
     removed, left = prune_home(home, limit)
     names = [str(entry.folder.relative_to(home.path)) for entry in removed]
-    lines = [Paragraph(f"removed {name}") for name in names]
-    total = Paragraph(f"{left / (1 << 30):.1f} GiB are left")
+    lines = [f"removed {name}" for name in names]
+    total = f"{left / (1 << 30):.1f} GiB are left"
     answer = {"removed": names, "bytes_left": left}
     write_answer(output, answer, [*lines, total])
     return Exit.OK

@@ -17,10 +17,9 @@ from triage.report.document import (
     Fact,
     Facts,
     Heading,
-    Paragraph,
+    Phrase,
     Span,
     Style,
-    styled,
 )
 from triage.report.elements import (
     failure_facts,
@@ -44,7 +43,7 @@ def attribution_document(attribution: Attribution) -> Document:
     """Show the pass after which two compilers diverge, with the IR of both."""
     answer = attribution_sentence(attribution)
     blocks: list[Block] = [
-        Paragraph([Span(attribution.case, "strong"), ": ", answer]),
+        [Span(attribution.case, "strong"), ": ", answer],
         Facts(list(_facts(attribution))),
     ]
     excerpt = attribution.persistent.excerpt if attribution.persistent else None
@@ -135,17 +134,17 @@ def why_document(explanation: Explanation) -> Document:
     """
     blocks: list[Block]
     if explanation.log is not None:
-        reason = styled(f"not run: {explanation.reason}", "warning")
+        reason = Span(f"not run: {explanation.reason}", "warning")
         blocks = [reason, *log_blocks(explanation.log)]
     else:
         target = f" for {explanation.target}" if explanation.target else ""
         if not set(target.split()).isdisjoint(explanation.assumed):
             target += " (assumed; --backend and --chip choose another)"
         status = Span(headline(explanation), _STYLES.get(explanation.status, "warning"))
-        title = Paragraph([Span(explanation.case, "strong"), target, ": ", status])
+        title: Phrase = [Span(explanation.case, "strong"), target, ": ", status]
         blocks = [title, Facts(list(why_facts(explanation)))]
     if explanation.next:
-        blocks += [styled("Next", "strong"), Code("\n".join(explanation.next))]
+        blocks += [Span("Next", "strong"), Code("\n".join(explanation.next))]
     return Document(f"Why {explanation.case} fails", blocks)
 
 

@@ -22,12 +22,10 @@ from triage.report.document import (
     Facts,
     Heading,
     Inline,
-    Paragraph,
     Phrase,
     Span,
     Style,
     Table,
-    styled,
 )
 from triage.report.elements import (
     compare_url,
@@ -57,11 +55,11 @@ def bisect_document(result: Bisection, compiler: str | None) -> Document:
     style: Style = "warning" if result.status is Answer.INCONCLUSIVE else "strong"
     verdict = Span(verdict_text(result, compiler_title(compiler)), style)
     blocks: list[Block] = [
-        Paragraph([Span(result.case, "strong"), ": ", verdict]),
+        [Span(result.case, "strong"), ": ", verdict],
         Facts(list(_facts(result, compiler))),
     ]
     if result.command:
-        blocks.append(Paragraph(f"Run: {result.command}"))
+        blocks.append(f"Run: {result.command}")
     return Document(f"Bisect of {result.case}", blocks)
 
 
@@ -130,13 +128,13 @@ def suspects_document(result: RankedChanges) -> Document:
     """Show changes ranked by how suspicious the failure makes them."""
     blocks: list[Block] = []
     if result.failure:
-        blocks.append(styled(failure_text(result.failure), "strong"))
+        blocks.append(Span(failure_text(result.failure), "strong"))
     rows = [_suspect_row(change) for change in result.suspects]
     columns = ("", "commit", "date", "change")
     blocks.append(Table(columns, rows[:_CHANGES_SHOWN]))
     total = plural(len(rows), "change")
     text = f"{total}, ranked by what they change; --format json lists all"
-    return Document("Suspects", [*blocks, Paragraph(text)])
+    return Document("Suspects", [*blocks, text])
 
 
 def _suspect_row(change: RankedChange) -> list[Inline]:
@@ -164,7 +162,7 @@ def history_document(result: Histories) -> Document:
         names = ", ".join(history.case for history in histories)
         blocks += [Heading(names), Facts(facts)]
     compiles = plural(sum(history.compiles for history in result.cases), "compile")
-    return Document("History", [*blocks, styled(compiles, "dim")])
+    return Document("History", [*blocks, Span(compiles, "dim")])
 
 
 def _releases(group: Sequence[ProbeResult]) -> str:

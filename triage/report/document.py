@@ -42,13 +42,6 @@ class Heading:
 
 
 @dataclass(frozen=True, slots=True)
-class Paragraph:
-    """One paragraph."""
-
-    text: Inline
-
-
-@dataclass(frozen=True, slots=True)
 class Bullets:
     """A list of short points."""
 
@@ -88,7 +81,8 @@ class Details:
     blocks: Sequence[Block]
 
 
-Block = Heading | Paragraph | Bullets | Facts | Table | Code | Details
+Block = Inline | Heading | Bullets | Facts | Table | Code | Details
+"""A part of a document. A text is a paragraph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +99,6 @@ def spans(text: Inline) -> tuple[Span, ...]:
     """Return an inline text as spans."""
     parts: Sequence[str | Span] = [text] if isinstance(text, str | Span) else text
     return tuple(part if isinstance(part, Span) else Span(part) for part in parts)
-
-
-def styled(text: str, style: Style) -> Paragraph:
-    """Return a paragraph in one style."""
-    return Paragraph(Span(text, style))
 
 
 def plain_text(text: Inline) -> str:

@@ -15,7 +15,6 @@ from triage.report.document import (
     Fact,
     Facts,
     Inline,
-    Paragraph,
     Phrase,
     Span,
     Style,
@@ -128,7 +127,7 @@ def failure_blocks(
     compiler: the family (default: show the remedies of all).
     """
     headline = f"  {headline_text(failure)}"
-    title = Paragraph([Span(failure.failure_class, "bad"), headline])
+    title: Phrase = [Span(failure.failure_class, "bad"), headline]
     helps = listed_facts("helps", failure.advice(compiler))
     return [title, Facts([*failure_details(failure, place), *helps])]
 

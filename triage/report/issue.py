@@ -24,7 +24,6 @@ from triage.report.document import (
     Facts,
     Heading,
     Inline,
-    Paragraph,
     Phrase,
     Span,
 )
@@ -103,11 +102,11 @@ def issue_body(change: IssueChange, night: Night) -> str:
         )
     if change.action is ActionKind.CLOSE:
         cases = plural(len(change.cases), "case passes", "cases pass")
-        fixed = Paragraph(f"Fixed: {cases} with {toolchain}.")
+        fixed = f"Fixed: {cases} with {toolchain}."
         return document_markdown([fixed])
     again = " again" if change.action is ActionKind.REOPEN else ""
     blocks: list[Block] = [
-        Paragraph(f"Fails{again} with {toolchain}:"),
+        f"Fails{again} with {toolchain}:",
         _names(change.cases),
     ]
     if cluster and cluster.steps:
@@ -156,9 +155,9 @@ def issue_document(
         happened.append(f" {baseline}.")
     elif old:
         happened.append(f" It passes with {revision_text(old)}.")
-    blocks: list[Block] = [Heading(form.happened, 3), Paragraph(happened)]
+    blocks: list[Block] = [Heading(form.happened, 3), happened]
     if draft and draft.explanation:
-        blocks.append(Paragraph(draft.explanation))
+        blocks.append(draft.explanation)
     facts = list(known_facts(cluster))
     if facts:
         blocks.append(Facts(facts))
@@ -174,7 +173,7 @@ def issue_document(
     blocks += steps
     if form.component:
         title_of_component, component = form.component
-        blocks += [Heading(title_of_component, 3), Paragraph(component)]
+        blocks += [Heading(title_of_component, 3), component]
     blocks += [Heading(form.version, 3), Facts(_version_facts(cluster, new))]
     return Document(title, [*blocks, *_context(cluster, form)])
 
@@ -185,19 +184,19 @@ def _program(draft: IssueDraft, headline: str) -> list[Block]:
     """
     blocks: list[Block] = []
     if draft.headline not in ("", headline):
-        blocks += [Paragraph("This smaller program fails with:"), Code(draft.error)]
+        blocks += ["This smaller program fails with:", Code(draft.error)]
     for name, text in draft.files.items():
         title = Span(name, "code")
         if text is None:
             note = " is not pasted here: it is too long, or binary."
-            blocks.append(Paragraph([title, note]))
+            blocks.append([title, note])
             continue
         lines = text.count("\n")
         code = Code(text, Path(name).suffix[1:])
         if lines > _UNFOLDED:
             blocks.append(Details(f"{name}, {lines} lines", [code]))
         else:
-            blocks += [Paragraph(title), code]
+            blocks += [title, code]
     blocks.append(Code(draft.command, "sh"))
     if draft.output.strip() not in ("", draft.error.strip()):
         blocks.append(Details("Full output", [Code(draft.output)]))
@@ -234,7 +233,7 @@ def _context(cluster: FailureCluster, form: IssueForm) -> list[Block]:
         name = Span(cluster.representative or "", "code")
         before = plural(draft.sizes.before or 0, draft.unit)
         sizes = f": {before} before, {draft.sizes.after} after."
-        blocks.append(Paragraph(["Reduced from ", name, sizes]))
+        blocks.append(["Reduced from ", name, sizes])
     if len(cluster.cases) > 1:
         title = f"{len(cluster.cases)} cases fail in this way"
         blocks.append(Details(title, [_names(cluster.cases)]))

@@ -55,8 +55,6 @@ def _block_markdown(part: doc.Block) -> str:
     match part:
         case doc.Heading(text, level):
             return f"{'#' * level} {_inline(text)}"
-        case doc.Paragraph(text):
-            return _inline(text)
         case doc.Bullets(items):
             return "\n".join(f"- {_inline(item)}" for item in items)
         case doc.Facts(rows):
@@ -85,6 +83,8 @@ def _block_markdown(part: doc.Block) -> str:
                 f"<details><summary>{shown_summary}</summary>\n\n"
                 f"{document_markdown(inner)}\n\n</details>"
             )
+        case _:
+            return _inline(part)
 
 
 def _inline(text: doc.Inline, *, in_cell: bool = False) -> str:

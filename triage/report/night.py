@@ -21,13 +21,12 @@ from triage.report.document import (
     Fact,
     Facts,
     Heading,
-    Paragraph,
+    Phrase,
     Span,
     Style,
     Table,
     TableRows,
     plain_text,
-    styled,
 )
 from triage.report.elements import (
     compiler_title,
@@ -83,7 +82,7 @@ def _screen(night: Night) -> Document:
         return night_document(night)
     files = list(night.reports.values())
     document = night_document(night, f"{Path(files[0]).parent}/")
-    written = Paragraph(f"written: {', '.join(files)}")
+    written = f"written: {', '.join(files)}"
     return replace(document, blocks=[*document.blocks, written])
 
 
@@ -116,12 +115,12 @@ def night_document(night: Night, folder: str = "") -> Document:
     new = f"{compiler_title(night.compiler)} {revision_text(night.toolchain)}".strip()
     ends = f"{new} against {revision_text(night.baseline)}"
     cases = plural(len(night.cases), "case")
-    blocks: list[Block] = [Paragraph(f"{ends}: {cases}")]
+    blocks: list[Block] = [f"{ends}: {cases}"]
     for verdict in night.verdict:
         style: Style = "bad" if verdict.broken else "good"
-        blocks.append(styled(backend_sentence(verdict, night), style))
+        blocks.append(Span(backend_sentence(verdict, night), style))
     if night.stopped:
-        blocks.append(styled(f"Partial report: {partial_text(night)}", "bad"))
+        blocks.append(Span(f"Partial report: {partial_text(night)}", "bad"))
     if night.clusters:
         shown, more = night.clusters[:_FAILURES], night.clusters[_FAILURES:]
         blocks.append(Heading(Span("New failures", "bad")))
@@ -133,7 +132,7 @@ def night_document(night: Night, folder: str = "") -> Document:
         times: TableRows = [[time_name(row), times_text(row)] for row in night.slower]
         heading = Span(f"Slower ({len(times)})", "warning")
         blocks += [Heading(heading), Table(("case", "time"), times)]
-    blocks.append(Paragraph(""))
+    blocks.append("")
     for change, title in _LISTED.items():
         members = night.cases_with(change)
         rows: TableRows = [
@@ -149,8 +148,8 @@ def night_document(night: Night, folder: str = "") -> Document:
         rows = [[case.case, time_text(case.seconds)] for case in slowest]
         names = names_text([case.case for case in slowest], 3)
         blocks.append(Details(f"Slowest: {names}", [Table(("case", "time"), rows)]))
-    blocks.append(styled(_SEALED if night.sealed else _UNSEALED, "dim"))
-    blocks.append(styled(night_verdict(night), "strong"))
+    blocks.append(Span(_SEALED if night.sealed else _UNSEALED, "dim"))
+    blocks.append(Span(night_verdict(night), "strong"))
     return Document(night_title(night), blocks)
 
 
@@ -161,7 +160,7 @@ def _failure_blocks(
     blocks: list[Block] = []
     for cluster in clusters:
         names = Span(names_text(cluster.cases, _NAMES), "strong")
-        title = Paragraph([names, f"  {failure_text(cluster.failure)}"])
+        title: Phrase = [names, f"  {failure_text(cluster.failure)}"]
         blocks += [title, Facts(_facts(night, cluster, folder))]
     return blocks
 

@@ -31,7 +31,7 @@ from triage.reduce.reproducer import (
     windows,
 )
 from triage.reduce.result import Reduction
-from triage.report.document import Block, Code, Document, Fact, Facts, Paragraph, Span
+from triage.report.document import Block, Code, Document, Fact, Facts, Phrase, Span
 from triage.report.elements import (
     failure_facts,
     headline_text,
@@ -213,19 +213,19 @@ def reduction_document(result: Reduction, reproducer: Reproducer | None) -> Docu
     """
     case = Span(result.case, "strong")
     if reproducer is None:
-        title = Paragraph([case, ": ", Span("not reduced", "warning")])
+        title: Phrase = [case, ": ", Span("not reduced", "warning")]
         texts = [
             f"{version.toolchain.name}: {outcome_text(version)}"
             for version in result.evidence
         ]
         facts = [("reason", result.reason or ""), *listed_facts("tried", texts)]
         return Document("Reduction", [title, Facts(facts)])
-    blocks: list[Block] = [Paragraph([case, " is now ", Span(result.size, "strong")])]
+    blocks: list[Block] = [[case, " is now ", Span(result.size, "strong")]]
     lines = (result.program or "").rstrip().splitlines()
     if lines:
         blocks.append(Code("\n".join(lines[:_PROGRAM_LINES])))
     if len(lines) > _PROGRAM_LINES:
-        blocks.append(Paragraph(f"... {len(lines) - _PROGRAM_LINES} more lines"))
+        blocks.append(f"... {len(lines) - _PROGRAM_LINES} more lines")
     blocks.append(Facts(list(_reduction_facts(result, reproducer))))
     return Document("Reduction", blocks)
 

@@ -16,11 +16,9 @@ from triage.report.document import (
     Document,
     Heading,
     Inline,
-    Paragraph,
     Span,
     Table,
     TableRows,
-    styled,
 )
 from triage.report.elements import (
     STYLES,
@@ -62,7 +60,7 @@ def run_document(run: RunResults) -> Document:
         blocks += [Heading("; ".join(places)), *failure_blocks(failure, compiler)]
     counts = Counter(result.status for result in run.results)
     texts = [f"{counts[status]} {status}" for status in Status if counts[status]]
-    blocks.append(Paragraph(", ".join(texts)))
+    blocks.append(", ".join(texts))
     return Document("Results", blocks)
 
 
@@ -145,10 +143,10 @@ def benchmark_document(result: Benchmark) -> Document:
     columns = ("configuration", "function", "median", "ratio", "dispatches", "size")
     blocks: list[Block] = [Table((*columns, "not measured"), rows)]
     if result.stopped:
-        blocks.append(styled("Partial: the measurement was interrupted.", "warning"))
+        blocks.append(Span("Partial: the measurement was interrupted.", "warning"))
     least = f"{result.smallest_change:.0%}"
     legend = (
         f"Ratios to {result.baseline.name} have {result.confidence:.1%} intervals; "
         f"slower or faster: the whole interval is more than {least} off."
     )
-    return Document("Run times", [*blocks, styled(legend, "dim")])
+    return Document("Run times", [*blocks, Span(legend, "dim")])

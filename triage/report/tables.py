@@ -16,11 +16,10 @@ from triage.report.document import (
     Facts,
     Heading,
     Inline,
-    Paragraph,
+    Phrase,
     Span,
     Table,
     TableRows,
-    styled,
 )
 from triage.report.elements import (
     STYLES,
@@ -91,11 +90,11 @@ def update_document(result: ExpectationUpdate) -> Document:
             if file.paste:
                 blocks.append(Code(file.paste))
     blocks += [
-        styled(f"left as it is: {entry.case}: {entry.reason}", "warning")
+        Span(f"left as it is: {entry.case}: {entry.reason}", "warning")
         for entry in result.left
     ]
     total = f"{plural(count, 'known failure')} changed by {result.toolchain.name}"
-    return Document("Known failures", [*blocks, Paragraph(total)])
+    return Document("Known failures", [*blocks, total])
 
 
 def forecast_document(forecast: Forecast) -> Document:
@@ -103,7 +102,7 @@ def forecast_document(forecast: Forecast) -> Document:
     cached = sum(probe.cached_status is not None for probe in forecast.probes)
     count = plural(len(forecast.probes), "probe")
     text = f"{count}, {cached} cached; nothing was compiled"
-    return Document("Dry run", [Paragraph(text)])
+    return Document("Dry run", [text])
 
 
 def issues_document(result: IssueChanges) -> Document:
@@ -125,7 +124,7 @@ def issues_document(result: IssueChanges) -> Document:
         total += f", {len(result.left)} left for the next run"
     if rows and not result.applied:
         total += "; nothing was changed, pass --apply"
-    return Document("Issues", [*blocks, Paragraph(total)])
+    return Document("Issues", [*blocks, total])
 
 
 def night_table(
@@ -198,17 +197,17 @@ def replay_document(result: Replays) -> Document:
         rows.append([status, replay.reproducer, ", ".join(versions)])
         if replay.holds is False:
             text = f"{replay.reproducer} no longer fails as recorded on {replay.bad}"
-            reasons.append(styled(text, "bad"))
+            reasons.append(Span(text, "bad"))
         for version in replay.versions:
             name = version.toolchain.name
             if replay.states[name] in ("changed", "untestable"):
                 why = outcome_text(version)
-                reasons.append(Paragraph(f"{replay.reproducer} on {name}: {why}"))
+                reasons.append(f"{replay.reproducer} on {name}: {why}")
     counts = Counter(replay.status.value for replay in result.reproducers)
     order = ("reproduces", "fixed", "changed", "untestable")
     total = ", ".join(f"{counts[state]} {state}" for state in order if counts[state])
     table = Table(("result", "reproducer", "versions"), rows)
-    return Document("Reproducers", [table, *reasons, Paragraph(total)])
+    return Document("Reproducers", [table, *reasons, total])
 
 
 def variants_document(result: Variants) -> Document:
@@ -219,10 +218,10 @@ def variants_document(result: Variants) -> Document:
         rows.append([*values, outcome_spans(variant, short=True, plain=True)])
     blocks: list[Block] = [
         Table((*result.keys, "result"), rows),
-        styled(result.sentence, "strong"),
+        Span(result.sentence, "strong"),
     ]
     if result.failure:
-        blocks.append(Paragraph(failure_text(result.failure)))
+        blocks.append(failure_text(result.failure))
     return Document("Variants", blocks)
 
 
@@ -241,7 +240,7 @@ def known_case_document(result: KnownCase) -> Document:
     if result.flaky_changes:
         changes = plural(result.flaky_changes, "change")
         facts.append(("flaky", f"{changes} without a change of the compiler"))
-    blocks: list[Block] = [styled(result.case, "strong"), Facts(facts)]
+    blocks: list[Block] = [Span(result.case, "strong"), Facts(facts)]
     states = [[state.toolchain.name, outcome_spans(state)] for state in result.states]
     if result.runs:
         blocks += [Heading("Nights"), runs_table(result.runs)]
@@ -265,8 +264,7 @@ def remedy_document(result: Remedies) -> Document:
     name = Span(result.case, "strong")
     if result.failure is None:
         nothing = Span("nothing to remedy", "warning")
-        text = Paragraph([name, ": ", nothing, f", {result.reason}"])
-        return Document("Remedies", [text])
+        return Document("Remedies", [[name, ": ", nothing, f", {result.reason}"]])
     labels = [label for label, _ in COST_METRICS.values()]
     rows: TableRows = []
     if result.upgrade:
@@ -297,7 +295,7 @@ def remedy_document(result: Remedies) -> Document:
     style = STYLES["passed" if weak < count else "warning"]
     columns = ("change", "compile time", *labels, "holds on", "breaks")
     blocks: list[Block] = [
-        Paragraph([name, f" on {result.toolchain.name}: ", Span(summary, style)]),
+        [name, f" on {result.toolchain.name}: ", Span(summary, style)],
         Facts([("failure", failure_text(result.failure))]),
     ]
     if rows:
@@ -305,8 +303,8 @@ def remedy_document(result: Remedies) -> Document:
     if explained:
         blocks.append(Bullets(explained))
     if result.reason:
-        blocks.append(Paragraph(result.reason))
-    blocks.append(styled(f"{plural(result.tried, 'candidate')} tried", "dim"))
+        blocks.append(result.reason)
+    blocks.append(Span(f"{plural(result.tried, 'candidate')} tried", "dim"))
     return Document("Remedies", blocks)
 
 
@@ -321,7 +319,7 @@ def lint_document(result: LintResult) -> Document:
             if linted.recipe:
                 recipe = below_here(linted.recipe)
                 source = f"{recipe} (positions in the generated program)"
-            title = Paragraph([Span(linted.case, "strong"), "  ", source])
+            title: Phrase = [Span(linted.case, "strong"), "  ", source]
             blocks += [title, Facts(list(_lint_rows(linted)))]
     severities = (
         finding.severity for linted in result.cases for finding in linted.findings
@@ -331,7 +329,7 @@ def lint_document(result: LintResult) -> Document:
         plural(counts[kind], kind.value, several.get(kind.value)) for kind in Severity
     ]
     total = f"{', '.join(texts)} in {plural(len(result.cases), 'case')}"
-    return Document("Lint", [*blocks, Paragraph(total)])
+    return Document("Lint", [*blocks, total])
 
 
 def _lint_rows(linted: LintedCase) -> Iterator[Fact]:

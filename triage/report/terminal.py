@@ -116,8 +116,6 @@ def _renderables(
                 if number:
                     yield Text("")
                 yield from _flowing(heading, console)
-            case doc.Paragraph(shown):
-                yield from _flowing(inline_text(shown), console)
             case doc.Bullets(items):
                 yield from _facts([("•", item) for item in items], console)
             case doc.Facts(rows):
@@ -135,6 +133,8 @@ def _renderables(
             case doc.Details(summary):
                 folded = Text(f"+ {summary} (-v)", style="dim")
                 yield from _flowing(folded, console)
+            case _:
+                yield from _flowing(inline_text(block), console)
 
 
 def _table(table: doc.Table, available: int) -> RenderableType:
