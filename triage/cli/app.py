@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from pkgutil import resolve_name
 from types import FrameType
@@ -107,14 +107,9 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "doctor": ("toolchains:doctor", "Check what this machine has and what it lacks."),
 }
 
-#: What a group does without a subcommand.
-ALONE: Mapping[str, Sequence[str]] = {
-    "nights": ["list"],
-    "toolchains": ["list"],
-    "recipe": ["list"],
-    "issues": ["sync", "--help"],
-    "expect": ["update", "--help"],
-}
+
+# Groups that list what they have unless a subcommand is given.
+_LISTS = ("nights", "toolchains", "recipe")
 
 
 def load(name: str) -> Any:
@@ -122,7 +117,7 @@ def load(name: str) -> Any:
     target = resolve_name(f"triage.cli.{COMMANDS[name][0]}")
     parent = typer.Typer(**_SETTINGS)
     if isinstance(target, typer.Typer):
-        parent.add_typer(target, name=name)
+        parent.add_typer(target, name=name, no_args_is_help=True)
     else:
         parent.command(name)(target)
     loaded: Any = typer.main.get_group(parent).commands[name]
@@ -187,8 +182,8 @@ class LazyGroup(TyperGroup):
     def resolve_command(
         self, ctx: Any, args: list[str]
     ) -> tuple[str | None, Any, list[str]]:
-        if len(args) == 1 and not ctx.resilient_parsing:  # to complete a line
-            args += ALONE.get(args[0], ())
+        if len(args) == 1 and args[0] in _LISTS and not ctx.resilient_parsing:
+            args.append("list")  # not where a shell completes a line
         two_words = " ".join(args[:2])
         if two_words in COMMANDS:
             args = [two_words, *args[2:]]

@@ -13,7 +13,6 @@ from typing import Literal, TextIO
 
 from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
-from rich.text import Text
 
 from triage.bisect.belief import Belief
 from triage.bisect.changes import answer, passing_search
@@ -79,13 +78,23 @@ class Session:
         assert search.failure is not None
         self.line, self.out = search.line, out
         match = self.line.request.match(search.failure)
-        self.search = replace(search, match=match, judge=verdict_of)
+        self.begun = replace(search, match=match, judge=verdict_of)
         self.indices = {self.line.name(at): at for at in range(len(self.line))}
         self.entries: list[Entry] = []
         ends = self.line.name(search.first), self.line.name(search.last)
         key = json.dumps((self.line.request.case.name, *ends, search.kind))
         digest = blake2b(key.encode(), digest_size=10).hexdigest()
         self.journal = home.kept(KeptKind.JOURNALS) / f"{digest}.json"
+
+    @property
+    def search(self) -> Search:
+        """The search with what the person said."""
+        stated = {
+            self.indices[name]: self.begun.kind.side(Verdict(word))
+            for name, word in self.entries
+            if word != "compiled"
+        }
+        return replace(self.begun, stated=stated)
 
     def run(self, typed: TextIO, *, resume: bool = False) -> Bisection:
         """Read and obey commands until the search is resolved, `quit`, or the end of
@@ -95,50 +104,55 @@ class Session:
             self._resume()
         shown = None
         while not self.line.stopped:
-            belief = self.search.belief()
-            chosen = list(belief.dividing(1, self.search.seconds()))
+            search = self.search
+            belief = search.belief()
+            chosen = list(belief.dividing(1, search.seconds()))
             if belief.is_resolved or not chosen:
                 break
             if shown is None:
                 self.out.print(HELP, style="dim")
-            proposed = self.search.first + chosen[0]
+            proposed = search.first + chosen[0]
             if shown != (belief.chances, proposed):
+                shown = belief.chances, proposed
                 self._show_suspects(belief, proposed)
-            shown = belief.chances, proposed
             self.out.print("> ", end="")
             # `input` would drop a Ctrl-C that arrives while it flushes the output
             line = typed.readline()
             if line.strip() == "quit" or not line:
-                stopped = answer(self.search, self.search.found(belief))
+                stopped = answer(search, search.found(belief))
                 return replace(stopped, command=command_again("--resume"))
             self._obey(proposed, belief, line.strip())
-        ending = self.search.found(self.search.belief())
+        search = self.search
+        ending = search.found(search.belief())
         # their verdict is not confirmed
-        if self.search.stated.keys() & {ending.before, ending.after}:
-            return answer(self.search, ending)
-        return answer(self.search, self.search.run())
+        if search.stated.keys() & {ending.before, ending.after}:
+            return answer(search, ending)
+        return answer(search, search.run())
 
     def _resume(self) -> None:
         """Repeat what the journal holds; compiles are cached."""
-        entries = read_journal(self.journal)
-        entries = [entry for entry in entries if entry[0] in self.indices]
-        for name, word in entries:
+        self.entries = [
+            entry for entry in read_journal(self.journal) if entry[0] in self.indices
+        ]
+        for name, word in self.entries:
             if word == "compiled":
                 self.line.probe({self.indices[name]: 1})
-        self._replace(entries)
-        self.out.print(f"resumed: {plural(len(entries), 'verdict')} of the journal")
+        self.out.print(
+            f"resumed: {plural(len(self.entries), 'verdict')} of the journal"
+        )
 
     def _show_suspects(self, belief: Belief, proposed: int) -> None:
         """Show the likeliest suspects and the revision to test next."""
-        chances = enumerate(belief.chances, self.search.first)
+        chances = enumerate(belief.chances, self.begun.first)
         suspects = [(chance, index) for index, chance in chances if chance]
         steps = plural((len(suspects) - 1).bit_length(), "step")
         self.out.print(f"\n{plural(len(suspects), 'suspect')}, about {steps}")
         for chance, index in sorted(suspects, reverse=True)[:_SHOWN]:
             change = self.line.change(index)
-            self._print(f"{chance:6.1%}  {change.name}  {change.subject or ''}")
+            line = f"{chance:6.1%}  {change.name}  {change.subject or ''}"
+            self.out.print(line.rstrip())
         if len(suspects) > _SHOWN:
-            self._print(f"       and {len(suspects) - _SHOWN} more")
+            self.out.print(f"       and {len(suspects) - _SHOWN} more")
         self.out.print(f"next: {self.line.name(proposed)}", style="bold")
 
     def _obey(self, proposed: int, belief: Belief, word: str) -> None:
@@ -150,40 +164,30 @@ class Session:
                 text = outcome.reason or "it compiles"
                 if outcome.failure:
                     text = f"it fails: {outcome.failure.headline}"
-                self._print(f"  {text}")
-                self._replace([*self.entries, (name, "compiled")])
+                self.out.print(f"  {text}")
+                self._record([*self.entries, (name, "compiled")])
             case "good" | "bad" | "skip":
-                self._replace([*self.entries, (name, word)])
+                self._record([*self.entries, (name, word)])
             case "undo" if self.entries:
                 *others, (name, verdict) = self.entries
                 if verdict == "compiled":
                     self.line.forget(self.indices[name])
-                self._replace(others)
-                self._print(f"  removed: {name} {verdict}")
+                self._record(others)
+                self.out.print(f"  removed: {name} {verdict}")
             case "undo":
-                self._print("  there is no verdict to remove")
+                self.out.print("  there is no verdict to remove")
             case "why":
-                chance = sum(belief.chances[: proposed - self.search.first + 1])
-                self._print(f"  the culprit is this one or older with {chance:.0%}")
-                [suspect] = self.line.suspects({proposed: 1.0}, self.search.clues)
+                chance = sum(belief.chances[: proposed - self.begun.first + 1])
+                self.out.print(f"  the culprit is this one or older with {chance:.0%}")
+                [suspect] = self.line.suspects({proposed: 1.0}, self.begun.clues)
                 for reason in suspect.reasons:
-                    self._print(f"  it {reason}")
+                    self.out.print(f"  it {reason}")
             case _:
-                self._print(f"  unknown answer: {word}")
+                self.out.print(f"  unknown answer: {word}")
                 self.out.print(HELP, style="dim")
 
-    def _print(self, line: str) -> None:
-        """Print a line without interpreting markup in it."""
-        self.out.print(Text(line.rstrip()))
-
-    def _replace(self, entries: list[Entry]) -> None:
+    def _record(self, entries: list[Entry]) -> None:
         """Replace the verdicts, and write them into the journal."""
         self.entries = entries
         content = _JOURNAL.dump_json(entries)
         save_file(self.journal, content, "write the journal of the bisect")
-        stated = {
-            self.indices[name]: self.search.kind.side(Verdict(word))
-            for name, word in entries
-            if word != "compiled"
-        }
-        self.search = replace(self.search, stated=stated)

@@ -37,9 +37,8 @@ from triage.recipes.expectations import (
     updated_expectations,
 )
 from triage.recipes.recipe import recipe_json_schema
-from triage.report.document import Table
 from triage.report.elements import plural
-from triage.report.formats import write_answer, write_report
+from triage.report.formats import write_answer, write_report, write_rows
 from triage.report.tables import update_document
 from triage.toolchains.home import disk_errors
 
@@ -117,9 +116,7 @@ def list_recipes(
         }
         for case in cases_in(paths or [Path("recipes")])
     ]
-    columns = ("case", "backend", "chip", "summary")
-    rows = [[str(row[name] or "") for name in columns] for row in listed]
-    write_answer(output, {"cases": listed}, [Table(columns, rows)], "Cases")
+    write_rows(output, "cases", listed, ("case", "backend", "chip", "summary"))
     return Exit.OK
 
 

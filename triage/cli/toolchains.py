@@ -20,7 +20,7 @@ from triage.model.exit_codes import Exit
 from triage.model.json_form import as_json
 from triage.model.revision import Toolchain, split_revision
 from triage.report.document import Facts, Table
-from triage.report.formats import write_answer
+from triage.report.formats import write_answer, write_rows
 from triage.toolchains.home import open_home
 from triage.toolchains.pruning import prune_home
 from triage.toolchains.registry import ToolchainRef
@@ -41,7 +41,7 @@ def list_toolchains(
     """List the releases of the package index, the newest last, and show which are
     installed.
     """
-    releases: list[dict[str, Any]] = []
+    releases = []
     with open_engine_for(app) as engine:
         for family in families or Families():
             try:
@@ -50,22 +50,18 @@ def list_toolchains(
             except EnvironmentFailure as error:
                 print_stderr(f"triage: {error}")
                 continue
-            for ref in refs:
-                release = {
+            releases += [
+                {
                     **as_json(ref.revision),
                     "family": family,
                     "installed": engine.registry.is_installed(ref),
                     "uploaded": ref.release and ref.release.date,
                 }
-                releases.append(release)
+                for ref in refs
+            ]
     if not releases:
         return Exit.ENVIRONMENT
-    rows = [
-        (release["family"], release["name"], "yes" if release["installed"] else "")
-        for release in releases
-    ]
-    table = Table(["family", "release", "installed"], rows)
-    write_answer(output, {"releases": releases}, [table])
+    write_rows(output, "releases", releases, ("family", "name", "installed"))
     return Exit.OK
 
 
@@ -81,8 +77,8 @@ def install_toolchains(
     output: str = FORMAT,
 ) -> Exit:
     """Install releases, several at once. Intact installs are skipped."""
-    toolchains: list[dict[str, Any]] = []
-    failures: dict[str, str] = {}
+    toolchains = []
+    failures = {}
     with open_engine_for(app) as engine:
         registry = engine.registry
         refs: list[ToolchainRef] = []
@@ -99,14 +95,11 @@ def install_toolchains(
                     toolchains.append(_summary(install.result()))
                 except EnvironmentFailure as error:
                     failures[f"{ref.family}:{ref.revision.name}"] = str(error)
-    rows = [(summary["name"], str(summary["root"])) for summary in toolchains]
-    answer = {"toolchains": toolchains, "failures": failures}
-    write_answer(output, answer, [Table(["toolchain", "folder"], rows)])
+    columns = ("name", "root")
+    write_rows(output, "toolchains", toolchains, columns, failures=failures)
     for message in failures.values():
         print_stderr(f"triage: {message}")
-    if failures:
-        return Exit.ENVIRONMENT
-    return Exit.OK
+    return Exit.ENVIRONMENT if failures else Exit.OK
 
 
 @app.command()
@@ -122,16 +115,15 @@ def info(
     family, text = split_revision(rev, Families(), DEFAULT_FAMILY)
     with open_engine_for(app) as engine:
         toolchain = engine.registry.obtain(engine.registry.resolve(text, family))
-    capabilities = toolchain.capabilities
-    answer = {
-        **_summary(toolchain),
+    capabilities, summary = toolchain.capabilities, _summary(toolchain)
+    lists = {
         "backends": sorted(capabilities.backends),
         "phases": list(capabilities.phases),
         "flags": sorted(capabilities.flags),
     }
-    rows = [(name, str(answer[name])) for name in ("version", "identity", "root")]
-    rows += [(name, ", ".join(answer[name])) for name in ("backends", "phases")]
-    write_answer(output, answer, [Facts(rows)], toolchain.revision.name)
+    rows = [(name, str(summary[name])) for name in ("version", "identity", "root")]
+    rows += [(name, ", ".join(lists[name])) for name in ("backends", "phases")]
+    write_answer(output, summary | lists, [Facts(rows)], toolchain.revision.name)
     return Exit.OK
 
 
@@ -162,10 +154,11 @@ def prune_toolchains(
     home = open_home()
     removed, left = prune_home(home, limit)
     names = [str(entry.folder.relative_to(home.path)) for entry in removed]
-    lines = [f"removed {name}" for name in names]
-    total = f"{left / (1 << 30):.1f} GiB are left"
-    answer = {"removed": names, "bytes_left": left}
-    write_answer(output, answer, [*lines, total])
+    lines = [
+        *(f"removed {name}" for name in names),
+        f"{left / (1 << 30):.1f} GiB are left",
+    ]
+    write_answer(output, {"removed": names, "bytes_left": left}, lines)
     return Exit.OK
 
 
@@ -175,12 +168,8 @@ def doctor(output: str = FORMAT) -> Exit:
     cannot work.
     """
     checks = checkup(Families())
-    is_broken = any(check.grade is Grade.BROKEN for check in checks)
-    rows = [
-        (check.grade.value, check.check, check.found, check.advice) for check in checks
-    ]
-    answer = {"checks": checks, "ok": not is_broken}
-    write_answer(output, answer, [Table(["", "", "", ""], rows)], "This machine")
-    if is_broken:
-        return Exit.ENVIRONMENT
-    return Exit.OK
+    is_good = all(check.grade is not Grade.BROKEN for check in checks)
+    rows = [(check.grade, check.check, check.found, check.advice) for check in checks]
+    table = Table(("",) * 4, rows)
+    write_answer(output, {"checks": checks, "ok": is_good}, [table], "This machine")
+    return Exit.OK if is_good else Exit.ENVIRONMENT

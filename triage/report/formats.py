@@ -14,7 +14,7 @@ from typing import TypeVar
 from triage.model.json_form import as_json
 from triage.model.outcome import Status
 from triage.model.probe_result import ProbeResult
-from triage.report.document import Block, Document
+from triage.report.document import Block, Document, Table
 from triage.report.printable import visible
 
 R = TypeVar("R")
@@ -78,6 +78,23 @@ def write_answer(
     doctor`.
     """
     write_report(name, value, lambda _: Document(title, blocks))
+
+
+def write_rows(
+    name: str,
+    key: str,
+    rows: Sequence[Mapping[str, object]],
+    columns: Sequence[str],
+    **more: object,
+) -> None:
+    """Write rows: in JSON below a key and next to `more`, else a table of some of their
+    columns.
+    """
+    cells = [
+        ["yes" if row[column] is True else str(row[column] or "") for column in columns]
+        for row in rows
+    ]
+    write_answer(name, {key: rows, **more}, [Table(columns, cells)])
 
 
 @dataclass(frozen=True, slots=True)

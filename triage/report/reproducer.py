@@ -36,7 +36,7 @@ from triage.report.elements import (
     failure_facts,
     headline_text,
     listed_facts,
-    outcome_text,
+    outcome_spans,
     revision_text,
 )
 from triage.report.formats import rendered
@@ -215,7 +215,7 @@ def reduction_document(result: Reduction, reproducer: Reproducer | None) -> Docu
     if reproducer is None:
         title: Phrase = [case, ": ", Span("not reduced", "warning")]
         texts = [
-            f"{version.toolchain.name}: {outcome_text(version)}"
+            [f"{version.toolchain.name}: ", *outcome_spans(version, plain=True)]
             for version in result.evidence
         ]
         facts = [("reason", result.reason or ""), *listed_facts("tried", texts)]

@@ -288,12 +288,32 @@ def issue_text(life: FailureLife) -> str:
 
 def investigation_command(life: FailureLife) -> str | None:
     """Return the command that investigates a failure."""
-    failing = life.current
-    case, night = failing.case, life.history.nights[failing.last]
-    old = (life.before or night.baseline).name
-    ends = {"-t": night.toolchain.name, "-b": old}
     more = ("--investigate", "--out", "out")
-    return command_line("nightly", case.source, case.case, ends, *more)
+    return _command_on(life, "nightly", ("-b", "-t"), *more)
+
+
+def commands_by_hand(life: FailureLife) -> list[str]:
+    """Return the commands that repeat a failure: on its case and on its reproducer, and
+    those that narrow it to a commit.
+    """
+    replay = None
+    if life.cluster.reproducer:
+        replay = f"triage replay {life.cluster.reproducer}"
+    run = _command_on(life, "run", ("-t",))
+    bisect = _command_on(life, "bisect", ("--good", "--bad"), "--repo", "DIR")
+    return [line for line in (run, replay, bisect) if line]
+
+
+def _command_on(
+    life: FailureLife, command: str, options: Sequence[str], *more: str
+) -> str | None:
+    """Return a command on the case of a failure. options: those that name the last
+    toolchain, and before it the one without the failure.
+    """
+    case, night = life.current.case, life.history.nights[life.current.last]
+    ends = [(life.before or night.baseline).name, night.toolchain.name]
+    revisions = dict(zip(options, ends[-len(options) :], strict=True))
+    return command_line(command, case.source, case.case, revisions, *more)
 
 
 def _new_in(lives: Sequence[FailureLife], track: Track, night: int) -> int | None:
@@ -342,6 +362,7 @@ def _environment(
         times_text=times_text,
         run_command=run_command,
         investigation_command=investigation_command,
+        commands_by_hand=commands_by_hand,
         life=None,
     )
     return environment
