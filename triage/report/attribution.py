@@ -15,11 +15,11 @@ from triage.report.document import (
     Code,
     Document,
     Fact,
-    Facts,
     Heading,
     Phrase,
     Span,
     Style,
+    facts,
 )
 from triage.report.elements import (
     failure_facts,
@@ -44,7 +44,7 @@ def attribution_document(attribution: Attribution) -> Document:
     answer = attribution_sentence(attribution)
     blocks: list[Block] = [
         [Span(attribution.case, "strong"), ": ", answer],
-        Facts(list(_facts(attribution))),
+        facts(_facts(attribution)),
     ]
     excerpt = attribution.persistent.excerpt if attribution.persistent else None
     if excerpt:
@@ -77,11 +77,8 @@ def _facts(attribution: Attribution) -> Iterator[Fact]:
     yield "good", revision_text(attribution.good)
     yield "bad", revision_text(attribution.bad)
     yield from failure_facts(attribution.failure)
-    function = attribution.function.get("bad")
-    if function:
-        yield "function", function
-    if attribution.first_phase:
-        yield "phase", attribution.first_phase
+    yield "function", attribution.function.get("bad")
+    yield "phase", attribution.first_phase
     for name, diverging in (
         ("pass", attribution.persistent),
         ("or", attribution.other),
@@ -142,7 +139,7 @@ def why_document(explanation: Explanation) -> Document:
             target += " (assumed; --backend and --chip choose another)"
         status = Span(headline(explanation), _STYLES.get(explanation.status, "warning"))
         title: Phrase = [Span(explanation.case, "strong"), target, ": ", status]
-        blocks = [title, Facts(list(why_facts(explanation)))]
+        blocks = [title, facts(why_facts(explanation))]
     if explanation.next:
         blocks += [Span("Next", "strong"), Code("\n".join(explanation.next))]
     return Document(f"Why {explanation.case} fails", blocks)
@@ -180,11 +177,9 @@ def headline(explanation: Explanation) -> str:
 
 def why_facts(explanation: Explanation) -> Iterator[Fact]:
     """Yield what each step found."""
-    if explanation.reason:
-        yield "reason", explanation.reason
+    yield "reason", explanation.reason
     values = [text for text in explanation.assumed if ": " in text]
-    if values:
-        yield "assumed", ", ".join(values)
+    yield "assumed", ", ".join(values)
     outcomes = dict(_OUTCOMES)
     if explanation.unseen and explanation.failure is None:
         outcomes["failed"] = "fails otherwise on"
@@ -215,7 +210,7 @@ def why_facts(explanation: Explanation) -> Iterator[Fact]:
         if step.status == "left":
             yield "not done", f"{step.step}: {step.reason}"
         else:
-            yield step.step, step.reason or ""
+            yield step.step, step.reason
 
 
 def _range(releases: KnownReleases) -> str:

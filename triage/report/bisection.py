@@ -19,13 +19,13 @@ from triage.report.document import (
     Block,
     Document,
     Fact,
-    Facts,
     Heading,
     Inline,
     Phrase,
     Span,
     Style,
     Table,
+    facts,
 )
 from triage.report.elements import (
     compare_url,
@@ -56,7 +56,7 @@ def bisect_document(result: Bisection, compiler: str | None) -> Document:
     verdict = Span(verdict_text(result, compiler_title(compiler)), style)
     blocks: list[Block] = [
         [Span(result.case, "strong"), ": ", verdict],
-        Facts(list(_facts(result, compiler))),
+        facts(_facts(result, compiler)),
     ]
     if result.command:
         blocks.append(f"Run: {result.command}")
@@ -64,8 +64,7 @@ def bisect_document(result: Bisection, compiler: str | None) -> Document:
 
 
 def _facts(bisection: Bisection, compiler: str | None) -> Iterator[Fact]:
-    if bisection.reason:
-        yield "why", bisection.reason
+    yield "why", bisection.reason
     yield from _changes(bisection)
     if bisection.before and bisection.after:
         url = compare_url(compiler, bisection.before, bisection.after)
@@ -155,12 +154,12 @@ def history_document(result: Histories) -> Document:
         states = [(_releases(group), group[-1].state) for group in history.states]
         alike.setdefault(repr((history.about.compiler, states)), []).append(history)
     for histories in alike.values():
-        facts: list[Fact] = [
+        names = ", ".join(history.case for history in histories)
+        rows = (
             (_releases(group), outcome_spans(group[-1], plain=True))
             for group in histories[0].states
-        ]
-        names = ", ".join(history.case for history in histories)
-        blocks += [Heading(names), Facts(facts)]
+        )
+        blocks += [Heading(names), facts(rows)]
     compiles = plural(sum(history.compiles for history in result.cases), "compile")
     return Document("History", [*blocks, Span(compiles, "dim")])
 

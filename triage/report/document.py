@@ -8,7 +8,7 @@ characters.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,7 +28,7 @@ class Span:
 Phrase = list[str | Span]
 """The pieces of a text."""
 Inline = str | Span | Sequence[str | Span]
-Fact = tuple[str, Inline]
+Fact = tuple[str, Inline | None]
 """A name, and what is known of it."""
 TableRows = list[list[Inline]]
 
@@ -52,7 +52,7 @@ class Bullets:
 class Facts:
     """Names and what is known of each. An empty name continues the row above it."""
 
-    rows: Sequence[Fact]
+    rows: Sequence[tuple[str, Inline]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +99,11 @@ def spans(text: Inline) -> tuple[Span, ...]:
     """Return an inline text as spans."""
     parts: Sequence[str | Span] = [text] if isinstance(text, str | Span) else text
     return tuple(part if isinstance(part, Span) else Span(part) for part in parts)
+
+
+def facts(rows: Iterable[Fact]) -> Facts:
+    """Return names and what is known of each, without those of which nothing is."""
+    return Facts([(name, text) for name, text in rows if text])
 
 
 def plain_text(text: Inline) -> str:

@@ -13,11 +13,11 @@ from triage.model.revision import FamilyRef, Revision
 from triage.report.document import (
     Block,
     Fact,
-    Facts,
     Inline,
     Phrase,
     Span,
     Style,
+    facts,
 )
 
 if TYPE_CHECKING:
@@ -93,31 +93,29 @@ def failure_facts(failure: Failure | None) -> Iterator[Fact]:
     """Yield a failure in one line, and the numbers that the line lacks."""
     if failure:
         yield "failure", failure_text(failure)
-        yield from _captured_facts(failure)
+        yield _captured_fact(failure)
 
 
 def failure_details(failure: Failure, place: str = "") -> Iterator[Fact]:
     """Yield what the headline of a failure lacks, and where it fails. place: where it
     stands in a log.
     """
-    yield from _captured_facts(failure)
+    yield _captured_fact(failure)
     phase = f"phase {failure.phase}" if failure.phase else None
     location = (failure.location or "").rpartition("/")[2]
     location = _GENERATED.sub("input", location).removesuffix(":0:0")
     where = (place, phase, failure.failing_pass, location)
-    if any(where):
-        yield "where", ", ".join(filter(None, where))
+    yield "where", ", ".join(filter(None, where))
 
 
-def _captured_facts(failure: Failure) -> Iterator[Fact]:
-    """Yield the short captures that the headline lacks."""
+def _captured_fact(failure: Failure) -> Fact:
+    """Return the short captures that the headline lacks."""
     texts = [
         f"{name.replace('_', ' ')} {value}"
         for name, value in failure.details.items()
         if str(value) not in failure.headline and len(str(value)) <= _LONGEST_DETAIL
     ]
-    if texts:
-        yield "details", ", ".join(texts)
+    return "details", ", ".join(texts)
 
 
 def failure_blocks(
@@ -129,7 +127,7 @@ def failure_blocks(
     headline = f"  {headline_text(failure)}"
     title: Phrase = [Span(failure.failure_class, "bad"), headline]
     helps = listed_facts("helps", failure.advice(compiler))
-    return [title, Facts([*failure_details(failure, place), *helps])]
+    return [title, facts([*failure_details(failure, place), *helps])]
 
 
 def compiler_title(compiler: str | None) -> str:

@@ -122,14 +122,12 @@ def known_facts(cluster: FailureCluster) -> Iterator[Fact]:
             "pass",
             f"the IR first differs after {attribution.suspects[0].name}{phase}",
         )
-    if cluster.remedies:
-        texts = [remedy.text for remedy in cluster.remedies[:3]]
-        yield "workaround", ", or ".join(texts)
+    texts = [remedy.text for remedy in cluster.remedies[:3]]
+    yield "workaround", ", or ".join(texts)
     for step in cluster.steps:
         if step.status in ("failed", "left"):
             yield step.step, f"{step.status}: {step.reason}"
-    if cluster.owner:
-        yield "owner", cluster.owner
+    yield "owner", cluster.owner
 
 
 def baseline_text(case: CaseResult) -> str:

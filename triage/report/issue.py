@@ -21,11 +21,11 @@ from triage.report.document import (
     Details,
     Document,
     Fact,
-    Facts,
     Heading,
     Inline,
     Phrase,
     Span,
+    facts,
 )
 from triage.report.elements import (
     compiler_title,
@@ -158,9 +158,9 @@ def issue_document(
     blocks: list[Block] = [Heading(form.happened, 3), happened]
     if draft and draft.explanation:
         blocks.append(draft.explanation)
-    facts = list(known_facts(cluster))
-    if facts:
-        blocks.append(Facts(facts))
+    known = facts(known_facts(cluster))
+    if known.rows:
+        blocks.append(known)
     blocks.append(Code(headline))
     steps: list[Block] = []
     if draft:
@@ -174,7 +174,7 @@ def issue_document(
     if form.component:
         title_of_component, component = form.component
         blocks += [Heading(title_of_component, 3), component]
-    blocks += [Heading(form.version, 3), Facts(_version_facts(cluster, new))]
+    blocks += [Heading(form.version, 3), facts(_version_facts(cluster, new))]
     return Document(title, [*blocks, *_context(cluster, form)])
 
 
@@ -217,13 +217,12 @@ def _version_facts(cluster: FailureCluster, new: Revision) -> list[Fact]:
         f"{name} {_REPLAYS.get(state, state)}"
         for name, state in cluster.replays.items()
     ]
-    facts: dict[str, Inline] = {
-        "version": ", ".join(filter(None, (version, commit, new.date))),
-        "target": target,
-        "other versions": ", ".join(replays),
-        "signature": Span(cluster.signature, "code"),
-    }
-    return [(name, text) for name, text in facts.items() if text]
+    return [
+        ("version", ", ".join(filter(None, (version, commit, new.date)))),
+        ("target", target),
+        ("other versions", ", ".join(replays)),
+        ("signature", Span(cluster.signature, "code")),
+    ]
 
 
 def _context(cluster: FailureCluster, form: IssueForm) -> list[Block]:

@@ -26,6 +26,7 @@ from triage.report.document import (
     Style,
     Table,
     TableRows,
+    facts,
     plain_text,
 )
 from triage.report.elements import (
@@ -161,34 +162,33 @@ def _failure_blocks(
     for cluster in clusters:
         names = Span(names_text(cluster.cases, _NAMES), "strong")
         title: Phrase = [names, f"  {failure_text(cluster.failure)}"]
-        blocks += [title, Facts(_facts(night, cluster, folder))]
+        blocks += [title, _facts(night, cluster, folder)]
     return blocks
 
 
-def _facts(night: Night, cluster: FailureCluster, folder: str = "") -> list[Fact]:
+def _facts(night: Night, cluster: FailureCluster, folder: str = "") -> Facts:
     """Return what is known of a failure, the files that were written for it, and what
     to do.
     """
     members = [case for case in night.cases if case.case in cluster.cases]
-    facts: list[Fact] = [
-        ("baseline", text) for text in map(baseline_text, members[:1]) if text
-    ]
-    facts += known_facts(cluster)
+    rows: list[Fact] = [("baseline", baseline_text(case)) for case in members[:1]]
+    rows += known_facts(cluster)
     if cluster.reproducer:
         path = f"{folder}{cluster.reproducer}/README.md"
-        facts.append(("reduced", [f"{cluster.size}: ", Span(path, url=path)]))
+        rows.append(("reduced", [f"{cluster.size}: ", Span(path, url=path)]))
     if cluster.issue:
         path = f"{folder}{cluster.issue}"
-        facts.append(("issue draft", Span(path, url=path)))
+        rows.append(("issue draft", Span(path, url=path)))
     to_dos = [to_do for to_do in night.to_do if to_do.cluster == cluster.id]
-    return [*facts, *(("to do", to_do_spans(to_do)) for to_do in to_dos)]
+    rows += [("to do", to_do_spans(to_do)) for to_do in to_dos]
+    return facts(rows)
 
 
 def night_junit(night: Night) -> str:
     """Return a suite with a test case for each case."""
     texts = {
         name: "\n".join(
-            f"{fact} {plain_text(text)}" for fact, text in _facts(night, cluster)
+            f"{fact} {plain_text(text)}" for fact, text in _facts(night, cluster).rows
         )
         for cluster in night.clusters
         for name in cluster.cases

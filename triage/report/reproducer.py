@@ -31,7 +31,7 @@ from triage.reduce.reproducer import (
     windows,
 )
 from triage.reduce.result import Reduction
-from triage.report.document import Block, Code, Document, Fact, Facts, Phrase, Span
+from triage.report.document import Block, Code, Document, Fact, Phrase, Span, facts
 from triage.report.elements import (
     failure_facts,
     headline_text,
@@ -218,15 +218,15 @@ def reduction_document(result: Reduction, reproducer: Reproducer | None) -> Docu
             [f"{version.toolchain.name}: ", *outcome_spans(version, plain=True)]
             for version in result.evidence
         ]
-        facts = [("reason", result.reason or ""), *listed_facts("tried", texts)]
-        return Document("Reduction", [title, Facts(facts)])
+        rows = [("reason", result.reason), *listed_facts("tried", texts)]
+        return Document("Reduction", [title, facts(rows)])
     blocks: list[Block] = [[case, " is now ", Span(result.size, "strong")]]
     lines = (result.program or "").rstrip().splitlines()
     if lines:
         blocks.append(Code("\n".join(lines[:_PROGRAM_LINES])))
     if len(lines) > _PROGRAM_LINES:
         blocks.append(f"... {len(lines) - _PROGRAM_LINES} more lines")
-    blocks.append(Facts(list(_reduction_facts(result, reproducer))))
+    blocks.append(facts(_reduction_facts(result, reproducer)))
     return Document("Reduction", blocks)
 
 
@@ -244,4 +244,4 @@ def _reduction_facts(result: Reduction, reproducer: Reproducer) -> Iterator[Fact
     texts = [f"{size.before} -> {size.after} {name}" for name, size in sizes.items()]
     yield "size", ", ".join(texts)
     yield "cost", f"{result.oracle_calls} compiles, {result.seconds:.1f} s"
-    yield "written", result.reproducer or ""
+    yield "written", result.reproducer

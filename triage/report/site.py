@@ -28,11 +28,11 @@ from triage.nightly.trends import metric_steps
 from triage.report.document import (
     Code,
     Details,
-    Facts,
     Heading,
     Span,
     Table,
     TableRows,
+    facts,
 )
 from triage.report.elements import compiler_title, plural
 from triage.report.facts import (
@@ -173,7 +173,7 @@ class Site:
             )
         found_in = life.found_in or nights[life.current.first]
         blocks = [
-            Facts(list(life_facts(life))),
+            facts(life_facts(life)),
             Heading("Where it was seen"),
             Table(("case", "since", "toolchain", "last seen", "log"), rows),
             *night_issue(life.cluster, found_in).blocks,

@@ -13,13 +13,13 @@ from triage.report.document import (
     Code,
     Document,
     Fact,
-    Facts,
     Heading,
     Inline,
     Phrase,
     Span,
     Table,
     TableRows,
+    facts,
 )
 from triage.report.elements import (
     STYLES,
@@ -64,8 +64,7 @@ def log_blocks(log: ClassifiedLog) -> list[Block]:
     status = _LOG_STATUSES.get(log.status, plural(len(log.failures), "failure"))
     blocks: list[Block] = [Heading(f"{log.log}: {status}")]
     if log.likeliest:
-        lines: list[Fact] = [(f"line {line.line}", line.text) for line in log.likeliest]
-        blocks.append(Facts(lines))
+        blocks.append(facts((f"line {line.line}", line.text) for line in log.likeliest))
     for failure in log.failures:
         times = f", {failure.count} times" if failure.count > 1 else ""
         blocks += failure_blocks(failure, place=f"line {failure.line}{times}")
@@ -232,14 +231,14 @@ def known_case_document(result: KnownCase) -> Document:
     from triage.report.night import runs_table, state_sentence
 
     newest = {run.track: run for run in reversed(result.runs)}
-    facts: list[Fact] = [
+    rows: list[Fact] = [
         (track, Span(state_sentence(run), STYLES[run.status]))
         for track, run in newest.items()
     ]
     if result.flaky_changes:
         changes = plural(result.flaky_changes, "change")
-        facts.append(("flaky", f"{changes} without a change of the compiler"))
-    blocks: list[Block] = [Span(result.case, "strong"), Facts(facts)]
+        rows.append(("flaky", f"{changes} without a change of the compiler"))
+    blocks: list[Block] = [Span(result.case, "strong"), facts(rows)]
     states = [[state.toolchain.name, outcome_spans(state)] for state in result.states]
     if result.runs:
         blocks += [Heading("Nights"), runs_table(result.runs)]
@@ -247,7 +246,7 @@ def known_case_document(result: KnownCase) -> Document:
         blocks += [Heading("Toolchains"), Table(("toolchain", "result"), states)]
     for life in result.failures:
         blocks.append(Heading(f"{life.cluster.signature}, {life.state}"))
-        blocks.append(Facts([*life_facts(life), *known_facts(life.cluster)]))
+        blocks.append(facts([*life_facts(life), *known_facts(life.cluster)]))
     log = result.log
     if log:
         blocks.append(Heading(f"Output on {log.toolchain}"))
@@ -295,7 +294,7 @@ def remedy_document(result: Remedies) -> Document:
     columns = ("change", "compile time", *labels, "holds on", "breaks")
     blocks: list[Block] = [
         [name, f" on {result.toolchain.name}: ", Span(summary, style)],
-        Facts([("failure", failure_text(result.failure))]),
+        facts([("failure", failure_text(result.failure))]),
     ]
     if rows:
         blocks.append(Table(columns, rows))
@@ -319,7 +318,7 @@ def lint_document(result: LintResult) -> Document:
                 recipe = below_here(linted.recipe)
                 source = f"{recipe} (positions in the generated program)"
             title: Phrase = [Span(linted.case, "strong"), "  ", source]
-            blocks += [title, Facts(list(_lint_rows(linted)))]
+            blocks += [title, facts(_lint_rows(linted))]
     severities = (
         finding.severity for linted in result.cases for finding in linted.findings
     )
@@ -343,7 +342,6 @@ def _lint_rows(linted: LintedCase) -> Iterator[Fact]:
     more = len(linted.findings) - _MAX_FINDINGS
     if more > 0:
         yield "", f"... and {more} more; --format json lists all"
-    if linted.flags:
-        yield "flags", shlex.join(linted.flags)
+    yield "flags", shlex.join(linted.flags)
     for note in linted.notes:
         yield "note", note

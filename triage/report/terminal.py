@@ -166,7 +166,7 @@ def _table(table: doc.Table, available: int) -> RenderableType:
     return grid
 
 
-def _facts(rows: Sequence[doc.Fact], console: Console) -> Iterator[Text]:
+def _facts(rows: Sequence[tuple[str, doc.Inline]], console: Console) -> Iterator[Text]:
     """Yield lines with the names in a column of their own."""
     column = max((len(name) for name, _ in rows), default=0)
     for name, fact in rows:
