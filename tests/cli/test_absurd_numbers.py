@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,50 +12,47 @@ import pytest
 from tests.conftest import Triage
 from tests.fake_releases import recipe
 
-LIMITS = {
-    "timeout": 30,
-    "preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30)),
-}
 LARGE = str(10**30)
 
 
+@pytest.fixture
+def little_memory() -> Iterator[None]:
+    _, hard = limits = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (4 << 30, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, limits)
+
+
+@pytest.mark.usefixtures("home", "in_time", "little_memory")
 @pytest.mark.parametrize(
-    "words",
+    "line",
     [
-        ("run", "case.yaml", "--jobs", LARGE),
-        ("reduce", "case.yaml", "-t", "path:.", "--jobs", "1000000"),
-        ("nightly", "case.yaml", "--jobs", LARGE),
-        ("nightly", "case.yaml", "--shard", f"1/{'9' * 5000}"),
-        ("bisect", "case.yaml", "--metric", "spills", "--above", "nan"),
-        ("bench", "case.yaml", "-t", "path:.", "--time", "9" * 5000),
-        ("toolchains", "prune", "--keep", f"{LARGE}GiB"),
+        f"run case.yaml --jobs {LARGE}",
+        "reduce case.yaml -t path:. --jobs 1000000",
+        f"nightly case.yaml --jobs {LARGE}",
+        f"nightly case.yaml --shard 1/{'9' * 5000}",
+        "bisect case.yaml --metric spills --above nan",
+        f"bench case.yaml -t path:. --time {'9' * 5000}",
+        f"toolchains prune --keep {LARGE}GiB",
     ],
 )
 def test_an_absurd_number_is_refused_at_once(
-    triage_process: Triage, home: Path, workplace: Path, words: tuple[str, ...]
+    triage: Triage, workplace: Path, line: str
 ) -> None:
     recipe(workplace, "case", "fine")
-    generated = recipe(
-        workplace,
-        "generated",
-        "fine",
-        f"args: {{{', '.join(f'a{number}: 0' for number in range(40))}}}",
-    )
-    generated.write_text(
-        generated.read_text().replace("generated.mlir", "generator.py")
-    )
-    (workplace / "generator.py").touch()
-    done = triage_process(*words, **LIMITS)
+    done = triage(*line.split())
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("columns", ["1000000000", "9" * 5000])
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("columns", "line"), [("1000000000", "recipe list ."), ("9" * 5000, "run --help")]
+)
 def test_the_width_of_a_terminal_is_bounded(
-    triage_process: Triage, home: Path, workplace: Path, columns: str
+    triage_process: Triage, workplace: Path, columns: str, line: str
 ) -> None:
     recipe(workplace, "case", "fine")
-    for words in (("run", "--help"), ("recipe", "list", ".")):
-        done = triage_process(*words, env=os.environ | {"COLUMNS": columns}, **LIMITS)
-        assert done.returncode == 0, done.stderr
-        assert len(done.stdout) < 100_000
+    done = triage_process(*line.split(), env=os.environ | {"COLUMNS": columns})
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout) < 100_000

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +30,6 @@ SUITE = {
 MODULE = "func.func @main() { return }\n"
 ENDS = "-t 1.0.0 -b 1.0.0"
 COMMITS = "--good HEAD~1 --bad HEAD"
-SECONDS = 20  # more than any of the commands takes
 
 
 @dataclass(frozen=True)
@@ -170,22 +168,6 @@ KINDS: dict[str, Callable[[Path, Path], None]] = {
 }
 
 
-class Hangs(BaseException):
-    """The command takes too long."""
-
-
-@pytest.fixture(autouse=True)
-def in_time() -> Iterator[None]:
-    def stop(*_: object) -> None:
-        raise Hangs
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(SECONDS)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
-
-
 def sampled() -> Iterator[object]:
     """Yield every reader with every kind; all but three kinds of each are slow."""
     for number, reader in enumerate(READERS):
@@ -195,6 +177,7 @@ def sampled() -> Iterator[object]:
             yield pytest.param(reader, kind, marks=marks)
 
 
+@pytest.mark.usefixtures("in_time")
 @pytest.mark.parametrize(("reader", "kind"), [*sampled()])
 def test_a_file_of_somebody_else_is_read_as_a_file_or_not_at_all(
     triage: Triage, workplace: Path, folder: Path, reader: str, kind: str

@@ -1,21 +1,24 @@
-"""Ctrl-C, SIGTERM and kill -9 leave no process running and lose no finished result."""
+"""Ctrl-C, SIGTERM and kill -9 leave no process running and lose no finished result, also
+while the program waits for a server.
+"""
 
 from __future__ import annotations
 
 import ctypes
-import json
 import platform
 import signal
 import sqlite3
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.cli.conftest import Asked
 from tests.cli.test_cli import GOOD, TRIAGE, recipe
-from tests.conftest import Triage
+from tests.toolchains.hostile import http, serve_hostile
 
 _TGKILL = {"x86_64": 234, "aarch64": 131}  # the numbers of a system call
 
@@ -25,23 +28,61 @@ def endless(tmp_path: Path) -> Path:
     (tmp_path / "gen.py").write_text("import time; time.sleep(600)")
     path = tmp_path / "gen.yaml"
     path.write_text(
-        f"name: gen\ninput: gen.py\nargs: {{mark: {mark_of(tmp_path)}}}\ntarget: {{backend: llvm-cpu}}\n"
+        f"name: gen\ninput: gen.py\nargs: {{mark: {tmp_path}}}\ntarget: {{backend: llvm-cpu}}\n"
     )
     return path
 
 
-def mark_of(tmp_path: Path) -> str:
-    """Return a mark that is unique to this test and this worker."""
-    return f"mark-{tmp_path.parent.name}-{tmp_path.name}"
-
-
-def marked(tmp_path: Path) -> list[int]:
-    mark = mark_of(tmp_path)
-    return [
-        process.pid
+def marked(tmp_path: Path) -> bool:
+    return any(
+        str(tmp_path) in (process.info["cmdline"] or [])
         for process in psutil.process_iter(["cmdline"])
-        if mark in (process.info["cmdline"] or [])
-    ]
+    )
+
+
+def by_process(running: subprocess.Popen[str], number: int) -> None:
+    running.send_signal(number)
+
+
+def by_thread(running: subprocess.Popen[str], number: int) -> None:
+    """Send a signal to another thread than the main one, once that one waits: the
+    system may choose any, and only the main thread handles signals.
+    """
+    time.sleep(0.5)
+    threads = {thread.id for thread in psutil.Process(running.pid).threads()}
+    send, thread = ctypes.CDLL(None).syscall, max(threads - {running.pid})
+    assert send(_TGKILL[platform.machine()], running.pid, thread, number) == 0
+
+
+def stop_while(
+    is_busy: Callable[[], bool],
+    folder: Path,
+    number: int,
+    *words: object,
+    send: Callable[[subprocess.Popen[str], int], None] = by_process,
+) -> str:
+    """Start the program, send it a signal once it is busy, and check that it ends with
+    all that it started. Return what it printed.
+    """
+    errors = folder / "stderr"
+    with errors.open("w") as sink:
+        running = subprocess.Popen(
+            [*TRIAGE, *words], stderr=sink, stdout=sink, text=True
+        )
+    try:
+        while not is_busy():
+            assert running.poll() is None, errors.read_text()
+            time.sleep(0.05)
+        children = psutil.Process(running.pid).children(recursive=True)
+        send(running, number)
+        running.wait(timeout=20)
+    finally:
+        running.kill()
+    message = errors.read_text()
+    assert running.returncode == 130, message
+    assert "Traceback" not in message
+    assert not psutil.wait_procs(children, timeout=10)[1]
+    return message
 
 
 @pytest.mark.parametrize(
@@ -55,47 +96,42 @@ def test_an_interruption_leaves_no_child_and_prints_how_to_resume(
     home: Path, tmp_path: Path, number: signal.Signals, words: list[str], again: str
 ) -> None:
     path = endless(tmp_path)
-    running = subprocess.Popen(
-        [*TRIAGE, *words, path],
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    while not marked(tmp_path):
-        assert running.poll() is None
-        time.sleep(0.05)
-    running.send_signal(number)
-    _, message = running.communicate(timeout=20)
-    assert running.returncode == 130, message
+    message = stop_while(lambda: marked(tmp_path), tmp_path, number, *words, path)
     assert f"  triage {again} {path}\n" in message
-    assert "Traceback" not in message
     assert not marked(tmp_path)
 
 
 def test_a_signal_that_another_thread_receives_ends_the_program(
     home: Path, tmp_path: Path
 ) -> None:
-    """The system may choose any thread, and only the main thread handles signals."""
-    running = subprocess.Popen(
-        [*TRIAGE, "run", endless(tmp_path)],
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-    )
-    while not marked(tmp_path):
-        assert running.poll() is None
-        time.sleep(0.05)
-    time.sleep(0.5)  # until the main thread waits
-    threads = {thread.id for thread in psutil.Process(running.pid).threads()}
-    send = ctypes.CDLL(None).syscall
-    thread = max(threads - {running.pid})
-    assert send(_TGKILL[platform.machine()], running.pid, thread, signal.SIGTERM) == 0
-    running.communicate(timeout=20)
-    assert running.returncode == 130
+    words = ("run", endless(tmp_path))
+    is_busy = lambda: marked(tmp_path)  # noqa: E731
+    stop_while(is_busy, tmp_path, signal.SIGTERM, *words, send=by_thread)
     assert not marked(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("a wheel", signal.SIGINT),
+        pytest.param("a header", signal.SIGTERM, marks=pytest.mark.slow),
+    ],
+)
+def test_a_request_is_stopped(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, number: int
+) -> None:
+    words = ("toolchains", "install", "1.0.0")
+    with serve_hostile() as server:
+        monkeypatch.setenv("TRIAGE_INDEX_URL", f"{server.url}/simple/")
+        server.answers = {"/": server.trickle(b"HTTP/1.1 200 OK\r\nX: ")}
+        if name == "a wheel":
+            wheel = server.trickle(http(length=1 << 20))
+            server.answers = {"/simple": server.index(), "/wheel": wheel}
+        stop_while(server.asked.is_set, tmp_path, number, *words)
+
+
 def test_kill_9_loses_at_most_the_compile_in_flight(
-    home: Path, triage: Triage, tmp_path: Path
+    home: Path, asked: Asked, tmp_path: Path
 ) -> None:
     folder = tmp_path / "many"
     for number in range(5):
@@ -111,7 +147,7 @@ def test_kill_9_loses_at_most_the_compile_in_flight(
     running.kill()
     running.wait()
     kept = stored(home)
-    results = json.loads(triage("run", folder, "--format", "json").stdout)["results"]
+    results = asked("run", folder)["results"]
     endings = [(result["status"], result["reason"]) for result in results]
     assert endings == [("passed", None)] * 5
     assert sum(result["cached"] for result in results) == kept
@@ -120,10 +156,7 @@ def test_kill_9_loses_at_most_the_compile_in_flight(
 
 def stored(home: Path) -> int:
     try:
-        return (
-            sqlite3.connect(home / "evidence.db")
-            .execute("SELECT count(*) FROM probes")
-            .fetchone()[0]
-        )
+        with sqlite3.connect(home / "evidence.db") as results:
+            return results.execute("SELECT count(*) FROM probes").fetchone()[0]
     except sqlite3.OperationalError:
         return 0

@@ -7,23 +7,33 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tests.cli.conftest import Asked
 from tests.cli.test_cli import UNKNOWN_DEVICE, recipe
 from tests.conftest import Triage
+from tests.fake_releases import command_recipe
+from tests.programs import write_program
 
 CHAIN = "".join(
     f"  %{number} = arith.mulf %{number - 1}, %{number - 1} : tensor<4xf32>\n"
     for number in range(2, 12)
 )
+# It fails on the recipe's own file, and is killed from outside on every other one, as
+# by a system without memory.
+COMPILER = """#!/bin/sh
+case "$1" in
+--version) echo 'version 1.0.0'; exit;;
+*/case.txt) echo "case.txt:1:1: error: 'a.b' op failed to verify" >&2; exit 1;;
+esac
+kill -9 $$
+"""
 LONG = UNKNOWN_DEVICE.replace("  return %1", f"{CHAIN}  return %11")
 
 
 def test_a_reduced_program_reproduces_the_failure(
-    home: Path, triage: Triage, tmp_path: Path
+    home: Path, triage: Triage, asked: Asked, tmp_path: Path
 ) -> None:
     path = recipe(tmp_path, "device", LONG)
-    done = triage("reduce", path, "-t", "installed", "--format", "json")
-    assert done.returncode == 0, done.stderr
-    answer = json.loads(done.stdout)
+    answer = asked("reduce", path, "-t", "installed")
     assert (answer["status"], answer["signature"]) == (
         "reduced",
         "undeclared-device:missing",
@@ -48,9 +58,8 @@ def test_a_reduced_program_reproduces_the_failure(
     ]
 
     assert triage("recipe", "validate", folder / "recipe.yaml").returncode == 0
-    done = triage("replay", "reproducers", "-t", "installed", "--format", "json")
-    [replayed] = json.loads(done.stdout)["reproducers"]
-    assert (done.returncode, replayed["status"]) == (0, "reproduces"), done.stderr
+    [replayed] = asked("replay", "reproducers", "-t", "installed")["reproducers"]
+    assert replayed["status"] == "reproduces"
 
 
 def test_a_folder_that_is_no_reproducer_is_never_touched(
@@ -68,3 +77,13 @@ def test_a_folder_that_is_no_reproducer_is_never_touched(
     night = triage("nightly", path, "--reduce", "--out", tmp_path)
     assert (night.returncode, night.stdout) == (2, "")
     assert "is not a reproducer" in night.stderr
+
+
+def test_a_reduction_that_the_machine_stops_is_no_answer(
+    home: Path, asked: Asked, tmp_path: Path
+) -> None:
+    write_program(tmp_path / "built" / "tools" / "iree-compile", COMPILER)
+    path = command_recipe(tmp_path, "case", "one\ntwo\nthree")
+    built = f"path:{tmp_path / 'built'}"
+    answer = asked("reduce", path, "-t", built, "--out", tmp_path / "out", code=4)
+    assert "killed from outside" in answer["reason"]

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cli.conftest import Asked
 from tests.conftest import Triage
 from tests.fake_releases import FakeReleases, fake_releases, recipe
 
@@ -79,12 +80,6 @@ def installed(
         return made
 
     return home
-
-
-def explained(triage: Triage, *words: object, code: int) -> Any:
-    done = triage("why", *words, "--format", "json")
-    assert done.returncode == code, (done.stdout, done.stderr)
-    return json.loads(done.stdout)
 
 
 def outcomes(answer: Any) -> dict[str, str]:
@@ -161,7 +156,7 @@ def test_only_what_was_compiled_is_named_and_it_is_true(
 
 
 def test_the_same_command_continues_after_a_spent_budget(
-    triage: Triage, tmp_path: Path, installed: Any
+    triage: Triage, asked: Asked, tmp_path: Path, installed: Any
 ) -> None:
     installed(*VERSIONS)
     path = recipe(tmp_path, "window", "breaks-2 fixed-5")
@@ -169,7 +164,7 @@ def test_the_same_command_continues_after_a_spent_budget(
     spent = json.loads(done.stdout)
     assert spent["left"]
     assert spent["next"][0] == f"triage why {path} --budget 10m"
-    found = explained(triage, *shlex.split(spent["next"][0])[2:], code=1)
+    found = asked("why", *shlex.split(spent["next"][0])[2:], code=1)
     assert not [step for step in found["left"] if step["status"] == "left"]
     assert found["bisection"]["confirmed"]
     assert found["bisection"]["after"]["name"] == "1.2.0"
@@ -177,44 +172,42 @@ def test_the_same_command_continues_after_a_spent_budget(
 
 
 def test_what_a_recipe_expects_decides_what_is_tried(
-    triage: Triage, tmp_path: Path, installed: Any
+    asked: Asked, tmp_path: Path, installed: Any
 ) -> None:
     installed("1.0.0", "1.7.0")
     expect = (
         'expect: [{failure: shared-memory-overflow, since: "1.2.0", until: "1.5.0"}]'
     )
-    found = explained(
-        triage, recipe(tmp_path, "window", "breaks-2 fixed-5", expect), code=1
-    )
+    found = asked("why", recipe(tmp_path, "window", "breaks-2 fixed-5", expect), code=1)
     assert (found["status"], found["fails_on"]["name"]) == ("fixed", "1.4.0")
     assert found["bisection"]["after"]["name"] == "1.2.0"
     assert found["bisection"]["fixed"]["after"]["name"] == "1.5.0"
-    unseen = explained(triage, recipe(tmp_path, "fine", "fine", expect), code=3)
+    unseen = asked("why", recipe(tmp_path, "fine", "fine", expect), code=3)
     assert (unseen["status"], unseen["unseen"]) == (
         "inconclusive",
         "shared-memory-overflow",
     )
     # an older toolchain that was asked for need not have it
     path = recipe(tmp_path, "fine", "fine", expect)
-    assert explained(triage, path, "-t", "1.7.0", code=0)["status"] == "passes"
+    assert asked("why", path, "-t", "1.7.0", code=0)["status"] == "passes"
 
 
 def test_the_release_that_a_text_names_and_its_neighbours_are_tried(
-    triage: Triage, tmp_path: Path, installed: Any
+    asked: Asked, tmp_path: Path, installed: Any
 ) -> None:
     installed("1.0.0", "1.7.0")
     path = issue(tmp_path, REPORTED, "breaks-2 fixed-3")
-    found = explained(triage, path, code=1)
+    found = asked("why", path, code=1)
     assert found["failure"]["class"] == "shared-memory-overflow"
     assert found["bisection"]["after"]["name"] == "1.2.0"
 
 
 def test_a_reported_failure_that_was_not_seen_is_said(
-    triage: Triage, tmp_path: Path, installed: Any
+    triage: Triage, asked: Asked, tmp_path: Path, installed: Any
 ) -> None:
     installed("1.0.0", "1.7.0")
     path, unseen = issue(tmp_path, REPORTED, "fine"), "shared-memory-overflow"
-    found = explained(triage, path, code=3)
+    found = asked("why", path, code=3)
     assert (found["status"], found["unseen"]) == ("inconclusive", unseen)
     assert found["next"] == [f"triage history {path}"]
     tried = {version for version, one in outcomes(found).items() if one == "passed"}
@@ -224,15 +217,15 @@ def test_a_reported_failure_that_was_not_seen_is_said(
     assert f"the reported {unseen} was not seen on {where}" in shown
     assert "not tried on 1.5.0 to 1.6.0" in shown
     # what was asked for is all that is tried
-    one = explained(triage, path, "-t", "1.7.0", code=3)
+    one = asked("why", path, "-t", "1.7.0", code=3)
     assert (one["unseen"], one["releases"]) == (unseen, [])
 
 
 def test_another_failure_is_never_taken_for_the_reported_one(
-    triage: Triage, tmp_path: Path, installed: Any
+    triage: Triage, asked: Asked, tmp_path: Path, installed: Any
 ) -> None:
     installed("1.0.0", "1.7.0")
-    found = explained(triage, issue(tmp_path, REPORTED, "differs-3"), code=3)
+    found = asked("why", issue(tmp_path, REPORTED, "differs-3"), code=3)
     assert (found["status"], found["failure"], found["bisection"]) == (
         "inconclusive",
         None,
@@ -243,8 +236,8 @@ def test_another_failure_is_never_taken_for_the_reported_one(
     assert "the reported shared-memory-overflow was not seen" in shown
     assert "fails otherwise on 1.7.0" in shown
     # where both are seen, the reported one is explained
-    both = explained(
-        triage,
+    both = asked(
+        "why",
         issue(tmp_path, REPORTED, "breaks-4 fixed-5 differs-6", "both.md"),
         code=1,
     )
@@ -291,15 +284,15 @@ def test_a_card_chooses_the_target_of_each_family(
 
 
 def test_an_error_for_which_nothing_can_be_tested_may_be_the_reported_one(
-    triage: Triage, tmp_path: Path, installed: Any
+    triage: Triage, asked: Asked, tmp_path: Path, installed: Any
 ) -> None:
     """The text calls it an error of the verifier; while it is read, it is a mistake."""
     installed(*VERSIONS)
     text = issue(tmp_path, "With IREE 1.5.0:", "unreadable-4")
-    answer = explained(triage, text, code=3)
+    answer = asked("why", text, code=3)
     reason = answer["reason"]
     text.write_text(f"```\nm.mlir:1:1: error: {reason}\n```\n{text.read_text()}")
-    answer = explained(triage, text, code=3)
+    answer = asked("why", text, code=3)
     assert (answer["toolchain"]["name"], answer["unseen"]) == ("1.5.0", None)
     shown = triage("why", text).stdout
     assert "1.5.0 cannot read this program; 1.3.0" in shown

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cli.conftest import Asked
 from tests.conftest import ROOT, Triage
 from tests.fake_releases import fake_releases, recipe
 
@@ -33,118 +32,115 @@ def with_releases(
         monkeypatch.setenv("TRIAGE_HOME", str(home))
 
 
-def explained(triage: Triage, *words: object, code: int = 1) -> Any:
-    done = triage("why", *words, "--format", "json")
-    assert done.returncode == code, done.stderr
-    return json.loads(done.stdout)
+def after(change: Any) -> str:
+    """The first revision of the new state."""
+    return str(change["after"]["name"])
+
+
+@pytest.fixture
+def said(triage: Triage) -> Callable[..., str]:
+    """Explains a failure on a screen, and returns it in one line."""
+    return lambda *words: " ".join(triage("why", *words).stdout.split())
+
+
+Said = Callable[..., str]
 
 
 def test_a_failure_of_the_newest_release_has_its_culprit_and_two_commands(
-    triage: Triage, tmp_path: Path
+    asked: Asked, said: Said, tmp_path: Path
 ) -> None:
     path = recipe(tmp_path, "broke", "breaks-3")
-    found = explained(triage, path)
+    found = asked("why", path, code=1)
     assert (found["status"], found["fails_on"]["name"]) == ("fails", "1.5.0")
     assert found["failure"]["class"] == "shared-memory-overflow"
     bisection = found["bisection"]
-    assert (
-        bisection["before"]["name"],
-        bisection["after"]["name"],
-        bisection["confirmed"],
-    ) == ("1.2.0", "1.3.0", True)
+    assert (bisection["before"]["name"], after(bisection)) == ("1.2.0", "1.3.0")
+    assert bisection["confirmed"]
     reduce, narrow = found["next"]
     assert reduce == f"triage reduce {path} -t 1.5.0 --good 1.2.0"
     assert narrow == f"triage bisect {path} --good 1.2.0 --bad 1.3.0 --repo DIR"
-    done = triage("why", path)
-    assert done.returncode == 1
-    assert "fails on 1.5.0" in done.stdout
-    assert reduce in done.stdout
+    shown = said(path)
+    assert "fails on 1.5.0" in shown
+    assert reduce in shown
 
 
-def test_a_failure_that_a_newer_release_fixed(triage: Triage, tmp_path: Path) -> None:
+@pytest.mark.parametrize("rev", [None, "1.3.0"])
+def test_a_failure_that_a_newer_release_fixed(
+    asked: Asked, tmp_path: Path, rev: str | None
+) -> None:
     path = recipe(tmp_path, "fixed", "breaks-2 fixed-4")
-    for rev, passes in ((None, True), ("1.3.0", False)):
-        words = ("-t", rev) if rev else ()
-        found = explained(triage, path, *words)
-        assert (found["status"], found["passes"], found["fails_on"]["name"]) == (
-            "fixed",
-            passes,
-            "1.3.0",
-        )
-        assert found["bisection"]["fixed"]["after"]["name"] == "1.4.0"
-        assert found["bisection"]["after"]["name"] == "1.2.0"
-    always = explained(triage, recipe(tmp_path, "always", "breaks-0 fixed-4"))
-    assert (always["status"], always["fails_on"]["name"]) == ("fixed", "1.3.0")
-    assert always["next"][1].endswith("--find fix --good 1.4.0 --bad 1.3.0 --repo DIR")
+    found = asked("why", path, *(("-t", rev) if rev else ()), code=1)
+    assert (found["status"], found["passes"]) == ("fixed", rev is None)
+    assert found["fails_on"]["name"] == "1.3.0"
+    assert after(found["bisection"]) == "1.2.0"
+    assert after(found["bisection"]["fixed"]) == "1.4.0"
+
+
+def test_a_fixed_failure_that_was_always_there(asked: Asked, tmp_path: Path) -> None:
+    found = asked("why", recipe(tmp_path, "always", "breaks-0 fixed-4"), code=1)
+    assert (found["status"], found["fails_on"]["name"]) == ("fixed", "1.3.0")
+    assert found["next"][1].endswith("--find fix --good 1.4.0 --bad 1.3.0 --repo DIR")
 
 
 def test_a_spent_budget_says_the_narrowest_range_and_what_was_tried(
-    triage: Triage, tmp_path: Path
+    triage: Triage, said: Said, tmp_path: Path
 ) -> None:
     path = recipe(tmp_path, "spent", "breaks-3 spent")  # nothing is known of it
     for version in ("1.1.0", "1.4.0"):
         triage("run", path, "-t", version)
-    said = triage("why", path, "-t", "1.5.0", "--budget", "0.001s").stdout
-    said = " ".join(said.split())
-    assert "one of 3 IREE revisions: 1.2.0, 1.3.0, 1.4.0; not confirmed" in said
-    assert "last good 1.1.0" in said
-    assert (
-        "fails on 1.4.0 to 1.5.0; not tried on 1.2.0 to 1.3.0; passes on 1.1.0" in said
-    )
-    assert "not done bisect: the budget is spent" in said
-    assert "--budget 10m" in said
+    shown = said(path, "-t", "1.5.0", "--budget", "0.001s")
+    for text in (
+        "one of 3 IREE revisions: 1.2.0, 1.3.0, 1.4.0; not confirmed",
+        "last good 1.1.0",
+        "fails on 1.4.0 to 1.5.0; not tried on 1.2.0 to 1.3.0; passes on 1.1.0",
+        "not done bisect: the budget is spent",
+        "--budget 10m",
+    ):
+        assert text in shown
 
 
 def test_what_always_failed_says_since_when_it_fails_as_today(
-    triage: Triage, tmp_path: Path
+    asked: Asked, said: Said, tmp_path: Path
 ) -> None:
     path = recipe(tmp_path, "always", "breaks-0 differs-3")
-    found = explained(triage, path)
+    found = asked("why", path, code=1)
     bisection = found["bisection"]
     assert (found["status"], bisection["status"]) == ("fails", "culprit")
-    assert bisection["changed"]["after"]["name"] == "1.3.0"
+    assert after(bisection["changed"]) == "1.3.0"
     assert bisection["broke"] is None
     assert found["next"] == [f"triage reduce {path} -t 1.5.0"]
-    done = triage("why", path)
-    assert re.search(r"since +fails as today since 1.3.0", done.stdout)
-    assert "it failed otherwise before" in " ".join(done.stdout.split())
-    assert "last good" not in done.stdout
-    named = triage("bisect", path, "--bad", "1.4.0", "--format", "json")
-    assert named.returncode == 0
-    changed = json.loads(named.stdout)
-    assert (changed["before"]["name"], changed["after"]["name"]) == ("1.2.0", "1.3.0")
+    shown = said(path)
+    assert "since fails as today since 1.3.0" in shown
+    assert "it failed otherwise before" in shown
+    assert "last good" not in shown
+    changed = asked("bisect", path, "--bad", "1.4.0")
+    assert (changed["before"]["name"], after(changed)) == ("1.2.0", "1.3.0")
 
 
+@pytest.mark.parametrize("words", [(), ("-t", "1.2.0")])
 def test_a_case_that_passes_has_nothing_to_explain(
-    triage: Triage, tmp_path: Path
+    asked: Asked, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
-    path = recipe(tmp_path, "fine", "fine")
-    for words in ((), ("-t", "1.2.0")):
-        found = explained(triage, path, *words, code=0)
-        assert (found["status"], found["failure"], found["next"]) == (
-            "passes",
-            None,
-            [],
-        )
+    found = asked("why", recipe(tmp_path, "fine", "fine"), *words)
+    assert (found["status"], found["failure"], found["next"]) == ("passes", None, [])
 
 
 def test_a_log_is_classified_and_said_not_to_be_run(
-    triage: Triage, tmp_path: Path
+    asked: Asked, tmp_path: Path
 ) -> None:
     log = tmp_path / "build.log"
     log.write_text(
         "error: 'func.func' op uses 286720 bytes of shared memory; exceeded the limit of 65536 bytes\n"
     )
-    found = explained(triage, log, code=3)
+    found = asked("why", log, code=3)
     assert found["status"] == "log"
     assert "contains no complete program" in found["reason"]
     assert found["log"]["failures"][0]["class"] == "shared-memory-overflow"
     assert found["next"][0].startswith("triage why PROGRAM --backend")
-    piped = triage("why", "-", "--format", "json", input=log.read_text())
-    assert piped.returncode == 3
-    assert json.loads(piped.stdout)["log"]["failures"] == found["log"]["failures"]
+    piped = asked("why", "-", code=3, input=log.read_text())
+    assert piped["log"]["failures"] == found["log"]["failures"]
     log.write_text("all fine\n")
-    assert explained(triage, log, code=3)["log"]["status"] == "no failures"
+    assert asked("why", log, code=3)["log"]["status"] == "no failures"
 
 
 PROGRAM = "func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {\n  return %a : tensor<4xf32>\n}\n"
@@ -166,57 +162,51 @@ PROGRAM = "func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {\n  return %a : ten
     ],
 )
 def test_why_a_text_cannot_be_run_is_said_first_with_what_helps(
-    triage: Triage, tmp_path: Path, text: str, reason: str, line: str
+    asked: Asked, said: Said, tmp_path: Path, text: str, reason: str, line: str
 ) -> None:
     path = tmp_path / "issue.md"
     path.write_text(text)
-    found = explained(triage, path, code=3)
+    found = asked("why", path, code=3)
     assert reason in found["reason"]
     assert found["next"] == [line.format(path=path)]
-    done = triage("why", path)
-    assert done.stdout.startswith("not run: ")
+    assert said(path).startswith("not run: ")
 
 
-def test_what_nobody_named_is_assumed_and_said(triage: Triage, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "target"), [("It is slow.", "llvm-cpu"), ("On a MI300X.", "rocm gfx942")]
+)
+def test_what_nobody_named_is_assumed_and_said(
+    asked: Asked, said: Said, tmp_path: Path, words: str, target: str
+) -> None:
     path = tmp_path / "issue.md"
-    for words, target, assumed in (
-        ("It is slow.", "llvm-cpu", ["llvm-cpu"]),
-        ("On a MI300X it fails.", "rocm gfx942", ["rocm", "gfx942"]),
-    ):
-        path.write_text(f"{words}\n```mlir\n{PROGRAM}```\n")
-        found = json.loads(triage("why", path, "--format", "json").stdout)
-        assert (found["target"], found["assumed"]) == (target, assumed)
-        said = triage("why", path).stdout.splitlines()[0]
-        assert f"issue for {target} (assumed; --backend and --chip" in said
-    found = json.loads(
-        triage("why", path, "--backend", "cpu", "--format", "json").stdout
-    )
+    path.write_text(f"{words}\n```mlir\n{PROGRAM}```\n")
+    found = asked("why", path)
+    assert (found["target"], found["assumed"]) == (target, target.split())
+    assert said(path).startswith(f"issue for {target} (assumed; --backend and --chip")
+    found = asked("why", path, "--backend", "cpu")
     assert (found["target"], found["assumed"]) == ("llvm-cpu", [])
 
 
 def test_the_last_release_that_reads_a_program_is_named(
-    triage: Triage, tmp_path: Path
+    triage: Triage, asked: Asked, said: Said, tmp_path: Path
 ) -> None:
     assert triage("toolchains", "install", "all").returncode == 0
     path = recipe(tmp_path, "old", "unreadable-4")
-    found = explained(triage, path, code=3)
+    found = asked("why", path, code=3)
     assert (found["status"], found["reads"]["name"]) == ("inconclusive", "1.3.0")
-    assert [
-        (known["outcome"], known["first"]["name"], known["last"]["name"])
-        for known in found["releases"]
-    ][-1] == ("untestable", "1.4.0", "1.5.0")
-    assert "1.5.0 cannot read this program; 1.3.0 is the newest" in " ".join(
-        triage("why", path).stdout.split()
-    )
-    broken = explained(triage, recipe(tmp_path, "both", "breaks-2 unreadable-4"))
+    known = found["releases"][-1]
+    ends = known["first"]["name"], known["last"]["name"]
+    assert (known["outcome"], ends) == ("untestable", ("1.4.0", "1.5.0"))
+    assert "1.5.0 cannot read this program; 1.3.0 is the newest" in said(path)
+    broken = asked("why", recipe(tmp_path, "both", "breaks-2 unreadable-4"), code=1)
     assert (broken["fails_on"]["name"], broken["reads"]["name"]) == ("1.3.0", "1.3.0")
-    assert broken["bisection"]["after"]["name"] == "1.2.0"
+    assert after(broken["bisection"]) == "1.2.0"
 
 
 @pytest.mark.real
 @pytest.mark.core
 def test_a_real_failure_is_explained_with_its_pass_and_a_flag(
-    triage: Triage,
+    asked: Asked,
     shared_home: Path,
     installed: Callable[[str], Path],
     monkeypatch: pytest.MonkeyPatch,
@@ -229,7 +219,7 @@ def test_a_real_failure_is_explained_with_its_pass_and_a_flag(
         (toolchains / folder.name).symlink_to(folder)
     # only what is installed
     monkeypatch.setenv("TRIAGE_INDEX_URL", "http://127.0.0.1:9/simple/")
-    found = explained(triage, ROOT / "recipes/i4-matvec.yaml")
+    found = asked("why", ROOT / "recipes/i4-matvec.yaml", code=1)
     assert (found["status"], found["fails_on"]["name"]) == ("fails", "3.3.0")
     assert found["failure"]["class"] == "legalization"
     assert found["bisection"]["before"]["name"] == "3.2.0"
