@@ -1,18 +1,24 @@
-"""What tests of commands share: JSON answers, and an end to those that hang."""
+"""What tests of commands share: JSON answers, recipes of pasted texts, and an end to
+commands that hang.
+"""
 
 from __future__ import annotations
 
 import json
 import signal
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.conftest import Triage
 
 Asked = Callable[..., Any]
 SECONDS = 30  # more than any of the commands takes
+NEW = ("recipe", "new", "mine.yaml", "--from-text", "-")
 
 
 class Hangs(BaseException):
@@ -43,3 +49,47 @@ def asked(triage: Triage) -> Asked:
         return json.loads(done.stdout)
 
     return call
+
+
+@dataclass(frozen=True)
+class Made:
+    """A recipe that was made from a text."""
+
+    values: Any
+    program: str
+    answer: Any
+    """What the command says of it."""
+
+
+FromText = Callable[..., Made]
+
+
+@pytest.fixture
+def from_text(asked: Asked, home: Path, workplace: Path) -> FromText:
+    """Makes a valid recipe from a pasted text; its files are removed again."""
+
+    def make(text: str, *words: object) -> Made:
+        answer = asked(*NEW, *words, input=text)
+        path = workplace / "mine.yaml"
+        assert asked("recipe", "validate", path)["problems"] == []
+        values = yaml.safe_load(path.read_text())
+        program = (workplace / values["input"]).read_text()
+        for written in workplace.glob("mine.*"):
+            written.unlink()
+        return Made(values, program, answer)
+
+    return make
+
+
+@pytest.fixture
+def refused(triage: Triage, home: Path, workplace: Path) -> Callable[..., str]:
+    """Has a pasted text refused, which leaves no file, and returns the message."""
+
+    def refuse(text: str, *words: object) -> str:
+        done = triage(*NEW, *words, input=text)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "Traceback" not in done.stderr
+        assert not [*workplace.glob("mine.*")]
+        return done.stderr
+
+    return refuse

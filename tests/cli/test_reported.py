@@ -247,42 +247,6 @@ def test_another_failure_is_never_taken_for_the_reported_one(
     assert "shared-memory-overflow, which is another failure" in asked.stdout
 
 
-CARDS = {
-    "works on a100, fails on gfx1100": ("rocm gfx1100", "hip gfx1100"),
-    "It is %a100 and @h100 and $t4": ("llvm-cpu", "cuda sm_90"),
-}
-KERNEL = """import triton
-import triton.language as tl
-
-@triton.jit
-def copy(x_ptr, y_ptr, N: tl.constexpr):
-    at = tl.arange(0, N)
-    tl.store(y_ptr + at, tl.load(x_ptr + at))
-"""
-
-
-@pytest.mark.usefixtures("home")
-@pytest.mark.parametrize("words", CARDS)
-def test_a_card_chooses_the_target_of_each_family(
-    triage: Triage, tmp_path: Path, words: str
-) -> None:
-    programs = (
-        ("mlir", "func.func @f() {\n  return\n}\n"),
-        ("python", KERNEL),
-    )
-    for (language, program), target in zip(programs, CARDS[words], strict=True):
-        text = tmp_path / f"{language}.md"
-        text.write_text(f"{words}\n\n```{language}\n{program}```\n")
-        made = tmp_path / f"{language}.yaml"
-        done = triage("recipe", "new", made, "--from-text", text)
-        assert done.returncode == 0, done.stderr
-        backend, _, chip = target.partition(" ")
-        wanted = f"target: {{backend: {backend}"
-        assert (f"{wanted}, chip: {chip}}}" if chip else f"{wanted}}}") in (
-            made.read_text()
-        )
-
-
 def test_an_error_for_which_nothing_can_be_tested_may_be_the_reported_one(
     triage: Triage, asked: Asked, tmp_path: Path, installed: Any
 ) -> None:

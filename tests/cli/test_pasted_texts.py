@@ -1,0 +1,236 @@
+"""Pasted texts become recipes: issues as people write them, numbered, cut, long, and
+with the versions of other programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Asked, FromText
+from triage.compilers.recipe_start import reported_revisions
+
+Refused = Callable[..., str]
+FIRST = "func.func @first(%a: tensor<8xf32>) -> tensor<8xf32> {\n  return %a : tensor<8xf32>\n}\n"
+WHOLE = f"#map = affine_map<(d0) -> (d0)>\nmodule {{\n  {FIRST.rstrip()}\n}}\n"
+COMMAND = (
+    "iree-compile \\\n    --iree-hal-target-backends=llvm-cpu a.mlir \\\n    -o a.vmfb"
+)
+ISSUE = f"""It's broken since last week:
+
+```
+error: something went wrong
+```
+
+Save this as `a.mlir`:
+
+```mlir
+{WHOLE}```
+
+```shell
+$ {COMMAND}
+$ iree-run-module --module=a.vmfb --input=8xf32=1
+```
+"""
+
+
+def test_an_issue_becomes_a_recipe(from_text: FromText) -> None:
+    made = from_text(ISSUE)
+    assert made.answer["left_out"] == ["-o a.vmfb"]
+    assert (made.answer["input"], made.program) == ("mine.mlir", WHOLE)
+
+
+def test_a_refused_recipe_leaves_no_file(refused: Refused) -> None:
+    assert "unknown" in refused(ISSUE, "--backend", "unknown")
+
+
+CUT_START = "  %0 = arith.addf %a, %b : f32\n  func.return %0 : f32\n}\n"
+CUT_END = WHOLE.rstrip().rstrip("}")
+
+
+@pytest.mark.parametrize(
+    ("program", "fence"), [(CUT_START, "```mlir\n{}```\n"), (CUT_END, "{}")]
+)
+def test_a_program_that_was_cut_is_refused(
+    refused: Refused, program: str, fence: str
+) -> None:
+    refused(f"{fence.format(program)}\n{COMMAND}\n")
+
+
+LLVM = "define i32 @f(i32 %a) {\n  ret i32 %a ; ok }\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "line", "flags"),
+    [
+        (LLVM, "llc -O2 -mtriple=x86_64 a.ll -o -", ["-O2", "-mtriple=x86_64"]),
+        (LLVM, "`opt-19 -passes=instcombine -S < a.ll`", ["-passes=instcombine", "-S"]),
+        (WHOLE, "$ mlir-opt --cse a.mlir | FileCheck a.mlir", ["--cse"]),
+        (WHOLE, "// RUN: circt-opt %s --cse", ["--cse"]),
+    ],
+)
+def test_a_tool_of_llvm_becomes_a_recipe_with_a_command(
+    from_text: FromText, program: str, line: str, flags: list[str]
+) -> None:
+    made = from_text(f"```\n{program}```\n{line}\n")
+    assert (made.values["flags"], made.program) == (flags, program)
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    "passes", ["--no-such-pass", '--pass-pipeline="builtin.module(no-such-pass)"']
+)
+def test_a_call_without_its_passes_is_not_made(asked: Asked, passes: str) -> None:
+    text = f"```mlir\n{FIRST}```\n```\nmlir-opt --cse {passes} a.mlir\n```\n"
+    assert "no-such-pass" in asked("why", "-", code=3, input=text)["reason"]
+
+
+SENTENCES = {
+    "IREE compiler version 3.3.0 @ abc": ["3.3.0"],
+    "broken somewhere between 3.1.0 and 3.3.0": ["3.1.0", "3.3.0"],
+    "IREE 3.1.0 -> 3.2.0": ["3.1.0", "3.2.0"],
+    "IREE 3.1.0, 3.2.0 and Python 3.11.2": ["3.1.0", "3.2.0"],
+    "| iree-compile | 3.1.0 | 2.6.0 |": ["3.1.0"],
+    "iree-base-compiler==3.4.0rc20250312, but iree-base-compiler 3.2.0 is fine": [
+        "nightly:2025-03-12",
+        "3.2.0",
+    ],
+    "IREE version: `3.3.0`": ["3.3.0"],
+    "| iree-base-compiler | 3.3.0 |": ["3.3.0"],
+    "It worked in version 3.2.0 and fails since 3.3.0": ["3.2.0", "3.3.0"],
+    "Version: 3.3.0": ["3.3.0"],
+    "The compiler is 3.3.0": ["3.3.0"],
+    "with the 3.3.0 release": ["3.3.0"],
+    "## Version information\n\n3.3.0\n": ["3.3.0"],
+    "The iree-compile release is v3.3": ["3.3"],
+    # versions of models and of other programs
+    "IREE stops when it compiles Llama 3.1 8B": [],
+    "IREE does not compile Llama-3.1.1": [],
+    "MLIR (from llama-3.2-3B)": [],
+    "iree with Qwen 2.5": [],
+    "I compile with IREE: Llama 3.2 1B": [],
+    "iree, Stable Diffusion 3.5 medium": [],
+    "CMake version: version 3.31.4": [],
+    "Python version: 3.11.11 (main)": [],
+    "Python 3.11.2": [],
+    "IREE built with clang 17.0.6": [],
+}
+
+
+@pytest.mark.parametrize("text", SENTENCES)
+def test_versions_are_those_of_the_compiler(text: str) -> None:
+    assert reported_revisions(text, "iree") == SENTENCES[text]
+
+
+@pytest.mark.parametrize(
+    ("family", "text", "versions"),
+    [
+        ("triton", "[pip3] triton==3.2.0\n[pip3] torch==2.6.0", ["3.2.0"]),
+        ("triton", "Triton kernel of Llama 3.1 8B", []),
+        ("triton", "Triton Inference Server 2.5.0", []),
+        ("triton", "PyTorch version: 2.6.0+cu124", []),
+        ("xla", "jax:    0.4.35\njaxlib: 0.4.34\npython: 3.11.2", ["0.4.35", "0.4.34"]),
+        ("xla", "XLA compiles Gemma 2.0 wrong", []),
+    ],
+)
+def test_versions_are_those_of_the_family(
+    family: str, text: str, versions: list[str]
+) -> None:
+    assert sorted(reported_revisions(text, family)) == sorted(versions)
+
+
+KERNEL = """import triton
+import triton.language as tl
+
+@triton.jit
+def copy(x, n: tl.constexpr):
+    tl.store(x, n)
+"""
+MODEL = """import onnx
+import onnxruntime
+from onnx import helper
+
+value = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2])
+result = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [2])
+node = helper.make_node("Relu", ["x"], ["y"])
+model = helper.make_model(helper.make_graph([node], "relu", [value], [result]))
+print(onnxruntime.InferenceSession(model))
+"""
+
+
+@pytest.mark.parametrize("mark", [": ", "\t"])
+@pytest.mark.parametrize("program", [FIRST, KERNEL])
+def test_a_numbered_listing_is_a_program(
+    from_text: FromText, mark: str, program: str
+) -> None:
+    numbered = "".join(
+        f"{number:3}{mark}{line}"
+        for number, line in enumerate(program.splitlines(keepends=True), 7)
+    )
+    made = from_text(f"It fails:\n\n```\n{numbered}```\n")
+    assert made.program.split() == program.split()
+
+
+@pytest.mark.real
+@pytest.mark.core
+def test_python_that_makes_a_model_is_imported_and_compiled(
+    shared_home: Path, asked: Asked
+) -> None:
+    text = f"IREE 3.3.0\n\n```python\n{MODEL}```\n"
+    [result] = asked("run", "-", "-t", "3.3.0", input=text)["results"]
+    assert result["status"] == "passed"
+
+
+MLIR, PYTHON = f"```mlir\n{FIRST}```\n", f"```python\n{KERNEL}```\n"
+FAILS, CARDS = "works on a100, fails on gfx1100", "It is %a100 and @h100 and $t4"
+
+
+@pytest.mark.parametrize(
+    ("words", "program", "target"),
+    [
+        (FAILS, MLIR, {"backend": "rocm", "chip": "gfx1100"}),
+        (FAILS, PYTHON, {"backend": "hip", "chip": "gfx1100"}),
+        (CARDS, MLIR, {"backend": "llvm-cpu"}),
+        (CARDS, PYTHON, {"backend": "cuda", "chip": "sm_90"}),
+    ],
+)
+def test_a_card_chooses_the_target_of_each_family(
+    from_text: FromText, words: str, program: str, target: dict[str, str]
+) -> None:
+    assert from_text(f"{words}\n\n{program}").values["target"] == target
+
+
+MANY = 50_000
+WIDE = 60_000  # characters of one line
+TEXTS = {
+    "fences of many lengths": "".join(
+        "`" * (4 + number % 50) + " text\n" for number in range(MANY)
+    ),
+    "functions that end at once": "func.func\ntext\n" * MANY,
+    "wide lines": "\n".join(
+        piece * (WIDE // len(piece))
+        for piece in (",", "/", ":a/", ";", "<p ", "%", "func ", "~", '"\\"')
+    ),
+    "blanks in a call": f"iree-compile a{' ' * WIDE}b --c\n" * 3,
+}
+
+
+@pytest.mark.usefixtures("in_time")
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_long_text_becomes_a_recipe_in_linear_time(
+    from_text: FromText, name: str
+) -> None:
+    line = "iree-compile m.mlir --iree-hal-target-backends=llvm-cpu --iree-opt-data-tiling=false\n"
+    made = from_text(f"{TEXTS[name]}\n```mlir\n{FIRST}```\n{line}")
+    assert made.values["flags"] == ["--iree-opt-data-tiling=false"]
+    assert made.program == FIRST
+
+
+@pytest.mark.usefixtures("in_time")
+def test_a_long_kernel_becomes_a_recipe_or_is_refused(
+    from_text: FromText, refused: Refused
+) -> None:
+    from_text(f"```python\n{KERNEL}a = {'b + ' * 900}c\n```\n")
+    refused(f"```python\n{KERNEL}a = {'-' * MANY}1\n```\n")
