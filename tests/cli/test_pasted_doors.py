@@ -8,13 +8,13 @@ import json
 import os
 import pty
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 
+from tests.cli.conftest import Asked, FromText
+from tests.cli.test_cli import TRIAGE
 from tests.conftest import Triage
 from tests.git_history.history import ENV, History
 from triage.compilers.pasted_flags import keep_harmless
@@ -109,53 +109,30 @@ def test_a_harmless_flag_is_kept(flag: str) -> None:
     assert (list(start.flags), list(start.refused)) == ([flag], [])
 
 
-def written(
-    triage: Triage, folder: Path, command: str, program: str = PROGRAM
-) -> tuple[dict[str, object], list[str]]:
-    """The recipe that is made from an issue, and the words that were left out."""
-    (folder / "issue.md").write_text(f"```mlir\n{program}```\n```\n{command}\n```\n")
-    done = triage(
-        "recipe",
-        "new",
-        "mine.yaml",
-        "--from-text",
-        folder / "issue.md",
-        "--format",
-        "json",
-    )
-    assert done.returncode == 0, done.stderr
-    text = (folder / "mine.yaml").read_text()
-    (folder / "mine.yaml").unlink()
-    (folder / "mine.mlir").unlink()
-    return yaml.safe_load(text), json.loads(done.stdout)["left_out"]
+def issue(line: str) -> str:
+    return f"```mlir\n{PROGRAM}```\n```\n{line}\n```\n"
 
 
-@pytest.mark.usefixtures("home")
-def test_a_text_sets_only_harmless_variables(triage: Triage, workplace: Path) -> None:
-    settings = "LD_PRELOAD=x.so env LD_AUDIT=y.so LD_DEBUG_OUTPUT=/here OMP_NUM_THREADS=4 IREE_X=1"
-    recipe, left_out = written(triage, workplace, f"{settings} {PLAIN}")
-    assert (recipe["env"], recipe["flags"]) == ({"OMP_NUM_THREADS": "4"}, KEPT)
-    assert set(left_out) == {
-        "LD_PRELOAD=x.so",
-        "LD_AUDIT=y.so",
-        "LD_DEBUG_OUTPUT=/here",
-        "IREE_X=1",
-    }
+def test_a_text_sets_only_harmless_variables(from_text: FromText) -> None:
+    refused = ["LD_PRELOAD=x.so", "LD_AUDIT=y.so", "LD_DEBUG_OUTPUT=/here", "IREE_X=1"]
+    made = from_text(issue(f"env {' '.join(refused)} OMP_NUM_THREADS=4 {PLAIN}"))
+    assert made.values["env"] == {"OMP_NUM_THREADS": "4"}
+    assert made.values["flags"] == KEPT
+    assert set(made.answer["left_out"]) == set(refused)
 
 
-@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("file", ["private.txt", "/dev/zero", "pipe", "itself"])
 def test_a_response_file_of_a_text_is_not_opened(
-    triage: Triage, workplace: Path, file: str
+    from_text: FromText, workplace: Path, file: str
 ) -> None:
     (workplace / "private.txt").write_text("--private-word")
     (workplace / "itself").write_text("@itself")
     os.mkfifo(workplace / "pipe")
-    recipe, left_out = written(triage, workplace, f"{PLAIN} @{file}")
-    assert (recipe["flags"], left_out) == (KEPT, [f"@{file}"])
+    made = from_text(issue(f"{PLAIN} @{file}"))
+    assert made.values["flags"] == KEPT
+    assert made.answer["left_out"] == [f"@{file}"]
 
 
-@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize(
     "word",
     [
@@ -164,12 +141,9 @@ def test_a_response_file_of_a_text_is_not_opened(
     ],
 )
 def test_a_target_that_is_no_word_is_refused(
-    triage: Triage, workplace: Path, word: str
+    refused: Callable[..., str], word: str
 ) -> None:
-    (workplace / "issue.md").write_text(
-        f"```mlir\n{PROGRAM}```\n```\niree-compile m.mlir {word}\n```\n"
-    )
-    assert triage("run", "issue.md").returncode == 2
+    refused(issue(f"iree-compile m.mlir {word}"))
 
 
 @pytest.mark.real
@@ -183,9 +157,7 @@ def test_no_flag_of_a_text_writes_a_file_or_starts_a_program(
         for flag in REFUSED[:-1]
         if not flag.startswith("--iree-hal-target-device")
     )
-    (workplace / "issue.md").write_text(
-        f"```mlir\n{PROGRAM}```\n```\n{PLAIN} {attacks}\n```\n"
-    )
+    (workplace / "issue.md").write_text(issue(f"{PLAIN} {attacks}"))
     done = triage("run", "issue.md", "-t", "3.3.0", "--format", "json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["results"][0]["status"] == "passed"
@@ -194,41 +166,46 @@ def test_no_flag_of_a_text_writes_a_file_or_starts_a_program(
     assert list(workplace.iterdir()) == [workplace / "issue.md"]
 
 
+SECRET = "from secret import private\n"
 KERNEL = """import pathlib
 import triton
 import triton.language as tl
-from secret import private
-
+{more}
 @triton.jit(noinline=not open("{mark}", "w"))
 def copy(x_ptr, y_ptr, N: tl.constexpr):
     at = tl.arange(0, N)
     tl.store(y_ptr + at, tl.load(x_ptr + at))
 """
 ERROR = "```\nm.mlir:1:1: error: 'func.func' op uses 286720 bytes of shared memory; exceeded the limit of 65536 bytes\n```\n"
+RUN = ("run", "issue.md", "-t", "triton:3.2.0")
 
 
-def kernel_issue(folder: Path) -> Path:
-    """An issue with a kernel that leaves a mark when it is imported, and an error."""
-    text = KERNEL.replace("{mark}", str(folder / "mark"))
-    (folder / "issue.md").write_text(f"```python\n{text}```\n{ERROR}")
-    return folder / "mark"
+@pytest.fixture
+def kernel_issue(workplace: Path) -> Callable[..., Path]:
+    """Writes an issue with an error and a kernel that leaves a mark when it is
+    imported, and returns the mark.
+    """
+
+    def write(more: str = "") -> Path:
+        mark = workplace / "mark"
+        text = KERNEL.replace("{mark}", str(mark)).replace("{more}", more)
+        (workplace / "issue.md").write_text(f"```python\n{text}```\n{ERROR}")
+        return mark
+
+    return write
 
 
 @pytest.mark.real
 @pytest.mark.core
+@pytest.mark.usefixtures("strictly_sealed")
 def test_python_of_a_text_runs_where_it_can_be_sealed(
     installed: Callable[[str], Path],
     triage: Triage,
-    workplace: Path,
-    strictly_sealed: None,
+    kernel_issue: Callable[..., Path],
 ) -> None:
-    del strictly_sealed
     installed("triton:3.2.0")
-    mark = kernel_issue(workplace)
-    text = (workplace / "issue.md").read_text()
-    text = text.replace("from secret import private\n", "")
-    (workplace / "issue.md").write_text(text)
-    done = triage("run", "issue.md", "-t", "triton:3.2.0", "--format", "json")
+    mark = kernel_issue()
+    done = triage(*RUN, "--format", "json")
     [result] = json.loads(done.stdout)["results"]
     assert result["status"] == "untestable"
     assert str(mark) in result["reason"]
@@ -240,63 +217,50 @@ def test_python_of_a_text_runs_where_it_can_be_sealed(
 def test_python_of_a_text_runs_only_when_it_is_allowed(
     installed: Callable[[str], Path],
     triage: Triage,
-    workplace: Path,
+    asked: Asked,
+    kernel_issue: Callable[..., Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Where it cannot be sealed."""
     installed("triton:3.2.0")
     monkeypatch.setattr(sealing, "can_seal", lambda: False)
-    mark = kernel_issue(workplace)
-    for words in (
-        ["run", "issue.md", "-t", "triton:3.2.0"],
-        ["reduce", "issue.md", "-t", "3.2.0"],
-    ):
+    mark = kernel_issue(SECRET)
+    for words in (RUN, ("reduce", "issue.md", "-t", "3.2.0")):
         refused = triage(*words)
         assert (refused.returncode, refused.stdout) == (2, "")
         assert "--run-code" in refused.stderr
-    why = triage("why", "issue.md", "--format", "json")
-    told = json.loads(why.stdout)
-    assert why.returncode == 3
-    assert "pass --run-code" in told["reason"]
-    assert [failure["class"] for failure in told["log"]["failures"]] == [
-        "shared-memory-overflow"
-    ]
-    assert "--run-code" in told["next"][0]
-    new = triage(
-        "recipe",
-        "new",
-        "mine.yaml",
-        "--from-text",
-        "issue.md",
-    )
-    assert new.returncode == 0, new.stderr
+    why = asked("why", "issue.md", code=3)
+    assert "pass --run-code" in why["reason"]
+    classes = [failure["class"] for failure in why["log"]["failures"]]
+    assert classes == ["shared-memory-overflow"]
+    assert "--run-code" in why["next"][0]
+    asked("recipe", "new", "mine.yaml", "--from-text", "issue.md")
     assert not mark.exists()
-    text = (
-        (workplace / "issue.md").read_text().replace("from secret import private\n", "")
-    )
-    (workplace / "issue.md").write_text(text)
-    allowed = triage(
-        "run", "issue.md", "-t", "triton:3.2.0", "--run-code", "--format", "json"
-    )
-    assert json.loads(allowed.stdout)["results"][0]["status"] == "xpass"
+    kernel_issue()
+    [result] = asked(*RUN, "--run-code")["results"]
+    assert result["status"] == "xpass"
     assert mark.exists()
+
+
+def test_a_kernel_of_a_text_takes_no_file_that_it_imports(
+    from_text: FromText, kernel_issue: Callable[..., Path], workplace: Path
+) -> None:
+    kernel_issue(SECRET)
+    (workplace / "secret.py").write_text("private = 'a private word'\n")
+    text = (workplace / "issue.md").read_text()
+    made = from_text(text.replace("    at = ", "    private\n    at = "))
+    assert "a private word" not in made.program
 
 
 @pytest.mark.usefixtures("home")
 def test_python_of_a_text_is_shown_and_asked_about_on_a_terminal(
-    workplace: Path, monkeypatch: pytest.MonkeyPatch
+    workplace: Path,
+    kernel_issue: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TRIAGE_TEST_UNSEALED", "1")
-    mark = kernel_issue(workplace)
-    words = [
-        sys.executable,
-        "-c",
-        "from triage.cli import main; main()",
-        "run",
-        "issue.md",
-        "-t",
-        "triton:path:/nowhere",
-    ]
+    mark = kernel_issue()
+    words = [*TRIAGE, "run", "issue.md", "-t", "triton:path:/nowhere"]
     own, other = pty.openpty()
     with subprocess.Popen(
         words, cwd=workplace, stdin=other, stdout=subprocess.PIPE, stderr=other
@@ -313,49 +277,21 @@ def test_python_of_a_text_is_shown_and_asked_about_on_a_terminal(
 
 
 @pytest.mark.usefixtures("home")
-def test_a_kernel_of_a_text_takes_no_file_that_it_imports(
-    triage: Triage, workplace: Path
-) -> None:
-    kernel_issue(workplace)
-    (workplace / "secret.py").write_text("private = 'a private word'\n")
-    text = (
-        (workplace / "issue.md")
-        .read_text()
-        .replace("    at = ", "    private\n    at = ")
-    )
-    (workplace / "issue.md").write_text(text)
-    done = triage("recipe", "new", "mine.yaml", "--from-text", "issue.md")
-    assert done.returncode == 0, done.stderr
-    assert "a private word" not in (workplace / "mine.py").read_text()
-
-
-@pytest.mark.usefixtures("home")
 def test_a_project_file_in_the_clone_runs_nothing_unless_builds_are_allowed(
     triage: Triage, workplace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in ENV.items():
         monkeypatch.setenv(name, value)
     mark = tmp_path / "mark"
-    steps = (
-        f"name: small\ncompiler: iree\nbuild: {{commands: ['touch {mark}; false']}}\n"
-    )
+    build = f"build: {{commands: ['touch {mark}; false']}}"
+    steps = f"name: small\ncompiler: iree\n{build}\n"
     clone = History.begin(tmp_path / "clone")
-    first, last = (
-        clone.commit("first", {"triage.yaml": steps}),
-        clone.commit("last", {"a.c": "1"}),
-    )
+    first = clone.commit("first", {"triage.yaml": steps})
+    last = clone.commit("last", {"a.c": "1"})
     (workplace / "m.mlir").write_text(PROGRAM)
-    words = [
-        "bisect",
-        workplace / "m.mlir",
-        "--repo",
-        tmp_path / "clone",
-        "--good",
-        f"commit:{first}",
-        "--bad",
-        f"commit:{last}",
-    ]
-    for folder in (workplace, tmp_path / "clone"):
+    ends = ("--good", f"commit:{first}", "--bad", f"commit:{last}")
+    words = ["bisect", workplace / "m.mlir", "--repo", clone.path, *ends]
+    for folder in (workplace, clone.path):
         done = triage(*words, cwd=folder)
         assert done.returncode in (3, 4), done.stderr
         assert "--build" in done.stderr
