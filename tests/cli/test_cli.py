@@ -4,7 +4,6 @@ installed one.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import Asked
 from tests.conftest import Triage
 
 GOOD = """func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {
@@ -39,12 +39,10 @@ def recipe(folder: Path, name: str, text: str, more: str = "") -> Path:
     return path
 
 
-def test_a_run_is_compiled_once(home: Path, triage: Triage, tmp_path: Path) -> None:
-    path = recipe(tmp_path, "good", GOOD)
-    results = []
+def test_a_run_is_compiled_once(home: Path, asked: Asked, tmp_path: Path) -> None:
+    path, results = recipe(tmp_path, "good", GOOD), []
     for more in ((), (), ("--fresh",)):
-        done = triage("run", path, "--format", "json", *more)
-        results += json.loads(done.stdout)["results"]
+        results += asked("run", path, *more)["results"]
     first, again, _ = results
     assert [result["cached"] for result in results] == [False, True, False]
     assert (first["status"], first["failure"]) == ("passed", None)
@@ -62,10 +60,8 @@ def test_an_unusable_home_is_an_environment_failure(
     triage: Triage, tmp_path: Path, place: str, line: str
 ) -> None:
     path = recipe(tmp_path, "good", GOOD)
-    done = triage(
-        *line.format(file=path).split(),
-        env={**os.environ, "TRIAGE_HOME": place.format(file=path)},
-    )
+    env = {**os.environ, "TRIAGE_HOME": place.format(file=path)}
+    done = triage(*line.format(file=path).split(), env=env)
     assert done.returncode == 4
     assert "TRIAGE_HOME" in done.stderr
     assert "Traceback" not in done.stderr
@@ -100,16 +96,15 @@ def test_a_read_only_or_full_disk(
     ],
 )
 def test_a_generator_that_fails_is_bad_input(
-    home: Path, triage: Triage, tmp_path: Path, code: str, message: str
+    home: Path, asked: Asked, tmp_path: Path, code: str, message: str
 ) -> None:
     (tmp_path / "gen.py").write_text(code)
     path = tmp_path / "gen.yaml"
     path.write_text(
         "name: gen\ninput: gen.py\ntarget: {backend: llvm-cpu}\nlimits: {timeout: 1s, memory: 200MiB}\n"
     )
-    done = triage("run", path, "--format", "json")
-    [result] = json.loads(done.stdout)["results"]
-    assert (done.returncode, result["status"]) == (2, "untestable")
+    [result] = asked("run", path, code=2)["results"]
+    assert result["status"] == "untestable"
     assert message in result["reason"]
 
 

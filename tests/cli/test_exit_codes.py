@@ -60,10 +60,7 @@ def test_a_toolchain_that_cannot_be_used_is_an_environment_failure(
     assert "Traceback" not in done.stderr
 
 
-def probe(result: Outcome) -> Probe:
-    return Probe(
-        case_named("case"), Revision("1.0.0"), "1.0.0", result, Measured(), cached=False
-    )
+NO_TOOLCHAIN = NoAnswer(Cause.TOOLCHAIN, "none")
 
 
 @pytest.mark.parametrize(
@@ -74,11 +71,16 @@ def probe(result: Outcome) -> Probe:
         ([outcome("P"), outcome("U")], Exit.OK),
         ([outcome("U")], Exit.INCONCLUSIVE),
         ([outcome("U"), outcome("F")], Exit.FOUND),
-        ([NoAnswer(Cause.TOOLCHAIN, "none"), outcome("F")], Exit.FOUND),
-        ([NoAnswer(Cause.TOOLCHAIN, "none"), outcome("P")], Exit.ENVIRONMENT),
+        ([NO_TOOLCHAIN, outcome("F")], Exit.FOUND),
+        ([NO_TOOLCHAIN, outcome("P")], Exit.ENVIRONMENT),
     ],
 )
 def test_a_failure_outweighs_what_could_not_be_tested(
     outcomes: list[Outcome], code: Exit
 ) -> None:
-    assert exit_for_results(map(result_of, map(probe, outcomes))) is code
+    case, revision = case_named("case"), Revision("1.0.0")
+    results = [
+        result_of(Probe(case, revision, "1.0.0", outcome, Measured(), cached=False))
+        for outcome in outcomes
+    ]
+    assert exit_for_results(results) is code

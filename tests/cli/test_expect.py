@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Triage
+from tests.cli.conftest import Asked
+from tests.programs import write_program
 
 RECIPE = """\
 name: own
@@ -24,6 +24,15 @@ kind=good:
   - {failure: unknown, issue: "a/b#1"}  # fixed soon
 kind=moody: [{failure: unknown}]
 """
+UPDATED = """\
+# Known failures. `triage expect update` writes this file.
+"kind=good":
+  - {failure: unknown, until: "3.0", issue: "a/b#1"}
+"kind=bad":
+  - {failure: unknown, since: "3.0"}
+"kind=moody":
+  - {failure: unknown}
+"""
 # `moody` passes each time but the second.
 COMPILER = """\
 #!/bin/sh
@@ -36,10 +45,8 @@ echo done > "$3"
 
 @pytest.fixture
 def recipe(home: Path, tmp_path: Path) -> Path:
-    binary = tmp_path / "built" / "bin" / "cc"
-    binary.parent.mkdir(parents=True)
-    binary.write_text(COMPILER.format(folder=tmp_path))
-    binary.chmod(0o755)
+    compiler = COMPILER.format(folder=tmp_path)
+    write_program(tmp_path / "built" / "bin" / "cc", compiler)
     (tmp_path / "runs").write_text("")
     (tmp_path / "input.txt").write_text("text")
     (tmp_path / "expect.yaml").write_text(EXPECT)
@@ -48,24 +55,10 @@ def recipe(home: Path, tmp_path: Path) -> Path:
 
 
 def test_each_case_gets_what_was_seen_and_a_flaky_one_stays(
-    triage: Triage, recipe: Path
+    asked: Asked, recipe: Path
 ) -> None:
-    words = ("expect", "update", recipe, "-t", f"path:{recipe.parent / 'built'}")
-    done = triage(*words, "--format", "json")
-    assert done.returncode == 0, done.stderr
-    answer = json.loads(done.stdout)
-    assert (
-        (recipe.parent / "expect.yaml").read_text()
-        == """\
-# Known failures. `triage expect update` writes this file.
-"kind=good":
-  - {failure: unknown, until: "3.0", issue: "a/b#1"}
-"kind=bad":
-  - {failure: unknown, since: "3.0"}
-"kind=moody":
-  - {failure: unknown}
-"""
-    )
+    answer = asked("expect", "update", recipe, "-t", f"path:{recipe.parent / 'built'}")
+    assert (recipe.parent / "expect.yaml").read_text() == UPDATED
     assert recipe.read_text() == RECIPE
     [file] = answer["files"]
     changes = {change["case"]: change["after"] for change in file["changes"]}
@@ -78,12 +71,11 @@ def test_each_case_gets_what_was_seen_and_a_flaky_one_stays(
 
 
 def test_a_list_in_a_recipe_is_printed_and_never_written(
-    triage: Triage, recipe: Path
+    asked: Asked, recipe: Path
 ) -> None:
     text = RECIPE.replace("expect: expect.yaml  # ours\n", "")
     recipe.write_text(text)
     built = f"path:{recipe.parent / 'built'}"
-    done = triage("expect", "update", recipe, "-t", built, "--format", "json")
-    [file] = json.loads(done.stdout)["files"]
+    [file] = asked("expect", "update", recipe, "-t", built)["files"]
     assert '"kind=bad":\n  - {failure: unknown, since: "3.0"}\n' in file["paste"]
     assert recipe.read_text() == text

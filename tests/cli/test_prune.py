@@ -4,15 +4,14 @@ nothing from a command that runs.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.cli.conftest import Asked
 from tests.cli.test_cli import TRIAGE
 from tests.conftest import Triage
 from tests.fake_releases import install
@@ -41,37 +40,28 @@ def keep(home: Path, name: str, age: float, size: int = MIB) -> Path:
     return path
 
 
-def prune(triage: Triage, *words: str) -> dict[str, Any]:
-    done = triage("toolchains", "prune", *words, "--format", "json")
-    assert done.returncode == 0, done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+PRUNE = ("toolchains", "prune", "--keep")
 
 
 @pytest.mark.parametrize("nothing", ["0", "0.0GiB"])
 def test_the_least_recently_used_go_until_the_rest_fits(
-    triage: Triage, home: Path, nothing: str
+    asked: Asked, home: Path, nothing: str
 ) -> None:
-    kinds = [*map(str, KeptKind)]
     paths = [
         keep(home, f"{kind}/{'a' if kind == 'reductions' else 'a.mlir'}", age)
-        for age, kind in enumerate(kinds)
+        for age, kind in enumerate(map(str, KeptKind))
     ]
-    pruned = prune(triage, "--keep", "3MB")
-    assert [path.exists() for path in paths] == [
-        True,
-        True,
-        *[False] * (len(kinds) - 2),
-    ]
-    assert len(pruned["removed"]) == len(kinds) - 2
+    pruned = asked(*PRUNE, "3MB")
+    assert [path for path in paths if path.exists()] == paths[:2]
+    assert len(pruned["removed"]) == len(paths) - 2
     assert pruned["bytes_left"] < 3_000_000
     assert not (home / "results" / "a.sha256").exists()
-    prune(triage, "--keep", nothing)
+    asked(*PRUNE, nothing)
     assert not any(path.exists() for path in paths)
 
 
 def test_a_command_that_runs_keeps_its_files(
-    triage: Triage, home: Path, tmp_path: Path
+    triage: Triage, asked: Asked, home: Path, tmp_path: Path
 ) -> None:
     """A generated input that a hanging compiler reads stays; it is made again after it
     was pruned.
@@ -91,14 +81,14 @@ def test_a_command_that_runs_keeps_its_files(
         stderr=subprocess.PIPE,
     ) as process:
         with pipe.open("rb"):  # the compiler runs
-            done = triage("toolchains", "prune", "--keep", "0", "--format", "json")
+            done = triage(*PRUNE, "0")
         assert done.returncode == 4
         assert "another command uses it" in done.stderr
         assert list((home / "inputs").glob("*.mlir"))
         process.terminate()
         process.communicate(timeout=30)
     pipe.unlink()
-    prune(triage, "--keep", "0")
+    asked(*PRUNE, "0")
     assert not list((home / "inputs").iterdir())
     assert triage("run", recipe, "-t", f"path:{built}").returncode == 0
     assert list((home / "inputs").glob("*.mlir"))

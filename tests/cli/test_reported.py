@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from tests.cli.conftest import Asked
 from tests.conftest import Triage
 from tests.fake_releases import FakeReleases, fake_releases, recipe
+from triage.cli.app import app
 
 COUNT = 8
 VERSIONS = [f"1.{minor}.0" for minor in range(COUNT)]
@@ -34,52 +36,39 @@ def every_release(
     served: FakeReleases, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """A home in which all releases are installed."""
-    from typer.testing import CliRunner
-
-    from triage.cli.app import app
-
     home = tmp_path_factory.mktemp("every")
-    env = {"TRIAGE_INDEX_URL": served.url, "TRIAGE_HOME": str(home)}
-    done = CliRunner().invoke(app, ["toolchains", "install", "all"], env=env)
-    assert done.exit_code == 0, done.output
+    call(served, home, "toolchains", "install", "all")
     return home
 
 
-class Home:
-    """A home of its own in which some releases are installed."""
+def call(served: FakeReleases, home: Path, *words: str) -> Any:
+    """Run a command with a home, and return its JSON."""
+    env = {"TRIAGE_INDEX_URL": served.url, "TRIAGE_HOME": str(home)}
+    return json.loads(
+        CliRunner().invoke(app, [*words, "--format", "json"], env=env).stdout
+    )
 
-    def __init__(
-        self, folder: Path, every: Path, served: FakeReleases, versions: list[str]
-    ) -> None:
-        self.folder, self.served = folder, served
-        toolchains = folder / "toolchains"
-        toolchains.mkdir(parents=True)
-        for path in (every / "toolchains").iterdir():
-            if any(f"-{version}-" in path.name for version in versions):
-                (toolchains / path.name).symlink_to(path)
-        served.log.unlink(missing_ok=True)
 
-    @property
-    def compiled(self) -> set[str]:
-        """The releases that compiled the program to the end."""
-        return {version for version, _ in self.served.events("end")}
+def fill(home: Path, every: Path, served: FakeReleases, versions: list[str]) -> None:
+    """Install some releases into a home of its own."""
+    toolchains = home / "toolchains"
+    toolchains.mkdir(parents=True)
+    for path in (every / "toolchains").iterdir():
+        if any(f"-{version}-" in path.name for version in versions):
+            (toolchains / path.name).symlink_to(path)
+    served.log.unlink(missing_ok=True)
 
 
 @pytest.fixture
 def installed(
-    tmp_path: Path,
+    home: Path,
     every_release: Path,
     served: FakeReleases,
     monkeypatch: pytest.MonkeyPatch,
-) -> Any:
+) -> Callable[..., None]:
+    """Installs some releases."""
     monkeypatch.setenv("TRIAGE_INDEX_URL", served.url)
-
-    def home(*versions: str, name: str = "home") -> Home:
-        made = Home(tmp_path / name, every_release, served, list(versions))
-        monkeypatch.setenv("TRIAGE_HOME", str(made.folder))
-        return made
-
-    return home
+    return lambda *versions: fill(home, every_release, served, list(versions))
 
 
 def outcomes(answer: Any) -> dict[str, str]:
@@ -91,6 +80,15 @@ def outcomes(answer: Any) -> dict[str, str]:
             assert version not in named
             named[version] = known["outcome"]
     return named
+
+
+def positions(change: Any) -> list[int]:
+    return [VERSIONS.index(change[end]["name"]) for end in ("before", "after")]
+
+
+def after(change: Any) -> str:
+    """The first revision of the new state."""
+    return str(change["after"]["name"])
 
 
 def issue(folder: Path, words: str, program: str, name: str = "issue.md") -> Path:
@@ -119,60 +117,48 @@ def test_only_what_was_compiled_is_named_and_it_is_true(
 ) -> None:
     """For any installed releases, window of failures and budget."""
     folder = tmp_path_factory.mktemp("any")
-    home = Home(folder / "home", every_release, served, sorted(present))
+    fill(folder / "home", every_release, served, sorted(present))
     path = recipe(folder, "window", f"breaks-{broken} fixed-{broken + length} {folder}")
-    words = ["why", str(path), "--format", "json"]
-    if budget:
-        words += ["--budget", budget]
-    env = {"TRIAGE_INDEX_URL": served.url, "TRIAGE_HOME": str(home.folder)}
-    from typer.testing import CliRunner
-
-    from triage.cli.app import app
-
-    done = CliRunner().invoke(app, words, env=env)
-    answer = json.loads(done.stdout)
+    words = ["--budget", budget] if budget else []
+    answer = call(served, folder / "home", "why", str(path), *words)
     ended = outcomes(answer)
     for version, outcome in ended.items():
         fails = broken <= VERSIONS.index(version) < broken + length
         assert outcome in ("not tried", "failed" if fails else "passed")
     tried = {version for version, outcome in ended.items() if outcome != "not tried"}
-    assert tried <= home.compiled
+    compiled = {version for version, _ in served.events("end")}
+    assert tried <= compiled
     # those that were compiling when the time was over
     stopped = (os.cpu_count() or 1) if answer["left"] else 0
-    assert len(home.compiled - tried) <= stopped
+    assert len(compiled - tried) <= stopped
     bisection = answer["bisection"]
     if bisection and bisection["status"] != "inconclusive":
-        before, after = (
-            VERSIONS.index(bisection[end]["name"]) for end in ("before", "after")
-        )
+        first, last = positions(bisection)
         change = broken if bisection["kind"] == "regression" else broken + length
-        assert before < change <= after
-        fixed = bisection["fixed"]
-        if fixed:
-            first, last = (
-                VERSIONS.index(fixed[end]["name"]) for end in ("before", "after")
-            )
+        assert first < change <= last
+        if bisection["fixed"]:
+            first, last = positions(bisection["fixed"])
             assert first < broken + length <= last
 
 
 def test_the_same_command_continues_after_a_spent_budget(
-    triage: Triage, asked: Asked, tmp_path: Path, installed: Any
+    triage: Triage, asked: Asked, tmp_path: Path, installed: Callable[..., None]
 ) -> None:
     installed(*VERSIONS)
     path = recipe(tmp_path, "window", "breaks-2 fixed-5")
-    done = triage("why", path, "--budget", "0.05s", "--format", "json")
-    spent = json.loads(done.stdout)
+    words = ("why", path, "--budget", "0.05s", "--format", "json")
+    spent = json.loads(triage(*words).stdout)
     assert spent["left"]
     assert spent["next"][0] == f"triage why {path} --budget 10m"
     found = asked("why", *shlex.split(spent["next"][0])[2:], code=1)
     assert not [step for step in found["left"] if step["status"] == "left"]
     assert found["bisection"]["confirmed"]
-    assert found["bisection"]["after"]["name"] == "1.2.0"
-    assert found["bisection"]["fixed"]["after"]["name"] == "1.5.0"
+    assert after(found["bisection"]) == "1.2.0"
+    assert after(found["bisection"]["fixed"]) == "1.5.0"
 
 
 def test_what_a_recipe_expects_decides_what_is_tried(
-    asked: Asked, tmp_path: Path, installed: Any
+    asked: Asked, tmp_path: Path, installed: Callable[..., None]
 ) -> None:
     installed("1.0.0", "1.7.0")
     expect = (
@@ -180,8 +166,8 @@ def test_what_a_recipe_expects_decides_what_is_tried(
     )
     found = asked("why", recipe(tmp_path, "window", "breaks-2 fixed-5", expect), code=1)
     assert (found["status"], found["fails_on"]["name"]) == ("fixed", "1.4.0")
-    assert found["bisection"]["after"]["name"] == "1.2.0"
-    assert found["bisection"]["fixed"]["after"]["name"] == "1.5.0"
+    assert after(found["bisection"]) == "1.2.0"
+    assert after(found["bisection"]["fixed"]) == "1.5.0"
     unseen = asked("why", recipe(tmp_path, "fine", "fine", expect), code=3)
     assert (unseen["status"], unseen["unseen"]) == (
         "inconclusive",
@@ -193,17 +179,17 @@ def test_what_a_recipe_expects_decides_what_is_tried(
 
 
 def test_the_release_that_a_text_names_and_its_neighbours_are_tried(
-    asked: Asked, tmp_path: Path, installed: Any
+    asked: Asked, tmp_path: Path, installed: Callable[..., None]
 ) -> None:
     installed("1.0.0", "1.7.0")
     path = issue(tmp_path, REPORTED, "breaks-2 fixed-3")
     found = asked("why", path, code=1)
     assert found["failure"]["class"] == "shared-memory-overflow"
-    assert found["bisection"]["after"]["name"] == "1.2.0"
+    assert after(found["bisection"]) == "1.2.0"
 
 
 def test_a_reported_failure_that_was_not_seen_is_said(
-    triage: Triage, asked: Asked, tmp_path: Path, installed: Any
+    triage: Triage, asked: Asked, tmp_path: Path, installed: Callable[..., None]
 ) -> None:
     installed("1.0.0", "1.7.0")
     path, unseen = issue(tmp_path, REPORTED, "fine"), "shared-memory-overflow"
@@ -222,7 +208,7 @@ def test_a_reported_failure_that_was_not_seen_is_said(
 
 
 def test_another_failure_is_never_taken_for_the_reported_one(
-    triage: Triage, asked: Asked, tmp_path: Path, installed: Any
+    triage: Triage, asked: Asked, tmp_path: Path, installed: Callable[..., None]
 ) -> None:
     installed("1.0.0", "1.7.0")
     found = asked("why", issue(tmp_path, REPORTED, "differs-3"), code=3)
@@ -242,13 +228,13 @@ def test_another_failure_is_never_taken_for_the_reported_one(
         code=1,
     )
     assert both["failure"]["class"] == "shared-memory-overflow"
-    asked = triage("why", path, "-t", "1.7.0")
-    assert asked.returncode == 1
-    assert "shared-memory-overflow, which is another failure" in asked.stdout
+    other = triage("why", path, "-t", "1.7.0")
+    assert other.returncode == 1
+    assert "shared-memory-overflow, which is another failure" in other.stdout
 
 
 def test_an_error_for_which_nothing_can_be_tested_may_be_the_reported_one(
-    triage: Triage, asked: Asked, tmp_path: Path, installed: Any
+    triage: Triage, asked: Asked, tmp_path: Path, installed: Callable[..., None]
 ) -> None:
     """The text calls it an error of the verifier; while it is read, it is a mistake."""
     installed(*VERSIONS)

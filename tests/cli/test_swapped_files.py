@@ -5,15 +5,14 @@ answers about another case or compiler than it was asked about.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
+from tests.conftest import Triage
 from tests.fake_releases import FakeReleases, environment, fake_releases, write_case
-from triage.cli.app import app
 
 GENERATOR = """import sys
 print("// a program that is generated:", "breaks-2" if "bad" in sys.argv else "steady")
@@ -42,7 +41,7 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeReleases]
 
 @pytest.fixture(scope="module")
 def used(releases: FakeReleases, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with cases and a home in which all commands have run."""
+    """A folder with cases and programs."""
     folder = tmp_path_factory.mktemp("used")
     for name, word in CASES.items():
         write_case(folder / "cases", name, word)
@@ -53,29 +52,28 @@ def used(releases: FakeReleases, tmp_path_factory: pytest.TempPathFactory) -> Pa
     )
     (folder / "program.mlir").write_text("// breaks-1\n")
     (folder / "other.mlir").write_text("// steady\n")
-    for commands in (RUN, PROGRAMS):
-        _answers(folder, releases, commands)
     return folder
 
 
-def _answers(folder: Path, releases: FakeReleases, commands: Any) -> list[Any]:
-    """Run commands, and return what they say without what may differ."""
-    answers: list[Any] = []
-    for words in commands:
-        env = environment(releases, folder / "home")
-        with pytest.MonkeyPatch.context() as patch:
-            patch.chdir(folder)
-            done = CliRunner().invoke(app, [*words, "--format", "json"], env=env)
-        assert "Traceback" not in done.stderr, done.stderr
-        answers.append(_essence(json.loads(done.stdout)))
-    return answers
+@pytest.fixture
+def answers(triage: Triage, releases: FakeReleases, used: Path) -> Callable[[Any], Any]:
+    """Runs commands, and returns what they say without what may differ."""
+    env = environment(releases, used / "home")
 
+    def call(commands: Any) -> Any:
+        texts = [
+            triage(*words, "--format", "json", env=env, cwd=used).stdout
+            for words in commands
+        ]
+        return [
+            sorted(
+                (row["case"], row["toolchain"]["name"], row["status"])
+                for row in json.loads(text)["results"]
+            )
+            for text in texts
+        ]
 
-def _essence(answer: dict[str, Any]) -> Any:
-    return sorted(
-        (row["case"], row["toolchain"]["name"], row["status"])
-        for row in answer["results"]
-    )
+    return call
 
 
 def _swap(first: Path, second: Path) -> None:
@@ -87,14 +85,14 @@ def _swap(first: Path, second: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_swapped_files_are_misses(
-    used: Path, releases: FakeReleases, kind: str
+    used: Path, answers: Callable[[Any], Any], kind: str
 ) -> None:
     pattern, commands = KINDS[kind]
+    expected = answers(commands)
     [place] = (used / "home").glob(kind)
-    expected = _answers(used, releases, commands)
     first, second, *_ = sorted(place.glob(pattern))
     for with_checksums in (False, True):
         _swap(first, second)
         if with_checksums and first.with_suffix(".sha256").is_file():
             _swap(first.with_suffix(".sha256"), second.with_suffix(".sha256"))
-        assert _answers(used, releases, commands) == expected
+        assert answers(commands) == expected
