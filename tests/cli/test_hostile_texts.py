@@ -5,9 +5,10 @@ but text, in any command and format.
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -17,10 +18,10 @@ from xml.etree import ElementTree
 import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from typer.testing import CliRunner
 
+from tests.conftest import Triage
 from tests.git_history.history import ENV, History
-from triage.cli.app import app
+from tests.programs import write_program
 
 CONTROLS = (
     "\x1b]0;EVIL\x07\x1b[2J\x1b[31mEVIL\x08\x7f\x00\x9b31m\u202eEVIL\u2066\u200b\ufeff"
@@ -37,6 +38,7 @@ FILE = (
     "\x1b[31mEVIL\u202e <img src=x onerror=EVIL> @someone `EVIL` | ::error::EVIL.mlir"
 )
 LEVEL = "<img src=x onerror=EVIL> @someone #123 `EVIL` | **EVIL** ::error::EVIL"
+ENDS = ("--good", ONE_LINE, "--bad", ONE_LINE)
 OUTPUTS = {
     "message": f"m.mlir:1:1: error: 'a.b' op {ONE_LINE}\n{COMMANDS}",
     "commands": f"{COMMANDS}m.mlir:1:1: error: {REFERENCES} {CONTROLS}\n",
@@ -77,24 +79,16 @@ BEFORE, AFTER = "path:HERE/compiler0", "path:HERE/compiler1"
 @dataclass(frozen=True)
 class Place:
     """A folder with recipes of nasty cases, a log, and a repository with nasty
-    subjects; `good` and `bad`: its commits.
+    subjects.
     """
 
     folder: Path
-    environment: dict[str, str]
-    good: str
-    bad: str
+    names: dict[str, str]
+    """What words of command lines stand for."""
 
     def words(self, *words: str) -> list[str]:
-        names = {
-            "BEFORE": BEFORE,
-            "AFTER": AFTER,
-            "GOOD": f"commit:{self.good}",
-            "BAD": f"commit:{self.bad}",
-        }
-        return [
-            names.get(word, word).replace("HERE", str(self.folder)) for word in words
-        ]
+        folder = str(self.folder)
+        return [self.names.get(word, word).replace("HERE", folder) for word in words]
 
 
 def write_compilers(folder: Path) -> None:
@@ -143,22 +137,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
         "name: command\ncompiler: command\ninput: generator.py\n"
         'command: ["{toolchain}/bin/print", "{output}"]\nversion: {run: ["{toolchain}/bin/print"], pattern: ".*"}\n'
     )
-    (folder / "built" / "bin").mkdir(parents=True)
-    (folder / "built" / "bin" / "print").write_text(
-        f"#!/bin/sh\ncat {folder}/unknown.log >&2\nexit 1\n"
-    )
-    (folder / "built" / "bin" / "print").chmod(0o755)
+    printing = f"#!/bin/sh\ncat {folder}/unknown.log >&2\nexit 1\n"
+    write_program(folder / "built" / "bin" / "print", printing)
     repository = History.begin(folder / "repository")
-    shas = [
-        repository.commit(
-            f"{MARKUP} {REFERENCES} {CONTROLS.replace(chr(0), '')}", {"a/b.c": str(n)}
-        )
-        for n in range(3)
-    ]
+    subject = f"{MARKUP} {REFERENCES} {CONTROLS.replace(chr(0), '')}"
+    shas = [repository.commit(subject, {"a/b.c": str(n)}) for n in range(3)]
     write_compilers(folder)
-    return Place(
-        folder, {"TRIAGE_HOME": str(folder / "home"), **ENV}, shas[0], shas[-1]
-    )
+    ends = {"GOOD": f"commit:{shas[0]}", "BAD": f"commit:{shas[-1]}"}
+    return Place(folder, {"BEFORE": BEFORE, "AFTER": AFTER, **ends})
 
 
 def assert_is_text(shown: str) -> None:
@@ -249,17 +235,25 @@ CALLS = [
 ]
 
 
-def call(
-    place: Place, monkeypatch: pytest.MonkeyPatch, words: list[str]
-) -> tuple[int, str, str]:
-    for name, value in place.environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(place.folder)
-    result = CliRunner().invoke(app, words, prog_name="triage")
-    assert_is_text(result.stdout)
-    assert_is_text(result.stderr)
-    assert "Traceback (most recent call last):\n" not in result.stderr
-    return result.exit_code, result.stdout, result.stderr
+Called = Callable[..., tuple[str, str]]
+
+
+@pytest.fixture
+def called(place: Place, triage: Triage) -> Called:
+    """Runs a command that ends with one of some codes, and returns what it prints, which
+    is only text.
+    """
+    env = {**os.environ, "TRIAGE_HOME": str(place.folder / "home"), **ENV}
+
+    def call(*words: str, codes: tuple[int, ...]) -> tuple[str, str]:
+        done = triage(*place.words(*words), env=env, cwd=place.folder)
+        assert_is_text(done.stdout)
+        assert_is_text(done.stderr)
+        assert "Traceback (most recent call last):\n" not in done.stderr
+        assert done.returncode in codes, done.stdout + done.stderr
+        return done.stdout, done.stderr
+
+    return call
 
 
 @pytest.mark.parametrize(
@@ -267,65 +261,40 @@ def call(
     [(line, form, code) for line, forms, code in CALLS for form in forms.split()],
 )
 def test_compiler_output_is_only_text(
-    place: Place, monkeypatch: pytest.MonkeyPatch, line: str, form: str, code: int
+    called: Called, line: str, form: str, code: int
 ) -> None:
-    words = [*line.split(), "--format", form]
-    status, shown, errors = call(place, monkeypatch, place.words(*words))
-    assert status == code, shown + errors
+    shown, _ = called(*line.split(), "--format", form, codes=(code,))
     if shown and form in CHECKS:
         CHECKS[form](shown)
 
 
-def test_the_ir_after_the_pass_that_diverges_is_text(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_ir_after_the_pass_that_diverges_is_text(called: Called) -> None:
     line = "attribute HERE/cases/message.yaml --good BEFORE --bad AFTER"
-    status, shown, errors = call(place, monkeypatch, place.words(*line.split()))
-    assert status == 0, shown + errors
+    shown, _ = called(*line.split(), codes=(0,))
     assert re.search(r"^ *-  +only.v0$", shown, re.MULTILINE), shown
     assert re.search(r"^ *\+  +only.v1$", shown, re.MULTILINE)
 
 
-def test_a_nightly_with_reproducers(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_nightly_with_reproducers(called: Called, place: Place) -> None:
     line = "nightly HERE/cases/location.yaml HERE/cases/message.yaml -t AFTER -b BEFORE --reduce --out HERE/out"
-    status, shown, errors = call(place, monkeypatch, place.words(*line.split()))
-    assert status == 1, shown + errors
+    called(*line.split(), codes=(1,))
     out = place.folder / "out"
-    for name, form in (
-        ("nightly.md", "markdown"),
-        ("nightly.xml", "junit"),
-        ("nightly.json", "json"),
-    ):
+    files = {"nightly.md": "markdown", "nightly.xml": "junit", "nightly.json": "json"}
+    for name, form in files.items():
         assert_is_text(text := (out / name).read_text("utf-8"))
         CHECKS[form](text)
     reproducers = list((out / "reproducers").iterdir())
     assert len(reproducers) == 2
     for folder in reproducers:
-        for page in folder.glob("*.md"):
-            assert_is_text(text := page.read_text("utf-8"))
-            assert_is_safe_markdown(text)
-        # Each line of the script that quotes a message is a comment.
-        script = (folder / "repro.sh").read_text("utf-8")
-        assert all(
-            line.startswith("#")
-            for line in script.split("\n")
-            if "EVIL" in line and "iree-compile" not in line
-        ), script
+        assert_is_text(text := (folder / "README.md").read_text("utf-8"))
+        assert_is_safe_markdown(text)
+        # each line of the script that quotes a message is a comment
+        for line in (folder / "repro.sh").read_text("utf-8").split("\n"):
+            if "EVIL" in line and "iree-compile" not in line:
+                assert line.startswith("#"), line
+    words = ("replay", *map(str, reproducers), "-t", "AFTER", "--format")
     for form in ("text", "json"):
-        status, shown, errors = call(
-            place,
-            monkeypatch,
-            [
-                "replay",
-                *map(str, reproducers),
-                *place.words("-t", "AFTER"),
-                "--format",
-                form,
-            ],
-        )
-        assert status in (0, 1), shown + errors
+        called(*words, form, codes=(0, 1))
 
 
 @pytest.mark.parametrize(
@@ -335,23 +304,9 @@ def test_a_nightly_with_reproducers(
         ["classify", f"{COMMANDS}{ONE_LINE}"],
         [f"{ONE_LINE}{COMMANDS}"],
         ["run", "HERE/cases", "-t", f"{COMMANDS}{ONE_LINE}"],
-        [
-            "suspects",
-            ONE_LINE,
-            "--repo",
-            f"HERE/{COMMANDS}",
-            "--good",
-            ONE_LINE,
-            "--bad",
-            ONE_LINE,
-        ],
+        ["suspects", ONE_LINE, "--repo", f"HERE/{COMMANDS}", *ENDS],
     ],
 )
-def test_arguments_are_quoted_as_text(
-    place: Place, monkeypatch: pytest.MonkeyPatch, words: list[str]
-) -> None:
-    status, _, errors = call(
-        place, monkeypatch, place.words(*(word.replace("\0", "") for word in words))
-    )
-    assert status == 2
+def test_arguments_are_quoted_as_text(called: Called, words: list[str]) -> None:
+    _, errors = called(*(word.replace("\0", "") for word in words), codes=(2,))
     assert errors

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.bisect.letters import case_named
 from tests.conftest import Triage
 from tests.recipes.loading import load_recipes
 from triage.cli.app import COMMANDS, every_command
 from triage.cli.cases import cases_named, one_case, select_families
-from triage.model.case import Case, Input, InputKind, Target
+from triage.model.case import Case
 from triage.model.errors import BadInput
 
 LEAVES: dict[str, Any] = {
@@ -22,12 +24,7 @@ LEAVES: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", LEAVES)
 def test_every_option_has_a_help_text(name: str) -> None:
-    texts = {
-        param.name: getattr(param, "help", None)
-        for param in LEAVES[name].params
-        if not getattr(param, "hidden", False)
-    }
-    assert all(texts.values()), texts
+    assert all(param.help for param in LEAVES[name].params)
 
 
 @pytest.mark.parametrize(
@@ -97,22 +94,10 @@ def test_an_ambiguous_or_unknown_case_lists_the_choices(
 
 
 def case(name: str, family: str) -> Case:
-    return Case(
-        name,
-        name,
-        "",
-        family,
-        Path("r.yaml"),
-        Input(Path("m"), InputKind.OTHER),
-        Target("cuda"),
-    )
+    return replace(case_named(name), compiler=family)
 
 
-IREE, TRITON, CYTHON = (
-    case("a", "iree"),
-    case("b", "triton"),
-    case("c", "command:cython"),
-)
+IREE, TRITON, CYTHON = map(case, "abc", ("iree", "triton", "command:cython"))
 
 
 @pytest.mark.parametrize(
@@ -126,29 +111,17 @@ def test_a_name_selects_its_case_or_those_that_contain_it(
     assert [chosen.name for chosen in cases_named(cases, text)] == names
 
 
-def selected(
-    cases: list[Case], revs: list[str]
-) -> list[tuple[str, list[str], list[str]]]:
-    return [
-        (
-            selection.family,
-            [case.name for case in selection.cases],
-            list(selection.revs),
-        )
-        for selection in select_families(cases, revs)
-    ]
-
-
 def test_a_rev_without_a_prefix_belongs_to_iree_among_several_families(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert selected([TRITON, IREE], ["3.3.0"]) == [("iree", ["a"], ["3.3.0"])]
+    [chosen] = select_families([TRITON, IREE], ["3.3.0"])
+    assert (chosen.family, chosen.cases, chosen.revs) == ("iree", (IREE,), ("3.3.0",))
     assert "triton:latest" in capsys.readouterr().err
-    assert selected(
-        [IREE, TRITON, CYTHON], ["3.3.0", "triton:3.2.0", "command:cython:3.0.0"]
-    ) == [
-        ("iree", ["a"], ["3.3.0"]),
-        ("triton", ["b"], ["triton:3.2.0"]),
-        ("command:cython", ["c"], ["command:cython:3.0.0"]),
+    revs = ["3.3.0", "triton:3.2.0", "command:cython:3.0.0"]
+    selections = select_families([IREE, TRITON, CYTHON], revs)
+    assert [(one.cases, one.revs) for one in selections] == [
+        ((IREE,), ("3.3.0",)),
+        ((TRITON,), ("triton:3.2.0",)),
+        ((CYTHON,), ("command:cython:3.0.0",)),
     ]
     assert capsys.readouterr().err == ""
