@@ -11,11 +11,11 @@ import pytest
 from tests.mlir.printed_ir import WORDS
 from tests.reduce.made import CASE
 from triage.compilers.iree.lint import IreeLinter
-from triage.mlir import rewrite
 from triage.mlir.generic_form import UnparsableError, parse_module, print_module
 from triage.mlir.ir_reader import DumpReader
-from triage.reduce.frontends.mlir_program import MlirProgram, changed, module_of
-from triage.reduce.program import ReducedCase
+from triage.reduce.frontends.mlir_program import MlirProgram, copied
+from triage.reduce.problem import ReducedCase
+from triage.remedy.static_shapes import return_static_values, static_candidates
 
 DEEP = 100_000
 TEXTS = [
@@ -50,11 +50,11 @@ def read(text: str) -> None:
     dump.feed(b"// -----// IR Dump After CSE (cse) //----- //\n" + text.encode())
     module = parse_module(text)
     start = ReducedCase(MlirProgram(module, ()), CASE)
-    copy = module_of(changed(start, lambda *_: None))
+    copy, _ = copied(start)
     assert print_module(copy) == print_module(module)
     IreeLinter().check(module, [], "rocm")
-    list(rewrite.static_candidates(text))
-    rewrite.return_static_values(copy)
+    list(static_candidates(text))
+    return_static_values(copy)
 
 
 @pytest.mark.parametrize(

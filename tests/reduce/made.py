@@ -25,7 +25,7 @@ from triage.model.outcome import (
 )
 from triage.model.revision import Revision
 from triage.reduce.interestingness import CompileTest
-from triage.reduce.program import ReducedCase
+from triage.reduce.problem import ReducedCase
 from triage.reduce.reproducer import Reproducer
 from triage.reduce.result import Reduction, SizeChange
 

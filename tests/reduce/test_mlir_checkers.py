@@ -12,8 +12,7 @@ from triage.execution.mlir_tools import Reader
 from triage.mlir import parse_module
 from triage.reduce.frontends.mlir import mlir_form, shrink_dimensions
 from triage.reduce.frontends.mlir_program import MlirProgram
-from triage.reduce.problem import ReductionProblem
-from triage.reduce.program import ReducedCase
+from triage.reduce.problem import ReducedCase, ReductionProblem
 
 
 class FakeReader(Reader):

@@ -14,8 +14,7 @@ from triage.reduce.frontends.onnx import (
     free_initializers,
     onnx_program_of,
 )
-from triage.reduce.problem import ReductionProblem
-from triage.reduce.program import ReducedCase
+from triage.reduce.problem import ReducedCase, ReductionProblem
 
 
 def chain(length: int) -> OnnxProgram:

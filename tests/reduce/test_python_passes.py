@@ -18,18 +18,15 @@ from tests.reduce.made import CASE, lucky, needs
 from triage.compilers.base import kernel_of
 from triage.model.case import Case
 from triage.reduce.frontends.python import (
-    drop_statements,
-    python_form,
-)
-from triage.reduce.frontends.python_program import (
     PythonProgram,
+    drop_statements,
     kernel_in,
     parameter_names,
     parse_program,
+    python_form,
     unbound_names,
 )
-from triage.reduce.problem import ReductionProblem
-from triage.reduce.program import ReducedCase, UnreadableError
+from triage.reduce.problem import ReducedCase, ReductionProblem, UnreadableError
 
 KERNELS = [
     load_recipes([ROOT / "recipes" / f"triton-{name}.yaml"])[-1]

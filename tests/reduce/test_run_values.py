@@ -21,7 +21,7 @@ from triage.reduce.frontends.mlir_program import (
     name_arguments,
     pieces,
 )
-from triage.reduce.program import ReducedCase, Reducible
+from triage.reduce.problem import ReducedCase, Reducible
 from triage.reduce.runs import ArgumentValues
 
 PROGRAM = """"builtin.module"() ({

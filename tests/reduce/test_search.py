@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from tests.reduce.made import CASE, FakeTest
 from triage.model.errors import Interrupted
 from triage.reduce.frontends.text import TextProgram
-from triage.reduce.problem import ReductionProblem
-from triage.reduce.program import ReducedCase
+from triage.reduce.problem import ReducedCase, ReductionProblem
 
 Answer = Callable[[set[int], threading.Event], bool]
 

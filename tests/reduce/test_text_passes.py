@@ -9,8 +9,7 @@ from pathlib import Path
 from tests.reduce.made import CASE, FakeTest
 from triage.model.case import Flag
 from triage.reduce.frontends.text import text_form
-from triage.reduce.problem import ReductionProblem
-from triage.reduce.program import ReducedCase
+from triage.reduce.problem import ReducedCase, ReductionProblem
 
 QUERY = "-- a comment\nSELECT a, (b + 1), foo::INT FROM (t, u);\nDROP TABLE t;\n"
 

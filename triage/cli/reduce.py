@@ -22,7 +22,7 @@ from triage.cli.screen import AppContext
 from triage.execution.number_judge import Metric, engine_with_judge
 from triage.model.errors import BadInput
 from triage.model.exit_codes import Exit
-from triage.reduce.baseline import ReductionRequest
+from triage.reduce.interestingness import ReductionRequest
 from triage.reduce.replay import Replays, open_reproducers
 from triage.reduce.replay import replay as replay_all
 from triage.reduce.reproducer import reproducer_of

@@ -9,7 +9,7 @@ import re
 
 from triage.model.case import Case
 from triage.model.outcome import Outcome
-from triage.reduce.frontends.python_program import unbound_names
+from triage.reduce.frontends.python import unbound_names
 
 _NOT_DEFINED = re.compile(r"\bname '(\w+)' is not defined|'(\w+) is not defined'")
 _NOT_IN_MODULE = re.compile(r"cannot import name '(\w+)' from '(\w+)'")

@@ -8,7 +8,13 @@ import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+DYNAMIC = -1
+CANONICALIZE = ("--canonicalize", "--cse")
+"""Options of an `opt` program that fold a module."""
+
 _FUNCTION_TYPE = "function_type"
+_SHAPED = re.compile(r"((?:tensor|vector|memref)<)((?:(?:\d{1,18}|\?)x)+)(?=[a-z!])")
+_VTENSOR = re.compile(r"(!torch\.vtensor<)\[([\d?,\s]+)\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +184,26 @@ def arguments_of(function: Operation) -> list[Value]:
     return []
 
 
+def replace_results(module: Module, replaced: Mapping[Value, Value]) -> None:
+    """Use other values in place of results, and remove the operations whose first
+    result is replaced. `replaced` maps results to values.
+    """
+    for block in module.blocks():
+        block.operations = [
+            operation
+            for operation in block.operations
+            if not (operation.results and operation.results[0] in replaced)
+        ]
+    for operation in module.walk():
+        for index, value in enumerate(operation.operands):
+            # Replacements are replaced as well. They may form a circle.
+            for _ in range(len(replaced)):
+                value = replaced.get(value, value)
+                if value not in replaced:
+                    break
+            operation.operands[index] = value
+
+
 def free_values(operation: Operation) -> list[Value]:
     """Return the values that an operation and its regions use and do not define, each
     once, in order of use.
@@ -194,6 +220,29 @@ def free_values(operation: Operation) -> list[Value]:
             for block in region.blocks:
                 inside.update(block.arguments)
     return [value for value in used if value not in inside]
+
+
+def dimensions(type_: str) -> list[int] | None:
+    """Read the dimensions of a shaped type, with DYNAMIC for `?`. Returns None for
+    other types, and for rank 0.
+    """
+    shaped, vtensor = _SHAPED.match(type_), _VTENSOR.match(type_)
+    if shaped:
+        texts = shaped[2].split("x")[:-1]
+    elif vtensor:
+        texts = vtensor[2].split(",")
+    else:
+        return None
+    return [DYNAMIC if text.strip() == "?" else int(text) for text in texts]
+
+
+def reshaped(type_: str, numbers: list[int]) -> str:
+    """Give a shaped type other dimensions of the same rank."""
+    texts = ["?" if number == DYNAMIC else str(number) for number in numbers]
+    shaped = _SHAPED.match(type_)
+    if shaped:
+        return f"{shaped[1]}{'x'.join(texts)}x{type_[shaped.end() :]}"
+    return _VTENSOR.sub(lambda match: f"{match[1]}[{','.join(texts)}]", type_, count=1)
 
 
 _MARK = re.compile(r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|->|[<>=]=|[<>{}()\[\],]')

@@ -1,24 +1,165 @@
 """The interestingness test: compiles a candidate and decides whether it shows the
-failure.
+failure of the original case.
 """
 
 from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 
 from triage.execution.engine import Engine
-from triage.execution.task import ProbeJob
+from triage.execution.judge import rules_of
+from triage.execution.match import Match, same_signature, same_wrong_result
+from triage.execution.task import Naming, ProbeJob
 from triage.model.case import Case
-from triage.model.outcome import Failed, Outcome, Passed, Probe
-from triage.reduce.baseline import Baseline
-from triage.reduce.program import ReducedCase
+from triage.model.execution import Stage
+from triage.model.outcome import (
+    Cause,
+    Failed,
+    Failure,
+    NoAnswer,
+    Outcome,
+    Passed,
+    Probe,
+)
+from triage.model.revision import Toolchain
+from triage.reduce.problem import ReducedCase
 from triage.toolchains.registry import ToolchainRef
+
+_REPEATS = 8  # compiles of a program before it counts as passing, of a flaky failure
+# families that may be flaky, so that they are compiled twice
+_DOUBTED = frozenset(("crash", "timeout", "out-of-memory"))
+
+
+@dataclass(frozen=True, slots=True)
+class ReductionRequest:
+    """What to reduce."""
+
+    case: Case
+    bad: ToolchainRef
+    good: ToolchainRef | None
+
+    @property
+    def refs(self) -> list[ToolchainRef]:
+        return [self.bad, self.good] if self.good else [self.bad]
+
+
+class NotReducibleError(Exception):
+    """Why a case cannot be reduced."""
+
+    def __init__(self, answer: NoAnswer, probes: Sequence[Probe]) -> None:
+        """probes: of the original, as far as it was probed."""
+        super().__init__(answer.reason)
+        self.answer, self.probes = answer, tuple(probes)
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The failure to keep and how a candidate's failure is compared with it."""
+
+    request: ReductionRequest
+    case: Case
+    """Without its run, if it fails to compile."""
+    bad: Toolchain
+    failure: Failure
+    match: Match
+    naming: Naming
+    seconds: float
+    """Of the failing compile."""
+    repeats: int
+    """Compiles of a candidate before it counts as passing."""
+    probes: tuple[Probe, ...]
+    """The original on the bad toolchain, then on the good one, then compiled again."""
+
+    @property
+    def is_portable(self) -> bool:
+        """Whether candidates can be compiled on other machines: nothing is computed
+        here.
+        """
+        return self.failure.stage is Stage.COMPILE
+
+
+def measure_baseline(engine: Engine, request: ReductionRequest) -> Baseline:
+    """Compile the case on both toolchains, or take the cached results. Raises
+    NotReducibleError.
+    """
+    case = request.case
+    probes = _probe_original(engine, request, case)
+    failure = probes[0].outcome.failure
+    if case.run and failure and failure.stage is Stage.COMPILE:
+        # what the good toolchain computes does not matter
+        case = replace(case, run=None)
+        probes = _probe_original(engine, request, case)
+    failure = _failure_to_keep(probes)
+    naming, times = Naming.NEVER, 0
+    if failure.family == "crash" or rules_of(case).needs_pass(failure):
+        naming, times = Naming.AT_ONCE, 1
+    if failure.family in _DOUBTED:
+        times = 2
+    # as smaller programs are compiled
+    repeated = [
+        engine.probe(ProbeJob(case, request.bad, once=naming, attempt=attempt))
+        for attempt in range(times)
+    ]
+    for probe in repeated[:1]:
+        failure = probe.outcome.failure or failure
+    same = same_signature(failure)
+    if failure.failure_class == "wrong-result":
+        # the signature has the index of the result, which may change
+        same = same_wrong_result(failure)
+    repeats = 1
+    for probe in (probes[0], *repeated):
+        failed = probe.outcome.failure
+        if probe.outcome.flaky or failed is None or not same(failed):
+            repeats = _REPEATS
+    if repeats > 1 and failure.stage is not Stage.COMPILE:
+        why = f"runs on {request.bad.revision.name} end differently"
+        raise NotReducibleError(NoAnswer(Cause.NOT_FOUND, why), probes)
+    return Baseline(
+        request,
+        case,
+        bad=engine.registry.obtain(request.bad),
+        failure=failure,
+        match=same,
+        naming=naming,
+        seconds=(repeated or probes)[0].measured.seconds,
+        repeats=repeats,
+        probes=(*probes, *repeated),
+    )
+
+
+def _probe_original(
+    engine: Engine, request: ReductionRequest, case: Case
+) -> list[Probe]:
+    jobs = [ProbeJob(case, ref) for ref in request.refs]
+    return [
+        engine.recall(job) or engine.probe(replace(job, once=Naming.NEVER))
+        for job in jobs
+    ]
+
+
+def _failure_to_keep(probes: Sequence[Probe]) -> Failure:
+    """Find the failure on the bad toolchain. Raises NotReducibleError if there is none,
+    if the good toolchain fails, or if one cannot be tested.
+    """
+    for probe in probes:
+        if isinstance(probe.outcome, NoAnswer):
+            why = f"untestable on {probe.revision.name}: {probe.outcome.reason}"
+            raise NotReducibleError(NoAnswer(probe.outcome.cause, why), probes)
+    failure, name = probes[0].outcome.failure, probes[0].revision.name
+    why = f"it passes on {name}; there is nothing to reduce"
+    if failure and failure.stage is Stage.IMPORT:
+        why = f"the importer of {name} fails before the compiler runs"
+    elif isinstance(probes[-1].outcome, Failed) and len(probes) > 1:
+        why = f"it fails on {probes[-1].revision.name}, the --good version, too"
+    elif failure:
+        return failure
+    raise NotReducibleError(NoAnswer(Cause.NOT_FOUND, why), probes)
 
 
 @dataclass
@@ -39,7 +180,7 @@ class CompileTest:
     """
 
     def begin(self, original: ReducedCase) -> ReducedCase | None:
-        """Return the candidate to start from; None if it does not fail as the
+        """Choose the candidate to start from; None if it does not fail as the
         original.
         """
         if self.is_interesting(original, threading.Event()):
@@ -47,27 +188,29 @@ class CompileTest:
         return None
 
     def ready(self, candidate: ReducedCase) -> ReducedCase | None:
-        """Return the candidate with the values that it is run with; None if there are
-        no values for it.
+        """Give a candidate the values that it is run with; None if there are no values
+        for it.
         """
         return candidate
 
     def is_interesting(self, candidate: ReducedCase, stop: threading.Event) -> bool:
-        """Return whether a candidate fails as the original does. Raises Interrupted
-        when `stop` is set.
+        """Tell whether a candidate fails as the original does. Raises Interrupted when
+        `stop` is set.
         """
-        baseline = self.baseline
+        bad, good = self.baseline.request.bad, self.baseline.request.good
         with self.on_disk(candidate) as case:
-            for attempt in range(baseline.repeats):
-                outcome = self.compile(case, baseline.request.bad, stop, attempt)
+            for attempt in range(self.baseline.repeats):
+                outcome = self.compile(case, bad, stop, attempt)
                 # Only the root cause counts: later runs identify it by that.
-                if isinstance(outcome, Failed) and baseline.match(outcome.failure):
-                    return not self.is_complete or self._passes_on_good(case, stop)
+                if isinstance(outcome, Failed) and self.baseline.match(outcome.failure):
+                    if good and self.is_complete:
+                        return isinstance(self.compile(case, good, stop), Passed)
+                    return True
         return False
 
     def is_confirmed(self, candidate: ReducedCase) -> bool:
-        """Return whether an interesting candidate passes the complete test. If not,
-        each candidate gets it from now on.
+        """Tell whether an interesting candidate passes the complete test. If not, each
+        candidate gets it from now on.
         """
         before, self.is_complete = self.is_complete, True
         ready = self.ready(candidate)
@@ -77,25 +220,15 @@ class CompileTest:
         return is_confirmed
 
     def complete(self, candidate: ReducedCase) -> ReducedCase:
-        """Return the candidate with all that its case needs to be probed by itself."""
+        """Give a candidate all that its case needs to be probed by itself."""
         return candidate
-
-    def _passes_on_good(self, case: Case, stop: threading.Event) -> bool:
-        good = self.baseline.request.good
-        return good is None or isinstance(self.compile(case, good, stop), Passed)
 
     def compile(
         self, case: Case, ref: ToolchainRef, stop: threading.Event, attempt: int = 0
     ) -> Outcome:
         """Compile a candidate, or look it up."""
-        job = ProbeJob(
-            case,
-            ref,
-            once=self.baseline.naming,
-            attempt=attempt,
-            stop=stop,
-            here=not self.baseline.is_portable,
-        )
+        naming, here = self.baseline.naming, not self.baseline.is_portable
+        job = ProbeJob(case, ref, once=naming, attempt=attempt, stop=stop, here=here)
         probe = self.engine.probe(job)
         self.probes.append(probe)
         return probe.outcome

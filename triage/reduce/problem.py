@@ -8,19 +8,99 @@ first one that is interesting as its current program.
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import islice
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from triage.reduce.interestingness import CompileTest
-from triage.reduce.program import ReducedCase, Reducible
+from triage.compilers.base import KernelSpec, kernel_of
+from triage.model.case import Case, InputKind
+
+if TYPE_CHECKING:
+    from triage.reduce.interestingness import CompileTest
 
 T = TypeVar("T")
 _PATIENCE = 40  # refused programs in a row, after which a search ends
+
+
+class UnreadableError(Exception):
+    """Why a program cannot be read in a form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The function that is run."""
+
+    function: str | None
+    arguments: tuple[tuple[Hashable, str], ...]
+    """The origin of each, by which smaller programs know it, and its type in MLIR."""
+
+
+class Reducible(ABC):
+    """A program in a form that passes can change. Passes build new programs and never
+    change one in place.
+    """
+
+    kind: InputKind
+    """How the compiler reads it."""
+    suffix: str
+    """The suffix of its file, without the dot."""
+    unit: str
+    """What `size` counts: operation, node, statement or line."""
+
+    @property
+    @abstractmethod
+    def content(self) -> bytes:
+        """The bytes that a compiler reads."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many pieces can be removed."""
+
+    @property
+    def canonical(self) -> bytes | None:
+        """The content, equal for programs that differ only in names; None if the
+        program is not valid.
+        """
+        return self.content or None
+
+    def entry(self, name: str | None) -> Entry | None:  # noqa: ARG002 - forms that run need it
+        """Find the function that is run: the one with this name, else the first public
+        one. None if no value can be given to its arguments.
+        """
+        return None
+
+    @property
+    def readable_content(self) -> bytes:
+        """The program as it is shown to readers."""
+        return self.content
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ReducedCase:
+    """A program with the case that it is compiled under. The case's own input is
+    ignored.
+    """
+
+    program: Reducible
+    case: Case
+
+    def with_program(self, program: Reducible) -> ReducedCase:
+        return ReducedCase(program, self.case)
+
+    def with_case(self, **changes: Any) -> ReducedCase:
+        return ReducedCase(self.program, replace(self.case, **changes))
+
+    @property
+    def key(self) -> str:
+        """Equal for programs and settings that compile alike."""
+        content = self.program.canonical or b""
+        return sha256(content + repr(self.case).encode()).hexdigest()
 
 
 @dataclass
@@ -65,12 +145,11 @@ class ReductionProblem:
                 stop.set()
 
     def is_new(self, candidate: ReducedCase) -> bool:
-        """Return whether a candidate is valid and is not the current program. This
+        """Tell whether a candidate is valid and is not the current program. This
         compiles nothing.
         """
-        if candidate.program.canonical is None:
-            return False
-        return _key(candidate) != _key(self.current)
+        is_valid = candidate.program.canonical is not None
+        return is_valid and candidate.key != self.current.key
 
     def run(self, step: Pass) -> None:
         """Run one pass; again with the complete test if its result is not confirmed."""
@@ -93,23 +172,18 @@ class ReductionProblem:
             items: What the current program can do without.
             without: Makes the current program without some of the items, or None.
         """
-        left, size = list(range(len(items))), len(items)
-
-        def keeping(indices: Sequence[int]) -> ReducedCase | None:
-            dropped = set(range(len(items))).difference(indices)
-            return without([items[index] for index in sorted(dropped)])
-
+        left, dropped, size = list(items), list[T](), len(items)
         while left:
             before, start = len(left), 0
             while start < len(left):
-                remainders = (
-                    [*left[:at], *left[at + size :]]
+                taken = self.take_first(
+                    without([*dropped, *left[at : at + size]])
                     for at in range(start, len(left), size)
                 )
-                taken = self.take_first(map(keeping, remainders))
                 if taken is None:
                     break
                 start += taken * size
+                dropped += left[start : start + size]
                 del left[start : start + size]
             if size == 1 and len(left) == before:
                 break
@@ -130,8 +204,10 @@ class ReductionProblem:
 
     def _set_current(self, candidate: ReducedCase) -> None:
         self.current = candidate
-        # what a pass proposes again changes nothing, or goes back
-        self._answers[_key(self.test.ready(candidate))] = False
+        ready = self.test.ready(candidate)
+        if ready:
+            # what a pass proposes again changes nothing, or goes back
+            self._answers[ready.key] = False
 
     def _ask(self, candidate: ReducedCase | None, stop: threading.Event) -> bool | None:
         """Return whether a candidate is interesting; None if it is not valid. Equal
@@ -142,18 +218,10 @@ class ReductionProblem:
         ready = self.test.ready(candidate)
         if ready is None:
             return None
-        key = _key(ready)
+        key = ready.key
         if key not in self._answers:
             self._answers[key] = self.test.is_interesting(ready, stop)
         return self._answers[key]
-
-
-def _key(candidate: ReducedCase | None) -> str:
-    """Return a key that is equal for programs and settings that compile alike."""
-    if candidate is None:
-        return ""
-    content = candidate.program.canonical or b""
-    return sha256(content + repr(candidate.case).encode()).hexdigest()
 
 
 Pass = Callable[[ReductionProblem], None]
@@ -173,3 +241,34 @@ class Form:
     """Run once at the end, because they remove nothing themselves."""
     first_passes: Sequence[Pass] = ()
     """Run once before all others."""
+
+
+def drop_settings(problem: ReductionProblem) -> None:
+    """Drop the flags, the options of a kernel and the hints about its arguments that
+    the failure does not need.
+    """
+    start, kernel = problem.current, kernel_of(problem.current.case)
+    items: list[object] = [*start.case.flags]
+    if kernel:
+        items += [*kernel.options, *kernel.hints]
+
+    def without(dropped: Sequence[object]) -> ReducedCase:
+        flags = [flag for flag in start.case.flags if flag not in dropped]
+        smaller = start.with_case(flags=tuple(flags))
+        if kernel:
+            spec = without_names(kernel, dropped, "options", "hints")
+            smaller = smaller.with_case(spec=spec)
+        return smaller
+
+    problem.delete(items, without)
+
+
+def without_names(
+    kernel: KernelSpec, dropped: Container[object], *fields: str
+) -> KernelSpec:
+    """Leave out some names in these fields of a kernel."""
+    left: dict[str, Any] = {}
+    for field_ in fields:
+        named = getattr(kernel, field_)
+        left[field_] = {key: named[key] for key in named if key not in dropped}
+    return replace(kernel, **left)

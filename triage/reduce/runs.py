@@ -30,7 +30,7 @@ from triage.recipes.run_values import (
     value_type,
 )
 from triage.reduce.interestingness import CompileTest
-from triage.reduce.program import ReducedCase
+from triage.reduce.problem import ReducedCase
 from triage.toolchains.home import disk_errors, write_whole
 
 Array = np.ndarray[Any, Any]

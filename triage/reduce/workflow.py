@@ -27,18 +27,23 @@ from triage.model.errors import BadInput
 from triage.model.execution import Stage
 from triage.model.outcome import Cause, Failed, NoAnswer, Passed
 from triage.model.revision import Toolchain
-from triage.reduce.baseline import (
+from triage.reduce.frontends.mlir import mlir_form
+from triage.reduce.frontends.python import python_form
+from triage.reduce.frontends.text import text_form
+from triage.reduce.interestingness import (
     Baseline,
+    CompileTest,
     NotReducibleError,
     ReductionRequest,
     measure_baseline,
 )
-from triage.reduce.frontends.mlir import mlir_form
-from triage.reduce.frontends.python import python_form
-from triage.reduce.frontends.text import text_form
-from triage.reduce.interestingness import CompileTest
-from triage.reduce.problem import Form, Pass, ReductionProblem
-from triage.reduce.program import ReducedCase, UnreadableError
+from triage.reduce.problem import (
+    Form,
+    Pass,
+    ReducedCase,
+    ReductionProblem,
+    UnreadableError,
+)
 from triage.reduce.reproducer import in_order
 from triage.reduce.result import Reduction, SizeChange
 from triage.reduce.runs import ArgumentValues, RunTest

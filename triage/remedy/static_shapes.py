@@ -1,7 +1,14 @@
-"""Rewrite the program of a case for one size only."""
+"""Rewrite the program of a case for one size only.
+
+Every unknown dimension of the arguments becomes a number. The toolchain's own
+canonicalization propagates it through the program, and `return_static_values` to the
+results of functions.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -9,17 +16,34 @@ from pathlib import Path
 from triage.execution.engine import Engine
 from triage.execution.files import Prepared
 from triage.execution.mlir_tools import Reader
-from triage.mlir import UnparsableError, parse_module, print_module
-from triage.mlir.rewrite import (
+from triage.mlir import (
+    Module,
+    Operation,
+    UnparsableError,
+    Value,
+    parse_module,
+    print_module,
+)
+from triage.mlir.tree import (
     CANONICALIZE,
-    return_static_values,
-    static_candidates,
+    DYNAMIC,
+    arguments_of,
+    dimensions,
+    function_types,
+    reshaped,
+    set_function_types,
+    symbols,
 )
 from triage.model.case import Case, InputKind
 from triage.model.revision import Toolchain
 from triage.toolchains.home import KeptKind, save_file
 
 _LARGEST = 2 << 20  # bytes of an input; parsing takes seconds for each size
+_SPLIT_DIMENSION = re.compile(r"\?x(\d{1,18})(?=x)")
+_MOST_SPLITS = 12
+_CAST = "tensor.cast"
+# tried in order: reshapes and divisibility in the program exclude some
+_SIZES = (64, 128, 256, 1024)
 
 
 def static_program(
@@ -50,8 +74,8 @@ def static_program(
 
 
 def with_static_shapes(reader: Reader, generic: str) -> tuple[str, str] | None:
-    """Return the first valid program with static shapes, in readable syntax, and
-    describe its sizes. `generic` is the program in generic form.
+    """Make the first valid program with static shapes, in readable syntax, and describe
+    its sizes. `generic` is the program in generic form.
     """
     with suppress(UnparsableError):
         for module, sizes in static_candidates(generic):
@@ -65,3 +89,104 @@ def with_static_shapes(reader: Reader, generic: str) -> tuple[str, str] | None:
             if readable is not None:
                 return readable, sizes
     return None
+
+
+def static_candidates(text: str) -> Iterator[tuple[Module, str]]:
+    """Yield modules with static shapes of arguments, made from a text in generic form,
+    and describe the sizes. Not all are valid programs.
+
+    First, all unknown dimensions get the same size. Then one type of arguments gets a
+    multiple of it, because another type may split the same dimension in two.
+    """
+    what, smallest = "unknown dimensions of the arguments set to", _SIZES[0]
+    for size in _SIZES:
+        module = parse_module(text)
+        if _set_static_arguments(module, size, {}):
+            yield module, f"{what} {size}"
+    functions = _functions_never_called(parse_module(text))
+    types = {
+        type_
+        for _, arguments, _ in functions
+        for type_ in arguments
+        if type_.startswith("tensor<")
+    }
+    split = {
+        (type_, int(factor))
+        for type_ in types
+        for other in types - {type_}
+        for factor in _SPLIT_DIMENSION.findall(other)
+        if "?" in type_
+    }
+    for type_, factor in sorted(split)[:_MOST_SPLITS]:
+        module, size = parse_module(text), smallest * factor
+        if _set_static_arguments(module, smallest, {type_: size}):
+            yield module, f"{what} {smallest}, of {type_} {size}"
+
+
+def _set_static_arguments(module: Module, size: int, others: Mapping[str, int]) -> bool:
+    """Give arguments static shapes, in place, and cast them to the types that the body
+    uses. Return whether any argument changed. `size` is what unknown dimensions become,
+    `others` what those of some types become.
+    """
+    changed = False
+    for function, _, results in _functions_never_called(module):
+        block = function.regions[0].blocks[0]
+        casts: list[Operation] = []
+        for index, argument in enumerate(block.arguments):
+            numbers = dimensions(argument.type) or []
+            if not argument.type.startswith("tensor<") or DYNAMIC not in numbers:
+                continue
+            wanted = others.get(argument.type, size)
+            sizes = [wanted if number == DYNAMIC else number for number in numbers]
+            static = Value(reshaped(argument.type, sizes), argument.origin)
+            block.arguments[index] = static
+            # The old value becomes the result of the cast, so that its users stay as
+            # they are.
+            casts.append(Operation(_CAST, [static], [argument]))
+        if casts:
+            block.operations[:0] = casts
+            types = [value.type for value in block.arguments]
+            set_function_types(function, types, results)
+            changed = True
+    return changed
+
+
+def return_static_values(module: Module) -> None:
+    """Change functions in place: if a value of static shape is cast and then returned,
+    return the value itself.
+    """
+    casts = {
+        operation.results[0]: operation.operands[0]
+        for operation in module.walk()
+        if operation.name == _CAST and "?" not in operation.operands[0].type
+    }
+    for function, arguments, results in _functions_never_called(module):
+        returns = [
+            block.operations[-1]
+            for block in function.regions[0].blocks
+            if block.operations and block.operations[-1].name.endswith(".return")
+        ]
+        if len(returns) == 1 and len(returns[0].operands) == len(results):
+            operands = returns[0].operands
+            operands[:] = [casts.get(value, value) for value in operands]
+            set_function_types(function, arguments, [value.type for value in operands])
+
+
+def _functions_never_called(
+    module: Module,
+) -> Iterator[tuple[Operation, list[str], list[str]]]:
+    """Yield the functions that the module does not call, so that their types may
+    change, with these types.
+    """
+    called = {
+        name
+        for operation in module.walk()
+        for text in operation.texts()
+        for name in symbols(text)
+    }
+    for function in module.functions():
+        types = function_types(function)
+        if types is None or function.symbol in called:
+            continue
+        if len(types[0]) == len(arguments_of(function)):
+            yield function, *types

@@ -1,5 +1,5 @@
-"""The form of MLIR modules, and passes that rewrite a module: folding, shapes,
-attributes, constants.
+"""The form of MLIR modules, and its passes: they find the failing operations and drop
+the others, with arguments and results, then fold, and shrink what is left.
 
 The key insight about dimensions: equal numbers are most often the same dimension, so
 one number is replaced by a smaller one wherever it is the size of a dimension. A wrong
@@ -12,38 +12,42 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from triage.execution.mlir_tools import Reader
-from triage.mlir import Module, UnparsableError, parse_module
-from triage.mlir.rewrite import (
+from triage.mlir import Block, Module, Operation, UnparsableError, Value, parse_module
+from triage.mlir.tree import (
     CANONICALIZE,
     dimensions,
+    free_values,
+    replace_results,
     reshaped,
 )
-from triage.mlir.tree import Operation
 from triage.model.execution import Stage
 from triage.model.outcome import Failure
-from triage.reduce.frontends.mlir_operations import (
-    bypass_long_programs,
-    bypass_operations,
-    drop_operations,
-    find_failing_part,
-    thin_bodies,
-)
 from triage.reduce.frontends.mlir_program import (
-    Copies,
     MlirProgram,
-    changed,
+    copied,
+    cut,
     mlir_program_of,
     module_of,
     name_arguments,
+    pieces,
     update_function_type,
+    with_module,
 )
-from triage.reduce.problem import Form, Pass, ReductionProblem
-from triage.reduce.program import ReducedCase, UnreadableError
-from triage.reduce.settings import drop_settings
+from triage.reduce.problem import (
+    Form,
+    Pass,
+    ReducedCase,
+    ReductionProblem,
+    UnreadableError,
+    drop_settings,
+)
 
+_LINE = re.compile(r":(\d+):\d+$")
+_MANY = 24  # operations
 _ELIDED = "dense_resource<__elided__>"  # parses, but is not a program
 _FUSE = ("--linalg-fuse-elementwise-ops",)  # it drops unread operands, too
 _LARGE = 4 << 20  # bytes of a file from which it is first read without its constants
@@ -73,7 +77,7 @@ Attribute = tuple[Operation, str]  # and its name
 
 
 def mlir_form(readers: Sequence[Reader], source: Path, failure: Failure) -> Form:
-    """Return the form of MLIR as text or bytecode.
+    """Choose the passes for MLIR as text or bytecode.
 
     readers: the tools of the bad toolchain, then those of others in which a smaller
     program must be valid if the original is.
@@ -104,15 +108,165 @@ def _open(readers: Sequence[Reader], source: Path) -> Iterator[MlirProgram]:
         if elide:
             for operation in module.walk():
                 for named in (operation.properties, operation.attributes):
-                    named |= {
-                        name: with_one_value(text) for name, text in named.items()
-                    }
+                    for name, text in named.items():
+                        named[name] = with_one_value(text)
             module.trailer = ""
         name_arguments(module)
         text = MlirProgram(module, ()).text
         if _ELIDED not in text:
             accepting = [other for other in others if other.generic_if_valid(text)]
             yield MlirProgram(module, (reader, *accepting))
+
+
+def find_failing_part(failure: Failure) -> Pass:
+    """Make the pass that keeps the operation that a failure names with as few
+    neighbours as possible; else one function with what it calls, the largest first.
+    """
+    line = _LINE.search(failure.location or "")
+
+    def find_failing_operation(problem: ReductionProblem) -> None:
+        start = problem.current
+        functions = module_of(start).functions()
+        if line:
+            around = (_cuts_around(start, each, int(line[1])) for each in functions)
+            if problem.take_first(chain.from_iterable(around)) is not None:
+                return
+        functions.sort(key=lambda function: -len(pieces(function)))
+        cuts = (cut(start, function, pieces(function)) for function in functions)
+        size = start.program.size
+        problem.take_first(
+            candidate
+            for candidate in cuts
+            if candidate and candidate.program.size < size
+        )
+
+    return find_failing_operation
+
+
+def _cuts_around(
+    candidate: ReducedCase, function: Operation, line: int
+) -> Iterator[ReducedCase | None]:
+    """Yield cuts of a function around the operations of a line: these alone, then with
+    all operations that are at most 1, 2, 4, ... definitions or uses away.
+    """
+    droppable = pieces(function)
+    maker = {value: operation for operation in droppable for value in operation.results}
+    # for each operation: those that it reads, and those that read it
+    near: dict[Operation, list[Operation]] = {operation: [] for operation in droppable}
+    for operation in droppable:
+        for other in filter(None, map(maker.get, free_values(operation))):
+            near[operation].append(other)
+            near[other].append(operation)
+    edge = dict.fromkeys(
+        operation
+        for operation in droppable
+        if any(inner.line == line for inner in operation.walk())
+    )
+    reached, distance, shown = set(edge), 0, 0
+    while len(reached) > shown:
+        shown = len(reached)
+        yield cut(candidate, function, reached)
+        for _ in range(max(1, distance)):
+            neighbours = chain.from_iterable(map(near.__getitem__, edge))
+            edge = dict.fromkeys(other for other in neighbours if other not in reached)
+            reached.update(edge)
+        distance = max(1, 2 * distance)
+
+
+def drop_operations(problem: ReductionProblem) -> None:
+    """Drop operations of each function, halves before single ones. Their results become
+    arguments.
+    """
+    index = 0
+    # by position: reducing one may drop others that it called
+    while index < len(functions := module_of(problem.current).functions()):
+        _drop_operations_of(problem, functions[index])
+        index += 1
+
+
+def _drop_operations_of(problem: ReductionProblem, function: Operation) -> None:
+    start, droppable = problem.current, pieces(function)
+    problem.delete(
+        droppable,
+        lambda dropped: cut(start, function, set(droppable).difference(dropped)),
+    )
+    if problem.current is start:  # without unread arguments
+        problem.take_first([cut(start, function, droppable)])
+
+
+def bypass_operations(problem: ReductionProblem) -> None:
+    """Replace an operation's results by its operands. So a link of a chain is dropped
+    and the chain stays connected.
+    """
+    _bypass(problem, is_inner=False)
+
+
+def bypass_long_programs(problem: ReductionProblem) -> None:
+    """Bypass operations where they are many: dropping soon ends in a long program."""
+    if problem.current.program.size > _MANY:
+        bypass_operations(problem)
+
+
+def thin_bodies(problem: ReductionProblem) -> None:
+    """Drop operations inside of operations such as linalg.generic.
+
+    An operand or an earlier value of the same type replaces each result. The first run
+    prefers the first operand of that type, the second run the last one.
+    """
+    for step in (1, -1):
+        _bypass(problem, is_inner=True, step=step)
+
+
+def _bypass(problem: ReductionProblem, *, is_inner: bool, step: int = 1) -> None:
+    start = problem.current
+    outer, inner = _blocks_of(module_of(start))
+    links: dict[Operation, dict[Value, Value]] = {}
+    for block in inner if is_inner else outer:
+        latest: dict[str, Value] = {}
+        values = block.arguments
+        for operation in block.operations[:-1]:
+            if is_inner:
+                latest |= {value.type: value for value in values}
+            left, chosen = operation.operands[::step], dict[Value, Value]()
+            for result in operation.results:
+                fitting = (value for value in left if value.type == result.type)
+                match = next(fitting, latest.get(result.type))
+                if match:
+                    chosen[result] = match
+                if match in left:
+                    left.remove(match)
+            if chosen and len(chosen) == len(operation.results):
+                links[operation] = chosen
+            values = operation.results
+
+    def without(dropped: Sequence[Operation]) -> ReducedCase:
+        module, new = copied(start)
+        pairs = [pair for operation in dropped for pair in links[operation].items()]
+        replace_results(module, {new[value]: new[by] for value, by in pairs})
+        _, inner = _blocks_of(module)
+        for block in reversed(inner):  # inner before outer ones
+            *body, end = block.operations
+            block.operations = [*_used(body, set(free_values(end))), end]
+        return with_module(start, module)
+
+    problem.delete(list(links), without)
+
+
+def _used(operations: Sequence[Operation], needed: set[Value]) -> list[Operation]:
+    """Return the operations without those whose results nothing needs."""
+    used = []
+    for operation in reversed(operations):
+        if not operation.results or not needed.isdisjoint(operation.results):
+            used.append(operation)
+            needed.update(free_values(operation))
+    return used[::-1]
+
+
+def _blocks_of(module: Module) -> tuple[list[Block], list[Block]]:
+    """Return the blocks of functions, and those of operations inside them."""
+    functions = module.functions()
+    outer = [block for function in functions for block in function.regions[0].blocks]
+    return outer, [block for block in module.blocks()[1:] if block not in outer]
 
 
 def fold(problem: ReductionProblem) -> None:
@@ -126,12 +280,13 @@ def fold(problem: ReductionProblem) -> None:
         with suppress(UnparsableError):
             module = parse_module(text or "")
             name_arguments(module, program.module)
-            folded = MlirProgram(module, program.readers)
-            is_smaller = len(folded.content) < len(program.content)
-            if is_smaller and folded.size <= program.size:
-                candidate = problem.current.with_program(folded)
-                if problem.take_first([candidate]) is not None:
-                    return
+            candidate = with_module(problem.current, module)
+            folded = candidate.program
+            is_shorter = len(folded.content) < len(program.content)
+            if folded.size <= program.size and is_shorter:
+                problem.take_first([candidate])
+        if problem.current.program is not program:
+            return
 
 
 def drop_attributes(problem: ReductionProblem) -> None:
@@ -159,26 +314,23 @@ def _change_attributes(
     ]
 
     def with_changes(chosen: Sequence[Attribute]) -> ReducedCase:
-        def change(module: Module, new: Copies) -> None:
-            for operation, name in chosen:
-                for holder in (new[operation].attributes, new[operation].properties):
-                    text = new_text(name, holder.pop(name)) if name in holder else None
-                    if text is not None:
-                        holder[name] = text
-            texts = [text for inner in module.root.walk() for text in inner.texts()]
-            if not any("dense_resource<" in text for text in texts):
-                module.trailer = ""
-
-        return changed(start, change)
+        module, new = copied(start)
+        for operation, name in chosen:
+            for holder in (new[operation].attributes, new[operation].properties):
+                text = new_text(name, holder.pop(name)) if name in holder else None
+                if text is not None:
+                    holder[name] = text
+        texts = [text for inner in module.root.walk() for text in inner.texts()]
+        if not any("dense_resource<" in text for text in texts):
+            module.trailer = ""
+        return with_module(start, module)
 
     valid = [item for item in attributes if problem.is_new(with_changes([item]))]
     problem.delete(valid, with_changes)
 
 
 def with_one_value(text: str) -> str:
-    """Return a constant's text with one value instead of a long list, or the text
-    itself when it is short.
-    """
+    """Shorten a constant's text to one value instead of a long list."""
     match = _LONG.match(text)
     if match is None or (match[1] == "dense" and len(match.group()) <= _LONGEST):
         return text
@@ -246,22 +398,21 @@ def _with_halved(
             return -(-number >> times)  # rounded up
         return number
 
-    def change(module: Module, _: Copies) -> None:
-        for value in module.values():
-            numbers = dimensions(value.type)
-            if numbers:
-                value.type = reshaped(value.type, list(map(smaller, numbers)))
-        for operation in module.walk():
-            if operation.attribute("function_type"):
-                update_function_type(operation)
-            for holder in (operation.properties, operation.attributes):
-                literal, typed, __ = holder.get("value", "").rpartition(" : ")
-                if operation.name == "arith.constant" and "dense" in literal and typed:
-                    holder["value"] = f"{literal} : {operation.results[0].type}"
-                for name in holder.keys() - _NOT_SIZES:
-                    holder[name] = _with_smaller(name, holder[name], smaller)
-
-    return changed(candidate, change)
+    module, _ = copied(candidate)
+    for value in module.values():
+        numbers = dimensions(value.type)
+        if numbers:
+            value.type = reshaped(value.type, list(map(smaller, numbers)))
+    for operation in module.walk():
+        if operation.attribute("function_type"):
+            update_function_type(operation)
+        for holder in (operation.properties, operation.attributes):
+            literal, typed, __ = holder.get("value", "").rpartition(" : ")
+            if operation.name == "arith.constant" and "dense" in literal and typed:
+                holder["value"] = f"{literal} : {operation.results[0].type}"
+            for name in holder.keys() - _NOT_SIZES:
+                holder[name] = _with_smaller(name, holder[name], smaller)
+    return with_module(candidate, module)
 
 
 def _with_smaller(name: str, text: str, smaller: Callable[[int], int]) -> str:

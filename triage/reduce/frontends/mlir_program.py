@@ -1,5 +1,5 @@
-"""MLIR modules as programs to reduce, changed copies of them, and cuts: some operations
-of a function as a program of their own.
+"""MLIR modules as programs to reduce, copies of them to change, and cuts: some
+operations of a function as a program of their own.
 
 A pass changes a copy of the whole module in place. So a value that a cut needs from a
 dropped operation simply becomes an argument: nothing is renamed.
@@ -8,7 +8,7 @@ dropped operation simply becomes an argument: nothing is renamed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -23,9 +23,11 @@ from triage.mlir.tree import (
     symbols,
 )
 from triage.model.case import InputKind
-from triage.reduce.program import Entry, ReducedCase, Reducible
+from triage.reduce.problem import Entry, ReducedCase, Reducible
 
 Copies = dict[Any, Any]
+"""The new operation, block or value for each old one."""
+
 # Types that the arguments and results of an exported function can have in every
 # version.
 _CROSSABLE = re.compile(
@@ -71,10 +73,10 @@ class MlirProgram(Reducible):
     @property
     def readable_content(self) -> bytes:
         """The custom syntax where all toolchains read it, else the generic form."""
-        pretty = self.readers[0].text_after_passes(self.text)
-        if pretty and all(reader.generic_if_valid(pretty) for reader in self.readers):
-            return f"{pretty.rstrip()}\n".encode()
-        return f"{self.text.rstrip()}\n".encode()
+        text = self.readers[0].text_after_passes(self.text) or self.text
+        if not all(reader.generic_if_valid(text) for reader in self.readers):
+            text = self.text
+        return f"{text.rstrip()}\n".encode()
 
     def entry(self, name: str | None) -> Entry | None:
         functions = self.module.functions()
@@ -108,14 +110,27 @@ def name_arguments(module: Module, before: Module | None = None) -> None:
 
 
 def mlir_program_of(candidate: ReducedCase) -> MlirProgram:
-    """Return the program of a candidate that is MLIR."""
+    """Narrow the program of a candidate that is MLIR."""
     assert isinstance(candidate.program, MlirProgram)
     return candidate.program
 
 
 def module_of(candidate: ReducedCase) -> Module:
-    """Return the module of a candidate that is MLIR."""
+    """Read the module of a candidate that is MLIR."""
     return mlir_program_of(candidate).module
+
+
+def copied(candidate: ReducedCase) -> tuple[Module, Copies]:
+    """Copy the module of a candidate, for a pass to change the copy in place."""
+    new: Copies = {}
+    module = module_of(candidate)
+    return replace(module, root=_copy(module.root, new)), new
+
+
+def with_module(candidate: ReducedCase, module: Module) -> ReducedCase:
+    """Take a changed module for that of a candidate."""
+    program = MlirProgram(module, mlir_program_of(candidate).readers)
+    return candidate.with_program(program)
 
 
 def _copy(operation: Operation, new: Copies) -> Operation:
@@ -133,7 +148,7 @@ def _copy(operation: Operation, new: Copies) -> Operation:
         for block in region.blocks:
             new[block].operations = [_copy(inner, new) for inner in block.operations]
         regions.append(Region([new[block] for block in region.blocks]))
-    new[operation] = Operation(
+    copy = Operation(
         operation.name,
         copies(operation.operands),
         copies(operation.results),
@@ -143,27 +158,12 @@ def _copy(operation: Operation, new: Copies) -> Operation:
         [new[block] for block in operation.successors],
         operation.position,
     )
-    copy: Operation = new[operation]
+    new[operation] = copy
     return copy
 
 
-def changed(
-    candidate: ReducedCase, change: Callable[[Module, Copies], None]
-) -> ReducedCase:
-    """Return the candidate with a change of a copy of its module. `change` also
-    receives the new operation, block or value for each old one.
-    """
-    new: Copies = {}
-    program = mlir_program_of(candidate)
-    copy = replace(program.module, root=_copy(program.module.root, new))
-    change(copy, new)
-    return candidate.with_program(MlirProgram(copy, program.readers))
-
-
 def body_of(function: Operation) -> Block | None:
-    """Return the only block of a function; None unless it has one, with a
-    terminator.
-    """
+    """Find the only block of a function; None unless it has one, with a terminator."""
     blocks = function.regions[0].blocks
     if len(blocks) == 1 and blocks[0].operations:
         return blocks[0]
@@ -171,34 +171,27 @@ def body_of(function: Operation) -> Block | None:
 
 
 def pieces(function: Operation) -> list[Operation]:
-    """Return the operations that can be cut out: all but the terminator and those that
-    a cut takes with their users.
+    """List the operations that can be cut out: all but the terminator and those that a
+    cut takes with their users.
     """
     block = body_of(function)
-    if block is None:
-        return []
-    return [
-        operation
-        for operation in block.operations[:-1]
-        if not _follows_its_users(operation)
-    ]
+    operations = block.operations[:-1] if block else []
+    return [operation for operation in operations if not _follows_its_users(operation)]
 
 
 def _follows_its_users(operation: Operation) -> bool:
     """Return whether an operation is a short constant or an empty tensor."""
     if operation.operands or operation.regions or len(operation.results) != 1:
         return False
-    texts = operation.texts()
-    return sum(map(len, texts)) < _SHORT and not any(
-        "@" in text or "dense_resource" in text for text in texts
-    )
+    text = " ".join(operation.texts())
+    return len(text) < _SHORT and "@" not in text and "dense_resource" not in text
 
 
 def cut(
     candidate: ReducedCase, function: Operation, operations: Collection[Operation]
 ) -> ReducedCase | None:
-    """Return the program with only `operations` of `function`, the constants they need
-    and the symbols they refer to.
+    """Make a program of only some operations of a function, the constants they need and
+    the symbols they refer to.
 
     Values that the kept operations need from others become arguments. The results of
     the new function are the values that the dropped operations used or, when there are
@@ -213,32 +206,28 @@ def cut(
     chosen = _with_makers(block, operations)
     returned = _results_of(block, operations, chosen)
     ordered = [operation for operation in block.operations[:-1] if operation in chosen]
-    if not ordered or not (
-        returned or any(not operation.results for operation in ordered)
-    ):
+    if not returned and all(operation.results for operation in ordered):
         return None
-
     inside = {value for operation in ordered for value in operation.results}
     read = [value for operation in ordered for value in free_values(operation)]
     needed = dict.fromkeys(value for value in (*read, *returned) if value not in inside)
     old = [value for value in block.arguments if value in needed]
     arguments = list(dict.fromkeys([*old, *needed]))  # the old ones first
 
-    def keep(module: Module, new: Copies) -> None:
-        smaller: Operation = new[function]
-        end: Operation = new[block.operations[-1]]
-        body: Block = new[block]
-        _keep_attributes(smaller, "arg_attrs", block.arguments, arguments)
-        _keep_attributes(smaller, "res_attrs", block.operations[-1].operands, returned)
-        for name in ("sym_visibility", "tied_operands"):
-            smaller.inherent.pop(name, None)
-        body.arguments = [new[value] for value in arguments]
-        body.operations = [*(new[operation] for operation in ordered), end]
-        end.operands = [new[value] for value in returned]
-        update_function_type(smaller)
-        _keep_symbols_of(module, smaller)
-
-    return changed(candidate, keep)
+    module, new = copied(candidate)
+    smaller: Operation = new[function]
+    end: Operation = new[block.operations[-1]]
+    body: Block = new[block]
+    _keep_attributes(smaller, "arg_attrs", block.arguments, arguments)
+    _keep_attributes(smaller, "res_attrs", block.operations[-1].operands, returned)
+    for name in ("sym_visibility", "tied_operands"):
+        smaller.inherent.pop(name, None)
+    body.arguments = [new[value] for value in arguments]
+    body.operations = [*(new[operation] for operation in ordered), end]
+    end.operands = [new[value] for value in returned]
+    update_function_type(smaller)
+    _keep_symbols_of(module, smaller)
+    return with_module(candidate, module)
 
 
 def _keep_attributes(
@@ -295,11 +284,7 @@ def _results_of(
 
 def _keep_symbols_of(module: Module, function: Operation) -> None:
     """Drop the module's symbols that a function does not refer to, directly or not."""
-    by_name = {
-        operation.symbol: operation
-        for operation in module.body.operations
-        if operation.symbol
-    }
+    by_name = {operation.symbol: operation for operation in module.body.operations}
     needed, waiting = {function}, [function]
     while waiting:
         for operation in waiting.pop().walk():

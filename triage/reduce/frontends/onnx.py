@@ -21,9 +21,15 @@ from onnx import (
 from onnx.utils import Extractor
 
 from triage.model.case import InputKind
-from triage.reduce.problem import Form, ReductionProblem
-from triage.reduce.program import Entry, ReducedCase, Reducible, UnreadableError
-from triage.reduce.settings import drop_settings
+from triage.reduce.problem import (
+    Entry,
+    Form,
+    ReducedCase,
+    Reducible,
+    ReductionProblem,
+    UnreadableError,
+    drop_settings,
+)
 
 
 class OnnxProgram(Reducible):

@@ -12,9 +12,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from triage.model.case import InputKind
-from triage.reduce.problem import Form, ReductionProblem
-from triage.reduce.program import ReducedCase, Reducible
-from triage.reduce.settings import drop_settings
+from triage.reduce.problem import (
+    Form,
+    ReducedCase,
+    Reducible,
+    ReductionProblem,
+    drop_settings,
+)
 
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
 # a quoted text, a word or number, a bracket or separator, or a run of other characters;
