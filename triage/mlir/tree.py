@@ -5,16 +5,13 @@ types are kept as text.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-DYNAMIC = -1
 CANONICALIZE = ("--canonicalize", "--cse")
 """Options of an `opt` program that fold a module."""
 
 _FUNCTION_TYPE = "function_type"
-_SHAPED = re.compile(r"((?:tensor|vector|memref)<)((?:(?:\d{1,18}|\?)x)+)(?=[a-z!])")
-_VTENSOR = re.compile(r"(!torch\.vtensor<)\[([\d?,\s]+)\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,27 +151,17 @@ class Module:
         return results + [value for block in self.blocks() for value in block.arguments]
 
 
-def function_types(function: Operation) -> tuple[list[str], list[str]] | None:
-    """Return the argument and result types of a function, or None if its type is not
-    written as `(…) -> …`.
+def retype(function: Operation) -> None:
+    """Derive a function's type from its arguments and what it returns, after a change
+    of them.
     """
-    arguments, arrow, results = (function.attribute(_FUNCTION_TYPE) or "").partition(
-        ") -> "
-    )
-    if not arrow or not arguments.startswith("("):
-        return None
-    return split(arguments[1:]), split(
-        results[1:-1] if results.startswith("(") else results
-    )
-
-
-def set_function_types(
-    function: Operation, arguments: Sequence[str], results: Sequence[str]
-) -> None:
-    """Replace the function type."""
-    function.inherent[_FUNCTION_TYPE] = (
-        f"({', '.join(arguments)}) -> ({', '.join(results)})"
-    )
+    blocks = function.regions[0].blocks
+    ends = [block.operations[-1] for block in blocks if block.operations]
+    for end in ends:
+        if end.name.endswith("return"):
+            arguments = ", ".join(value.type for value in blocks[0].arguments)
+            results = ", ".join(value.type for value in end.operands)
+            function.inherent[_FUNCTION_TYPE] = f"({arguments}) -> ({results})"
 
 
 def arguments_of(function: Operation) -> list[Value]:
@@ -220,29 +207,6 @@ def free_values(operation: Operation) -> list[Value]:
             for block in region.blocks:
                 inside.update(block.arguments)
     return [value for value in used if value not in inside]
-
-
-def dimensions(type_: str) -> list[int] | None:
-    """Read the dimensions of a shaped type, with DYNAMIC for `?`. Returns None for
-    other types, and for rank 0.
-    """
-    shaped, vtensor = _SHAPED.match(type_), _VTENSOR.match(type_)
-    if shaped:
-        texts = shaped[2].split("x")[:-1]
-    elif vtensor:
-        texts = vtensor[2].split(",")
-    else:
-        return None
-    return [DYNAMIC if text.strip() == "?" else int(text) for text in texts]
-
-
-def reshaped(type_: str, numbers: list[int]) -> str:
-    """Give a shaped type other dimensions of the same rank."""
-    texts = ["?" if number == DYNAMIC else str(number) for number in numbers]
-    shaped = _SHAPED.match(type_)
-    if shaped:
-        return f"{shaped[1]}{'x'.join(texts)}x{type_[shaped.end() :]}"
-    return _VTENSOR.sub(lambda match: f"{match[1]}[{','.join(texts)}]", type_, count=1)
 
 
 _MARK = re.compile(r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|->|[<>=]=|[<>{}()\[\],]')

@@ -90,7 +90,7 @@ class Reproducer:
 
     @property
     def failure(self) -> Failure:
-        assert isinstance(self.bad.outcome, Failed)
+        assert self.bad.outcome.failure
         return self.bad.outcome.failure
 
 
@@ -108,15 +108,17 @@ def reproducer_of(
     """Collect the contents of a reproducer. bad: the toolchain that the reduced program
     fails on.
     """
-    probe = next(
-        probe for probe in reduction.probes if probe.revision.name == bad.revision.name
-    )
+    revisions = {probe.revision.name: probe.revision for probe in reduction.probes}
+    at = list(revisions).index(bad.revision.name)
+    probe = reduction.probes[at]
     recorded = engine.last_execution(probe.case, engine.registry.obtain(bad))
     assert recorded  # it was probed
     task, execution = recorded
     compiled, path = task.prepared.path, probe.case.input.path
     names = {compiled: f"input{compiled.suffix}", path: f"input{path.suffix}"}
     clean = without_paths(names, names[compiled])
+    probes = tuple(_clean_probe(other, clean) for other in reduction.probes)
+    failing, failure = probes[at], probes[at].outcome.failure
 
     small = reduction.small
     files = {names[path]: path.read_bytes()}
@@ -125,30 +127,24 @@ def reproducer_of(
     output = [execution.stderr.text]
     if probe.case.run and task.compiler.run:
         small = replace(small, run=portable_run(task, probe.case.run, files))
-        failure = probe.outcome.failure
         if failure and failure.failure_class == "wrong-result":
             output = [failure.headline]
         else:
             output.insert(0, readable_output(execution.stdout.text))
-
     good = reduction.good
-    for other in reduction.probes:
-        if good and other.revision.name == good.name:
-            good = other.revision  # a probe knows its commit
-    probes = tuple(_clean_probe(other, clean) for other in reduction.probes)
-    failing = probes[reduction.probes.index(probe)]
+    if good:  # a probe knows its commit
+        good = with_portable_name(revisions.get(good.name, good))
     program = None
     with suppress(UnicodeDecodeError):  # of a binary file
         program = compiled.read_text("utf-8")
-    assert isinstance(failing.outcome, Failed)
     return Reproducer(
         reduction=replace(
             reduction,
             small=small,
             probes=probes,
-            failure=failing.outcome.failure,
+            failure=failure,
             bad=failing.revision,
-            good=good and with_portable_name(good),
+            good=good,
             program=program,
         ),
         bad=failing,
@@ -170,7 +166,7 @@ def _standalone(
             command, comparison = _run_command(task.run, small.run)
         if bad.is_release and failing.version and family.run.distribution:
             runtime = f"{family.run.distribution}=={failing.version}"
-    assert isinstance(failing.outcome, Failed)
+    assert failing.outcome.failure
     return StandaloneCompile(
         case=small,
         source=source,

@@ -81,13 +81,13 @@ class Situation:
         )
 
     def with_flag(self, text: str, effect: str, weakness: Weakness) -> ChangedCase:
-        if not weakness and _is_for_tests(flag_name(text)):
+        if not weakness and "test" in flag_name(text).split("-"):
             weakness = Weakness.FOR_TESTS
         return self.changed(Change(flags=(text,), effect=effect, weakness=weakness))
 
 
 def known_remedies(situation: Situation) -> list[ChangedCase]:
-    """Return the candidates that are always tried: those of the failures' classes, then
+    """List the candidates that are always tried: those of the failures' classes, then
     each flag of the recipe left out, then the neighbours in the matrix.
     """
     candidates: list[ChangedCase] = []
@@ -107,24 +107,21 @@ def known_remedies(situation: Situation) -> list[ChangedCase]:
 
 
 def own_options(situation: Situation) -> list[ChangedCase]:
-    """Return the compiler's own options, those nearest to the failure first. Each has
-    all its values, because its default is not known.
+    """List the compiler's own options, those nearest to the failure first. Each has all
+    its values, because its default is not known.
     """
     if situation.hints is None:
         return []
     catalog = situation.hints.options
     flags = situation.toolchain.capabilities.flags
     texts = [text for text in catalog.first if flag_name(text) in flags]
-    texts += _switches(situation, catalog)
-    recipe_flags = situation.flags()
     candidates = []
-    for text in texts:
-        effect = ""
-        weakness = Weakness.NONE
+    for text in (*texts, *_switches(situation, catalog)):
+        effect, weakness = "", Weakness.NONE
         if _contains(text, catalog.recomputes):
             effect = "changes the types of computations"
             weakness = Weakness.OTHER_TYPES
-        if text not in recipe_flags:
+        if text not in situation.flags():
             candidates.append(situation.with_flag(text, effect, weakness))
     return _last_for_tests(candidates)
 
@@ -133,18 +130,15 @@ def _of_rule(
     rule: RemedyCandidate, situation: Situation, failure: Failure
 ) -> Iterator[ChangedCase]:
     """Yield the changes that a rule's candidate stands for, if they fit the case."""
-    case = situation.case
-    effect = rule.why
-    own_flags = situation.flags()
+    case, effect = situation.case, rule.why
     if rule.give and situation.accepts(flag_name(rule.give)):
         weakness = Weakness.NONE
         if rule.recomputes:
             weakness = Weakness.OTHER_TYPES
         if rule.checks_less:
             weakness = Weakness.CHECKS_LESS
-        flags = [f"{rule.give}={value}" for value in rule.values] or [rule.give]
-        for flag in flags:
-            if flag not in own_flags:
+        for flag in [f"{rule.give}={value}" for value in rule.values] or [rule.give]:
+            if flag not in situation.flags():
                 yield situation.with_flag(flag, effect, weakness)
     if rule.declare and situation.hints:
         named = failure.details.get("device")
@@ -161,11 +155,9 @@ def _of_rule(
                 yield situation.changed(change, replace(case, spec=spec))
     if rule.rewrite and situation.static:
         program, sizes = situation.static
+        weakness, path = Weakness.OTHER_PROGRAM, str(program)
         change = Change(
-            input_change=sizes,
-            input=str(program),
-            effect=effect,
-            weakness=Weakness.OTHER_PROGRAM,
+            input_change=sizes, input=path, effect=effect, weakness=weakness
         )
         rewritten = replace(case, input=Input(program, InputKind.MLIR))
         yield situation.changed(change, rewritten)
@@ -194,25 +186,17 @@ def _switches(situation: Situation, catalog: OptionCatalog) -> Iterator[str]:
     ]
     for name in sorted(eligible, key=rank):
         values = capabilities.choices.get(name) or ("false", "true")
-        if name not in capabilities.choices and _contains(name, catalog.only_true):
+        if name in capabilities.switches and _contains(name, catalog.only_true):
             values = ("true",)
         yield from (f"--{name}={value}" for value in values)
 
 
 def _last_for_tests(candidates: Iterable[ChangedCase]) -> list[ChangedCase]:
-    """Return each change once, those meant for the compiler's own tests last."""
-    each_once: dict[str, ChangedCase] = {}
-    for candidate in candidates:
-        each_once.setdefault(candidate.change.text, candidate)
+    """Put the changes last that are meant for the compiler's own tests."""
     return sorted(
-        each_once.values(),
+        candidates,
         key=lambda candidate: candidate.change.weakness is Weakness.FOR_TESTS,
     )
-
-
-def _is_for_tests(name: str) -> bool:
-    """Return whether an option's name says that it is for the compiler's own tests."""
-    return "test" in name.split("-")
 
 
 def _contains(text: str, words: Iterable[str]) -> bool:

@@ -5,11 +5,10 @@ compilers, and measure what they cost.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from math import inf
-from typing import NamedTuple
 
 from triage.compilers.invocation import flag_name
 from triage.compilers.registry import family_of
@@ -20,7 +19,6 @@ from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import Interrupted, TriageError
 from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Passed
-from triage.model.probe_result import ProbeResult
 from triage.recipes.values import parse_version
 from triage.remedy.candidates import (
     ChangedCase,
@@ -28,7 +26,7 @@ from triage.remedy.candidates import (
     known_remedies,
     own_options,
 )
-from triage.remedy.result import Remedies, Remedy, RemedyCheck, Weakness
+from triage.remedy.result import Remedies, Remedy, RemedyCheck
 from triage.remedy.static_shapes import static_program
 from triage.toolchains.registry import ToolchainRef
 
@@ -50,23 +48,6 @@ class RemedyRequest:
     """The time for trying candidates."""
 
 
-class Trial(NamedTuple):
-    """A changed case and its result."""
-
-    candidate: ChangedCase
-    result: ProbeResult
-
-    @property
-    def is_good(self) -> bool:
-        """Whether a change works that keeps the program and its checks."""
-        is_weak = self.candidate.change.weakness is not Weakness.NONE
-        return self.result.passed and not is_weak
-
-    @property
-    def remedy(self) -> Remedy:
-        return Remedy(**asdict(self.candidate.change), result=self.result)
-
-
 def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
     """Try changes that may make the case compile.
 
@@ -75,35 +56,32 @@ def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
     """
     deadline = time.monotonic() + request.seconds
     failing = engine.probe(ProbeJob(request.case, request.bad))
-    case = request.case
-    toolchain = failing.revision
+    answer = Remedies(request.case.name, failing.revision)
     outcome = failing.outcome
-    if isinstance(outcome, Passed):
-        needless = NoAnswer(Cause.NEEDLESS, f"it passes on {toolchain.name}")
-        return Remedies(case.name, toolchain, needless)
     failures = [outcome.failure] if outcome.failure else []
     if isinstance(outcome, Failed):
         failures += outcome.others
+    elif isinstance(outcome, Passed):
+        why = f"it passes on {failing.revision.name}"
+        return replace(answer, unanswered=NoAnswer(Cause.NEEDLESS, why))
     # else a flag of the recipe that the compiler lacks can be left out
     elif outcome.cause is not Cause.FLAG or not failures:
-        return Remedies(case.name, toolchain, outcome)
+        return replace(answer, unanswered=outcome)
+    answer = replace(answer, failure=failures[0])
     situation = _situation(engine, request, failures)
-    search = _Search(engine, request, situation, deadline, [])
-    answer = Remedies(case.name, toolchain, failure=failures[0])
+    search = _Search(engine, request, deadline)
     groups = (known_remedies(situation), own_options(situation))
     try:
         for group in groups:
             search.try_all(group)
-        answer = search.checked(answer, search.best())
+        answer = search.checked(answer)
     except Interrupted:
         if time.monotonic() < deadline:
             raise
         # what works so far is known, although nothing else is known of it
-        remedies = [trial.remedy for trial in search.best()]
-        answer = replace(answer, remedies=tuple(remedies))
-    tried = len(search.trials)
-    left = 0
-    if not any(trial.is_good for trial in search.trials):
+        answer = replace(answer, remedies=tuple(search.best()))
+    tried, left = len(search.tried), 0
+    if not search.is_successful:
         texts = {candidate.change.text for group in groups for candidate in group}
         left = len(texts) - tried
     answer = replace(answer, tried=tried, left=left)
@@ -146,93 +124,95 @@ def _situation(
     return situation
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Search:
     engine: Engine
     request: RemedyRequest
-    situation: Situation
     deadline: float
-    trials: list[Trial]
+    tried: dict[str, Remedy] = field(default_factory=dict)
+    """By the texts of their changes."""
+    cases: dict[str, Case] = field(default_factory=dict)
+    """The changed cases by these texts."""
+
+    @property
+    def is_successful(self) -> bool:
+        """Whether a change works that is not a makeshift."""
+        return any(
+            remedy.result.passed and not remedy.weakness
+            for remedy in self.tried.values()
+        )
 
     def try_all(self, candidates: Sequence[ChangedCase]) -> None:
         """Try candidates until the budget or the time is used up. Those that are not
         the first ones end where something works that is not a makeshift.
         """
-        tried = {trial.candidate.change.text for trial in self.trials}
-        new = [
-            candidate for candidate in candidates if candidate.change.text not in tried
-        ]
-        new = new[: max(0, self.request.budget - len(tried))]
-        size = 2 * self.engine.jobs
-        for start in range(0, len(new), size):
-            is_needless = tried and any(trial.is_good for trial in self.trials)
+        new: dict[str, ChangedCase] = {}
+        for candidate in candidates:
+            new.setdefault(candidate.change.text, candidate)
+        left = [new[text] for text in new if text not in self.tried]
+        left = left[: max(0, self.request.budget - len(self.tried))]
+        is_first, size = not self.tried, 2 * self.engine.jobs
+        for start in range(0, len(left), size):
+            is_needless = not is_first and self.is_successful
             if is_needless or time.monotonic() > self.deadline:
                 return
-            self.trials.extend(self._probed(new[start : start + size]))
+            batch = left[start : start + size]
+            jobs = [ProbeJob(candidate.case, self.request.bad) for candidate in batch]
+            probes = self.engine.probe_all(jobs, "remedies")
+            results = {id(probe.case): result_of(probe) for probe in probes}
+            for candidate in batch:
+                change, result = candidate.change, results[id(candidate.case)]
+                self.tried[change.text] = Remedy(**asdict(change), result=result)
+                self.cases[change.text] = candidate.case
 
-    def _probed(self, candidates: Sequence[ChangedCase]) -> Iterator[Trial]:
-        """Compile with each change, and yield the trials in the same order."""
-        jobs = [ProbeJob(candidate.case, self.request.bad) for candidate in candidates]
-        probes = self.engine.probe_all(jobs, "remedies")
-        results = {id(probe.case): result_of(probe) for probe in probes}
-        for candidate in candidates:
-            yield Trial(candidate, results[id(candidate.case)])
-
-    def best(self) -> list[Trial]:
-        """Return the best trials, of those that change the same flags the first."""
-        first: dict[object, Trial] = {}
+    def best(self) -> list[Remedy]:
+        """Choose the best remedies, of those that change the same flags the first."""
+        first: dict[object, Remedy] = {}
         # to leave out a flag is milder than to give it another value
         mildest = sorted(
-            self.trials, key=lambda trial: not trial.candidate.change.dropped_flags
+            self.tried.values(), key=lambda remedy: not remedy.dropped_flags
         )
-        for trial in mildest:
-            change = trial.candidate.change
-            names = frozenset(map(flag_name, (*change.flags, *change.dropped_flags)))
-            if trial.result.passed:
-                first.setdefault(names or change.text, trial)
-        best = sorted(first.values(), key=lambda trial: trial.remedy.rank)
+        for remedy in mildest:
+            names = frozenset(map(flag_name, (*remedy.flags, *remedy.dropped_flags)))
+            if remedy.result.passed:
+                first.setdefault(names or remedy.text, remedy)
+        best = sorted(first.values(), key=lambda remedy: remedy.rank)
         return best[:_MOST_REPORTED]
 
-    def checked(self, answer: Remedies, best: Sequence[Trial]) -> Remedies:
+    def checked(self, answer: Remedies) -> Remedies:
         """Add the best remedies, tried on the good compiler and the newest release and
         measured, and the newest release if it needs none.
         """
-        candidates = [trial.candidate for trial in best]
-        others = self._other_toolchains()
-        jobs = [
-            ProbeJob(candidate.case, self.request.bad, resources=True)
-            for candidate in candidates
+        best, original = self.best(), self.request.case
+        cases = [self.cases[remedy.text] for remedy in best]
+        refs = [self.request.bad, *self._other_toolchains()]
+        _, *jobs = [  # the first fails
+            ProbeJob(case, ref, resources=ref in refs[:2])
+            for ref in refs
+            for case in (original, *cases)
         ]
-        for ref in others:
-            measured = ref is others[0]
-            both = (self.request.case, *(candidate.case for candidate in candidates))
-            jobs += [ProbeJob(case, ref, resources=measured) for case in both]
         results = {
             (id(probe.case), probe.revision.name): result_of(probe)
             for probe in self.engine.probe_all(jobs, "cost and other compilers")
         }
-        original = id(self.request.case)
+        names = [ref.revision.name for ref in refs]
         remedies = []
-        for candidate in candidates:
-            result = results[id(candidate.case), self.request.bad.revision.name]
-            checks = []
-            for ref in others:
-                without = results[original, ref.revision.name]
-                with_ = results[id(candidate.case), ref.revision.name]
-                checks.append(RemedyCheck(without, with_))
-            remedy = Trial(candidate, result).remedy
-            remedies.append(replace(remedy, checks=tuple(checks)))
+        for remedy, case in zip(best, cases, strict=True):
+            result, *others = [results[id(case), name] for name in names]
+            checks = [
+                RemedyCheck(results[id(original), name], other)
+                for name, other in zip(names[1:], others, strict=True)
+            ]
+            remedies.append(replace(remedy, result=result, checks=tuple(checks)))
         remedies.sort(key=lambda remedy: remedy.rank)
         upgrades = [
             ref.revision
-            for ref in others
-            if results[original, ref.revision.name].passed
+            for ref in refs[1:]
+            if results[id(original), ref.revision.name].passed
             and _is_newer(ref, self.request.bad)
         ]
-        answer = replace(answer, remedies=tuple(remedies))
-        if upgrades:
-            return replace(answer, upgrade=upgrades[-1])
-        return answer
+        upgrade = upgrades[-1] if upgrades else None
+        return replace(answer, remedies=tuple(remedies), upgrade=upgrade)
 
     def _other_toolchains(self) -> list[ToolchainRef]:
         """Return the good compiler and the newest release, without the bad one."""

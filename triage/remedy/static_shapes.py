@@ -26,12 +26,8 @@ from triage.mlir import (
 )
 from triage.mlir.tree import (
     CANONICALIZE,
-    DYNAMIC,
     arguments_of,
-    dimensions,
-    function_types,
-    reshaped,
-    set_function_types,
+    retype,
     symbols,
 )
 from triage.model.case import Case, InputKind
@@ -104,12 +100,8 @@ def static_candidates(text: str) -> Iterator[tuple[Module, str]]:
         if _set_static_arguments(module, size, {}):
             yield module, f"{what} {size}"
     functions = _functions_never_called(parse_module(text))
-    types = {
-        type_
-        for _, arguments, _ in functions
-        for type_ in arguments
-        if type_.startswith("tensor<")
-    }
+    types = {value.type for function in functions for value in arguments_of(function)}
+    types = {type_ for type_ in types if type_.startswith("tensor<")}
     split = {
         (type_, int(factor))
         for type_ in types
@@ -129,25 +121,21 @@ def _set_static_arguments(module: Module, size: int, others: Mapping[str, int]) 
     `others` what those of some types become.
     """
     changed = False
-    for function, _, results in _functions_never_called(module):
+    for function in _functions_never_called(module):
         block = function.regions[0].blocks[0]
         casts: list[Operation] = []
         for index, argument in enumerate(block.arguments):
-            numbers = dimensions(argument.type) or []
-            if not argument.type.startswith("tensor<") or DYNAMIC not in numbers:
+            if not argument.type.startswith("tensor<") or "?" not in argument.type:
                 continue
-            wanted = others.get(argument.type, size)
-            sizes = [wanted if number == DYNAMIC else number for number in numbers]
-            static = Value(reshaped(argument.type, sizes), argument.origin)
+            wanted = str(others.get(argument.type, size))
+            static = Value(argument.type.replace("?", wanted), argument.origin)
             block.arguments[index] = static
             # The old value becomes the result of the cast, so that its users stay as
             # they are.
             casts.append(Operation(_CAST, [static], [argument]))
-        if casts:
-            block.operations[:0] = casts
-            types = [value.type for value in block.arguments]
-            set_function_types(function, types, results)
             changed = True
+        block.operations[:0] = casts
+        retype(function)
     return changed
 
 
@@ -160,23 +148,21 @@ def return_static_values(module: Module) -> None:
         for operation in module.walk()
         if operation.name == _CAST and "?" not in operation.operands[0].type
     }
-    for function, arguments, results in _functions_never_called(module):
+    for function in _functions_never_called(module):
         returns = [
             block.operations[-1]
             for block in function.regions[0].blocks
             if block.operations and block.operations[-1].name.endswith(".return")
         ]
-        if len(returns) == 1 and len(returns[0].operands) == len(results):
+        if len(returns) == 1:
             operands = returns[0].operands
             operands[:] = [casts.get(value, value) for value in operands]
-            set_function_types(function, arguments, [value.type for value in operands])
+            retype(function)
 
 
-def _functions_never_called(
-    module: Module,
-) -> Iterator[tuple[Operation, list[str], list[str]]]:
-    """Yield the functions that the module does not call, so that their types may
-    change, with these types.
+def _functions_never_called(module: Module) -> list[Operation]:
+    """Return the functions that the module does not call, so that their types may
+    change.
     """
     called = {
         name
@@ -184,9 +170,5 @@ def _functions_never_called(
         for text in operation.texts()
         for name in symbols(text)
     }
-    for function in module.functions():
-        types = function_types(function)
-        if types is None or function.symbol in called:
-            continue
-        if len(types[0]) == len(arguments_of(function)):
-            yield function, *types
+    functions = module.functions()
+    return [function for function in functions if function.symbol not in called]

@@ -19,10 +19,9 @@ from triage.execution.mlir_tools import Reader
 from triage.mlir import Block, Module, Operation, UnparsableError, Value, parse_module
 from triage.mlir.tree import (
     CANONICALIZE,
-    dimensions,
     free_values,
     replace_results,
-    reshaped,
+    retype,
 )
 from triage.model.execution import Stage
 from triage.model.outcome import Failure
@@ -34,7 +33,6 @@ from triage.reduce.frontends.mlir_program import (
     module_of,
     name_arguments,
     pieces,
-    update_function_type,
     with_module,
 )
 from triage.reduce.problem import (
@@ -71,7 +69,9 @@ _SMALL = 4  # dimensions up to this size shrink only with all others
 _LARGE_SIZE = 32  # dimensions above this size shrink alone
 # arrays of other numbers than sizes and offsets
 _NOT_SIZES = {"operandSegmentSizes", "resultSegmentSizes", "static_strides"}
-_NUMBER = re.compile(r"(?<=[ ,])\d+(?=[,>])")
+_SHAPE = re.compile(r"\A(?:(?:tensor|vector|memref)<|!torch\.vtensor<\[)[\d?x, ]+")
+_ELEMENTS = re.compile(r" .*")  # of `array<i64: 1, 2>`
+_NUMBER = re.compile(r"(?<![-\d])\d{1,18}(?!\d)")
 
 Attribute = tuple[Operation, str]  # and its name
 
@@ -364,8 +364,8 @@ def shrink_dimensions(problem: ReductionProblem) -> None:
 
 def _sizes(candidate: ReducedCase) -> set[int]:
     types = (value.type for value in module_of(candidate).values())
-    numbers = (number for type_ in types for number in dimensions(type_) or ())
-    return {number for number in numbers if number > 1}
+    shapes = "".join(match[0] for match in map(_SHAPE.match, types) if match)
+    return {int(text) for text in _NUMBER.findall(shapes)} - {0, 1}
 
 
 def _halve(
@@ -400,30 +400,36 @@ def _with_halved(
 
     module, _ = copied(candidate)
     for value in module.values():
-        numbers = dimensions(value.type)
-        if numbers:
-            value.type = reshaped(value.type, list(map(smaller, numbers)))
+        value.type = _with_smaller(value.type, _SHAPE, smaller)
     for operation in module.walk():
         if operation.attribute("function_type"):
-            update_function_type(operation)
+            retype(operation)
         for holder in (operation.properties, operation.attributes):
             literal, typed, __ = holder.get("value", "").rpartition(" : ")
             if operation.name == "arith.constant" and "dense" in literal and typed:
                 holder["value"] = f"{literal} : {operation.results[0].type}"
             for name in holder.keys() - _NOT_SIZES:
-                holder[name] = _with_smaller(name, holder[name], smaller)
+                if holder[name].startswith("array<i"):
+                    # small numbers of other arrays may count dimensions
+                    least = 1 if name.startswith("static_") else _SMALL
+                    holder[name] = _with_smaller(
+                        holder[name], _ELEMENTS, smaller, least
+                    )
     return with_module(candidate, module)
 
 
-def _with_smaller(name: str, text: str, smaller: Callable[[int], int]) -> str:
-    """Return an attribute with smaller numbers, if it is an array of integers."""
-    if not text.startswith("array<i"):
-        return text
-    # small numbers of other arrays may count dimensions
-    least = 1 if name.startswith("static_") else _SMALL
+def _with_smaller(
+    text: str,
+    part: re.Pattern[str],
+    smaller: Callable[[int], int],
+    least: int = 1,
+) -> str:
+    """Return a text with smaller numbers in its first such part. Numbers up to `least`
+    stay.
+    """
 
     def replaced(match: re.Match[str]) -> str:
         number = int(match[0])
         return str(smaller(number) if number > least else number)
 
-    return _NUMBER.sub(replaced, text)
+    return part.sub(lambda match: _NUMBER.sub(replaced, match[0]), text, count=1)

@@ -19,7 +19,7 @@ from triage.mlir.tree import (
     arguments_of,
     array_elements,
     free_values,
-    set_function_types,
+    retype,
     symbols,
 )
 from triage.model.case import InputKind
@@ -194,8 +194,7 @@ def cut(
     the symbols they refer to.
 
     Values that the kept operations need from others become arguments. The results of
-    the new function are the values that the dropped operations used or, when there are
-    none, those that nothing uses.
+    the new function are the values that none of the kept operations uses.
 
     Returns None if the operations cannot be cut apart.
     """
@@ -203,16 +202,35 @@ def cut(
     if block is None:
         return None
     operations = set(operations)
-    chosen = _with_makers(block, operations)
-    returned = _results_of(block, operations, chosen)
-    ordered = [operation for operation in block.operations[:-1] if operation in chosen]
-    if not returned and all(operation.results for operation in ordered):
+    needed, kept = set[Value](), list[Operation]()
+    for operation in reversed(block.operations[:-1]):
+        # a constant, or the maker of a value that no argument can carry
+        is_taken_along = _follows_its_users(operation) or not all(
+            map(_is_crossable, operation.results)
+        )
+        is_read = not needed.isdisjoint(operation.results)
+        if operation in operations or (is_taken_along and is_read):
+            kept.append(operation)
+            needed.update(free_values(operation))
+    kept.reverse()
+    returned = [
+        value
+        for operation in kept
+        if operation in operations
+        for value in filter(_is_crossable, operation.results)
+    ]
+    returned = [value for value in returned if value not in needed] or returned[-1:]
+    if not returned and all(operation.results for operation in kept):
         return None
-    inside = {value for operation in ordered for value in operation.results}
-    read = [value for operation in ordered for value in free_values(operation)]
-    needed = dict.fromkeys(value for value in (*read, *returned) if value not in inside)
-    old = [value for value in block.arguments if value in needed]
-    arguments = list(dict.fromkeys([*old, *needed]))  # the old ones first
+    inside = {value for operation in kept for value in operation.results}
+    outside = dict.fromkeys(
+        value
+        for operation in kept
+        for value in free_values(operation)
+        if value not in inside
+    )
+    old = [value for value in block.arguments if value in outside]
+    arguments = list(dict.fromkeys([*old, *outside]))  # the old ones first
 
     module, new = copied(candidate)
     smaller: Operation = new[function]
@@ -223,9 +241,9 @@ def cut(
     for name in ("sym_visibility", "tied_operands"):
         smaller.inherent.pop(name, None)
     body.arguments = [new[value] for value in arguments]
-    body.operations = [*(new[operation] for operation in ordered), end]
+    body.operations = [*(new[operation] for operation in kept), end]
     end.operands = [new[value] for value in returned]
-    update_function_type(smaller)
+    retype(smaller)
     _keep_symbols_of(module, smaller)
     return with_module(candidate, module)
 
@@ -241,45 +259,9 @@ def _keep_attributes(
         function.inherent[name] = f"[{', '.join(new)}]"
 
 
-def _with_makers(block: Block, operations: Collection[Operation]) -> set[Operation]:
-    """Return these operations, the constants that they need, and the operations whose
-    values no argument can carry.
-    """
-    maker = {
-        value: operation
-        for operation in block.operations
-        for value in operation.results
-    }
-    chosen, waiting = set(operations), list(operations)
-    while waiting:
-        for value in free_values(waiting.pop()):
-            operation = maker.get(value)
-            if operation is None or operation in chosen:
-                continue
-            if _follows_its_users(operation) or not _CROSSABLE.match(value.type):
-                chosen.add(operation)
-                waiting.append(operation)
-    return chosen
-
-
-def _results_of(
-    block: Block, operations: Collection[Operation], chosen: Collection[Operation]
-) -> list[Value]:
-    """Return the results of `operations` that those outside `chosen` use; without any,
-    those that nothing uses, or the last one.
-    """
-    used, used_outside = set[Value](), set[Value]()
-    results = list[Value]()
-    for operation in block.operations:
-        read = free_values(operation)
-        used.update(read)
-        if operation not in chosen:
-            used_outside.update(read)
-        if operation in operations:
-            results += operation.results
-    results = [value for value in results if _CROSSABLE.match(value.type)]
-    outside = [value for value in results if value in used_outside]
-    return outside or [value for value in results if value not in used] or results[-1:]
+def _is_crossable(value: Value) -> bool:
+    """Return whether an argument or a result can carry a value in every version."""
+    return bool(_CROSSABLE.match(value.type))
 
 
 def _keep_symbols_of(module: Module, function: Operation) -> None:
@@ -297,15 +279,3 @@ def _keep_symbols_of(module: Module, function: Operation) -> None:
     module.body.operations = [
         operation for operation in module.body.operations if operation in needed
     ]
-
-
-def update_function_type(function: Operation) -> None:
-    """Derive a function's type attribute from its block."""
-    block = body_of(function)
-    if block:
-        arguments, results = block.arguments, block.operations[-1].operands
-        set_function_types(
-            function,
-            [value.type for value in arguments],
-            [value.type for value in results],
-        )

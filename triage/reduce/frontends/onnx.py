@@ -12,7 +12,6 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import (
     ModelProto,
-    ValueInfoProto,
     checker,
     defs,
     helper,
@@ -22,7 +21,6 @@ from onnx.utils import Extractor
 
 from triage.model.case import InputKind
 from triage.reduce.problem import (
-    Entry,
     Form,
     ReducedCase,
     Reducible,
@@ -61,17 +59,6 @@ class OnnxProgram(Reducible):
         return model
 
     @property
-    def inputs(self) -> dict[str, ValueInfoProto]:
-        """The inputs that hold no constant, by name."""
-        held = {value.name for value in self.model.graph.initializer}
-        inputs = self.model.graph.input
-        return {value.name: value for value in inputs if value.name not in held}
-
-    def entry(self, name: str | None) -> Entry | None:  # noqa: ARG002 - a model is one function
-        inputs = self.inputs.items()
-        return Entry(None, tuple((key, _tensor_type(value)) for key, value in inputs))
-
-    @property
     def canonical(self) -> bytes | None:
         try:
             checker.check_model(self.model)
@@ -94,57 +81,31 @@ def onnx_form(source: Path) -> Form:
     return Form(read, passes, (drop_settings,))
 
 
-def _tensor_type(value: ValueInfoProto) -> str:
-    """Return the type in MLIR's notation, and `none` for a value that is not a
-    tensor.
-    """
-    tensor = value.type.tensor_type
-    if not tensor.elem_type:
-        return "none"
-    kind = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-    letter = {"b": "i", "i": "i", "u": "ui", "f": "f"}.get(kind.kind, "none")
-    sizes = [
-        str(size.dim_value) if size.HasField("dim_value") else "?"
-        for size in tensor.shape.dim
-    ]
-    bits = 1 if kind.kind == "b" else 8 * kind.itemsize
-    return f"tensor<{'x'.join([*sizes, f'{letter}{bits}'])}>"
-
-
 def drop_nodes(problem: ReductionProblem) -> None:
     """Drop nodes, halves before single ones. Values that the others need from them
-    become inputs of the model, and values that they need from others its outputs.
+    become inputs of the model, and values that no other node reads its outputs.
     """
     start = problem.current
     graph = onnx_program_of(start).model.graph
     held = {value.name for value in graph.initializer}
 
     def without(dropped: Sequence[int]) -> ReducedCase | None:
-        made, read, outside = list[str](), set[str](), set[str]()
-        outside.update(value.name for value in graph.output)
-        for index, node in enumerate(graph.node):
-            names = filter(None, node.input)
-            if index in dropped:
-                outside.update(names)
-            else:
-                read.update(names)
-                made += filter(None, node.output)
-        returned = [name for name in made if name in outside]
-        if not returned:
-            returned = [name for name in made if name not in read]
-        return _extracted(start, sorted(read.difference(made, held)), returned)
+        kept = [node for index, node in enumerate(graph.node) if index not in dropped]
+        made = [name for node in kept for name in node.output if name]
+        read = {name for node in kept for name in node.input if name}
+        unread = [name for name in made if name not in read]
+        return _extracted(start, sorted(read.difference(made, held)), unread)
 
     problem.delete(range(len(graph.node)), without)
 
 
 def free_initializers(problem: ReductionProblem) -> None:
     """Turn initializers into inputs, so that the model holds no numbers."""
-    start, program = problem.current, onnx_program_of(problem.current)
-    outputs = [value.name for value in program.model.graph.output]
-    problem.delete(
-        [value.name for value in program.model.graph.initializer],
-        lambda freed: _extracted(start, [*program.inputs, *freed], outputs),
-    )
+    start, graph = problem.current, onnx_program_of(problem.current).model.graph
+    held = [value.name for value in graph.initializer]
+    inputs = [value.name for value in graph.input if value.name not in held]
+    outputs = [value.name for value in graph.output]
+    problem.delete(held, lambda freed: _extracted(start, [*inputs, *freed], outputs))
 
 
 def _extracted(
@@ -158,9 +119,10 @@ def _extracted(
         small = extractor.extract_model(list(inputs), list(outputs))
     except ValueError:
         return None
-    left = [value for value in small.graph.initializer if value.name not in inputs]
-    del small.graph.initializer[:]
-    small.graph.initializer.extend(left)
+    constants = small.graph.initializer
+    for value in list(constants):
+        if value.name in inputs:
+            constants.remove(value)
     if outputs:
         return candidate.with_program(OnnxProgram(small))
     return None
