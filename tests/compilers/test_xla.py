@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from tests.conftest import Triage
+from tests.mlir.printed_ir import read as read_ir
 from tests.values import ELEMENTS, Element, value
 from triage.compilers.registry import load_cases
 from triage.compilers.repro_script import comparison, python_array
 from triage.compilers.xla import worker
 from triage.compilers.xla.adapter import Xla, XlaIr
 from triage.compilers.xla.hlo_text import generic_form
-from triage.mlir.ir_reader import IrReader, PrintedModule
+from triage.mlir.ir_reader import PrintedModule
 from triage.model.case import RunSpec, Target
 from triage.model.errors import BadFiles
 from triage.recipes.run_values import file_value, read_value
@@ -37,12 +38,7 @@ ENTRY %main.9 (x.1: f32[4,8]) -> f32[4] {
 
 
 def read(text: str) -> PrintedModule:
-    found: list[PrintedModule] = []
-    reader = IrReader(XlaIr().vocabulary, found.append)
-    for line in generic_form(text).splitlines():
-        reader.line(line)
-    assert len(found) == 1
-    return found[0]
+    return read_ir(generic_form(text), XlaIr().vocabulary)
 
 
 def test_names_layouts_and_metadata_of_hlo_do_not_count_but_types_and_attributes_do() -> (

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field, replace
 
 from triage.mlir.fingerprint import Vocabulary
-from triage.mlir.ir_reader import IrReader, PrintedModule
+from triage.mlir.ir_reader import DumpReader, IrDump, PrintedModule
 
 WORDS = Vocabulary(
     functions=frozenset({"t.func"}),
@@ -22,7 +22,6 @@ WORDS = Vocabulary(
         (re.compile(r", #descriptor"), ""),
     ),
     decisions=("config",),
-    counts={"loads": frozenset({"new.load"})},
 )
 TYPES = (
     "f32",
@@ -109,12 +108,11 @@ def printed(op: Op, dice: random.Random | None = None, depth: int = 0) -> str:
 
 def read(text: str, words: Vocabulary = WORDS) -> PrintedModule:
     """What a text means."""
-    found: list[PrintedModule] = []
-    reader = IrReader(words, found.append)
-    for line in text.split("\n"):
-        reader.line(line)
-    [module] = found
-    return module
+    found: list[IrDump] = []
+    reader = DumpReader(words, found.append)
+    reader.feed(f"// -----// IR Dump After CSE (cse) //----- //\n{text}\n".encode())
+    [dump] = found
+    return dump.module
 
 
 def changes(op: Op) -> list[Op]:

@@ -46,8 +46,6 @@ class Vocabulary:
     """Attributes that hold choices of the compiler, such as tile sizes."""
     descriptive: frozenset[str] = frozenset()
     """Attributes that do not affect the computation."""
-    counts: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Name of a count -> the operations to count."""
     detailed: bool = False
     """Whether constants and all attributes that are not descriptive count as choices.
     """

@@ -105,12 +105,15 @@ class _Parser:
             raise ValueError(f"expected {wanted}")
         self.at += len(wanted)
 
-    def _inside_brackets(self) -> str:
-        """Read from a bracket to the one that closes it, and return the text between
-        them.
-        """
+    def _bracketed(self, opening: str) -> str:
+        """Read a text in these brackets, if they follow, else none."""
+        if not self._next(opening):
+            return ""
         begin, self.at = self.at, closing(self.text, self.at)
-        return self.text[begin + 1 : self.at - 1]
+        text = self.text[begin : self.at]
+        if opening == "<{" and not text.endswith("}>"):
+            raise ValueError("expected }> after the properties")
+        return text[len(opening) : -len(opening)]
 
     def _read_aliases(self) -> None:
         while self._next(""):
@@ -130,19 +133,13 @@ class _Parser:
         self.at = head.end() - 1
         operands = [
             self.values.get(name) or self.undefined.setdefault(name, Value(""))
-            for name in split(self._inside_brackets())
+            for name in split(self._bracketed("("))
         ]
         operation = Operation(head[2], operands)
-        if self._next("["):
-            operation.successors = [
-                blocks.setdefault(label, Block())
-                for label in split(self._inside_brackets())
-            ]
-        if self._next("<{"):
-            properties = self._inside_brackets()
-            if not properties.endswith("}"):
-                raise ValueError("expected }> after the properties")
-            operation.properties = entries(properties[1:-1])
+        operation.successors = [
+            blocks.setdefault(label, Block()) for label in split(self._bracketed("["))
+        ]
+        operation.properties = entries(self._bracketed("<{"))
         if self._next("({"):
             if depth == _DEEPEST:
                 raise ValueError("regions nested too deeply")
@@ -150,8 +147,7 @@ class _Parser:
                 self.at += 1
                 operation.regions.append(self._region(depth + 1))
             self._skip(")")
-        if self._next("{"):
-            operation.attributes = entries(self._inside_brackets())
+        operation.attributes = entries(self._bracketed("{"))
         self._read_types(operation, head[1] or "")
         return operation
 
@@ -176,7 +172,7 @@ class _Parser:
             raise ValueError("expected the label of another block")
         region.blocks.append(block)
         self.at = label.end()
-        for part in split(self._inside_brackets()) if self._next("(") else ():
+        for part in split(self._bracketed("(")):
             name, _, typed = part.partition(":")
             kind, _, location = typed.strip().partition(" loc(")
             block.arguments.append(self._define(name.strip(), kind))
@@ -186,7 +182,7 @@ class _Parser:
     def _read_types(self, operation: Operation, names: str) -> None:
         """Read the types and the location of an operation, and define its results."""
         self._skip(":")
-        operands = split(self._inside_brackets()) if self._next("(") else []
+        operands = split(self._bracketed("("))
         line = _REST_OF_LINE.match(self.text, self.at)
         assert line
         self.at = line.end()
@@ -198,20 +194,17 @@ class _Parser:
                 raise ValueError(f"expected the result types of {operation.name}")
             types = split(types[0][1:-1])
         # `%0:2, %1` names the results %0#0, %0#1 and %1
-        groups = _RESULT.findall(names)
-        count = sum(int(size or 1) for _, size in groups)
+        groups = [(name, int(size or 1), size) for name, size in _RESULT.findall(names)]
         # Checked first, because a damaged program may have any number of names.
-        if arrow.strip() or (len(operands), count) != (
-            len(operation.operands),
-            len(types),
-        ):
+        is_complete = sum(count for _, count, _ in groups) == len(types)
+        if arrow.strip() or not is_complete or len(operands) != len(operation.operands):
             raise ValueError(
                 f"expected a type of {operation.name} for its operands and results"
             )
         result_names = [
             f"{name}#{index}" if size else name
-            for name, size in groups
-            for index in range(int(size or 1))
+            for name, count, size in groups
+            for index in range(count)
         ]
         operation.results = list(map(self._define, result_names, types))
         self.located.append((operation, location))

@@ -65,31 +65,51 @@ class _OpenOperation:
     """Of the operations inside."""
 
 
-class IrReader:
-    """Reads printed IR line by line, and calls `on_module` for each complete outermost
-    operation.
+def ir_lines() -> LineCutter:
+    """Cut printed IR into lines. The middle of long lines, where constants are, is
+    dropped. Names are at the beginning of a line, types at its end.
+    """
+    return LineCutter(1 << 17, 1 << 17)
+
+
+class DumpReader:
+    """Reads the IR that a compiler prints after each pass, and calls `on_dump` for each
+    complete dump.
 
     Fingerprints do not depend on names of values, order, nesting, locations, renamings
-    between versions, and attributes without choices.
+    between versions, and attributes without choices. A last line without a line break
+    is ignored: the compiler ended while it wrote the line.
     """
 
-    def __init__(
-        self, words: Vocabulary, on_module: Callable[[PrintedModule], None]
-    ) -> None:
-        self._words, self._on_module = words, on_module
-        self.reset()
-
-    def reset(self) -> None:
-        """Discard an incomplete operation and wait for the next outermost one."""
+    def __init__(self, words: Vocabulary, on_dump: Callable[[IrDump], None]) -> None:
+        self._words, self._on_dump = words, on_dump
+        self._lines = ir_lines()
+        self._index = -1
+        self._turns: Counter[str] = Counter()
+        self._header: tuple[PassName, bool] | None = None
+        """The pass of the IR that is read, and whether it failed; None between dumps.
+        """
         self._open: list[_OpenOperation] = []
         self._functions: dict[str, Fingerprint] = {}
         self._device: set[str] = set()
-        self._done = False
 
-    def line(self, text: str) -> None:
-        """Read the next line, without its line break."""
-        if self._done:
-            return
+    def feed(self, data: bytes) -> None:
+        """Take the next piece of the output."""
+        for line in self._lines.feed(data):
+            self._line(line.decode("utf-8", "replace"))
+
+    def _line(self, text: str) -> None:
+        header = dumped_pass(text)
+        if header:
+            self._header = header
+            self._index += 1
+            self._turns[header[0].key] += 1
+            # an incomplete operation is discarded
+            self._open, self._functions, self._device = [], {}, set()
+        elif self._header:
+            self._ir_line(text)
+
+    def _ir_line(self, text: str) -> None:
         head = OPERATION.match(text)
         if head:
             name = self._words.operations.get(head[2], head[2])
@@ -135,10 +155,12 @@ class IrReader:
             self._functions[child.symbol] = child.inside
             if any(outer.name in self._words.executables for outer in self._open):
                 self._device.add(child.symbol)
-        if not self._open:
-            self._done = True
+        if not self._open and self._header:
+            (after, failed), self._header = self._header, None
             device = frozenset(self._device)
-            self._on_module(PrintedModule(child.inside, self._functions, device))
+            module = PrintedModule(child.inside, self._functions, device)
+            turn = self._turns[after.key]
+            self._on_dump(IrDump(self._index, turn, after, failed, module))
 
     def _types(self, line: str) -> str:
         """Return operand and result types of the operation that ends in a line, in the
@@ -210,55 +232,3 @@ def _normalised(text: str, spellings: Spellings) -> str:
 def _symbol(line: str) -> str | None:
     match = _SYMBOL.search(line)
     return match[1] if match else None
-
-
-def ir_lines() -> LineCutter:
-    """Return a cutter of printed IR into lines. It drops the middle of long lines,
-    where constants are. Names are at the beginning of a line, types at its end.
-    """
-    return LineCutter(1 << 17, 1 << 17)
-
-
-class DumpReader:
-    """Reads the IR that a compiler prints after each pass, and calls `on_dump` for each
-    complete dump.
-
-    A last line without a line break is ignored: the compiler ended while it wrote the
-    line.
-    """
-
-    def __init__(self, words: Vocabulary, on_dump: Callable[[IrDump], None]) -> None:
-        self._on_dump = on_dump
-        self._reader = IrReader(words, self._module)
-        self._after: PassName | None = None
-        self._failed = False
-        self._index = -1
-        self._turns: Counter[str] = Counter()
-        self._lines = ir_lines()
-
-    def feed(self, data: bytes) -> None:
-        """Take the next piece of the output."""
-        for line in self._lines.feed(data):
-            self._line(line.decode("utf-8", "replace"))
-
-    def _line(self, text: str) -> None:
-        header = dumped_pass(text)
-        if header is not None:
-            self._after, self._failed = header
-            self._index += 1
-            self._turns[self._after.key] += 1
-            self._reader.reset()
-        elif self._after is not None:
-            self._reader.line(text)
-
-    def _module(self, module: PrintedModule) -> None:
-        assert self._after is not None
-        self._on_dump(
-            IrDump(
-                self._index,
-                self._turns[self._after.key],
-                self._after,
-                self._failed,
-                module,
-            )
-        )
