@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,10 +36,6 @@ HISTORIES = {
 CASES = [case_named(name) for name in HISTORIES]
 
 
-def whole() -> Night:
-    return night_of(HISTORIES, old=0, new=1)
-
-
 def merge(nights: list[Night], *, allow_missing: bool = False) -> Night:
     return shards_module.merge(
         nights, lambda: history_of([]), allow_missing=allow_missing
@@ -61,17 +57,14 @@ def test_the_order_is_that_of_the_recipes_where_a_shard_lacks_a_case(
     lacking: str,
 ) -> None:
     def without(night: Night) -> Night:
+        names = [case.case for case in night.cases]
         left = [case for case in night.cases if case.case != lacking]
-        stopped = len(left) < len(night.cases)
-        return replace(
-            night,
-            cases=left,
-            planned=[case.case for case in night.cases],
-            not_compared=[lacking] if stopped else [],
-            stopped="interrupted" if stopped else None,
-        )
+        if len(left) == len(names):
+            return replace(night, planned=names)
+        lack = {"not_compared": [lacking], "stopped": "interrupted"}
+        return replace(night, cases=left, planned=names, **lack)
 
-    merged = merge([without(night) for night in shards()])
+    merged = merge(list(map(without, shards())))
     expected = [name for name in HISTORIES if name != lacking]
     assert [case.case for case in merged.cases] == expected
     assert merged.not_compared == [lacking]
@@ -79,21 +72,21 @@ def test_the_order_is_that_of_the_recipes_where_a_shard_lacks_a_case(
 
 
 def test_merged_shards_are_the_night_of_one_machine() -> None:
-    merged, expected = merge(shards()), whole()
-    changes = [
-        [(case.case, case.change) for case in night.cases]
-        for night in (merged, expected)
-    ]
-    assert changes[0] == changes[1], "in the order of the recipes"
-    assert [(cluster.signature, set(cluster.cases)) for cluster in merged.clusters] == [
-        (cluster.signature, set(cluster.cases)) for cluster in expected.clusters
-    ]
+    merged, expected = merge(shards()), night_of(HISTORIES, old=0, new=1)
     assert (merged.compiles, merged.shard, merged.stopped) == (21, None, None)
+    for night in (merged, expected):
+        assert [case.case for case in night.cases] == list(HISTORIES)
+    assert merged.changes == expected.changes
+    assert [cluster.cases for cluster in merged.clusters] == [
+        cluster.cases for cluster in expected.clusters
+    ]
 
 
-def change(number: int, alter: Callable[[Night], Night]) -> list[Night]:
+def change(number: int, **values: Any) -> list[Night]:
+    """Return the shards where one of them has other values."""
     return [
-        alter(night) if night.shard == f"{number}/3" else night for night in shards()
+        replace(night, **values) if night.shard == f"{number}/3" else night
+        for night in shards()
     ]
 
 
@@ -103,12 +96,7 @@ def change(number: int, alter: Callable[[Night], Night]) -> list[Night]:
         (shards()[:2], "shard 1/3 missing"),
         ([*shards(), shards()[0]], "is in two shards"),
         ([*shards(3)[:2], shards(2)[-1]], "do not belong together"),
-        (
-            change(
-                2, lambda night: replace(night, baseline=Revision("1.0.0", "b" * 40))
-            ),
-            "bbbbbbbbbb",
-        ),
+        (change(2, baseline=Revision("1.0.0", "b" * 40)), "bbbbbbbbbb"),
     ],
 )
 def test_what_does_not_belong_together_is_refused(
@@ -119,32 +107,29 @@ def test_what_does_not_belong_together_is_refused(
 
 
 def test_what_one_shard_found_out_is_known_of_the_failure_in_all() -> None:
-    def without_culprit(night: Night) -> Night:
-        clusters = [replace(cluster, culprit=None) for cluster in night.clusters]
-        return replace(night, clusters=clusters)
-
-    [cluster, *_] = merge(change(1, without_culprit)).clusters
+    clusters = [replace(cluster, culprit=None) for cluster in shards()[-1].clusters]
+    [cluster, *_] = merge(change(1, clusters=clusters)).clusters
     assert (cluster.cases, cluster.is_explained) == (["a", "b"], True)
 
 
 def test_failures_with_one_signature_and_two_culprits_stay_two() -> None:
-    def with_another_culprit(night: Night) -> Night:
-        [first, *others] = night.clusters
-        assert first.culprit
-        other = replace(first.culprit, after=Revision("1.0.5"))
-        return replace(night, clusters=[replace(first, culprit=other), *others])
-
-    first, second, *_ = merge(change(2, with_another_culprit)).clusters
+    [first, *others] = shards()[1].clusters
+    assert first.culprit
+    other = replace(first.culprit, after=Revision("1.0.5"))
+    changed = change(2, clusters=[replace(first, culprit=other), *others])
+    first, second, *_ = merge(changed).clusters
     assert (first.key, first.cases, second.cases) == (second.key, ["a"], ["b"])
     assert first.id != second.id
 
 
 def test_a_shard_without_a_case_joins_the_others() -> None:
-    empty = replace(
-        shards()[0], cases=[], clusters=[], compiler=None, baseline=Revision("1.0.0")
+    second = replace(
+        night_of(HISTORIES, old=0, new=1),
+        shard="2/2",
+        toolchain=Revision("1.1.0", "a" * 40),
     )
-    first = replace(empty, shard="1/2", toolchain=Revision("1.1.0"))
-    second = replace(whole(), shard="2/2", toolchain=Revision("1.1.0", "a" * 40))
+    none = {"cases": [], "clusters": [], "compiler": None, "shard": "1/2"}
+    first = replace(second, toolchain=Revision("1.1.0"), **none)
     merged = merge([first, second])
     assert (len(merged.cases), merged.toolchain.commit) == (len(HISTORIES), "a" * 40)
 
