@@ -110,7 +110,7 @@ def replay_reproducers(
     - `triage replay reproducers/ -t nightly:latest`
     """
     reproducers = open_reproducers(paths)
-    cases = [reproducer.case for reproducer in reproducers]
+    cases = [reproducer.program for reproducer in reproducers]
     revs_of = None
     if toolchain:
         selections = select_families(cases, toolchain)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,11 +19,15 @@ from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.exit_codes import Exit, exit_without_answer
 from triage.model.foreign_file import read_bytes
-from triage.model.json_form import in_json
+from triage.model.json_form import UNPRINTED, in_json
 from triage.model.probe_result import ProbeResult
 from triage.recipes.values import why_unreadable
 from triage.reduce.reproducer import LOCAL
-from triage.toolchains.registry import recorded_rev
+from triage.toolchains.registry import (
+    ToolchainRef,
+    ToolchainRegistry,
+    recorded_rev,
+)
 
 RECORD = "reproducer.json"
 RECIPE = "recipe.yaml"
@@ -31,9 +35,7 @@ _LARGEST_RECORD = 64 << 20  # bytes
 Name = Annotated[str, Field(min_length=1)]
 
 
-class RecordedVersion(BaseModel):
-    """The revision that a reproducer fails on."""
-
+class _Version(BaseModel):
     name: Name
 
 
@@ -43,12 +45,13 @@ class ReproducerRecord(BaseModel):
     case: Name
     """The name of the case that it was reduced from."""
     signature: Name
-    bad: RecordedVersion
+    bad: _Version
+    """The revision that it fails on."""
     failure: dict[str, Any] = {}
 
     def judged(self, case: Case) -> Case:
-        """Return the case with the threshold of a failed number: between those on the
-        bad and the good revision.
+        """Give a case the threshold of a failed number: between those on the bad and
+        the good revision.
         """
         kind, _, name = self.signature.partition(":")
         if kind != "metric":
@@ -59,69 +62,6 @@ class ReproducerRecord(BaseModel):
         except (LookupError, TypeError, ValueError):
             return case
         return replace(case, thresholds=((name, limit),))
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedReproducer:
-    """A reproducer as its folder records it."""
-
-    folder: Path
-    case: Case
-    """The reduced program."""
-    record: ReproducerRecord
-
-    @property
-    def bad(self) -> str | None:
-        """The revision that it fails on, unless only the recording machine had that
-        compiler.
-        """
-        if self.record.bad.name == LOCAL:
-            return None
-        return self.record.bad.name
-
-
-def open_reproducers(paths: Sequence[Path]) -> tuple[RecordedReproducer, ...]:
-    """Read the reproducers in `paths`: folders of one reproducer, or folders of such
-    folders (hidden ones are skipped).
-
-    Raises BadFiles with the mistakes in all folders, BadInput for an unknown compiler.
-    """
-    problems: list[Problem] = []
-    reproducers: dict[Path, RecordedReproducer] = {}
-    for path in paths:
-        folders = [path]
-        if not (path / RECORD).exists():
-            folders = sorted(file.parent for file in path.glob(f"[!.]*/{RECORD}"))
-        if not folders:
-            message = f"contains no reproducer: a folder with {RECORD} and {RECIPE}."
-            problems.append(Problem(str(path), None, None, message))
-        for folder in folders:
-            try:
-                reproducers[folder] = _open(folder)
-            except BadFiles as error:
-                problems += error.problems
-    if problems:
-        raise BadFiles(problems)
-    return tuple(reproducers.values())
-
-
-def _open(folder: Path) -> RecordedReproducer:
-    path = folder / RECORD
-    try:
-        content = read_bytes(path, _LARGEST_RECORD)
-        record = ReproducerRecord.model_validate_json(content, strict=True)
-        case, *others = load_cases([folder / RECIPE])
-        if not others:
-            return RecordedReproducer(folder, case, record)
-        messages = [f"{RECIPE} has a matrix; a reproducer is one program."]
-    except ValidationError as error:
-        messages = [
-            ": ".join([*map(str, mistake["loc"]), f"{mistake['msg']}."])
-            for mistake in error.errors(include_url=False)
-        ]
-    except OSError as error:
-        messages = [why_unreadable(path, error)]
-    raise BadFiles([Problem(str(path), None, None, message) for message in messages])
 
 
 class ReplayState(StrEnum):
@@ -135,16 +75,21 @@ class ReplayState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A reproducer with its results, in the order in which the versions were named."""
+    """A recorded reproducer and its results."""
 
     reproducer: str
     """The folder."""
+    program: Case = field(metadata=UNPRINTED)
+    """The reduced case."""
     case: str
     """The name of the original case."""
     signature: str
     bad: str | None
-    """The recorded version."""
-    versions: tuple[ProbeResult, ...]
+    """The revision that it fails on, unless only the recording machine had that
+    compiler.
+    """
+    versions: tuple[ProbeResult, ...] = ()
+    """In the order in which they were named; none before it is compiled."""
 
     @in_json
     def states(self) -> dict[str, ReplayState]:
@@ -197,9 +142,55 @@ class Replays:
         return exit_without_answer(*causes)
 
 
+def open_reproducers(paths: Sequence[Path]) -> tuple[Replay, ...]:
+    """Read the reproducers in `paths`: folders of one reproducer, or folders of such
+    folders (hidden ones are skipped).
+
+    Raises BadFiles with the mistakes in all folders, BadInput for an unknown compiler.
+    """
+    problems: list[Problem] = []
+    reproducers: dict[Path, Replay] = {}
+    for path in paths:
+        folders = [path]
+        if not (path / RECORD).exists():
+            folders = sorted(file.parent for file in path.glob(f"[!.]*/{RECORD}"))
+        if not folders:
+            message = f"contains no reproducer: a folder with {RECORD} and {RECIPE}."
+            problems.append(Problem(str(path), None, None, message))
+        for folder in folders:
+            try:
+                reproducers[folder] = _open(folder)
+            except BadFiles as error:
+                problems += error.problems
+    if problems:
+        raise BadFiles(problems)
+    return tuple(reproducers.values())
+
+
+def _open(folder: Path) -> Replay:
+    path = folder / RECORD
+    try:
+        content = read_bytes(path, _LARGEST_RECORD)
+        record = ReproducerRecord.model_validate_json(content, strict=True)
+        case, *others = load_cases([folder / RECIPE])
+        if not others:
+            bad = None if record.bad.name == LOCAL else record.bad.name
+            program, signature = record.judged(case), record.signature
+            return Replay(str(folder), program, record.case, signature, bad)
+        messages = [f"{RECIPE} has a matrix; a reproducer is one program."]
+    except ValidationError as error:
+        messages = [
+            ": ".join([*map(str, mistake["loc"]), f"{mistake['msg']}."])
+            for mistake in error.errors(include_url=False)
+        ]
+    except OSError as error:
+        messages = [why_unreadable(path, error)]
+    raise BadFiles([Problem(str(path), None, None, message) for message in messages])
+
+
 def replay(
     engine: Engine,
-    reproducers: Sequence[RecordedReproducer],
+    reproducers: Sequence[Replay],
     revs_of: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[Replay, ...]:
     """Compile each reproducer on the revisions that `revs_of` names for its compiler,
@@ -207,43 +198,43 @@ def replay(
 
     Without `revs_of`: on the recorded revision and the newest release.
     """
-    planned: list[tuple[RecordedReproducer, list[ProbeJob]]] = []
-    for reproducer in reproducers:
-        revs = _revs_of(reproducer, revs_of)
-        case = reproducer.record.judged(reproducer.case)
-        refs = [engine.registry.resolve(rev, case.compiler) for rev in revs]
-        by_name = {ref.revision.name: ref for ref in refs}
-        planned.append((reproducer, [ProbeJob(case, ref) for ref in by_name.values()]))
-    probes = engine.probe_all([job for _, jobs in planned for job in jobs], "replay")
+    jobs = [
+        ProbeJob(reproducer.program, ref)
+        for reproducer in reproducers
+        for ref in _refs_of(engine.registry, reproducer, revs_of)
+    ]
     # by the recipe's file: two folders may hold recipes of the same name
     results = {
-        (probe.case.source, probe.revision.name): result_of(probe) for probe in probes
+        (probe.case.source, probe.revision.name): result_of(probe)
+        for probe in engine.probe_all(jobs, "replay")
     }
+    versions: dict[Path, list[ProbeResult]] = {}
+    for job in jobs:
+        recipe, name = job.case.source, job.ref.revision.name
+        versions.setdefault(recipe, []).append(results[recipe, name])
     return tuple(
-        Replay(
-            str(reproducer.folder),
-            reproducer.record.case,
-            reproducer.record.signature,
-            reproducer.bad,
-            tuple(results[job.case.source, job.ref.revision.name] for job in jobs),
-        )
-        for reproducer, jobs in planned
-        if jobs
+        replace(reproducer, versions=tuple(versions[reproducer.program.source]))
+        for reproducer in reproducers
+        if reproducer.program.source in versions
     )
 
 
-def _revs_of(
-    reproducer: RecordedReproducer, revs_of: Mapping[str, Sequence[str]] | None
-) -> Sequence[str]:
-    if revs_of is not None:
-        return revs_of.get(reproducer.case.compiler, ())
-    if reproducer.bad is None:
-        return ["latest"]
+def _refs_of(
+    registry: ToolchainRegistry,
+    reproducer: Replay,
+    revs_of: Mapping[str, Sequence[str]] | None,
+) -> Iterable[ToolchainRef]:
+    family, revs = reproducer.program.compiler, ["latest"]
     try:
-        return [recorded_rev(reproducer.bad), "latest"]
+        if revs_of is not None:
+            revs = list(revs_of.get(family, ()))
+        elif reproducer.bad:
+            revs.insert(0, recorded_rev(reproducer.bad))
     except BadInput as error:
-        path = reproducer.folder / RECORD
+        path = Path(reproducer.reproducer, RECORD)
         raise BadInput(f"{path}: {error}; name a toolchain with -t") from error
+    refs = [registry.resolve(rev, family) for rev in revs]
+    return {ref.revision.name: ref for ref in refs}.values()
 
 
 def replay_states(
