@@ -5,8 +5,7 @@ without a compiler.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from triage.model.outcome import (
 )
 from triage.model.revision import Revision
 from triage.reduce.interestingness import CompileTest
-from triage.reduce.problem import ReducedCase
+from triage.reduce.problem import Pass, ReducedCase, Reducible, ReductionProblem
 from triage.reduce.reproducer import Reproducer
 from triage.reduce.result import Reduction, SizeChange
 
@@ -83,17 +82,11 @@ def outcome(letter: str) -> Outcome:
 
 def probes(letters: str, case: Case = CASE) -> tuple[Probe, ...]:
     """Versions 3.0.0, 3.1.0 and so on, an outcome for each letter."""
+    names = {f"3.{index}.0": f"{index:040x}" for index in range(len(letters))}
+    measured = Measured(1.0)
     return tuple(
-        Probe(
-            case,
-            Revision(name, f"{index:040x}"),
-            name,
-            outcome(letter),
-            Measured(1.0),
-            cached=False,
-        )
-        for index, letter in enumerate(letters)
-        for name in (f"3.{index}.0",)
+        Probe(case, Revision(name, commit), name, outcome(letter), measured)
+        for (name, commit), letter in zip(names.items(), letters, strict=True)
     )
 
 
@@ -138,15 +131,6 @@ def reproducer(
     )
 
 
-def with_probes(made: Reproducer, tried: tuple[Probe, ...], bad: Probe) -> Reproducer:
-    """The same with other results. bad: the one that fails."""
-    assert isinstance(bad.outcome, Failed)
-    reduction = replace(
-        made.reduction, probes=tried, failure=bad.outcome.failure, bad=bad.revision
-    )
-    return replace(made, reduction=reduction, bad=bad)
-
-
 class FakeTest(CompileTest):
     """A test without a compiler. fails: whether a candidate shows the failure."""
 
@@ -176,3 +160,20 @@ def lucky(luck: int, share: int) -> FakeTest:
         return sha256(words).digest()[0] < share
 
     return FakeTest(fails)
+
+
+def reduced(
+    program: Reducible, test: CompileTest, steps: Iterable[Pass], case: Case = CASE
+) -> ReducedCase:
+    """Run passes. Each returns a valid program that is not larger, whatever the failure
+    is.
+    """
+    problem = ReductionProblem(ReducedCase(program, case), test)
+    for step in steps:
+        before = problem.current.program.size
+        step(problem)
+        assert problem.current.program.canonical is not None, step
+        # An opened loop's variable gets its first value, which is one statement for
+        # another.
+        assert problem.current.program.size <= before, step
+    return problem.current

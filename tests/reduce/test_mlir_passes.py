@@ -14,15 +14,81 @@ from hypothesis import strategies as st
 
 from tests.conftest import ROOT
 from tests.mlir.conftest import Readers, readers  # noqa: F401 - a fixture
-from tests.reduce.made import CASE, OVERFLOW, FakeTest, lucky
+from tests.reduce.made import OVERFLOW, FakeTest, lucky, reduced
+from tests.reduce.test_run_values import PROGRAM
 from triage.execution.mlir_tools import Reader
 from triage.mlir import parse_module
 from triage.reduce.frontends.mlir import mlir_form, shrink_dimensions
 from triage.reduce.frontends.mlir_program import MlirProgram
-from triage.reduce.problem import ReducedCase, ReductionProblem
 
-pytestmark = pytest.mark.real
 OLD = "3.3.0"
+
+
+class FakeReader(Reader):
+    """Refuses programs with a word."""
+
+    def __init__(self, refused: str = "nothing") -> None:
+        self.refused = refused
+
+    def generic_form(self, path: Path, *, elide: bool = False) -> str | None:
+        return path.read_text()
+
+    def generic_if_valid(self, text: str) -> str | None:
+        return None if self.refused in text else text
+
+
+@pytest.mark.parametrize(("refused", "readers"), [("nothing", 2), ("arith.mulf", 1)])
+def test_a_release_that_refuses_the_original_checks_nothing(
+    tmp_path: Path,
+    refused: str,
+    readers: int,  # noqa: F811
+) -> None:
+    (tmp_path / "input.mlir").write_text(PROGRAM)
+    newest = FakeReader(refused)
+    form = mlir_form([FakeReader(), newest], tmp_path / "input.mlir", OVERFLOW)
+    [program] = form.open()
+    assert isinstance(program, MlirProgram)
+    assert len(program.readers) == readers
+    newest.refused = "arith.addf"
+    assert (program.canonical is None) == (readers == 2)
+
+
+SLICE = """"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<64x96xf32>) -> tensor<32xf32>, sym_name = "f"}> ({
+  ^bb0(%a: tensor<64x96xf32>):
+    %0 = "tensor.extract_slice"(%a) <{static_offsets = array<i64: 32, 0>, static_sizes = array<i64: 32, 1>, static_strides = array<i64: 64>, x = array<i64: 0, 3, 64, -9223372036854775808>}> : (tensor<64x96xf32>) -> tensor<32xf32>
+    "func.return"(%0) : (tensor<32xf32>) -> ()
+  }) : () -> ()
+}) : () -> ()
+"""
+
+
+@pytest.mark.parametrize(
+    ("unneeded", "left"),
+    [
+        (
+            b"nothing",
+            (
+                "static_offsets = array<i64: 2, 0>",
+                "static_sizes = array<i64: 2, 1>",
+                "static_strides = array<i64: 64>",
+                "x = array<i64: 0, 3, 4, -9223372036854775808>",
+                "(tensor<4x6xf32>) -> tensor<2xf32>",
+                "-> (tensor<2xf32>)",
+            ),
+        ),
+        # what is too small is halved half as often
+        (b"<4x", ("(tensor<16x24xf32>) -> tensor<8xf32>",)),
+    ],
+)
+def test_offsets_and_sizes_of_slices_shrink_with_the_types(
+    unneeded: bytes, left: tuple[str, ...]
+) -> None:
+    program = MlirProgram(parse_module(SLICE), [FakeReader("array<i64: 1,")])
+    test = FakeTest(lambda case: unneeded not in case.program.content)
+    text = reduced(program, test, [shrink_dimensions]).program.content.decode()
+    for part in left:
+        assert part in text
 
 
 def document(reader: Reader, text: str) -> MlirProgram:
@@ -31,9 +97,7 @@ def document(reader: Reader, text: str) -> MlirProgram:
     return MlirProgram(parse_module(generic), [reader])
 
 
-MODELS = ROOT / "recipes" / "models"
-
-
+@pytest.mark.real
 @settings(
     max_examples=5,
     deadline=None,
@@ -47,17 +111,12 @@ def test_every_pass_returns_a_valid_module_that_is_not_larger(
     luck: int,
     line: int,
 ) -> None:
-    text = (MODELS / f"{name}.mlir").read_text()
+    text = (ROOT / "recipes" / "models" / f"{name}.mlir").read_text()
     reader = readers(OLD)
     failure = replace(OVERFLOW, location=f"input.mlir:{line}:1")
     form = mlir_form([reader], Path("unread"), failure)
-    start = ReducedCase(document(reader, text), CASE)
-    problem = ReductionProblem(start, lucky(luck, 110))
-    for step in (*form.first_passes, *form.passes, *form.final_passes):
-        before = problem.current.program.size
-        step(problem)
-        assert problem.current.program.canonical is not None, step
-        assert problem.current.program.size <= before, step
+    steps = (*form.first_passes, *form.passes, *form.final_passes)
+    reduced(document(reader, text), lucky(luck, 110), steps)
 
 
 SLICES = """
@@ -75,18 +134,14 @@ func.func @rotate(%x: tensor<3x32x64x160xf32>) -> (tensor<3x2048x160xf32>, tenso
 """
 
 
-def fails(candidate: ReducedCase) -> bool:
-    """Fails unless a dimension is 1."""
-    return not re.search(rb"[<x]1x", candidate.program.content)
-
-
+@pytest.mark.real
 @pytest.mark.parametrize("release", ["2.9.0", OLD, "3.13.0"])
 def test_slices_shrink_with_the_sizes_that_they_repeat(
     readers: Readers,  # noqa: F811
     release: str,
 ) -> None:
-    start = ReducedCase(document(readers(release), SLICES), CASE)
-    problem = ReductionProblem(start, FakeTest(fails))
-    shrink_dimensions(problem)
-    text = problem.current.program.readable_content.decode()
+    test = FakeTest(lambda case: not re.search(rb"[<x]1x", case.program.content))
+    program = document(readers(release), SLICES)
+    small = reduced(program, test, [shrink_dimensions]).program
+    text = small.readable_content.decode()
     assert max(map(int, re.findall(r"\d+(?=x)", text))) <= 64

@@ -7,29 +7,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.reduce.made import CASE, lucky, needs
+from tests.reduce.made import lucky, needs, reduced
 from triage.reduce.frontends.onnx import (
     OnnxProgram,
     drop_nodes,
     free_initializers,
     onnx_program_of,
 )
-from triage.reduce.problem import ReducedCase, ReductionProblem
+
+STEPS = (drop_nodes, free_initializers)
 
 
 def chain(length: int) -> OnnxProgram:
     """A chain of nodes that each add a constant, with an output after every third."""
+    numbers = range(length)
     kinds = [
         helper.make_tensor_value_info(f"v{number}", TensorProto.FLOAT, [4])
         for number in range(length + 1)
     ]
     nodes = [
         helper.make_node("Add", [f"v{number}", f"c{number}"], [f"v{number + 1}"])
-        for number in range(length)
+        for number in numbers
     ]
     constants = [
         numpy_helper.from_array(np.full(4, number, np.float32), f"c{number}")
-        for number in range(length)
+        for number in numbers
     ]
     graph = helper.make_graph(nodes, "chain", kinds[:1], kinds[:0:-3], constants)
     opset = helper.make_opsetid("", 18)
@@ -41,17 +43,9 @@ def chain(length: int) -> OnnxProgram:
 def test_every_pass_returns_a_valid_model_that_is_not_larger(
     length: int, luck: int
 ) -> None:
-    problem = ReductionProblem(ReducedCase(chain(length), CASE), lucky(luck, 110))
-    for step in (drop_nodes, free_initializers):
-        before = problem.current.program.size
-        step(problem)
-        assert problem.current.program.canonical is not None, step
-        assert problem.current.program.size <= before, step
+    reduced(chain(length), lucky(luck, 110), STEPS)
 
 
 def test_one_node_is_left_without_constants() -> None:
-    problem = ReductionProblem(ReducedCase(chain(9), CASE), needs(b"v4"))
-    for step in (drop_nodes, free_initializers):
-        step(problem)
-    graph = onnx_program_of(problem.current).model.graph
+    graph = onnx_program_of(reduced(chain(9), needs(b"v4"), STEPS)).model.graph
     assert (len(graph.node), len(graph.initializer), len(graph.output)) == (1, 0, 1)

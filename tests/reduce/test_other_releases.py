@@ -4,52 +4,43 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+
+import pytest
 
 from tests.conftest import Triage
 from tests.fake_releases import recipe
 from tests.guards.test_fast import index, with_releases  # noqa: F401 - fixtures
 
-
-def reduced(triage: Triage, path: Path, *words: str) -> tuple[Any, str]:
-    """Reduce a case; return the answer and the README of its reproducer."""
-    out = path.parent / "out"
-    done = triage("reduce", path, *words, "--out", out, "--format", "json")
-    assert done.returncode == 0, done.stderr
-    answer = json.loads(done.stdout)
-    return answer, Path(answer["reproducer"], "README.md").read_text()
+pytestmark = pytest.mark.usefixtures("with_releases")
 
 
 def test_a_newer_good_release_is_named_after_the_bad_one(
-    triage: Triage,
-    with_releases: None,  # noqa: F811
-    tmp_path: Path,
+    triage: Triage, tmp_path: Path
 ) -> None:
     path = recipe(tmp_path, "case", "breaks-1\n// fixed-4 newer")
-    answer, readme = reduced(triage, path, "-t", "1.2.0", "--good", "1.5.0")
+    words = ("-t", "1.2.0", "--good", "1.5.0", "--out", tmp_path / "out")
+    done = triage("reduce", path, *words, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
     assert answer["lines"]["after"] == 2
+    readme = Path(answer["reproducer"], "README.md").read_text()
     assert "It passes with 1.5.0" in readme
     assert "compare/1.5.0" not in readme
 
 
 def test_a_newer_baseline_of_a_night_is_named_after_its_toolchain(
-    triage: Triage,
-    with_releases: None,  # noqa: F811
-    tmp_path: Path,
+    triage: Triage, tmp_path: Path
 ) -> None:
     path = recipe(tmp_path, "case", "breaks-1 fixed-4")
     words = ("-t", "1.2.0", "-b", "1.5.0", "--reduce", "--out", tmp_path / "out")
     done = triage("nightly", path, *words)
     assert done.returncode == 1, done.stderr
     [issue] = (tmp_path / "out").glob("**/issues/*.md")
-    text = issue.read_text()
-    assert "It passes with 1.5.0" in text
+    assert "It passes with 1.5.0" in issue.read_text()
 
 
 def test_a_good_release_that_fails_in_another_way_is_refused(
-    triage: Triage,
-    with_releases: None,  # noqa: F811
-    tmp_path: Path,
+    triage: Triage, tmp_path: Path
 ) -> None:
     path = recipe(tmp_path, "case", "differs-5\n// breaks-2")
     done = triage("reduce", path, "-t", "1.3.0", "--good", "1.5.0")

@@ -1,10 +1,11 @@
 """Passes over Python return valid programs that are not larger, whatever the failure
-is.
+is; and in which form a Python program of a `command:` compiler is reduced.
 """
 
 from __future__ import annotations
 
 import ast
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Triage
+from tests.fake_releases import command_recipe, install
+from tests.programs import write_program
 from tests.recipes.loading import load_recipes
-from tests.reduce.made import CASE, lucky, needs
+from tests.reduce.made import CASE, FakeTest, lucky, needs, reduced
 from triage.compilers.base import kernel_of
 from triage.model.case import Case
 from triage.reduce.frontends.python import (
@@ -24,9 +27,10 @@ from triage.reduce.frontends.python import (
     parameter_names,
     parse_program,
     python_form,
+    python_program_of,
     unbound_names,
 )
-from triage.reduce.problem import ReducedCase, ReductionProblem, UnreadableError
+from triage.reduce.problem import ReducedCase, UnreadableError
 
 KERNELS = [
     load_recipes([ROOT / "recipes" / f"triton-{name}.yaml"])[-1]
@@ -34,17 +38,9 @@ KERNELS = [
 ]
 
 
-def run_all(case: Case, document: PythonProgram, luck: int) -> ReducedCase:
+def run_all(case: Case, program: PythonProgram, test: FakeTest) -> ReducedCase:
     form = python_form(case, Path("unread"))
-    problem = ReductionProblem(ReducedCase(document, case), lucky(luck, 90))
-    for step in (*form.passes, *form.final_passes):
-        before = problem.current.program.size
-        step(problem)
-        assert problem.current.program.canonical is not None, step
-        # An opened loop's variable gets its first value, which is one statement for
-        # another.
-        assert problem.current.program.size <= before, step
-    return problem.current
+    return reduced(program, test, (*form.passes, *form.final_passes), case)
 
 
 @settings(max_examples=5, deadline=None)
@@ -52,7 +48,7 @@ def run_all(case: Case, document: PythonProgram, luck: int) -> ReducedCase:
 def test_every_pass_returns_a_valid_program(luck: int) -> None:
     """A program that nobody wrote for this test."""
     tree = parse_program((Path(ast.__file__).parent / "bisect.py").read_bytes())
-    run_all(CASE, PythonProgram(tree), luck)
+    run_all(CASE, PythonProgram(tree), lucky(luck, 90))
 
 
 @settings(max_examples=3, deadline=None)
@@ -62,13 +58,13 @@ def test_every_pass_keeps_kernel_and_specialisation_consistent(
     case: Case, luck: int
 ) -> None:
     tree = parse_program(case.input.path.read_bytes())
-    made = run_all(case, PythonProgram(tree), luck)
-    assert isinstance(made.program, PythonProgram)
-    function, how = kernel_in(made.program.tree, made.case), kernel_of(made.case)
-    assert function is not None
-    assert how is not None
-    assert set(parameter_names(function)) == {*how.signature, *how.constexprs}
-    assert set(how.hints) <= set(how.signature)
+    small = run_all(case, PythonProgram(tree), lucky(luck, 90))
+    function = kernel_in(python_program_of(small).tree, small.case)
+    kernel = kernel_of(small.case)
+    assert function
+    assert kernel
+    assert set(parameter_names(function)) == {*kernel.signature, *kernel.constexprs}
+    assert set(kernel.hints) <= set(kernel.signature)
 
 
 def test_code_that_python_rejects_is_invalid() -> None:
@@ -105,10 +101,8 @@ def test_names_of_any_kind_are_reduced_as_python(
     path = tmp_path / "input.py"
     path.write_text(text)
     [program] = python_form(CASE, path).open()
-    needed = left.splitlines()[-1].strip().encode()
-    problem = ReductionProblem(ReducedCase(program, CASE), needs(needed))
-    drop_statements(problem)
-    assert problem.current.program.content.decode() == left
+    small = reduced(program, needs(left.splitlines()[-1].encode()), [drop_statements])
+    assert small.program.content.decode() == left
 
 
 LOOP = b"""def rule(k_ptr, v_ptr, state_ptr, steps):
@@ -123,20 +117,61 @@ def test_a_loop_that_stays_needs_no_argument_and_no_sum() -> None:
     kernel = kernel_of(KERNELS[0])
     assert kernel
     signature = dict.fromkeys(("k_ptr", "v_ptr", "state_ptr"), "*bf16")
-    spec = replace(
-        kernel,
-        name="rule",
-        constexprs={},
-        hints={},
-        signature={**signature, "steps": "i32"},
-    )
-    case = replace(KERNELS[0], spec=spec)
-    form = python_form(case, Path("unread"))
+    signature["steps"] = "i32"
+    spec = replace(kernel, name="rule", signature=signature, constexprs={}, hints={})
+    case, test = replace(KERNELS[0], spec=spec), needs(b"for step in range(")
     program = PythonProgram(parse_program(LOOP), unbound_names(LOOP))
-    test = needs(b"for step in range(")
-    problem = ReductionProblem(ReducedCase(program, case), test)
-    for step in (*form.passes, *form.passes, *form.final_passes):
-        step(problem)
-    assert problem.current.program.content.decode() == (
+    form = python_form(case, Path("unread"))
+    steps = (*form.passes, *form.passes, *form.final_passes)
+    small = reduced(program, test, steps, case)
+    assert small.program.content.decode() == (
         "def rule(k_ptr):\n    for step in range(0, 2):\n        acc = k_ptr\n"
     )
+
+
+MORE = "\n".join(f"x{number} = {number}" for number in range(12))
+FAILS = "fail('breaks-3')"
+
+
+@pytest.mark.parametrize(
+    ("program", "unit", "left"),
+    [
+        (
+            f"{MORE}\nclass A:\n    def f(self):\n        return __class__, {FAILS}\n{MORE}",
+            "statement",
+            3,
+        ),
+        (f"{MORE}\n{FAILS}\n__annotations__\nnot_bound\n{MORE}", "statement", 3),
+        (f"def f(:\n{FAILS}\n", "line", 1),
+        (f"# {FAILS}\nx = 1\n", "line", 1),
+    ],
+)
+def test_what_python_compiles_is_reduced_by_statements_other_text_by_lines(
+    triage: Triage, home: Path, tmp_path: Path, program: str, unit: str, left: int
+) -> None:
+    path = command_recipe(tmp_path, "case", "")
+    (tmp_path / "case.py").write_text(program)
+    path.write_text(path.read_text().replace("case.txt", "case.py"))
+    built = install(tmp_path / "built", 5)
+    words = ("-t", f"path:{built}", "--out", tmp_path / "out", "--format", "json")
+    done = triage("reduce", path, *words)
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["unit"] == unit
+    assert answer["operations"]["after"] <= left
+
+
+def test_a_program_that_needs_another_file_is_refused_for_it(
+    triage: Triage, home: Path, tmp_path: Path
+) -> None:
+    text = 'cat "$(dirname "$1")/words.txt" || exit 0; echo "error: bad" >&2; exit 1'
+    write_program(tmp_path / "tc" / "run.sh", f"#!/bin/sh\n{text}\n")
+    (tmp_path / "words.txt").write_text("words\n")
+    (tmp_path / "case.txt").write_text("include words.txt\n")
+    (tmp_path / "case.yaml").write_text(
+        "name: case\ncompiler: command\ninput: case.txt\n"
+        'command: ["{toolchain}/run.sh", "{input}"]\n'
+    )
+    done = triage("reduce", tmp_path / "case.yaml", "-t", f"path:{tmp_path / 'tc'}")
+    assert done.returncode != 0
+    assert "it needs words.txt; only programs of one file are reduced" in done.stdout

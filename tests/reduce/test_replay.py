@@ -6,17 +6,19 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Triage
 from tests.execution.damage import do, each_damage
-from tests.reduce.made import outcome, reproducer
+from tests.reduce.made import probes, reproducer
+from triage.execution.task import ProbeJob
 from triage.model.errors import BadFiles
-from triage.model.outcome import Measured, Probe
+from triage.model.outcome import Probe
 from triage.model.revision import Revision
-from triage.reduce.replay import Replay, Replays, open_reproducers, replay
+from triage.reduce.replay import Replays, open_reproducers, replay
 from triage.report.reproducer import write_reproducer
 from triage.toolchains.registry import ToolchainRef
 
@@ -28,32 +30,14 @@ class FakeEngine:
         self.letters, self.registry = letters, self
 
     def resolve(self, text: str, family: str) -> ToolchainRef:
-        return ToolchainRef(
-            family,
-            Revision(f"3.{len(self.letters) - 1}.0" if text == "latest" else text),
-        )
+        if text == "latest":
+            text = f"3.{len(self.letters) - 1}.0"
+        return ToolchainRef(family, Revision(text))
 
-    def probe_all(self, jobs: Sequence, what: str) -> Iterator[Probe]:
+    def probe_all(self, jobs: Sequence[ProbeJob], what: str) -> Iterator[Probe]:
+        made = {probe.revision.name: probe for probe in probes(self.letters)}
         for job in reversed(jobs):
-            index = int(job.ref.revision.name.split(".")[1])
-            yield Probe(
-                job.case,
-                job.ref.revision,
-                None,
-                outcome(self.letters[index]),
-                Measured(),
-                cached=False,
-            )
-
-
-def replayed(tmp_path: Path, letters: str, *named: str) -> Replay:
-    write_reproducer(reproducer(), tmp_path)
-    [one] = replay(
-        FakeEngine(letters),
-        open_reproducers([tmp_path]),
-        {"iree": named} if named else None,
-    )
-    return one
+            yield replace(made[job.ref.revision.name], case=job.case)
 
 
 @pytest.mark.parametrize(
@@ -69,34 +53,27 @@ def replayed(tmp_path: Path, letters: str, *named: str) -> Replay:
 def test_the_recorded_version_and_the_newest_are_compiled(
     tmp_path: Path, letters: str, status: str, holds: bool | None, code: int
 ) -> None:
-    found = replayed(tmp_path, letters)
-    assert (found.status, found.holds, Replays([found]).exit) == (
-        status,
-        holds,
-        code,
-    )
-    assert [version.toolchain.name for version in found.versions] == list(
+    write_reproducer(reproducer(), tmp_path)
+    [result] = replay(FakeEngine(letters), open_reproducers([tmp_path]))  # type: ignore[arg-type]
+    assert (result.status, result.holds) == (status, holds)
+    assert Replays([result]).exit == code
+    assert [version.toolchain.name for version in result.versions] == list(
         dict.fromkeys(["3.2.0", f"3.{len(letters) - 1}.0"])
     )
 
 
 def test_all_mistakes_of_all_folders_are_reported_together(tmp_path: Path) -> None:
+    good, wrong = write_reproducer(reproducer(), tmp_path / "good"), tmp_path / "all"
     for name in "bcde":
-        shutil.copytree(
-            write_reproducer(reproducer(), tmp_path / "good"), tmp_path / "all" / name
-        )
-    wrong = tmp_path / "all"
+        shutil.copytree(good, wrong / name)
     (wrong / "b" / "reproducer.json").write_text('{"case": "x",\n oops}')
-    (wrong / "c" / "reproducer.json").write_text(
-        '{"case": "", "bad": {"name": "banana"}}'
-    )
+    record = '{"case": "", "bad": {"name": "banana"}}'
+    (wrong / "c" / "reproducer.json").write_text(record)
     (wrong / "d" / "input.mlir").unlink()
     (wrong / "e" / "recipe.yaml").write_text("name: e\n")
     with pytest.raises(BadFiles) as raised:
         open_reproducers([wrong, tmp_path / "nowhere"])
-    messages = "\n".join(
-        str(problem).removeprefix(str(tmp_path)) for problem in raised.value.problems
-    )
+    messages = "\n".join(map(str, raised.value.problems))
     for line in (
         "/all/b/reproducer.json: Invalid JSON",
         "/all/c/reproducer.json: case: ",
@@ -105,19 +82,17 @@ def test_all_mistakes_of_all_folders_are_reported_together(tmp_path: Path) -> No
         "/all/e/recipe.yaml",
         "/nowhere: contains no reproducer",
     ):
-        assert line in messages
+        assert f"{tmp_path}{line}" in messages
 
 
 @each_damage
 def test_a_damaged_record_is_bad_input(
     triage: Triage, tmp_path: Path, damage: str
 ) -> None:
-    (tmp_path / "r").mkdir()
-    (tmp_path / "r" / "reproducer.json").write_text(
-        '{"case": "c", "signature": "s", "bad": {"name": "3.2.0"}}'
-    )
-    do(damage, tmp_path / "r" / "reproducer.json")
-    done = triage("replay", tmp_path / "r")
+    record = tmp_path / "reproducer.json"
+    record.write_text('{"case": "c", "signature": "s", "bad": {"name": "3.2.0"}}')
+    do(damage, record)
+    done = triage("replay", tmp_path)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert "reproducer.json" in done.stderr or damage == "a flipped bit"

@@ -12,10 +12,10 @@ import pytest
 
 from tests.programs import write_program
 from tests.recipes.loading import load_recipes
-from tests.reduce.made import CASE, reproducer, with_probes
+from tests.reduce.made import CASE, probes, reproducer
 from triage.model.case import Case, Expectation, Flag, Target
 from triage.model.outcome import Failed
-from triage.reduce.reproducer import slug, without_paths
+from triage.reduce.reproducer import expectations, in_order, slug, without_paths
 from triage.report.reproducer import reproducer_files, write_reproducer
 
 GOLDEN = Path(__file__).parent / "golden" / "attention-dtype-f16"
@@ -75,69 +75,98 @@ def test_the_script_ends_with_1_where_the_compiler_fails(
         f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/words\n{body}\n',
     )
     script = write_reproducer(reproducer(), tmp_path) / "repro.sh"
-    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    assert subprocess.run([script], env=env, cwd="/", check=False).returncode == code
-    assert (tmp_path / "words").read_text().splitlines() == [
-        *reproducer().compile.options,
-        "input.mlir",
-        "-o",
-        "/dev/null",
-    ]
-    named = {**os.environ, "IREE_COMPILE": str(compiler)}
-    assert subprocess.run([script], env=named, check=False).returncode == code
-    nothing = subprocess.run(
-        [script],
-        env={**os.environ, "IREE_COMPILE": "/none"},
-        capture_output=True,
-        check=False,
-    )
-    assert nothing.returncode == 127
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    for changed, status in (
+        ({"PATH": path}, code),
+        ({"IREE_COMPILE": str(compiler)}, code),
+        ({"IREE_COMPILE": "/none"}, 127),
+    ):
+        env = os.environ | changed
+        done = subprocess.run([script], env=env, cwd="/", capture_output=True)
+        assert done.returncode == status
+    words = (tmp_path / "words").read_text().splitlines()
+    options = reproducer().compile.options
+    assert words == [*options, "input.mlir", "-o", "/dev/null"]
 
 
 def test_an_issue_contains_compiler_text_only_as_text() -> None:
     attack = "@main</details> ![x](http://host/x) see #12 ````\n### What happened?"
     made = reproducer()
-    probe = replace(made.bad, outcome=Failed(replace(made.failure, headline=attack)))
-    attacked = with_probes(made, (*made.reduction.probes[:2], probe), probe)
-    attacked = replace(
-        attacked,
-        output=attack,
-        reduction=replace(attacked.reduction, program=f"// {attack}"),
+    failed = Failed(replace(made.failure, headline=attack))
+    probe = replace(made.bad, outcome=failed)
+    reduction = replace(
+        made.reduction,
+        probes=(*made.reduction.probes[:2], probe),
+        failure=failed.failure,
+        program=f"// {attack}",
     )
-    issue = str(reproducer_files(attacked)["README.md"])
-    assert (
-        len(re.findall(r"^(`{5,})\w*\n.*?^\1$", issue, re.DOTALL | re.MULTILINE)) == 2
-    )
-    outside = re.sub(
-        r"^(`{5,})\w*\n.*?^\1$|^</details>\n|</summary>",
-        "",
-        issue,
-        flags=re.DOTALL | re.MULTILINE,
-    )
-    assert not re.search(
-        r"@main|(?<!\\)</|(?<!\\)!?\[x\]|#12", outside.replace("&#8203;", "|")
-    )
+    made = replace(made, output=attack, reduction=reduction, bad=probe)
+    issue = str(reproducer_files(made)["README.md"])
+    fenced = re.compile(r"^(`{5,})\w*\n.*?^\1$", re.DOTALL | re.MULTILINE)
+    assert len(fenced.findall(issue)) == 2
+    outside = fenced.sub("", issue).replace("&#8203;", "|")
+    outside = re.sub(r"^</details>$|</summary>", "", outside, flags=re.MULTILINE)
+    assert not re.search(r"@main|(?<!\\)</|(?<!\\)!?\[x\]|#12", outside)
 
 
-def test_paths_of_the_machine_become_names(tmp_path: Path) -> None:
+KEPT = "see https://iree.dev/reference/a, and 1/2/3 or a/b/c, (d0) -> (d0 / 2)"
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        (
+            "PROGRAM:2:3: error: x\n see PROGRAM",
+            "input.mlir:2:3: error: x\n see input.mlir",
+        ),
+        (
+            "/other/my files/same.mlir:2:3: error: x\n  y\n/a/b.mlir:1:1: note: z",
+            "input.mlir:2:3: error: x\n  y\ninput.mlir:1:1: note: z",
+        ),
+        ("/other/same.mlir:2:3", "input.mlir:2:3"),
+        (
+            "0. Arguments: /opt/iree/bin/iree-compile --x=/opt/x.bin /o/i.mlir -o /h/77-x/out",
+            "0. Arguments: iree-compile --x=x.bin i.mlir -o out",
+        ),
+        (
+            "#1 0x7f (/opt/lib/libIREE.so+0x12) /dev/null",
+            "#1 0x7f (libIREE.so+0x12) /dev/null",
+        ),
+        (KEPT, KEPT),
+    ],
+)
+def test_paths_of_the_machine_become_names(
+    tmp_path: Path, text: str, cleaned: str
+) -> None:
     program = tmp_path / "a home" / "reductions" / "reduced-34.mlir"
-    mend = without_paths({program: "input.mlir"}, "input.mlir")
-    assert (
-        mend(f"{program}:2:3: error: x\n see {program}")
-        == "input.mlir:2:3: error: x\n see input.mlir"
+    clean = without_paths({program: "input.mlir"}, "input.mlir")
+    assert clean(text.replace("PROGRAM", str(program))) == cleaned
+
+
+@pytest.mark.parametrize(
+    ("letters", "windows"),
+    [
+        ("PFGP", [("F", "3.1.0", "3.2.0"), ("G", "3.2.0", "3.3.0")]),
+        ("PFPF", [("F", "3.1.0", "3.2.0"), ("F", "3.3.0", None)]),
+        ("UFUFUP", [("F", "3.1.0", "3.5.0")]),
+        ("PU", []),
+        ("", []),
+    ],
+)
+def test_expectations_cover_the_failing_versions(
+    letters: str, windows: list[tuple[str, str, str | None]]
+) -> None:
+    classes = {"F": "shared-memory-overflow", "G": "verifier"}
+    assert expectations(probes(letters)) == tuple(
+        Expectation(classes[one], since, until) for one, since, until in windows
     )
-    assert mend(
-        "/other/my files/same.mlir:2:3: error: x\n  y\n/a/b.mlir:1:1: note: z"
-    ) == ("input.mlir:2:3: error: x\n  y\ninput.mlir:1:1: note: z")
-    assert mend("/other/same.mlir:2:3") == "input.mlir:2:3"
-    said = "0. Reducible arguments: /opt/iree/bin/iree-compile --x=/opt/data/x.bin /o/i.mlir -o /h/scratch/77-x/out"
-    assert mend(said) == "0. Reducible arguments: iree-compile --x=x.bin i.mlir -o out"
-    assert (
-        mend("#1 0x7f (/opt/lib/libIREE.so+0x12) /dev/null")
-        == "#1 0x7f (libIREE.so+0x12) /dev/null"
-    )
-    kept = "see https://iree.dev/reference/a, and 1/2/3 or a/b/c, (d0) -> (d0 / 2)"
-    assert mend(kept) == kept
+
+
+def test_versions_are_sorted_and_what_has_none_is_last() -> None:
+    good, bad = probes("PF")
+    local = replace(good, version="local")
+    passing = replace(good, version=bad.version)
+    assert in_order([local, bad, passing, good]) == (good, passing, bad, local)
 
 
 if __name__ == "__main__":

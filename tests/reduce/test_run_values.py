@@ -21,8 +21,8 @@ from triage.reduce.frontends.mlir_program import (
     name_arguments,
     pieces,
 )
-from triage.reduce.problem import ReducedCase, Reducible
-from triage.reduce.runs import ArgumentValues
+from triage.reduce.problem import ReducedCase
+from triage.reduce.runs import ArgumentValues, run_of
 
 PROGRAM = """"builtin.module"() ({
   "func.func"() <{function_type = (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>, sym_name = "f"}> ({
@@ -38,41 +38,28 @@ PROGRAM = """"builtin.module"() ({
 
 def test_arguments_keep_their_values_and_others_get_a_pattern(tmp_path: Path) -> None:
     values = ArgumentValues(tmp_path)
-    document = MlirProgram(parse_module(PROGRAM), ())
-    name_arguments(document.module)
+    program = MlirProgram(parse_module(PROGRAM), ())
+    name_arguments(program.module)
     run = RunSpec(inputs=("4x2xf32=1 2 3 4 5 6 7 8", "4x2xf32=9"))
-    draft = values.take_over_values(ReducedCase(document, replace(CASE, run=run)))
-
-    def inputs_of(document: Reducible) -> tuple[str, ...]:
-        assert draft
-        bound = values.with_values(ReducedCase(document, draft.case))
-        assert bound
-        assert bound.case.run
-        return bound.case.run.inputs
-
-    assert inputs_of(document) == run.inputs
-    [function] = document.module.functions()
-    assert draft
-    # reads the second and the first result
-    last = cut(draft, function, pieces(function)[2:])
-    # reads the first result and the second argument
-    middle = cut(draft, function, pieces(function)[1:2])
-    assert last
-    assert middle
-    made = "4x2xf32=-1 0 1 2 -1 0 1 2"
-    assert inputs_of(last.program) == (made, made)
-    assert inputs_of(middle.program) == ("4x2xf32=9", made)
+    start = values.take_over_values(ReducedCase(program, replace(CASE, run=run)))
+    assert start
+    [function] = program.module.functions()
+    parts, made = pieces(function), "4x2xf32=-1 0 1 2 -1 0 1 2"
+    for smaller, inputs in (
+        (start, run.inputs),
+        # reads the second and the first result
+        (cut(start, function, parts[2:]), (made, made)),
+        # reads the first result and the second argument
+        (cut(start, function, parts[1:2]), ("4x2xf32=9", made)),
+    ):
+        ready = smaller and values.with_values(smaller)
+        assert ready
+        assert run_of(ready).inputs == inputs
 
 
 def wrong(**details: object) -> Failure:
-    return Failure(
-        "wrong-result",
-        "wrong-result",
-        "wrong-result:0",
-        "",
-        details=details,
-        stage=Stage.COMPARE,
-    )  # type: ignore[arg-type]
+    name = "wrong-result"
+    return Failure(name, name, f"{name}:0", "", details=details, stage=Stage.COMPARE)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from triage.model.outcome import (
     Measured,
     NoAnswer,
     Outcome,
-    Passed,
     Probe,
 )
 from triage.model.progress import Progress
@@ -109,9 +108,3 @@ class FlagEngine:
             measured = Measured(spent, spent, 100.0, metrics)
             made = self.behaviour(flags, revision.name)
             yield Probe(job.case, revision, revision.name, made, measured, cached=False)
-
-
-def fixed_by(*flags: str, otherwise: Outcome | None = None) -> Behaviour:
-    """Compile if all of these flags are passed."""
-    wanted = frozenset(flags)
-    return lambda given, _: Passed() if wanted <= given else otherwise or failed()

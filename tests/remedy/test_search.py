@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
-from math import inf
 
 import pytest
 
-from tests.remedy.flag_compiler import FlagEngine, a_case, a_place, failed, fixed_by
+from tests.remedy.flag_compiler import Behaviour, FlagEngine, a_case, a_place, failed
 from triage.execution.judge import result_of
 from triage.model.errors import Interrupted
 from triage.model.json_form import as_json
@@ -23,63 +21,60 @@ IGEMM = "--iree-codegen-llvmgpu-use-igemm=false"
 TILE = "--iree-codegen-llvmgpu-test-tile-and-fuse-vectorize=true"
 
 
-def found(
-    engine: FlagEngine, *flags: str, good: str | None = None, budget: int = 60
-) -> Remedies:
-    order = RemedyRequest(
-        a_case(*flags), a_place(), a_place(good) if good else None, budget
-    )
-    answer = find_remedies(engine, order)  # type: ignore[arg-type]
-    assert answer.failure
-    return answer
+def searched(engine: FlagEngine, *flags: str, **more: object) -> Remedies:
+    """Find remedies. more: of the request."""
+    request = RemedyRequest(a_case(*flags), **{"bad": a_place()} | more)  # type: ignore[arg-type]
+    return find_remedies(engine, request)  # type: ignore[arg-type]
 
 
 def flags_of(answer: Remedies) -> list[tuple[str, ...]]:
     return [remedy.flags for remedy in answer.remedies]
 
 
-def test_the_whole_first_tier_is_tried_and_a_flag_for_users_comes_first() -> None:
-    def behaviour(flags: frozenset[str], name: str) -> Outcome:
-        return Passed() if flags & {IGEMM, TILE} else failed()
-
-    answer = found(
-        FlagEngine(behaviour, seconds=lambda flags: 0.5 if TILE in flags else 8.0)
+def works_with(*wanted: str) -> Behaviour:
+    """Fail on 3.3.0 without one of these flags."""
+    return lambda flags, name: (
+        Passed() if name != "3.3.0" or flags & {*wanted} else failed()
     )
-    assert flags_of(answer) == [(IGEMM,), (TILE,)]
+
+
+def test_the_whole_first_tier_is_tried_and_a_flag_for_users_comes_first() -> None:
+    seconds = {TILE: 0.5, IGEMM: 8.0}
+    engine = FlagEngine(
+        works_with(*seconds),
+        seconds=lambda flags: min(
+            (seconds.get(flag, 8.0) for flag in flags), default=8.0
+        ),
+    )
+    assert flags_of(searched(engine)) == [(IGEMM,), (TILE,)]
 
 
 @pytest.mark.parametrize("budget", [1, 12])
 def test_the_budget_limits_the_candidates(budget: int) -> None:
-    engine = FlagEngine(fixed_by("--never"))
-    answer = found(engine, budget=budget)
+    engine = FlagEngine(works_with())
+    answer = searched(engine, budget=budget)
     assert (answer.tried, answer.remedies) == (budget, ())
-    assert answer.left > 0
     assert len([flags for name, flags in engine.asked if name == "3.3.0"]) == budget + 1
     answered = as_json(answer)
     assert answered["remedies"] == []
-    assert answered["left"] == answer.left
+    assert answered["left"] == answer.left > 0
 
 
 def test_a_remedy_that_breaks_another_release_ranks_last() -> None:
     def behaviour(flags: frozenset[str], name: str) -> Outcome:
-        if name == "3.3.0":
-            return Passed() if flags & {IGEMM, TILE} else failed()
-        return (
-            NoAnswer(Cause.FLAG, f"does not know the flag {IGEMM}")
-            if IGEMM in flags
-            else Passed()
-        )
+        if name != "3.3.0" and IGEMM in flags:
+            return NoAnswer(Cause.FLAG, f"does not know the flag {IGEMM}")
+        return works_with(IGEMM, TILE)(flags, name)
 
-    answer = found(FlagEngine(behaviour, newest="3.13.0"), good="3.2.0")
+    engine = FlagEngine(behaviour, newest="3.13.0")
+    answer = searched(engine, good=a_place("3.2.0"))
     assert flags_of(answer) == [(TILE,), (IGEMM,)]
-    answered = as_json(answer)["remedies"]
-    assert [[one["name"] for one in remedy["verified_on"]] for remedy in answered] == [
-        ["3.3.0", "3.2.0", "3.13.0"],
-        ["3.3.0"],
-    ]
-    assert [[one["name"] for one in remedy["breaks"]] for remedy in answered] == [
-        [],
-        ["3.2.0", "3.13.0"],
+    assert [
+        {key: [one["name"] for one in remedy[key]] for key in ("verified_on", "breaks")}
+        for remedy in as_json(answer)["remedies"]
+    ] == [
+        {"verified_on": ["3.3.0", "3.2.0", "3.13.0"], "breaks": []},
+        {"verified_on": ["3.3.0"], "breaks": ["3.2.0", "3.13.0"]},
     ]
 
 
@@ -90,21 +85,16 @@ def test_an_upgrade_is_a_remedy_also_if_no_flag_works(
     engine = FlagEngine(
         lambda flags, name: failed() if name == bad else Passed(), newest="3.13.0"
     )
-    answer = find_remedies(engine, RemedyRequest(a_case(), a_place(bad)))  # type: ignore[arg-type]
+    answer = searched(engine, bad=a_place(bad))
     assert answer.remedies == ()
     assert (answer.upgrade and answer.upgrade.name) == upgrade
 
 
 def test_an_own_flag_that_the_version_lacks_is_dropped() -> None:
-    def behaviour(flags: frozenset[str], name: str) -> Outcome:
-        unknown = failed("unknown-flag").failure
-        return (
-            NoAnswer(Cause.FLAG, "does not know --iree-opt-level", unknown)
-            if flags
-            else Passed()
-        )
-
-    answer = found(FlagEngine(behaviour), "--iree-opt-level=O3")
+    unknown = failed("unknown-flag").failure
+    why = NoAnswer(Cause.FLAG, "does not know --iree-opt-level", unknown)
+    engine = FlagEngine(lambda flags, name: why if flags else Passed())
+    answer = searched(engine, "--iree-opt-level=O3")
     assert [remedy.text for remedy in answer.remedies] == ["without --iree-opt-level"]
     assert as_json(answer)["remedies"][0]["dropped_flags"] == ["--iree-opt-level"]
 
@@ -118,7 +108,7 @@ def test_an_own_flag_that_the_version_lacks_is_dropped() -> None:
 )
 def test_a_case_that_does_not_fail_has_nothing_to_remedy(outcome: Outcome) -> None:
     engine = FlagEngine(lambda flags, name: outcome)
-    answer = find_remedies(engine, RemedyRequest(a_case(), a_place()))  # type: ignore[arg-type]
+    answer = searched(engine)
     assert answer.failure is None
     assert len(engine.asked) == 1
     answered = as_json(answer)
@@ -126,9 +116,7 @@ def test_a_case_that_does_not_fail_has_nothing_to_remedy(outcome: Outcome) -> No
 
 
 def test_candidates_after_the_deadline_are_not_tried() -> None:
-    engine = FlagEngine(lambda flags, name: failed())
-    request = RemedyRequest(a_case(), a_place(), seconds=-1.0)
-    answer = find_remedies(engine, request)  # type: ignore[arg-type]
+    answer = searched(FlagEngine(works_with()), seconds=-1.0)
     assert (answer.tried, answer.cause) == (0, Cause.TIME)
     assert f"0 of {answer.left} candidates tried" in (answer.reason or "")
     assert answer.left > 0
@@ -142,13 +130,10 @@ def test_remedies_that_were_found_outlive_the_end_of_the_time(checked_on: str) -
             raise Interrupted("stopped")
         return Passed() if IGEMM in flags else failed()
 
-    engine = FlagEngine(behaviour, seconds=lambda flags: 0.0)
-    request = RemedyRequest(a_case(), a_place(), a_place("3.2.0"), seconds=0.2)
-    answer = find_remedies(engine, request)  # type: ignore[arg-type]
-    assert flags_of(answer) == [(IGEMM,)]
-    # Ctrl-C
-    with pytest.raises(Interrupted):
-        find_remedies(engine, replace(request, seconds=inf))  # type: ignore[arg-type]
+    engine, good = FlagEngine(behaviour, seconds=lambda flags: 0.0), a_place("3.2.0")
+    assert flags_of(searched(engine, good=good, seconds=0.2)) == [(IGEMM,)]
+    with pytest.raises(Interrupted):  # Ctrl-C
+        searched(engine, good=good)
 
 
 @pytest.mark.parametrize(("needed", "value"), [(33, 64), (65536, 65536)])
@@ -158,7 +143,7 @@ def test_the_first_value_that_works_is_found(needed: int, value: int) -> None:
         failure = failed("affinity-non-convergence")
         return Passed() if any(value >= needed for value in values) else failure
 
-    assert flags_of(found(FlagEngine(behaviour))) == [(f"--{LIMIT}={value}",)]
+    assert flags_of(searched(FlagEngine(behaviour))) == [(f"--{LIMIT}={value}",)]
 
 
 def result(outcome: Outcome) -> ProbeResult:
