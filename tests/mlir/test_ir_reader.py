@@ -1,15 +1,18 @@
-"""Dumps are read as a stream, of any length and in any pieces."""
+"""Dumps are read as a stream, of any length and in any pieces. Which changes of a
+program fingerprints ignore and which they detect.
+"""
 
 from __future__ import annotations
 
+import random
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.mlir.printed_ir import WORDS, Op, printed, program
-from triage.mlir.ir_reader import DumpReader, IrDump
+from tests.mlir.printed_ir import WORDS, Op, changes, invented, printed, program, read
+from triage.mlir.ir_reader import DumpReader, IrDump, PrintedModule
 from triage.model.pass_name import PassName, dumped_pass
 
 SMALL = program((Op("t.add", ("f32",), ("f32",)),))
@@ -96,3 +99,25 @@ def test_a_long_line_keeps_its_name_and_types() -> None:
     texts = [dump("FirstPass (t-first)", program((op,))) for op in ops]
     [long], [plain] = [dumps_of(text.encode()) for text in texts]
     assert long.module == plain.module
+
+
+SIZES = (
+    Op("t.constant", results=("f32",)),
+    Op("t.add", ("index", "index"), ("index",)),
+)
+
+
+def module_of(body: tuple[Op, ...], dice: random.Random | None = None) -> PrintedModule:
+    return read(printed(program(body), dice))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_only_operations_types_and_nesting_count(seed: int) -> None:
+    dice = random.Random(seed)
+    first, *others = body = invented(dice)
+    plain = module_of(body)
+    for same in (module_of(body, dice), module_of((*SIZES, *body))):
+        assert plain.functions["main"] == same.functions["main"]
+        assert plain.whole.same_as(same.whole)
+    for change in changes(first):
+        assert not module_of((change, *others)).whole.same_as(plain.whole)
