@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 from triage.execution.task import ProbeJob
 from triage.model.case import Case, Flag, Input, InputKind, Target
@@ -41,33 +41,43 @@ SWITCHES = frozenset(
 FLAGS = SWITCHES | {"iree-opt-level", "iree-stream-affinity-solver-max-iterations"}
 
 
-def failed(name: str = "shared-memory-overflow", **more: object) -> Failed:
-    return Failed(Failure(name, name, name, f"{name}!", **more))  # type: ignore[arg-type]
+def failed(name: str = "shared-memory-overflow") -> Failed:
+    return Failed(Failure(name, name, name, f"{name}!"))
 
 
-def a_case(*flags: str, backend: str = "rocm", **more: object) -> Case:
+def a_case(*flags: str, backend: str = "rocm", **more: Any) -> Case:
     path = Path("/nowhere/m.mlir")
-    given = tuple(map(Flag, flags))
-    target = Target(backend, "gfx942")
-    return Case(
-        "m", "m", "", "iree", path, Input(path, InputKind.MLIR), target, given, **more
-    )  # type: ignore[arg-type]
+    given, target = tuple(map(Flag, flags)), Target(backend, "gfx942")
+    program = Input(path, InputKind.MLIR)
+    return Case("m", "m", "", "iree", path, program, target, given, **more)
 
 
 def a_toolchain(name: str = "3.3.0") -> Toolchain:
-    known = Capabilities(flags=FLAGS, switches=SWITCHES)
-    return Toolchain(
-        "iree", Revision(name), name, Path(), Path("iree-compile"), known, name
-    )
+    known, program = Capabilities(flags=FLAGS, switches=SWITCHES), Path("iree-compile")
+    return Toolchain("iree", Revision(name), name, Path(), program, known, name)
 
 
 def a_place(name: str = "3.3.0") -> ToolchainRef:
     return ToolchainRef("iree", Revision(name))
 
 
-@dataclass
-class FlagRegistry:
-    newest: str | None = None
+class FlagEngine:
+    """An engine, and its registry. `asked`: the flags of all probes."""
+
+    progress = Progress()
+    planner = SimpleNamespace(
+        input_of=lambda *_: NoAnswer(Cause.RECIPE, "there is none")
+    )
+
+    def __init__(
+        self,
+        behaviour: Behaviour,
+        newest: str | None = None,
+        seconds: Callable[[frozenset[str]], float] = lambda flags: 1.0,
+    ) -> None:
+        self.behaviour, self.newest, self.seconds = behaviour, newest, seconds
+        self.asked: list[tuple[str, frozenset[str]]] = []
+        self.jobs, self.registry = 2, self
 
     def obtain(self, place: ToolchainRef) -> Toolchain:
         return a_toolchain(place.revision.name)
@@ -76,23 +86,6 @@ class FlagRegistry:
         if self.newest is None:
             raise EnvironmentFailure("no network")
         return a_place(self.newest)
-
-
-@dataclass
-class FlagEngine:
-    behaviour: Behaviour
-    jobs: int = 2
-    newest: str | None = None
-    seconds: Callable[[frozenset[str]], float] = lambda flags: 1.0
-    asked: list[tuple[str, frozenset[str]]] = field(default_factory=list)
-    progress = Progress()
-    planner = SimpleNamespace(
-        input_of=lambda *_: NoAnswer(Cause.RECIPE, "there is none")
-    )
-
-    @property
-    def registry(self) -> FlagRegistry:
-        return FlagRegistry(self.newest)
 
     def probe(self, job: ProbeJob) -> Probe:
         [probe] = self.probe_all([job])
@@ -106,5 +99,5 @@ class FlagEngine:
             spent = self.seconds(flags)
             metrics = {"artifact_bytes": 10.0, "dispatches": 4.0 + len(flags)}
             measured = Measured(spent, spent, 100.0, metrics)
-            made = self.behaviour(flags, revision.name)
-            yield Probe(job.case, revision, revision.name, made, measured, cached=False)
+            outcome = self.behaviour(flags, revision.name)
+            yield Probe(job.case, revision, revision.name, outcome, measured)

@@ -10,52 +10,40 @@ from tests.remedy.flag_compiler import a_case, a_toolchain, failed
 from triage.compilers.base import KernelSpec
 from triage.compilers.registry import family_of
 from triage.model.case import Case
-from triage.model.outcome import Failure
-from triage.remedy.candidates import (
-    ChangedCase,
-    Situation,
-    known_remedies,
-    own_options,
-)
+from triage.model.outcome import Failed
+from triage.remedy.candidates import Situation, known_remedies, own_options
 
 
-def situation(case: Case, *failures: Failure, **more: object) -> Situation:
-    hints = family_of(case).remedies
-    return Situation(
-        case, failures or (failed().failure,), a_toolchain(), hints, **more
-    )  # type: ignore[arg-type]
+def situation(case: Case, failure: Failed | None = None) -> Situation:
+    failures = ((failure or failed()).failure,)
+    return Situation(case, failures, a_toolchain(), family_of(case).remedies)
 
 
-def texts(changes: list[ChangedCase]) -> list[str]:
-    return [candidate.change.text for candidate in changes]
+def own_texts(backend: str) -> list[str]:
+    options = own_options(situation(a_case(backend=backend)))
+    return [candidate.change.text for candidate in options]
 
 
 def test_another_backend_s_flags_are_never_tried() -> None:
-    on_cpu = situation(a_case(backend="llvm-cpu"))
-    assert not [
-        text
-        for text in texts([*known_remedies(on_cpu), *own_options(on_cpu)])
-        if "llvmgpu" in text
-    ]
-    assert "--iree-llvmcpu-disable-distribution=true" in texts(own_options(on_cpu))
-    assert not [
-        text for text in texts(own_options(situation(a_case()))) if "llvmcpu" in text
-    ]
+    known = known_remedies(situation(a_case(backend="llvm-cpu")))
+    on_cpu = own_texts("llvm-cpu")
+    tried = [*on_cpu, *(candidate.change.text for candidate in known)]
+    assert not [text for text in tried if "llvmgpu" in text]
+    assert "--iree-llvmcpu-disable-distribution=true" in on_cpu
+    assert not [text for text in own_texts("rocm") if "llvmcpu" in text]
 
 
 def test_switches_near_the_failure_come_first_with_both_values() -> None:
-    tried = texts(own_options(situation(a_case())))
+    tried = own_texts("rocm")
     assert not [text for text in tried if "dump" in text or "stream" in text]
     names = (
         "opt-level=O3",
         "opt-data-tiling=false",
         "codegen-llvmgpu-use-igemm=true",
         "codegen-new-thing=false",
+        "dispatch-creation-fuse-multi-use=false",
     )
-    order = [
-        tried.index(f"--iree-{name}")
-        for name in (*names, "dispatch-creation-fuse-multi-use=false")
-    ]
+    order = [tried.index(f"--iree-{name}") for name in names]
     assert order == sorted(order)
     assert "--iree-codegen-llvmgpu-test-tile-and-fuse-vectorize=false" not in tried
 
@@ -63,7 +51,7 @@ def test_switches_near_the_failure_come_first_with_both_values() -> None:
 def test_kernel_options_are_input_changes() -> None:
     kernel = KernelSpec(None, {}, {}, {}, {"num_warps": 8, "num_stages": 3})
     case = replace(a_case(spec=kernel), compiler="triton")
-    candidates = known_remedies(situation(case, failed("assertion").failure))
+    candidates = known_remedies(situation(case, failed("assertion")))
     tried = {one.change.input_change: one.case for one in candidates}
     assert "num_warps=4" in tried
     assert "num_warps=8" not in tried

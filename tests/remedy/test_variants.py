@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
 
 from tests.remedy.flag_compiler import FlagEngine, a_case, a_place, failed
 from triage.model.json_form import as_json
-from triage.model.outcome import Cause, NoAnswer, Outcome, Passed, Status
+from triage.model.outcome import Cause, NoAnswer, Passed, Status
 from triage.model.revision import Revision
 from triage.remedy.variants import Variant, compare_variants, depends_on
 
@@ -66,20 +67,6 @@ def test_the_deciding_keys(
     assert depends_on(grid(outcomes, **axes)) == (matters, sentence)
 
 
-def compared(
-    behaviour: dict[str, Outcome], about: str | None = None
-) -> dict[str, object]:
-    cases = [
-        replace(a_case(f"--n={n}"), name=f"m[n={n}]", matrix=(("n", n),))
-        for n in behaviour
-    ]
-    engine = FlagEngine(
-        lambda flags, name: behaviour[next(iter(flags)).partition("=")[2]]
-    )
-    chosen = next((one for one in cases if one.name == about), None)
-    return as_json(compare_variants(engine, cases, a_place(), chosen))  # type: ignore[arg-type,no-any-return]
-
-
 def test_the_sentence_is_about_the_given_case() -> None:
     behaviour = {
         "1": failed("segfault"),
@@ -87,12 +74,21 @@ def test_the_sentence_is_about_the_given_case() -> None:
         "3": Passed(),
         "4": NoAnswer(Cause.FLAG, "no"),
     }
-    answer = compared(behaviour)
-    assert (
-        answer["sentence"]
-        == "It fails exactly for n=1; 1 of 4 fail in another way; 1 of 4 cannot be tested."
+    cases = {
+        n: replace(a_case(f"--n={n}"), name=f"m[n={n}]", matrix=(("n", n),))
+        for n in behaviour
+    }
+    engine: Any = FlagEngine(lambda flags, name: behaviour[min(flags)[-1]])
+
+    def compared(about: str | None) -> Any:
+        case = cases.get(about or "")
+        return as_json(compare_variants(engine, [*cases.values()], a_place(), case))
+
+    answer = compared(None)
+    assert answer["sentence"] == (
+        "It fails exactly for n=1; 1 of 4 fail in another way; 1 of 4 cannot be tested."
     )
-    assert [one["values"]["n"] for one in answer["results"]] == ["1", "2", "3", "4"]  # type: ignore[attr-defined]
-    assert "n=2" in str(compared(behaviour, "m[n=2]")["sentence"])
-    answer = compared(behaviour, "m[n=3]")
+    assert [one["values"]["n"] for one in answer["results"]] == ["1", "2", "3", "4"]
+    assert "n=2" in compared("2")["sentence"]
+    answer = compared("3")
     assert (answer["failure"], answer["sentence"]) == (None, "m[n=3] does not fail.")
