@@ -10,28 +10,19 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
 
 from triage.attribute.result import Attribution
+from triage.bisect.known import KnownReleases, known_releases
 from triage.bisect.plan import bisect_between
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import Bisection
-from triage.bisect.walk import bounds_of
 from triage.classify import ClassifiedLog
 from triage.execution.engine import Engine
 from triage.execution.task import ProbeJob
-from triage.investigate.investigation import Investigation
+from triage.investigate.investigation import ClusterInWork, Investigation, Step
 from triage.investigate.origin import OriginFinder
 from triage.investigate.own_mistake import own_mistake
-from triage.investigate.own_program import (
-    KnownReleases,
-    ends_as_expected,
-    fails_each_time,
-    first_that,
-    known_releases,
-)
-from triage.investigate.result import ClusterKey, StepResult
-from triage.investigate.steps import ClusterInWork, InvestigationSetting, do_step
+from triage.investigate.result import FailureCluster, StepResult
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.exit_codes import Exit, exit_without_answer
@@ -44,19 +35,17 @@ from triage.model.outcome import (
     NoAnswer,
     Outcome,
     Passed,
+    Probe,
 )
 from triage.model.revision import Revision
-from triage.recipes.expectations import expected_class
+from triage.recipes.expectations import expected_class, matches
 from triage.remedy.result import Remedy
 from triage.toolchains.registry import ToolchainRef
 
-T = TypeVar("T")
-_STEPS = ("bisect", "attribute", "remedy")
-_NEARLY_ALL = 0.9  # of the time that is left
 _MORE_TIME = "10m"  # in the command that goes on after a spent budget
 
 
-@dataclass(frozen=True)
+@dataclass
 class Explanation(MayLackAnswer):
     """Everything known of a case and its failure."""
 
@@ -69,7 +58,7 @@ class Explanation(MayLackAnswer):
     """Whether the case passes on that toolchain."""
     target: str | None = None
     """The backend and the chip."""
-    assumed: tuple[str, ...] = ()
+    assumed: Sequence[str] = ()
     """The part of the target and the values that nobody named."""
     releases: tuple[KnownReleases, ...] = ()
     """How the case ends on all releases, unless one toolchain was asked for."""
@@ -85,10 +74,10 @@ class Explanation(MayLackAnswer):
     """The toolchain of the failure: the one above, or the newest release that fails."""
     bisection: Bisection | None = None
     attribution: Attribution | None = None
-    remedies: tuple[Remedy, ...] = ()
-    left: tuple[StepResult, ...] = ()
+    remedies: Sequence[Remedy] = ()
+    left: Sequence[StepResult] = ()
     """Steps without a result, each with the reason."""
-    next: tuple[str, ...] = ()
+    next: Sequence[str] = ()
     """Command lines that go on from here."""
     unanswered: NoAnswer | None = field(default=None, metadata=UNPRINTED)
     """Why the toolchain cannot test the case, or why there is nothing to explain."""
@@ -101,10 +90,9 @@ class Explanation(MayLackAnswer):
 
     @property
     def exit(self) -> Exit:
+        if self.is_unreadable:
+            return Exit.USAGE  # the program is the user's mistake
         if self.status == "inconclusive":
-            if self.is_unreadable:
-                # a program that no release reads is the user's mistake
-                return Exit.USAGE
             return exit_without_answer(self.cause)
         if self.log:
             return Exit.INCONCLUSIVE
@@ -132,15 +120,14 @@ class Explanation(MayLackAnswer):
         if self.bisection is None or self.bisection.broke is None:
             return None
         broke = self.bisection.broke
-        if self.bisection.brought_failure:
-            return broke.before, broke.after
-        return broke.after, broke.before
+        return self.bisection.kind.in_order(broke.before, broke.after)
 
     @property
     def is_unreadable(self) -> bool:
         """Whether no release can parse the program, so that the program is wrong."""
         return (
             self.cause is Cause.INPUT
+            and self.failure is None
             and self.bisection is not None
             and self.bisection.cause is Cause.INPUT
         )
@@ -181,15 +168,6 @@ class Explainer:
     """Revisions that a text names; None for what is not a text."""
     text: str = ""
     """The text, which may report the error for which a program cannot be tested."""
-    named: Sequence[ToolchainRef] = ()
-    """The toolchains that it names, and their neighbours."""
-
-    def __post_init__(self) -> None:
-        target = self.case.target
-        text = " ".join(filter(None, (target.backend, target.chip)))
-        self.known = Explanation(
-            self.case.name, self.case.compiler, target=text, assumed=self.assumed
-        )
 
     def explain(self) -> Explanation:
         """Explain the case.
@@ -199,199 +177,217 @@ class Explainer:
                 program itself is wrong.
             EnvironmentFailure: The toolchain cannot be obtained.
         """
-        refs = self._toolchains()
-        self._compile(refs[0])
-        if self.known.passes:
-            self._compare(refs[0], refs[1:])
-        if self.known.failure is None:
-            self._look_elsewhere(refs)
-        explanation = self.known
-        passes_on_several = (
-            explanation.passes and len(refs) > 1 and not explanation.unseen
-        )
-        is_known = self.rev or self.reported or passes_on_several or explanation.reads
-        if explanation.failure is None and not is_known:
-            self._find_earlier_failure()
-        explanation = self.known
-        if explanation.failure and not explanation.flaky:
-            self._investigate(explanation.failure)
-        if explanation.failure or not self.rev:
-            releases = known_releases(self.engine, self.case, self.named)
-            self._add(releases=releases)
-        return replace(self.known, next=tuple(self._commands()[:2]))
+        registry = self.engine.registry
+        named = registry.reported(self.case.compiler, self.reported or ())
+        refs = self._toolchains(named)
+        known = self._first_answer(refs)
+        case = self.case
+        finder = OriginFinder(self.engine, (None, refs[0]))
+        cases = {sibling.name: sibling for sibling in self.siblings}
+        record = FailureCluster(signature="", cases=[case.name], failure=known.failure)
+        cluster = ClusterInWork(finder, cases, record, case)
+        passes_on_several = known.passes and len(refs) > 1 and not known.unseen
+        is_enough = bool(self.rev or self.reported or passes_on_several)
+        steps: dict[str, Step] = {
+            "history": partial(self._look_elsewhere, known, refs[1:]),
+            "bisect": partial(self._bisect, known, is_enough),
+            "attribute": ClusterInWork.attribute,
+            "remedy": ClusterInWork.remedy,
+        }
+        if known.flaky:
+            steps = {}
+        budget = self.budget - (time.monotonic() - self.started)
+        work = Investigation(finder, cases, steps, budget, clusters=[cluster])
+        for _ in work.run():
+            pass
+        record = cluster.record
+        known.failure = record.failure
+        known.bisection = record.culprit
+        if record.fix:
+            known.bisection = record.fix
+            if record.culprit and record.culprit.before:
+                known.bisection = replace(record.culprit, fixed=record.fix.broke)
+        known.attribution = record.attribution
+        known.remedies = record.remedies
+        known.left = [
+            step for step in record.steps if step.status in ("left", "failed")
+        ]
+        if known.failure or not self.rev:
+            known.releases = known_releases(self.engine, self.case, named)
+        known.next = self._commands(known)[:2]
+        return known
 
-    def _toolchains(self) -> list[ToolchainRef]:
+    def _toolchains(self, named: Sequence[ToolchainRef]) -> list[ToolchainRef]:
         """Return what to try: the toolchain that was asked for. Else those that a text
-        names, the newest installed one, those at which a recipe expects a change, and
-        the other installed ones.
+        names, and the installed ones, the newest first.
         """
         registry = self.engine.registry
         family = self.case.compiler
         if self.rev is not None:
             return [registry.resolve(self.rev, family)]
-        stored = [*reversed(registry.installed_releases(family))]
-        self.named = registry.reported(family, self.reported or ())
-        if not stored and not self.named:
-            stored = [registry.resolve("latest", family)]
-        expected: Sequence[ToolchainRef] = ()
-        expectations = self.case.expect
-        if any(entry.since or entry.until for entry in expectations):
-            releases = registry.releases(family)
-            around = sorted(bounds_of(self.case, releases), reverse=True)
-            expected = [releases[index] for index in around]
-        refs = (*self.named, *stored[:1], *expected, *stored[1:])
+        refs = [*named, *reversed(registry.installed_releases(family))]
+        if not refs:
+            return [registry.resolve("latest", family)]
         return list({ref.revision.name: ref for ref in refs}.values())
 
     # Which toolchain fails
 
-    def _compile(self, ref: ToolchainRef) -> None:
-        """Compile the case on the first toolchain."""
+    def _first_answer(self, refs: Sequence[ToolchainRef]) -> Explanation:
+        """Return what the first toolchain says of the case."""
+        probe = self._first_probe(refs)
+        case, outcome = self.case, probe.outcome
+        known = Explanation(case.name, case.compiler, probe.revision)
+        known.target = " ".join(filter(None, (case.target.backend, case.target.chip)))
+        known.assumed = self.assumed
+        known.passes = isinstance(outcome, Passed)
+        if isinstance(outcome, NoAnswer):
+            known.unanswered = outcome
+            known.is_reported_error = self._is_reported(outcome)
+        is_wanted = self._is_wanted(outcome)
+        if not is_wanted and not known.is_reported_error:
+            known.unseen = self._expected_class()
+        if isinstance(outcome, Failed):
+            known.fails_otherwise = not is_wanted
+            known.flaky = outcome.flaky
+            if self.rev or outcome.flaky or is_wanted:
+                known.failure, known.fails_on = outcome.failure, probe.revision
+        return known
+
+    def _first_probe(self, refs: Sequence[ToolchainRef]) -> Probe:
+        """Probe the case on the first toolchain. Where only another release can say
+        what is right, compare it with one that has other results.
+        """
+        first = refs[0]
+        probe = self._probe(first)
+        compiler = self.engine.compilers[self.case.compiler]
+        compared = compiler.compared_with(self.case, first.revision.name)
+        is_comparable = compared is not self.case and first.release is not None
+        if not isinstance(probe.outcome, Passed) or not is_comparable:
+            return probe
+        others = refs[1:] or self.engine.registry.neighbours(first)
+        other = self._first_that(_fails_each_time, compared, others, "compare")
+        if other is None:
+            return probe
+        self.case = compiler.compared_with(self.case, other.revision.name)
+        return self._probe(first)
+
+    def _probe(self, ref: ToolchainRef) -> Probe:
         probe = self.engine.probe(ProbeJob(self.case, ref))
-        outcome = probe.outcome
-        mistake = own_mistake(self.case, outcome)
+        mistake = own_mistake(self.case, probe.outcome)
         if mistake:
             raise BadInput(f"the program itself is wrong: {mistake}")
-        self._add(toolchain=probe.revision, passes=isinstance(outcome, Passed))
-        if isinstance(outcome, NoAnswer):
-            is_reported = _one_line(outcome.reason) in _one_line(self.text)
-            if self.case.expect:
-                is_reported |= ends_as_expected(self.case, outcome)
-            self._add(unanswered=outcome, is_reported_error=is_reported)
-        if not isinstance(outcome, Failed):
-            return
-        is_other = not self._is_wanted(outcome)
-        if is_other:
-            self._add(unseen=self._unseen(), fails_otherwise=True)
-        if self.rev or outcome.flaky or not is_other:
-            self._add(failure=outcome.failure, flaky=outcome.flaky)
-            self._add(fails_on=probe.revision)
+        return probe
 
-    def _compare(self, about: ToolchainRef, others: Sequence[ToolchainRef]) -> None:
-        """Find a release with other results, where only another release can say what
-        is right.
+    def _first_that(
+        self,
+        is_wanted: Callable[[Outcome], bool],
+        case: Case,
+        refs: Sequence[ToolchainRef],
+        what: str,
+    ) -> Probe | None:
+        """Return the probe of the first of several toolchains whose outcome is wanted.
+        what: progress.
         """
-        compiler = self.engine.compilers[self.case.compiler]
-        compared = compiler.compared_with(self.case, about.revision.name)
-        if compared is self.case or about.release is None:
-            return
-        refs = others or self.engine.registry.neighbours(about)
-        probe = first_that(fails_each_time, self.engine, compared, refs, "compare")
-        if probe is not None:
-            self.case = compiler.compared_with(self.case, probe.revision.name)
-            self._compile(about)
+        jobs = self.engine.jobs
+        for start in range(0, len(refs), jobs):
+            batch = refs[start : start + jobs]
+            probes = self.engine.probe_all([ProbeJob(case, ref) for ref in batch], what)
+            by_name = {probe.revision.name: probe for probe in probes}
+            for ref in batch:
+                probe = by_name[ref.revision.name]
+                if is_wanted(probe.outcome):
+                    return probe
+        return None
 
-    def _look_elsewhere(self, refs: Sequence[ToolchainRef]) -> None:
-        """Find the first of several toolchains that has the failure, or reads the
-        program, for a case without it on the first one of all.
+    # The steps that a night does not have
+
+    def _look_elsewhere(
+        self, known: Explanation, others: Sequence[ToolchainRef], cluster: ClusterInWork
+    ) -> NoAnswer | None:
+        """Find a toolchain that has the failure, or reads the program, for a case
+        without it on the first one of all.
         """
-        is_own = self.reported is None or self.known.is_reported_error
-        is_unreadable = self.known.cause is Cause.INPUT and is_own
+        if known.failure:
+            return NoAnswer(Cause.NEEDLESS, "the first toolchain fails")
+        is_own = self.reported is None or known.is_reported_error
+        is_unreadable = known.cause is Cause.INPUT and is_own
         wanted = _reads if is_unreadable else self._is_wanted
-        look = partial(first_that, wanted, self.engine, self.case, refs[1:], "why")
-        probe = self._step("history", look)
-        if probe is not None and is_unreadable:
-            self._add(reads=probe.revision)
-        if probe is not None and self._is_wanted(probe.outcome):
-            self._add(failure=probe.outcome.failure, fails_on=probe.revision)
-        unseen = self._unseen()
-        if self.known.failure or self.known.is_reported_error:
-            unseen = None
-        self._add(unseen=unseen)
+        probe = self._first_that(wanted, self.case, others, "why")
+        if probe is None:
+            return None
+        if is_unreadable:
+            known.reads = probe.revision
+        if probe.outcome.failure and self._is_wanted(probe.outcome):
+            self._found(known, cluster, probe.outcome.failure, probe.revision)
+        return None
 
-    def _find_earlier_failure(self) -> None:
-        """Add the failure that a release had before one fixed it."""
-        request = BisectRequest(self.engine, self.case, repeats=1)
-        bisection = self._step("bisect", partial(bisect_between, request))
-        if bisection is None:
-            return
+    def _bisect(
+        self, known: Explanation, is_enough: bool, cluster: ClusterInWork
+    ) -> NoAnswer | None:
+        """Bisect the failure; without one, find one that a release had before another
+        one fixed it.
+        """
+        if known.failure:
+            return cluster.bisect()
+        if is_enough or known.reads:
+            return NoAnswer(Cause.NEEDLESS, "nothing fails")
+        bisection = bisect_between(BisectRequest(self.engine, self.case, repeats=1))
         failure = bisection.failure
         if failure is None:
-            self._add(bisection=bisection)
+            cluster.add(culprit=bisection)
         elif self._is_wanted(Failed(failure)):
             fails_on = bisection.before
             if bisection.fixed:
                 fails_on = bisection.fixed.before
             elif bisection.brought_failure:
                 fails_on = bisection.after
-            self._add(bisection=bisection, unseen=None)
-            self._add(failure=failure, fails_on=fails_on)
-
-    def _step(self, name: str, do: Callable[[], T]) -> T | None:
-        """Do a step before the investigation, which gets the rest of the time."""
-        seconds = _NEARLY_ALL * self._seconds_left()
-        answer, ending = do_step(self.engine, name, seconds, do)
-        if ending.status != "done":
-            self._add(left=(*self.known.left, ending))
-        return answer
-
-    # Its investigation
-
-    def _investigate(self, failure: Failure) -> None:
-        """Add what each step finds out."""
-        case = self.case
-        bisection = self.known.bisection
-        assert self.known.fails_on is not None
-        bad = self.engine.registry.resolve(self.known.fails_on.name, case.compiler)
-        finder = OriginFinder(self.engine, (None, bad))
-        cases = {sibling.name: sibling for sibling in self.siblings}
-        key = ClusterKey(case.compiler, case.target.backend, failure.signature)
-        record = key.cluster([case.name], failure)
-        setting = InvestigationSetting(self.engine, cases, finder)
-        cluster = ClusterInWork(setting, record, case, failure)
-        steps: Sequence[str] = _STEPS
-        if bisection:
+            assert fails_on
             cluster.add(culprit=bisection)
-            cluster.pair = finder.pair_of(bisection)
-            steps = _STEPS[1:]
-        work = Investigation(setting, "", self._seconds_left(), steps, [cluster])
-        for _ in work.run():
-            record = cluster.record
-        bisection = record.culprit
-        if record.fix:
-            bisection = record.fix
-            if record.culprit and record.culprit.before:
-                bisection = replace(record.culprit, fixed=record.fix.broke)
-        left = [step for step in record.steps if step.status in ("left", "failed")]
-        self._add(
-            bisection=bisection,
-            attribution=record.attribution,
-            remedies=tuple(record.remedies),
-            left=(*self.known.left, *left),
-        )
+            cluster.pair = cluster.finder.pair_of(bisection)
+            self._found(known, cluster, failure, fails_on)
+        return None
 
-    def _commands(self) -> list[str]:
+    def _found(
+        self,
+        known: Explanation,
+        cluster: ClusterInWork,
+        failure: Failure,
+        fails_on: Revision,
+    ) -> None:
+        """Take the failure that another toolchain than the first one has."""
+        known.failure, known.fails_on, known.unseen = failure, fails_on, None
+        bad = self.engine.registry.resolve(fails_on.name, self.case.compiler)
+        cluster.finder.pair = (None, bad)
+        cluster.add(failure=failure)
+
+    def _commands(self, known: Explanation) -> list[str]:
         """Return the command lines that go on from here."""
-        explanation = self.known
         commands = []
-        if any(step.status == "left" for step in explanation.left):
-            rev = []
-            if self.rev:
-                rev = ["-t", self.rev]
+        if any(step.status == "left" for step in known.left):
+            rev = ["-t", self.rev] if self.rev else []
             commands.append(self._command("why", *rev, "--budget", _MORE_TIME))
-        if explanation.failure and explanation.fails_on and not explanation.flaky:
-            good = []
+        if known.failure and known.fails_on and not known.flaky:
+            good: list[str] = []
             kind = ["--find", "fix"]
-            broke = explanation.broke
-            bisection = explanation.bisection
-            if broke and bisection and bisection.brought_failure:
-                good = ["--good", broke[0].name]
+            if known.broke and known.bisection and known.bisection.brought_failure:
+                good = ["--good", known.broke[0].name]
                 kind = []
-            bad = explanation.fails_on.name
-            commands.append(self._command("reduce", "-t", bad, *good))
-            if broke:
-                first, last = (end.name for end in broke)
+            commands.append(self._command("reduce", "-t", known.fails_on.name, *good))
+            if known.broke:
+                first, last = (end.name for end in known.broke)
                 words = [*kind, "--good", first, "--bad", last, "--repo", "DIR"]
                 commands.append(self._command("bisect", *words))
-        elif explanation.unseen:
+        elif known.unseen:
             commands.append(self._command("history"))
         return commands
 
+    def _command(self, name: str, *more: str) -> str:
+        """Return a command line about this case."""
+        return shlex.join(["triage", name, *self.words, *more])
+
     # What the steps share
 
-    def _add(self, **answers: object) -> None:
-        self.known = replace(self.known, **answers)  # type: ignore[arg-type]
-
-    def _unseen(self) -> str | None:
+    def _expected_class(self) -> str | None:
         """Return the class of the failure that a text reports or a recipe expects, or
         `failure`; None if there is none. A toolchain that was asked for may lack what a
         recipe expects of others.
@@ -405,19 +401,33 @@ class Explainer:
         """Return whether a case fails and, if it is from a text that reports a failure,
         with that one.
         """
-        is_expected = self.reported is None or ends_as_expected(self.case, outcome)
-        return is_expected and fails_each_time(outcome)
+        is_expected = self.reported is None or self._ends_as_expected(outcome)
+        return is_expected and _fails_each_time(outcome)
 
-    def _seconds_left(self) -> float:
-        return self.budget - (time.monotonic() - self.started)
+    def _is_reported(self, outcome: NoAnswer) -> bool:
+        """Return whether a text or a recipe has the error for which it cannot be
+        tested.
+        """
+        if " ".join(outcome.reason.split()) in " ".join(self.text.split()):
+            return True
+        return bool(self.case.expect) and self._ends_as_expected(outcome)
 
-    def _command(self, name: str, *more: str) -> str:
-        """Return a command line about this case."""
-        return shlex.join(["triage", name, *self.words, *more])
+    def _ends_as_expected(self, outcome: Outcome) -> bool:
+        """Return whether a case ends each time, and as its text or recipe says: with a
+        failure, or with an error for which it cannot be tested.
+        """
+        if outcome.failure is None or outcome.flaky:
+            return False
+        failures = [outcome.failure]
+        if isinstance(outcome, Failed):
+            failures += outcome.others
+        expect = self.case.expect
+        wanted = [matches(item, failure) for item in expect for failure in failures]
+        return any(wanted) or not expect
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+def _fails_each_time(outcome: Outcome) -> bool:
+    return isinstance(outcome, Failed) and not outcome.flaky
 
 
 def _reads(outcome: Outcome) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from triage.bisect.candidates import BisectRange, release_range
 from triage.bisect.changes import find_change, find_changes
+from triage.bisect.known import known_range
 from triage.bisect.plan import (
     bisect_between,
     plan_commits,
@@ -45,42 +46,33 @@ class OriginFinder:
 
     def bisect(self, case: Case, changed: Failure | None = None) -> Bisection:
         """Bisect a regression of a case along releases, or along the commits of the
-        clone if an end is not a release.
+        clone if an end is not a release. Without a baseline, search all releases.
 
         changed: the last failure of a case that failed in another way before.
         """
-        old, new = self.pair
+        registry, (old, new) = self.engine.registry, self.pair
         if old is None:
-            return self._bisect_up_to_toolchain(case)
+            before = None
+            if not new.is_release:
+                before = registry.releases(new.family)[-1].revision.name
+            request = BisectRequest(self.engine, case, repeats=1)
+            return bisect_between(request, before, rev_text(new))
         if self.repo is not None and not is_of_releases((old, new)):
-            ends = (rev_text(old), rev_text(new))
-            return self._bisect_along(plan_commits(self._request(case), *ends), changed)
-        refs = versions_between(self.engine.registry, old, new)
-        return self._bisect_along(self._search(case, refs), changed)
-
-    def _bisect_up_to_toolchain(self, case: Case) -> Bisection:
-        """Bisect along all releases up to the toolchain."""
-        new = self.pair[1]
-        before = None
-        if not new.is_release:
-            before = self.engine.registry.releases(new.family)[-1].revision.name
-        request = BisectRequest(self.engine, case, repeats=1)
-        return bisect_between(request, before, rev_text(new))
+            search = plan_commits(self._request(case), rev_text(old), rev_text(new))
+        else:
+            search = self._search(case, versions_between(registry, old, new))
+        return self._bisect_along(search, changed)
 
     def pair_of(self, bisection: Bisection | None) -> ToolchainPair | None:
         """Return the toolchains around a change, the good one first."""
         if not (bisection and bisection.before and bisection.after):
             return None
-        before = self._toolchain(bisection.before.name)
-        after = self._toolchain(bisection.after.name)
-        if bisection.brought_failure:
-            return before, after
-        return after, before
-
-    def _toolchain(self, name: str) -> ToolchainRef:
-        if name in self.toolchains:
-            return self.toolchains[name]
-        return self.engine.registry.resolve(name, self.pair[1].family)
+        before, after = (
+            self.toolchains.get(revision.name)
+            or self.engine.registry.resolve(revision.name, self.pair[1].family)
+            for revision in (bisection.before, bisection.after)
+        )
+        return bisection.kind.in_order(before, after)
 
     def narrow(
         self, case: Case, pair: ToolchainPair, changed: Failure | None = None
@@ -104,6 +96,16 @@ class OriginFinder:
             names = " and ".join(ref.revision.name for ref in pair)
             raise BadInput(f"nothing between {names} has a compiler")
         return self._bisect_along(self._search(case, refs), changed)
+
+    def known(self, case: Case, failure: Failure) -> Bisection | None:
+        """Return what is known of a failure from the stored probes alone, where a
+        bisect was not finished; None if nothing is.
+        """
+        named = [ref for ref in self.pair if ref]
+        if any(ref.release is None for ref in named):
+            return None
+        bad = self.pair[1].revision.name
+        return known_range(self.engine, case, named, failure, bad)
 
     def find_fix(self, case: Case) -> Bisection | None:
         """Bisect the fix of a failure in newer releases; None if there is none.
@@ -130,9 +132,7 @@ class OriginFinder:
                     candidate = replace(candidate, untestable="it is not installed")
                 candidates.append(candidate)
             fix = find_changes(whole_search(request, BisectRange(tuple(candidates))))
-        if fix.after:
-            return fix
-        return None
+        return fix if fix.after else None
 
     def find_slower(self, case: Case, function: str | None, budget: float) -> Bisection:
         """Bisect the change that made a function run slower; without a function, the
@@ -161,6 +161,9 @@ class OriginFinder:
             kind = BisectKind.REGRESSION
             return Bisection(case.name, kind, Answer.INCONCLUSIVE, unanswered=why)
 
+    def _request(self, case: Case) -> BisectRequest:
+        return BisectRequest(self.engine, case, self.repo)
+
     def _search(self, case: Case, refs: Sequence[ToolchainRef]) -> Search:
         candidates = release_range(self.engine.registry, refs)
         return whole_search(self._request(case), candidates)
@@ -171,9 +174,6 @@ class OriginFinder:
         if changed:
             return find_change(search, changed)
         return find_changes(search)
-
-    def _request(self, case: Case) -> BisectRequest:
-        return BisectRequest(self.engine, case, self.repo)
 
 
 def is_of_releases(pair: ToolchainPair) -> bool:

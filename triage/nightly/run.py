@@ -249,9 +249,8 @@ class NightRun:
 
     def investigate(self) -> None:
         """Find what made programs slower, and do the steps for each new failure."""
-        from triage.investigate.investigation import Investigation
+        from triage.investigate.investigation import STEPS, Investigation
         from triage.investigate.origin import OriginFinder
-        from triage.investigate.steps import STEPS, InvestigationSetting
 
         finder = OriginFinder(self.engine, self.refs, self.repo)
         if self.bisects:
@@ -263,11 +262,17 @@ class NightRun:
             "confirm": self.bisects,
             "reduce": self.reduces,
         }
-        steps = [step for step in STEPS if self.investigates or wanted.get(step)]
+        steps = {
+            name: step
+            for name, step in STEPS.items()
+            if self.investigates or wanted.get(name)
+        }
         cases = self.cases_by_name
-        setting = InvestigationSetting(self.engine, cases, finder, self.files)
-        work = Investigation(setting, self.command, self.budget, steps)
-        work.add_clusters(self.night().clusters, self._results)
+        work = Investigation(
+            finder, cases, steps, self.budget, self.command, self.files
+        )
+        for cluster in self.night().clusters:
+            work.add_cluster(cluster, self._results)
         self.investigation = work
         for _ in work.run():
             self.report()

@@ -32,8 +32,8 @@ from triage.report.facts import since_facts
 from triage.report.tables import log_blocks
 
 if TYPE_CHECKING:
+    from triage.bisect.known import KnownReleases
     from triage.investigate.explanation import Explanation
-    from triage.investigate.own_program import KnownReleases
 
 _MAX_LINES = 80  # of IR
 _MAX_NAMES = 6
