@@ -1,16 +1,13 @@
 """Ranges and engines whose compilers are a string of letters: P passes, F and G
-fail in two ways, U is untestable.
+fail in two ways, U is untestable, X cannot be obtained, N lacks a name.
 """
 
 from __future__ import annotations
 
 import random
-import shutil
-import tempfile
 import threading
-import weakref
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,7 +16,7 @@ from triage.bisect.changes import answer, passing_search
 from triage.bisect.plan import whole_search
 from triage.bisect.prior import Clues
 from triage.bisect.request import BisectRequest
-from triage.bisect.result import Bisection, BisectKind
+from triage.bisect.result import Bisection, BisectKind, Transition
 from triage.bisect.search import Search
 from triage.execution.match import verdict_of
 from triage.execution.task import ProbeJob
@@ -43,17 +40,9 @@ from triage.toolchains.registry import ToolchainRef
 
 
 def case_named(name: str, *expect: Expectation) -> Case:
-    source = Path(f"{name}.mlir")
-    return Case(
-        name,
-        name,
-        "",
-        "iree",
-        Path(f"{name}.yaml"),
-        Input(source, InputKind.MLIR),
-        Target("llvm-cpu"),
-        expect=expect,
-    )
+    program = Input(Path(f"{name}.mlir"), InputKind.MLIR)
+    source, target = Path(f"{name}.yaml"), Target("llvm-cpu")
+    return Case(name, name, "", "iree", source, program, target, expect=expect)
 
 
 def release_refs(count: int) -> tuple[ToolchainRef, ...]:
@@ -64,20 +53,32 @@ def release_refs(count: int) -> tuple[ToolchainRef, ...]:
     return tuple(ToolchainRef("iree", Revision(one.version), one) for one in releases)
 
 
+def index_of(revision: Revision) -> int:
+    """Return the index of a candidate: commits are named c7, releases 1.7.0."""
+    name = revision.name
+    return int(name[1:] if name.startswith("c") else name.split(".")[1])
+
+
+def pair(found: Bisection | Transition) -> tuple[int, int]:
+    assert found.before
+    assert found.after
+    return index_of(found.before), index_of(found.after)
+
+
 def failure(letter: str, family: str = "crash") -> Failure:
     return Failure(f"class-{letter}", family, f"class-{letter}:same text", "it failed")
 
 
 def outcome(letter: str) -> Outcome:
-    """X: the toolchain cannot be obtained. N: the compiler lacks a name."""
-    if letter == "P":
-        return Passed()
-    if letter == "N":
-        return NoAnswer(Cause.FLAG, "does not know the name", failure(letter))
-    if letter in "UX":
-        return NoAnswer(
-            Cause.FLAG if letter == "U" else Cause.TOOLCHAIN, "unknown flag"
-        )
+    match letter:
+        case "P":
+            return Passed()
+        case "N":
+            return NoAnswer(Cause.FLAG, "does not know the name", failure(letter))
+        case "U":
+            return NoAnswer(Cause.FLAG, "unknown flag")
+        case "X":
+            return NoAnswer(Cause.TOOLCHAIN, "unknown flag")
     return Failed(failure(letter))
 
 
@@ -87,10 +88,7 @@ class LetterRegistry:
 
     count: int
     installed: set[int] | None = None
-    home: Home = field(default_factory=lambda: Home(Path(tempfile.mkdtemp())))
-
-    def __post_init__(self) -> None:
-        weakref.finalize(self, shutil.rmtree, self.home.path)
+    home: Home | None = None
 
     def releases(self, family: str) -> tuple[ToolchainRef, ...]:
         return release_refs(self.count)
@@ -105,10 +103,7 @@ class LetterRegistry:
         return ref.revision
 
     def is_installed(self, ref: ToolchainRef) -> bool:
-        return (
-            self.installed is None
-            or int(ref.revision.name.split(".")[1]) in self.installed
-        )
+        return self.installed is None or index_of(ref.revision) in self.installed
 
     def installed_releases(self, family: str) -> tuple[ToolchainRef, ...]:
         return tuple(filter(self.is_installed, self.releases(family)))
@@ -118,32 +113,50 @@ class LetterRegistry:
 
 
 class HistoryEngine:
-    """Stands where an Engine stands. `asked` lists (case, index, fresh)."""
+    """Stands where an Engine stands, for the letters of one case or of several.
+
+    A failing candidate passes as often as `false_good` says. The first probe of an end
+    never does, because it would end the bisect before it begins. `asked` lists (case,
+    index, fresh).
+    """
 
     progress = Progress()
 
-    def __init__(self, histories: dict[str, str], jobs: int = 1) -> None:
-        self.histories, self.jobs = histories, jobs
+    def __init__(
+        self,
+        histories: str | Mapping[str, str],
+        jobs: int = 1,
+        false_good: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        if isinstance(histories, str):
+            histories = {"case": histories}
+        self.histories, self.jobs, self.false_good = histories, jobs, false_good
         self.registry = LetterRegistry(max(map(len, histories.values())))
         self.asked: list[tuple[str, int, bool]] = []
         self.compiles = 0
         self.known: set[tuple[str, int]] = set()
         self.stop = threading.Event()
-        self.planner = SimpleNamespace(
-            input_of=lambda _case, _toolchain: None,
-            plan=lambda _case, _toolchain: SimpleNamespace(revision=Revision("")),
-            input_hash=lambda _case, _toolchain: "",
-        )
+        self.planner = SimpleNamespace(input_hash=lambda _case, _toolchain: "")
+        self._random = random.Random(seed)
+
+    @property
+    def indices(self) -> list[int]:
+        """The candidates that were probed, in order."""
+        return [index for _, index, _ in self.asked]
 
     def recall(self, job: ProbeJob) -> bool:
-        return (job.case.name, int(job.ref.revision.name.split(".")[1])) in self.known
+        return (job.case.name, index_of(job.ref.revision)) in self.known
 
     def probe_all(self, jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:
         for job in jobs:
-            index = int(job.ref.revision.name.split(".")[1])
-            name = job.case.name
-            self.asked.append((name, index, job.fresh))
-            letter = self.histories[name][index]
+            index = index_of(job.ref.revision)
+            letters = self.histories[job.case.name]
+            self.asked.append((job.case.name, index, job.fresh))
+            letter = letters[index]
+            may_be_wrong = job.fresh or index not in (0, len(letters) - 1)
+            if letter == "F" and may_be_wrong:
+                letter = "P" if self._random.random() < self.false_good else "F"
             yield Probe(
                 job.case,
                 job.ref.revision,
@@ -174,16 +187,14 @@ def letter_range(
     for index, seconds in enumerate(price):
         revision = Revision(f"c{index}", f"{index:040x}")
         why = "the artifact has expired" if index in shut else None
-        candidates.append(
-            Candidate(
-                revision,
-                ToolchainRef("iree", revision),
-                seconds,
-                why,
-                commits=(Commit(f"c{index}", None, "2025-01-01", ""),),
-            )
-        )
+        commits = (Commit(f"c{index}", None, "2025-01-01", ""),)
+        ref = ToolchainRef("iree", revision)
+        candidates.append(Candidate(revision, ref, seconds, why, commits))
     return LetterRange(tuple(candidates), suspicion=suspicion)
+
+
+def plain_range(size: int) -> LetterRange:
+    return letter_range([1.0] * size, [1.0] * size)
 
 
 def search_along(
@@ -198,49 +209,7 @@ def run_alone(search: Search) -> Bisection:
     passing = passing_search(search).verified()
     if isinstance(passing, NoAnswer):
         return answer(search, passing)
+    assert passing.failure
     match = search.line.request.match(passing.failure)
     passing = replace(passing, match=match, judge=verdict_of)
     return answer(passing, passing.run())
-
-
-def plain_range(size: int) -> LetterRange:
-    return letter_range([1.0] * size, [1.0] * size)
-
-
-@dataclass
-class LetterEngine:
-    """A failing candidate passes as often as `false_good` says.
-
-    The first probe of an end never is, because it would end the bisect before it
-    begins.
-    """
-
-    letters: str
-    jobs: int = 1
-    false_good: float = 0.0
-    seed: int = 0
-    asked: list[int] = field(default_factory=list)
-    progress = Progress()
-
-    def __post_init__(self) -> None:
-        self._random = random.Random(self.seed)
-
-    def probe_all(self, jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:
-        for job in jobs:
-            index = int(job.ref.revision.name[1:])
-            letter = self.letters[index]
-            if index not in (0, len(self.letters) - 1) or job.fresh:
-                letter = (
-                    "P"
-                    if letter == "F" and self._random.random() < self.false_good
-                    else letter
-                )
-            self.asked.append(index)
-            yield Probe(
-                job.case,
-                job.ref.revision,
-                None,
-                outcome(letter),
-                Measured(seconds=0.1),
-                cached=False,
-            )

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.bisect.driving import between
 from tests.bisect.tiny_compiler import PROGRAMS, RECIPE, repository, write_case
-from tests.git_history.history import ENV
 
 BROKE, COUNT = 9, 16
 CALL = "import os\nopen(os.environ['TINYC_CALLS'], 'a').write(__file__ + '\\n')\n"
@@ -31,8 +31,6 @@ def test_killed_at_every_step(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name, value in ENV.items():
-        monkeypatch.setenv(name, value)
     log = tmp_path / "calls"
     log.touch()
     monkeypatch.setenv("TINYC_CALLS", str(log))
@@ -40,9 +38,8 @@ def test_killed_at_every_step(
     programs = {letter: CALL + text for letter, text in PROGRAMS.items()}
     shas = repository(letters, tmp_path / "clone", programs)
     write_case(workplace, f"{RECIPE}env: [TINYC_CALLS]\n")
-    ends = ["--good", f"commit:{shas[0]}", "--bad", f"commit:{shas[-1]}"]
     asked = [sys.executable, "-c", "from triage.cli import main; main()", "bisect"]
-    asked += ["r.yaml", *ends, "--repo", str(tmp_path / "clone"), "--jobs", "1"]
+    asked += ["r.yaml", *between(tmp_path / "clone", shas[0], shas[-1]), "-j", "1"]
     # the pair and the failing end are always probed again
     again = {shas[index][:16] for index in (BROKE - 1, BROKE, COUNT - 1)}
     finished: set[str] = set()

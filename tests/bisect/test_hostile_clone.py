@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.bisect.driving import answered
+from tests.bisect.driving import answered, between
 from tests.conftest import Triage
 from tests.git_history.history import History
+from tests.programs import write_program
 from triage.git_history import repository
 
 COMPILER = """import sys
@@ -51,8 +52,8 @@ HOOKS = """
 class HostileClone:
     history: History
     mark: Path
-    first: str
-    last: str
+    words: list[object]
+    """A recipe, and options that name two of its commits."""
 
     def started(self) -> str:
         """What the clone started, a line each."""
@@ -60,12 +61,10 @@ class HostileClone:
 
 
 def make_hostile(git_dir: Path, history: History, program: Path) -> None:
-    for name in SETTINGS.split():
-        value = f"!{program}" if name.endswith((".update", ".helper")) else program
-        history.git("--git-dir", str(git_dir), "config", name, f"{value} {name}")
+    hooks, attributes = program.parent / "hooks", program.parent / "attributes"
     others = {
-        "core.hooksPath": program.parent / "hooks",
-        "core.attributesFile": program.parent / "attributes",
+        "core.hooksPath": hooks,
+        "core.attributesFile": attributes,
         "log.showSignature": "true",
         "protocol.allow": "always",
         "protocol.ext.allow": "always",
@@ -75,63 +74,50 @@ def make_hostile(git_dir: Path, history: History, program: Path) -> None:
         "hook.evil.event": "post-checkout",
         "include.path": program.parent / "included",
     }
+    for name in SETTINGS.split():
+        value = f"!{program}" if name.endswith((".update", ".helper")) else program
+        others[name] = f"{value} {name}"
     for name, value in others.items():
         history.git("--git-dir", str(git_dir), "config", name, str(value))
     (git_dir / "info" / "attributes").write_text("* filter=evil diff=evil merge=evil\n")
-    for name in HOOKS.split():
-        for folder in (git_dir / "hooks", program.parent / "hooks"):
-            folder.mkdir(exist_ok=True)
-            hook = folder / name
-            hook.write_text(f"#!/bin/sh\n{program} {name} >&2\n")
-            hook.chmod(0o755)
+    attributes.write_text("* filter=evil diff=evil\n")
+    for folder in (git_dir / "hooks", hooks):
+        folder.mkdir(exist_ok=True)
+        for name in HOOKS.split():
+            write_program(folder / name, f"#!/bin/sh\n{program} {name} >&2\n")
 
 
 @pytest.fixture
-def hostile(tmp_path: Path) -> HostileClone:
+def hostile(tmp_path: Path, workplace: Path, home: Path) -> HostileClone:
     mark, program = tmp_path / "mark", tmp_path / "evil" / "program"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\necho "$0 $*" >> {mark}\nexit 1\n')
-    program.chmod(0o755)
-    (program.parent / "attributes").write_text("* filter=evil diff=evil\n")
-    (program.parent / "included").write_text(
-        f"[core]\n\tfsmonitor = {program} included\n"
-    )
+    write_program(program, f'#!/bin/sh\necho "$0 $*" >> {mark}\nexit 1\n')
+    included = f"[core]\n\tfsmonitor = {program} included\n"
+    (program.parent / "included").write_text(included)
     part = History.begin(tmp_path / "part")
     part.commit("part", {"part.c": "int part;\n", ".gitattributes": "* filter=evil\n"})
     history = History.begin(tmp_path / "clone")
     history.git("submodule", "--quiet", "add", "--name", "part", str(part.path), "part")
-    shas = [
-        history.commit(
-            f"change {number}",
-            {
-                "tinyc.py": COMPILER.format(change=BROKEN if number > 2 else ""),
-                "AllPasses.cpp": f"createFusionPass({number});\n",
-                ".gitattributes": "* filter=evil diff=evil merge=evil\n",
-            },
-        )
-        for number in range(6)
-    ]
-    signed = history.git("cat-file", "commit", "HEAD").replace(
-        "\n\n", "\ngpgsig -----BEGIN PGP SIGNATURE-----\n -----END\n\n", 1
-    )
-    sha = history.git(
-        "hash-object", "-t", "commit", "-w", "--stdin", data=signed.encode()
-    )
-    history.git("reset", "--quiet", "--hard", sha)
+    for number in range(6):
+        files = {
+            "tinyc.py": COMPILER.format(change=BROKEN if number > 2 else ""),
+            "AllPasses.cpp": f"createFusionPass({number});\n",
+            ".gitattributes": "* filter=evil diff=evil merge=evil\n",
+        }
+        history.commit(f"change {number}", files)
+    signature = "\ngpgsig -----BEGIN PGP SIGNATURE-----\n -----END\n\n"
+    signed = history.git("cat-file", "commit", "HEAD").replace("\n\n", signature, 1)
+    words = ["hash-object", "-t", "commit", "-w", "--stdin"]
+    last = history.git(*words, data=signed.encode())
+    history.git("reset", "--quiet", "--hard", last)
     for git_dir in (history.path / ".git", history.path / ".git/modules/part"):
         make_hostile(git_dir, history, program)
     mark.unlink(missing_ok=True)
-    return HostileClone(history, mark, shas[0], sha)
-
-
-@pytest.fixture
-def words(hostile: HostileClone, tmp_path: Path, workplace: Path) -> list[object]:
-    project, recipe = workplace / "triage.yaml", tmp_path / "p.yaml"
-    project.write_text(PROJECT)
-    recipe.write_text(RECIPE)
+    (workplace / "triage.yaml").write_text(PROJECT)
     (tmp_path / "p.txt").write_text("program\n")
-    ends = ["--good", f"commit:{hostile.first}", "--bad", f"commit:{hostile.last}"]
-    return [*ends, "--repo", hostile.history.path]
+    recipe = tmp_path / "p.yaml"
+    recipe.write_text(RECIPE)
+    first = history.git("rev-parse", "HEAD~5")
+    return HostileClone(history, mark, [recipe, *between(history.path, first, last)])
 
 
 def test_the_settings_start_programs_where_git_is_asked_plainly(
@@ -144,90 +130,68 @@ def test_the_settings_start_programs_where_git_is_asked_plainly(
         assert hostile.started(), words
 
 
-@pytest.mark.usefixtures("home")
 def test_ranking_and_bisecting_its_commits_starts_nothing_of_it(
-    hostile: HostileClone,
-    words: list[object],
-    triage: Triage,
-    tmp_path: Path,
+    hostile: HostileClone, triage: Triage, tmp_path: Path
 ) -> None:
     log = tmp_path / "failed.log"
     log.write_text("tinyc: error: 'func.func' op failed to legalize the symbol\n")
-    ranked = triage("suspects", log, *words, "--format", "json")
+    ranked = triage("suspects", log, *hostile.words[1:], "--format", "json")
     assert answered(ranked)["suspects"]
     assert hostile.started() == ""
-    done = triage("bisect", tmp_path / "p.yaml", *words, "--format", "json")
+    done = triage("bisect", *hostile.words, "--format", "json")
     assert answered(done)["after"]["subject"] == "change 3"
     assert hostile.started() == ""
 
 
-@pytest.mark.usefixtures("home")
 def test_nothing_of_it_starts_where_it_is_the_current_folder(
-    hostile: HostileClone, words: list[object], triage: Triage, tmp_path: Path
+    hostile: HostileClone, triage: Triage
 ) -> None:
     clone = hostile.history.path
     (clone / "triage.yaml").write_text(PROJECT)
     for command in ("suspects", "bisect"):
-        triage(command, tmp_path / "p.yaml", *words, cwd=clone)
+        triage(command, *hostile.words, cwd=clone)
         assert hostile.started() == ""
-    asked = ["bisect", tmp_path / "p.yaml", *words, "--build", "--format", "json"]
-    done = triage(*asked, cwd=clone)
-    assert answered(done)["after"]["subject"] == "change 3"
+    asked = ["bisect", *hostile.words, "--build", "--format", "json"]
+    assert answered(triage(*asked, cwd=clone))["after"]["subject"] == "change 3"
     assert hostile.started() == ""
 
 
-@pytest.mark.usefixtures("home")
 def test_what_a_partial_clone_lacks_is_not_fetched_by_its_programs(
-    hostile: HostileClone, words: list[object], triage: Triage, tmp_path: Path
+    hostile: HostileClone, triage: Triage
 ) -> None:
     history = hostile.history
-    for name, value in (
-        ("core.repositoryFormatVersion", "1"),
-        ("extensions.partialClone", "origin"),
-        ("remote.origin.promisor", "true"),
-    ):
-        history.git("config", name, value)
+    history.git("config", "core.repositoryFormatVersion", "1")
+    history.git("config", "extensions.partialClone", "origin")
+    history.git("config", "remote.origin.promisor", "true")
     blob = history.git("rev-parse", "HEAD~2:tinyc.py")
     (history.path / ".git/objects" / blob[:2] / blob[2:]).unlink()
     hostile.mark.unlink(missing_ok=True)
     for command in ("suspects", "bisect"):
-        triage(command, tmp_path / "p.yaml", *words)
+        triage(command, *hostile.words)
         assert hostile.started() == ""
 
 
-@pytest.mark.usefixtures("home")
 def test_a_pipe_among_its_files_does_not_hang(
-    hostile: HostileClone,
-    words: list[object],
-    triage: Triage,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    hostile: HostileClone, triage: Triage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(repository, "_FIRST_ANSWER", 1.0)
     config = hostile.history.path / ".git" / "config"
     config.unlink()
     os.mkfifo(config)
-    done = triage("suspects", tmp_path / "p.yaml", *words)
+    done = triage("suspects", *hostile.words)
     assert done.returncode in (2, 4)
     assert "git" in done.stderr
 
 
-STEPS = "name: tinyc\ncompiler: command\nbuild: {{commands: 'touch {mark}; false'}}\n"
-
-
-@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize(
     "kind",
     ["untracked", "into a submodule", "out of the clone", "work tree"],
 )
-def test_its_project_file_is_not_the_users_own(
-    hostile: HostileClone,
-    words: list[object],
-    triage: Triage,
-    tmp_path: Path,
-    kind: str,
+def test_its_project_file_runs_only_if_the_user_says_so(
+    hostile: HostileClone, triage: Triage, tmp_path: Path, kind: str
 ) -> None:
-    history, steps = hostile.history, STEPS.format(mark=hostile.mark)
+    history, built = hostile.history, tmp_path / "built"
+    steps = f"name: tinyc\ncompiler: command\nbuild: {{commands: 'touch {built}'}}\n"
     project = history.path / "triage.yaml"
     if kind == "into a submodule":
         history.write("part/steps.yaml", steps)
@@ -240,24 +204,15 @@ def test_its_project_file_is_not_the_users_own(
     if kind == "work tree":
         history.git("config", "core.worktree", str(tmp_path))
     hostile.mark.unlink(missing_ok=True)
-    asked = ["bisect", tmp_path / "p.yaml", *words[:4], "--repo", "."]
+    asked = ["bisect", *hostile.words, "--repo", "."]
     done = triage(*asked, cwd=history.path)
     assert done.returncode == 2  # no project is left
     assert "triage.yaml is not used" in done.stderr
     assert "--build" in done.stderr
-    assert hostile.started() == ""
-
-
-@pytest.mark.usefixtures("home")
-def test_the_users_word_lets_its_project_file_run(
-    hostile: HostileClone, words: list[object], triage: Triage, tmp_path: Path
-) -> None:
-    clone = hostile.history.path
-    asked = ["bisect", tmp_path / "p.yaml", *words[:4], "--repo", "."]
-    mark = tmp_path / "mark"
-    (clone / "triage.yaml").write_text(STEPS.format(mark=mark))
-    triage(*asked, "--build", cwd=clone)
-    assert mark.exists()
+    assert not built.exists()
+    if kind == "untracked":
+        triage(*asked, "--build", cwd=history.path)
+        assert built.exists()
     assert hostile.started() == ""
 
 
@@ -284,8 +239,7 @@ def test_submodules_are_fetched_only_where_the_build_needs_them(
     recipe, project = tmp_path / "p.yaml", tmp_path / "work" / "triage.yaml"
     recipe.write_text(RECIPE)
     (tmp_path / "p.txt").write_text("program\n")
-    ends = ["--good", f"commit:{first}", "--bad", f"commit:{last}"]
-    asked = ["bisect", recipe, *ends, "--repo", history.path]
+    asked = ["bisect", recipe, *between(history.path, first, last)]
     project.write_text(PROJECT.replace(", submodules: true", ""))
     found = answered(triage(*asked, "--format", "json"))
     assert found["after"]["subject"] == "last"

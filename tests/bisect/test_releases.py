@@ -8,39 +8,32 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.bisect.letters import HistoryEngine, case_named, release_refs
+from tests.bisect.letters import HistoryEngine, case_named, pair, release_refs
 from triage.bisect.history import Histories, histories
 from triage.bisect.plan import bisect_between
 from triage.bisect.request import BisectRequest
-from triage.bisect.result import Answer, Bisection, BisectKind, Transition
+from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.model.errors import BadInput
 from triage.model.exit_codes import Exit
 from triage.model.outcome import Cause
 
 
 def bisect(
-    history: str,
-    jobs: int = 1,
+    history: str | HistoryEngine,
     before: int | None = None,
     after: int | None = None,
-    **options: object,
-) -> tuple[Bisection, HistoryEngine]:
-    engine = HistoryEngine({"case": history}, jobs)
-    return run(engine, before, after, **options), engine
-
-
-def run(
-    engine: HistoryEngine,
-    before: int | None = None,
-    after: int | None = None,
-    **options: object,
+    kind: BisectKind = BisectKind.REGRESSION,
 ) -> Bisection:
+    engine = HistoryEngine(history) if isinstance(history, str) else history
     ends = [None if index is None else f"1.{index}.0" for index in (before, after)]
-    return bisect_between(BisectRequest(engine, case_named("case"), **options), *ends)
+    request = BisectRequest(engine, case_named("case"), kind=kind)  # type: ignore[arg-type]
+    return bisect_between(request, *ends)
 
 
-def pair(found: Bisection | Transition) -> tuple[int, int]:
-    return int(found.before.name.split(".")[1]), int(found.after.name.split(".")[1])
+def uninstalled(history: str, *installed: int) -> HistoryEngine:
+    engine = HistoryEngine(history)
+    engine.registry.installed = set(installed)
+    return engine
 
 
 @pytest.mark.parametrize(
@@ -50,23 +43,21 @@ def pair(found: Bisection | Transition) -> tuple[int, int]:
 def test_an_end_that_cannot_be_obtained_is_the_cause(
     history: str, before: int | None, after: int | None
 ) -> None:
-    found, _ = bisect(history, before=before, after=after)
+    found = bisect(history, before, after)
     assert (found.status, found.cause) == (Answer.INCONCLUSIVE, Cause.TOOLCHAIN)
 
 
-@pytest.mark.parametrize("letter", ["F", "P"])
+@pytest.mark.parametrize(("letter", "verb"), [("F", "fails"), ("P", "compiles")])
 @pytest.mark.parametrize(("before", "after", "most"), [(10, 20, 2), (None, None, 8)])
 def test_a_case_that_ends_alike_everywhere_is_probed_at_few_releases(
-    letter: str, before: int | None, after: int | None, most: int
+    letter: str, verb: str, before: int | None, after: int | None, most: int
 ) -> None:
-    engine = HistoryEngine({"case": 60 * letter})
-    engine.registry.installed = {0, 59}
-    found = run(engine, before, after)
-    verb = "fails" if letter == "F" else "compiles"
+    engine = uninstalled(60 * letter, 0, 59)
+    found = bisect(engine, before, after)
     ends = f"1.{before or 0}.0 and 1.{after or 59}.0"
     assert (found.status, found.cause) == (Answer.INCONCLUSIVE, Cause.NOT_FOUND)
     assert (found.reason or "").startswith(f"it {verb} at both ends, {ends}")
-    assert len({index for _, index, _ in engine.asked}) <= most
+    assert len(set(engine.indices)) <= most
 
 
 @pytest.mark.parametrize("kind", BisectKind)
@@ -75,26 +66,60 @@ def test_a_case_that_ends_alike_everywhere_is_probed_at_few_releases(
 def test_a_short_window_is_found_among_known_and_installed_releases(
     history: str, look: str, kind: BisectKind
 ) -> None:
-    engine = HistoryEngine({"case": history})
+    engine = HistoryEngine(history)
     if look == "known":
-        engine.registry.installed = set()
+        engine = uninstalled(history)
         engine.known = {("case", index) for index in range(16)}
-    found = run(engine, kind=kind)
+    found = bisect(engine, kind=kind)
     fix = found if kind is BisectKind.FIX else found.fixed
+    window = history.index("F")
     assert fix is not None
-    assert pair(fix) == (history.rindex("F"), history.rindex("F") + 1)
+    assert pair(fix) == (window, window + 1)
     if kind is BisectKind.REGRESSION:
-        assert pair(found) == (history.index("F") - 1, history.index("F"))
+        assert pair(found) == (window - 1, window)
+
+
+@pytest.mark.parametrize("window", [1, 9])
+@pytest.mark.parametrize("after", [None, 15])
+def test_a_fix_is_searched_among_all_releases_before_it_is_given_up(
+    window: int, after: int | None
+) -> None:
+    history = "P" * window + "F" + "P" * (15 - window)
+    found = bisect(uninstalled(history), after=after, kind=BisectKind.FIX)
+    assert (found.status, pair(found)) == (Answer.CULPRIT, (window, window + 1))
+    engine = uninstalled(16 * "P")
+    found = bisect(engine, kind=BisectKind.FIX)
+    assert (found.reason or "").startswith("it compiles at both ends, 1.0.0 and 1.15.0")
+    assert len(set(engine.indices)) == 16
 
 
 def test_a_failure_that_replaced_another_long_one_is_found_with_few_probes() -> None:
-    engine = HistoryEngine({"case": "P" * 20 + "G" * 100 + "F" * 20})
-    engine.registry.installed = set()
-    found = run(engine)
+    engine = uninstalled("P" * 20 + "G" * 100 + "F" * 20)
+    found = bisect(engine)
     assert (found.status, pair(found)) == (Answer.CULPRIT, (119, 120))
     assert found.broke
     assert pair(found.broke) == (19, 20)
-    assert len({index for _, index, _ in engine.asked}) <= 30
+    assert len(set(engine.indices)) <= 30
+
+
+@pytest.mark.parametrize("history", ["GGGGGGFFFFFF", "GGGGFGGGUUFF"])
+def test_a_case_that_always_failed_says_where_its_failure_changed(
+    history: str,
+) -> None:
+    found = bisect(history)
+    last = history.rindex("G")
+    is_exact = history[last + 1] == "F"
+    assert found.status is (Answer.CULPRIT if is_exact else Answer.SUSPECTS)
+    assert found.confirmed
+    assert found.broke is None
+    assert found.changed
+    assert pair(found.changed) == pair(found) == (last, history.index("F", last))
+
+
+@pytest.mark.parametrize("kind", BisectKind)
+def test_exchanged_ends_are_told_which_is_first(kind: BisectKind) -> None:
+    with pytest.raises(BadInput, match="a regression needs --good before --bad, and"):
+        bisect("PPFF", before=3, after=0, kind=kind)
 
 
 @settings(max_examples=300, deadline=None)
@@ -106,40 +131,44 @@ def test_a_failure_that_replaced_another_long_one_is_found_with_few_probes() -> 
 # the part before the fix is searched after the fix was
 @example("PFFFFUUPPPP", 1, BisectKind.REGRESSION)
 def test_an_answer_is_always_true(history: str, jobs: int, kind: BisectKind) -> None:
-    found, engine = bisect(history, jobs, kind=kind)
-    assert len({index for _, index, fresh in engine.asked if not fresh}) <= len(history)
+    engine = HistoryEngine(history, jobs)
+    found = bisect(engine, kind=kind)
+    first_probes = {index for _, index, fresh in engine.asked if not fresh}
+    assert len(first_probes) <= len(history)
     if found.status is Answer.INCONCLUSIVE:
         assert found.reason
         assert not found.suspects
         return
-    low, high = pair(found)
+    assert found.failure
     reference = found.failure.failure_class[-1]
-    path = found
     if found.kind is BisectKind.FIX:
-        assert history[low] == reference
-        assert path.fixed in (None, path.broke)
-        steps = [(path.broke, "FG", "P"), (path.changed, reference, "FGP")]
-        assert pair(path.changed or path.broke) == (low, high)
+        main = found.changed or found.broke
+        assert history[pair(found)[0]] == reference
+        assert found.fixed in (None, found.broke)
+        changes = [(found.broke, "FG", "P"), (found.changed, reference, "FGP")]
     else:
-        main = path.changed or path.broke or path.fixed
-        assert (pair(main), main.failure) == (pair(found), found.failure)
-        assert (path.fixed is not None) == (history.rstrip("U")[-1:] == "P")
-        steps = [
-            (path.broke, "P", "FG"),
-            (path.changed, "FG".replace(reference, ""), reference),
-            (path.fixed, "FG", "P"),
+        main = found.changed or found.broke or found.fixed
+        assert main
+        assert main.failure == found.failure
+        assert (found.fixed is not None) == (history.rstrip("U")[-1:] == "P")
+        other = "FG".replace(reference, "")
+        changes = [
+            (found.broke, "P", "FG"),
+            (found.changed, other, reference),
+            (found.fixed, "FG", "P"),
         ]
-    for step, old, new in steps:
-        if step is not None:
-            first, last = pair(step)
+    assert main
+    assert pair(main) == pair(found)
+    for change, old, new in changes:
+        if change is not None:
+            first, last = pair(change)
             assert history[first] in old
             assert history[last] in new
             assert set(history[first + 1 : last]) <= {"U"}
-            assert (step.status is Answer.CULPRIT) == (last == first + 1)
-    claimed = [step.status for step in (path.broke, path.changed) if step] or [
-        path.fixed.status
-    ]
-    assert (found.status is Answer.CULPRIT) == (set(claimed) == {Answer.CULPRIT})
+            assert (change.status is Answer.CULPRIT) == (last == first + 1)
+    claimed = [change for change in (found.broke, found.changed) if change] or [main]
+    is_culprit = all(change.status is Answer.CULPRIT for change in claimed)
+    assert (found.status is Answer.CULPRIT) == is_culprit
     assert found.confirmed
 
 
@@ -152,57 +181,15 @@ def test_every_reported_change_is_true_and_known_results_are_used(
     rows: list[str], known: set[int]
 ) -> None:
     patterns = {f"case-{number}": row for number, row in enumerate(rows)}
-    bench = HistoryEngine(patterns)
-    bench.known = {("case-0", index) for index in known}
-    cases = [case_named(name) for name in patterns]
-    words = {"P": "passed", "F": "failed", "U": "untestable"}
-    found = histories(bench, cases, release_refs(9))
+    engine = HistoryEngine(patterns)
+    engine.known = {("case-0", index) for index in known}
+    found = histories(engine, [*map(case_named, patterns)], release_refs(9))  # type: ignore[arg-type]
     assert Histories(found).exit is Exit.OK  # it says how each ended
-    for one in found:
-        for change in one.changes:
-            low, high = pair(change)
-            states = [words[letter] for letter in patterns[one.case][low : high + 1]]
-            assert states == [change.from_, change.to]
-    assert len(bench.asked) == len(set(bench.asked))
-    assert bench.known <= {(name, index) for name, index, _ in bench.asked}
-
-
-@pytest.mark.parametrize("history", ["GGGGGGFFFFFF", "GGGGFGGGUUFF"])
-def test_a_case_that_always_failed_says_where_its_failure_changed(
-    history: str,
-) -> None:
-    found, _ = bisect(history)
-    last = history.rindex("G")
-    is_exact = history[last + 1] == "F"
-    assert found.status is (Answer.CULPRIT if is_exact else Answer.SUSPECTS)
-    assert pair(found) == (last, history.index("F", last))
-    assert found.confirmed
-    assert found.broke is None
-    assert found.changed
-    assert pair(found.changed) == pair(found)
-
-
-@pytest.mark.parametrize("window", [1, 9])
-@pytest.mark.parametrize("named", [False, True])
-def test_a_fix_is_searched_among_all_releases_before_it_is_given_up(
-    window: int, named: bool
-) -> None:
-    history = "P" * window + "F" + "P" * (15 - window)
-    engine = HistoryEngine({"case": history})
-    engine.registry.installed = set()
-    found = run(engine, after=15 if named else None, kind=BisectKind.FIX)
-    assert (found.status, pair(found)) == (Answer.CULPRIT, (window, window + 1))
-    engine = HistoryEngine({"case": 16 * "P"})
-    engine.registry.installed = set()
-    found = run(engine, kind=BisectKind.FIX)
-    assert (
-        found.reason
-        == "it compiles at both ends, 1.0.0 and 1.15.0; pass --bad with a revision that fails"
-    )
-    assert len({index for _, index, _ in engine.asked}) == 16
-
-
-@pytest.mark.parametrize("kind", BisectKind)
-def test_exchanged_ends_are_told_which_is_first(kind: BisectKind) -> None:
-    with pytest.raises(BadInput, match="a regression needs --good before --bad, and"):
-        bisect("PPFF", before=3, after=0, kind=kind)
+    letters = {"passed": "P", "failed": "F", "untestable": "U"}
+    for history in found:
+        for change in history.changes:
+            low, high = pair(change)  # type: ignore[arg-type]
+            inside = patterns[history.case][low : high + 1]
+            assert inside == letters[change.from_] + letters[change.to]
+    assert len(engine.asked) == len(set(engine.asked))
+    assert engine.known <= {(name, index) for name, index, _ in engine.asked}

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.bisect.driving import answered
-from tests.bisect.letters import LetterEngine, plain_range, search_along
+from tests.bisect import letters
+from tests.bisect.driving import answered, between
+from tests.bisect.letters import HistoryEngine
 from tests.bisect.tiny_compiler import repository, write_case
 from tests.conftest import Triage
-from tests.git_history.history import ENV
 from triage.bisect.changes import find_changes
-from triage.bisect.result import Answer, BisectKind
+from triage.bisect.result import Answer, Bisection, BisectKind
 
 TEST = """#!/bin/sh
 test -f tinyc.py || exit 125
@@ -34,19 +34,12 @@ def named_by_git(clone: Path, shas: list[str], program: Path, code: int) -> set[
     """
     script = program.with_name("test.sh")
     script.write_text(TEST.replace("PROGRAM", str(program)).replace("CODE", str(code)))
-    script.chmod(0o755)
-
-    def git(*words: str) -> str:
-        done = subprocess.run(
-            ["git", *words], cwd=clone, check=False, capture_output=True, text=True
-        )
-        return done.stdout
-
-    git("bisect", "start", shas[-1], shas[0])
-    found = git("bisect", "run", str(script))
-    git("bisect", "reset")
-    first = re.search(r"^(\w{40}) is the first bad commit", found, re.MULTILINE)
-    several = found.partition("could be any of:")[2]
+    said = ""
+    for words in (["start", shas[-1], shas[0]], ["run", "sh", script], ["reset"]):
+        git = ["git", "bisect", *words]
+        said += subprocess.run(git, cwd=clone, stdout=subprocess.PIPE, text=True).stdout
+    first = re.search(r"^(\w{40}) is the first bad commit", said, re.MULTILINE)
+    several = said.partition("could be any of:")[2]
     named = [first[1]] if first else re.findall(r"^\w{40}$", several, re.MULTILINE)
     return {shas.index(sha) for sha in named}
 
@@ -57,7 +50,7 @@ def pair(change: dict[str, Any], shas: list[str]) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize(
-    ("letters", "kind", "this"),
+    ("history", "kind", "this"),
     [
         # a missing name and a usage message say nothing about this failure
         ("PPPNNHHNFFFF", "regression", (2, 8)),
@@ -65,25 +58,20 @@ def pair(change: dict[str, Any], shas: list[str]) -> tuple[int, int]:
     ],
 )
 def test_commits_are_answered_as_by_git_and_for_this_failure(
-    letters: str,
+    history: str,
     kind: str,
     this: tuple[int, int],
     triage: Triage,
     workplace: Path,
     home: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name, value in ENV.items():
-        monkeypatch.setenv(name, value)
     clone = tmp_path / "clone"
-    shas = repository(letters, clone)
+    shas = repository(history, clone)
     write_case(workplace)
-    ends = [f"commit:{shas[0]}", f"commit:{shas[-1]}"]
-    if kind == "fix":
-        ends.reverse()
-    words = ["bisect", "r.yaml", "--find", kind, "--good", ends[0], "--bad", ends[1]]
-    done = triage(*words, "--repo", clone, "-j", "1", "--format", "json")
+    good, bad = (shas[0], shas[-1]) if kind == "regression" else (shas[-1], shas[0])
+    words = ["bisect", "r.yaml", "--find", kind, *between(clone, good, bad)]
+    done = triage(*words, "-j", "1", "--format", "json")
     exact = this[1] - this[0] == 1
     found = answered(done, status=0 if exact else 3)
     by_git = named_by_git(clone, shas, workplace / "p.c", int(kind == "fix"))
@@ -94,6 +82,11 @@ def test_commits_are_answered_as_by_git_and_for_this_failure(
     assert broke["confirmed"]
     assert pair(found, shas) == this
     assert (found["changed"] is None) == (this == (before, after))
+
+
+def changes_of(line: str, kind: BisectKind, jobs: int = 1) -> Bisection:
+    engine, candidates = HistoryEngine(line, jobs), letters.plain_range(len(line))
+    return find_changes(letters.search_along(engine, candidates, kind))
 
 
 @settings(max_examples=400, deadline=None)
@@ -110,17 +103,16 @@ def test_commits_are_answered_as_by_git_and_for_this_failure(
 def test_both_changes_are_true(
     inside: str, last: str, kind: BisectKind, jobs: int
 ) -> None:
-    letters = f"P{inside}{last}"
-    line = letters if kind is BisectKind.REGRESSION else letters[::-1]
-    search = search_along(LetterEngine(line, jobs), plain_range(len(line)), kind)
-    found = find_changes(search)
+    history = f"P{inside}{last}"
+    line = history if kind is BisectKind.REGRESSION else history[::-1]
+    found = changes_of(line, kind, jobs)
     assert found.status is not Answer.INCONCLUSIVE
     assert found.broke
     assert found.broke.confirmed
     is_fix = kind is BisectKind.FIX
 
     def at(change: Any) -> tuple[int, int, str]:
-        first, final = (int(one.name[1:]) for one in (change.before, change.after))
+        first, final = letters.pair(change)
         between = line[first + 1 : final]
         if is_fix:  # as if it were a regression, seen from the other end
             first, final = len(line) - 1 - final, len(line) - 1 - first
@@ -129,8 +121,8 @@ def test_both_changes_are_true(
 
     # any failure and any refusal counts as not passing
     first, final, between = at(found.broke)
-    assert letters[first] == "P"
-    assert letters[final] in "FGN"
+    assert history[first] == "P"
+    assert history[final] in "FGN"
     assert set(between) <= {"U"}
     assert found.broke.status is (
         Answer.CULPRIT if final == first + 1 else Answer.SUSPECTS
@@ -140,8 +132,8 @@ def test_both_changes_are_true(
         assert found.changed is None
         return
     low, high, between = at(found)
-    assert letters[low] in "PG"
-    assert letters[high] == "F"
+    assert history[low] in "PG"
+    assert history[high] == "F"
     # not each of a stretch of refusals is probed
     assert set(between) <= {"U"} or "N" in between
     assert (found.status is Answer.CULPRIT) == (high == low + 1 and final == first + 1)
@@ -158,11 +150,7 @@ def test_another_failure_for_a_while_hides_no_culprit(
         line = "P" * 5 + "F" * (hidden - 5) + "G" * width + "F" * 15
         if kind is BisectKind.FIX:
             line = line[::-1]
-        search = search_along(LetterEngine(line, 1), plain_range(len(line)), kind)
-        found = find_changes(search)
+        found = changes_of(line, kind)
         first = 4 if kind is BisectKind.REGRESSION else len(line) - 6
         assert (found.status, found.confirmed) == (Answer.CULPRIT, True)
-        assert found.before
-        assert found.after
-        named = (found.before.name, found.after.name)
-        assert named == (f"c{first}", f"c{first + 1}")
+        assert letters.pair(found) == (first, first + 1)
