@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.mlir.printed_ir import WORDS, Op
@@ -38,12 +36,8 @@ def judge(good: Trace, bad: Trace, named: str = "") -> Divergence:
 
 
 def name_of(pair: Pair | None) -> str | None:
-    if pair is None:
-        return None
-    good, bad = pair.passes
-    after = bad or good
-    assert after
-    return after.name
+    names = [after.name for after in (pair.passes if pair else ()) if after]
+    return names[-1] if names else None
 
 
 MAIN = func("main", "t.call")
@@ -123,129 +117,61 @@ def test_without_a_failed_pass_the_function_that_the_failure_names_is_followed()
     assert unnamed.bad == "main$0_add"  # the first that diverges
 
 
-KERNEL = "main$0_add"
-
-
-def kernel(*types: str, tiles: str = "") -> Op:
-    """A function with one `t.add` of each of these types, all with tile sizes."""
+def kernel(types: str, tiles: str = "") -> Op:
+    """A function with one operation of each of these types, all with tile sizes."""
     config = {"config": f"#c<tiles = [{tiles}]>"} if tiles else {}
-    body = tuple(Op("t.add", (kind,), attributes=config) for kind in types)
-    named = {"sym_name": f'"{KERNEL}"'}
+    body = tuple(Op("t.add", (kind,), attributes=config) for kind in types.split("+"))
+    named = {"sym_name": '"main$0_add"'}
     return Op("t.func", regions=(body,), attributes=named | config)
 
 
-def passes(text: str, start: Op) -> Trace:
+def passes(text: str) -> Trace:
     """`Tile:f32+f32;4` is a pass that leaves two operations of these types with these
     tile sizes; `!` marks a failure.
     """
-    return traced(("Outline", module(MAIN, device=(start,))), *kernel_dumps(text))
-
-
-def kernel_dumps(text: str) -> Iterator[tuple[str, Op]]:
+    dumps = [("Outline", module(MAIN, device=(kernel("f32"),)))]
     for word in text.split():
         name, _, state = word.partition(":")
-        types, _, tiles = state.rstrip("!").partition(";")
-        yield (
-            f"{name} Failed" if state.endswith("!") else name,
-            kernel(*types.split("+"), tiles=tiles),
-        )
-
-
-def named(good: str, bad: str, start: str = "f32") -> str | None:
-    found = judge(passes(good, kernel(start)), passes(bad, kernel(start)))
-    return name_of(found.persistent)
+        if state.endswith("!"):
+            name += " Failed"
+        dumps.append((name, kernel(*state.rstrip("!").split(";"))))
+    return traced(*dumps)
 
 
 @pytest.mark.parametrize(
     ("good", "bad", "expected"),
     [
-        pytest.param(
-            "A:f16 B:f16+f16", "A:f64 B:f64", "B", id="operations weigh more than types"
-        ),
-        pytest.param(
-            "B:f16 C:f16+f16",
-            "New:f64 B:f16 C:f16",
-            "C",
-            id="a pass of one release that is undone",
-        ),
-        pytest.param(
-            "A:f32;4 B:f16 C:f16+f16",
-            "A:f32;8 B:f16 C:f16",
-            "C",
-            id="choices that are undone",
-        ),
-        pytest.param(
-            "A:f16 Old:f16+f16 C:f64+f64",
-            "A:f16 C:f32",
-            "Old",
-            id="a pass of the good side only",
-        ),
-    ],
-)
-def test_what_weighs_more(good: str, bad: str, expected: str) -> None:
-    assert named(good, bad) == expected
-
-
-@pytest.mark.parametrize(
-    ("good", "bad", "expected"),
-    [
-        pytest.param(
-            "Pick:f32;4 Lower:f16",
-            "Pick:f32;8 Lower:f64",
-            ("Pick", None),
-            id="an attribute is dropped with its operation",
-        ),
-        pytest.param(
-            "Pick:f32;4 Lower:f16",
-            "New:f32+i8 Pick:f32+i8;8 Lower:f64+i8",
-            ("Pick", "New"),
-            id="for equal operations",
-        ),
-    ],
-)
-def test_choices_come_first(
-    good: str, bad: str, expected: tuple[str, str | None]
-) -> None:
-    found = judge(passes(good, kernel("f32")), passes(bad, kernel("f32")))
-    assert tuple(name_of(each) for each in (found.persistent, found.other)) == expected
-
-
-def test_a_pass_that_changes_nothing_before_the_failing_one_is_found() -> None:
-    assert (
-        named("Tile:f16 Widen:f64 Convert:i64 Later:i8", "Tile:f16 Convert:f16!")
-        == "Widen"
-    )
-    assert named("Tile:f16 Convert:i64 Later:i8", "Tile:f16 Convert:f16!") is None
-
-
-def bodies(text: str) -> Trace:
-    """`Tile:a+b` is a pass that leaves these two operations."""
-    dumps = []
-    for word in text.split():
-        name, _, body = word.partition(":")
-        dumps.append((name, func(KERNEL, *(f"t.{one}" for one in body.split("+")))))
-    return traced(("Outline", module(MAIN, device=(func(KERNEL, "t.add"),))), *dumps)
-
-
-@pytest.mark.parametrize(
-    ("good", "bad", "expected"),
-    [
-        pytest.param(
-            "Tile:add Fetch:add+load Lower:sum",
-            "Tile:add+wait Fetch:add+wait+load Lower:sum+hold",
+        # operations weigh more than types
+        ("A:f16 B:f16+f16", "A:f64 B:f64", "B"),
+        # a pass of one release, or choices, that are undone
+        ("B:f16 C:f16+f16", "New:f64 B:f16 C:f16", "C"),
+        ("A:f32;4 B:f16 C:f16+f16", "A:f32;8 B:f16 C:f16", "C"),
+        # a pass of the good side only
+        ("A:f16 Old:f16+f16 C:f64+f64", "A:f16 C:f32", "Old"),
+        # the pass before the failing one changes nothing
+        ("Tile:f16 Widen:f64 Convert:i64 Later:i8", "Tile:f16 Convert:f16!", "Widen"),
+        ("Tile:f16 Convert:i64 Later:i8", "Tile:f16 Convert:f16!", None),
+        # the first difference that is never undone: lowered to others, and none is left
+        (
+            "Tile:i8 Fetch:i8+i4 Lower:i2",
+            "Tile:i8+i1 Fetch:i8+i1+i4 Lower:i2+i1",
             "Tile",
-            id="lowered to others",
         ),
-        pytest.param(
-            "Tile:add+loop Flatten:add",
-            "Tile:add+loop+loop Flatten:add",
-            None,
-            id="nothing is left",
-        ),
+        ("Tile:i8+i4 Flatten:i8", "Tile:i8+i4+i4 Flatten:i8", None),
     ],
 )
-def test_the_first_difference_that_is_never_undone_is_found(
-    good: str, bad: str, expected: str | None
-) -> None:
-    found = judge(bodies(good), bodies(bad))
-    assert name_of(found.persistent) == expected
+def test_what_weighs_more(good: str, bad: str, expected: str | None) -> None:
+    assert name_of(judge(passes(good), passes(bad)).persistent) == expected
+
+
+@pytest.mark.parametrize(
+    ("bad", "expected"),
+    [
+        # an attribute is dropped with its operation
+        ("Pick:f32;8 Lower:f64", ("Pick", None)),
+        ("New:f32+i8 Pick:f32+i8;8 Lower:f64+i8", ("Pick", "New")),
+    ],
+)
+def test_choices_come_first(bad: str, expected: tuple[str, str | None]) -> None:
+    found = judge(passes("Pick:f32;4 Lower:f16"), passes(bad))
+    assert (name_of(found.persistent), name_of(found.other)) == expected

@@ -20,7 +20,7 @@ from triage.compilers.base import Packaging
 from triage.execution.task import ProbeJob
 from triage.git_history.timeline import CommitPosition, Timeline
 from triage.model.errors import BadInput
-from triage.model.outcome import Measured, Probe
+from triage.model.outcome import Probe
 from triage.model.progress import Progress
 from triage.model.revision import Revision, Toolchain
 from triage.toolchains.home import Home, Workspace
@@ -42,17 +42,12 @@ class EverySource:
         self.seconds = seconds
 
     def builds(self, timeline: Timeline, indices: range) -> list[Build]:
-        return [
-            Build(
-                self.name,
-                timeline.commits[index].revision,
-                CommitPosition(index, timeline.commits[index].sha),
-                self.seconds,
-                "",
-            )
-            for index in indices
-            if index not in self.missing
-        ]
+        builds = []
+        for index in sorted({*indices} - self.missing):
+            revision = timeline.commits[index].revision
+            position = CommitPosition(index, timeline.commits[index].sha)
+            builds.append(Build(self.name, revision, position, self.seconds, ""))
+        return builds
 
     def obtain(self, build: Build, package: str | None = None) -> Path:
         raise AssertionError("no compiler is needed")
@@ -84,15 +79,12 @@ class Compilers:
     def resolve(self, text: str, family: str) -> ToolchainRef:
         if text not in self.releases:
             raise BadInput(f"no release {text}")
-        return ToolchainRef(
-            family, Revision(text), release=Release("letters", text, "", "", None, None)
-        )
+        release = Release("letters", text, "", "", None, None)
+        return ToolchainRef(family, Revision(text), release)
 
     def obtain(self, ref: ToolchainRef) -> Toolchain:
-        revision = replace(
-            ref.revision,
-            commit=self.releases[ref.revision.name] if self.reported else None,
-        )
+        commit = self.releases[ref.revision.name] if self.reported else None
+        revision = replace(ref.revision, commit=commit)
         return Toolchain(ref.family, revision, "", self.home, self.home, None)  # type: ignore[arg-type]
 
     def packaging(self, family: str) -> Packaging:
@@ -107,14 +99,7 @@ class Compilers:
         for job in jobs:
             name = job.ref.revision.name
             self.asked.append(name)
-            yield Probe(
-                job.case,
-                job.ref.revision,
-                None,
-                outcome(by_name[name]),
-                Measured(seconds=0.1),
-                cached=False,
-            )
+            yield Probe(job.case, job.ref.revision, None, outcome(by_name[name]))
 
 
 def bisect(

@@ -1,5 +1,5 @@
-"""Random histories with release branches, reverts and merges: a confirmed culprit is
-always a true one.
+"""Bisects between releases on branches, whose commits are known from tags or from the
+compilers: a confirmed culprit is always a true one.
 """
 
 from __future__ import annotations
@@ -83,3 +83,71 @@ def test_a_confirmed_culprit_of_a_branched_history_is_true(
         for seed in range(first, first + (6 if first == 0 else 100))
     ]
     assert answers.count(Answer.CULPRIT) >= len(answers) // 5, answers
+
+
+@pytest.fixture(scope="module")
+def releases(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[History, dict[str, str]]:
+    """Two release branches, as Triton names them. 3.1.0 left main after change 2, and
+    has a revert; 3.2.0 left it after 4, with a cherry-pick of 6 and a commit of its own.
+    """
+    history = History.begin(tmp_path_factory.mktemp("branched") / "repo")
+    shas = {}
+    for number in "01234567":
+        subject = f"Change {number} (#10{number})"
+        shas[number] = history.commit(subject, {f"part{number}.cpp": number})
+    history.git("switch", "--quiet", "--create", "release/3.1.x", shas["2"])
+    revert = {"part1.cpp": "int part;"}
+    shas["revert"] = history.commit('Revert "Change 1 (#101)"', revert)
+    history.git("tag", "-a", "-m", "3.1.0", "v3.1.0")
+    history.git("switch", "--quiet", "--create", "release/3.2.x", shas["4"])
+    history.git("cherry-pick", shas["6"])
+    shas["picked"] = history.head()
+    shas["own"] = history.commit("Set the version", {"setup.py": "version = '3.2.0'"})
+    history.git("tag", "v3.2.0")
+    history.git("switch", "--quiet", "main")
+    return history, shas
+
+
+@pytest.mark.parametrize(
+    ("failing", "status"),
+    [
+        ("picked own 6 7", Answer.CULPRIT),
+        # only the branch of the old end has the fix: no commit of main is the culprit
+        ("0 1 2 3 4 5 6 7 picked own", Answer.SUSPECTS),
+    ],
+)
+def test_a_change_of_one_branch_only(
+    releases: tuple[History, dict[str, str]],
+    tmp_path: Path,
+    failing: str,
+    status: Answer,
+) -> None:
+    history, shas = releases
+    letters = {sha: "PF"[name in failing.split()] for name, sha in shas.items()}
+    tags = {"3.1.0": shas["revert"], "3.2.0": shas["own"]}
+    compilers = Compilers(history.path, letters, tags, tmp_path)
+    found = bisect(compilers, "3.1.0", "3.2.0")
+    assert (found.status, found.confirmed) == (status, status is Answer.CULPRIT)
+    [suspect] = found.suspects
+    if found.confirmed:
+        assert suspect.commit == shas["picked"]
+        assert is_true(found, letters, {shas["picked"]: shas["4"]})
+    else:
+        assert found.before
+        assert found.before.name == "3.1.0"
+        assert "the branch of the old end, whose commits" in suspect.reasons[0]
+
+
+def test_a_release_without_one_commit_of_its_tags_is_refused(
+    releases: tuple[History, dict[str, str]], tmp_path: Path
+) -> None:
+    history, shas = releases
+    compilers = Compilers(history.path, {}, {"3.1.0": "", "3.3.0": ""}, tmp_path)
+    with pytest.raises(BadInput, match="has no tag of it"):
+        bisect(compilers, "3.1.0", "3.3.0")
+    history.git("tag", "letters-3.1.0", shas["2"])
+    with pytest.raises(BadInput, match="tags of different commits"):
+        bisect(compilers, "3.1.0", "main")
+    history.git("tag", "--delete", "letters-3.1.0")

@@ -36,12 +36,8 @@ def timeline(tmp_path_factory: pytest.TempPathFactory) -> Timeline:
 
 def compilers_of(timeline: Timeline, letters: str) -> Compilers:
     shas = (commit.sha for commit in timeline.commits)
-    return Compilers(
-        timeline.repository.path,
-        dict(zip(shas, letters, strict=False)),
-        {},
-        timeline.repository.path,
-    )
+    folder = timeline.repository.path
+    return Compilers(folder, dict(zip(shas, letters, strict=False)), {}, folder)
 
 
 def range_of(
@@ -57,28 +53,21 @@ def range_of(
         return commit_range(request, sources, *ends)
 
 
-def bisect(timeline: Timeline, letters: str) -> tuple[Bisection, Compilers]:
-    engine = compilers_of(timeline, letters)
-    last = len(letters) - 1
-    source = EverySource(seconds=30.0)
-    return find_changes(search_along(engine, range_of(timeline, last, source))), engine
-
-
 def names(timeline: Timeline, found: Bisection) -> list[int]:
     at = {commit.sha: index for index, commit in enumerate(timeline.commits)}
     return sorted(at[one.commit] for one in found.suspects)
 
 
 def test_the_culprit_is_confirmed_and_described(timeline: Timeline) -> None:
-    found, engine = bisect(timeline, "P" * 17 + "F" * 23)
+    engine = compilers_of(timeline, "P" * 17 + "F" * 23)
+    candidates = range_of(timeline, 39, EverySource(seconds=30.0))
+    found = find_changes(search_along(engine, candidates))
     assert found.status is Answer.CULPRIT
     assert found.confirmed
     assert names(timeline, found) == [17]
     note = found.suspects[0]
-    assert (note.pull_request, note.url) == (
-        117,
-        "https://github.com/owner/project/pull/117",
-    )
+    assert note.pull_request == 117
+    assert note.url == "https://github.com/owner/project/pull/117"
     assert note.files == ("compiler/part2.cpp",)
     assert len(set(engine.asked)) <= 9  # both ends, and log2(39) + 1 others
     # commits shortly before a failure was noticed are likelier than the middle, 20
@@ -121,22 +110,23 @@ class WorkingSource(EverySource):
         return Path(f"/compilers/{build.item or build.position.index}")
 
 
+def obtained(timeline: Timeline, *sources: EverySource) -> Path:
+    """Obtain the compiler of the fifth candidate."""
+    bring = range_of(timeline, 9, *sources).candidates[4].ref.bring
+    assert bring is not None
+    return bring()
+
+
 def test_a_source_that_fails_does_not_end_a_bisect_that_another_serves(
     timeline: Timeline,
 ) -> None:
     down, expired, working = ServerThatIsDown(), ExpiredSource(), WorkingSource()
     expired.seconds = 0.5  # the cheapest is tried first
-    found = range_of(timeline, 9, down, expired, working)
-    bring = found.candidates[4].ref.bring
-    assert bring is not None
-    assert bring() == Path("/compilers/4")
+    assert obtained(timeline, down, expired, working) == Path("/compilers/4")
     with pytest.raises(EnvironmentFailure, match="does not answer"):
         range_of(timeline, 9, down)
-    only = range_of(timeline, 9, down, expired)
-    bring = only.candidates[4].ref.bring
-    assert bring is not None
     with pytest.raises(Unobtainable, match="expired: it was removed"):
-        bring()
+        obtained(timeline, down, expired)
 
 
 def test_a_package_that_was_built_from_another_commit_is_not_taken(
@@ -144,7 +134,5 @@ def test_a_package_that_was_built_from_another_commit_is_not_taken(
 ) -> None:
     other = timeline.commits[3].sha
     monkeypatch.setattr(Compilers, "reported_commit", lambda *_: other)
-    bring = range_of(timeline, 9, WorkingSource()).candidates[4].ref.bring
-    assert bring is not None
     with pytest.raises(Unobtainable, match=f"built from {other[:10]}, not from"):
-        bring()
+        obtained(timeline, WorkingSource())

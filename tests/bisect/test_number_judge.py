@@ -4,14 +4,15 @@ what is on no side is skipped.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from types import SimpleNamespace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
-from tests.bisect.letters import case_named, release_refs
+from tests.bisect.letters import HistoryEngine, case_named, index_of, release_refs
 from tests.execution.invented_programs import InventedProgram, Machine
+from triage.bisect.measured import measuring
+from triage.bisect.request import BisectRequest
 from triage.execution.in_turn import LEAST
 from triage.execution.number_judge import Metric, NumberJudge, engine_with_judge
 from triage.execution.task import ProbeJob
@@ -21,6 +22,7 @@ from triage.model.outcome import (
     Failed,
     Measured,
     NoAnswer,
+    Outcome,
     Passed,
     Probe,
 )
@@ -66,45 +68,38 @@ class InventedCompiles:
     releases as they were compiled.
     """
 
-    true: dict[str, float]
+    true: tuple[float, ...]
     machine: Machine | None = None
     made: list[str] = field(default_factory=list)
     judge: Any = None
 
-    def with_judge(self, judge: NumberJudge) -> Any:
-        return SimpleNamespace(judge=judge)
+    def with_judge(self, judge: NumberJudge) -> InventedCompiles:
+        return replace(self, judge=judge)
 
     def probe(self, job: ProbeJob) -> Probe:
-        case, ref = job.case, job.ref
-        name = ref.revision.name
-        self.made.append(name)
-        value = self.true[name]
+        value = self.true[index_of(job.ref.revision)]
+        self.made.append(job.ref.revision.name)
         if self.machine:
             value = self.machine.seconds(value)
         measured = Measured(cpu_seconds=value, metrics={"spills": value})
-        return Probe(case, ref.revision, None, Passed(), measured, cached=False)
+        return replace(passed(job.ref), measured=measured, cached=False)
 
-    def judged(self, metric: str) -> Probe:
+    def judged(self, metric: str) -> Outcome:
         """Judge the revision in the middle."""
         number = Metric(metric)
         with engine_with_judge(self, CASE, (OLD, NEW), number, 600.0) as engine:  # type: ignore[arg-type]
             self.made.clear()
-            value = self.true[MIDDLE.revision.name]
-            return engine.judge.judge(passed(MIDDLE, spills=value), MIDDLE)  # type: ignore[attr-defined,no-any-return]
-
-
-def compiles(*true: float, **more: Any) -> InventedCompiles:
-    return InventedCompiles(
-        dict(zip(("1.0.0", "1.1.0", "1.2.0"), true, strict=True)), **more
-    )
+            middle = passed(MIDDLE, spills=self.true[1])
+            outcome: Outcome = engine.judge.judge(middle, MIDDLE).outcome  # type: ignore[union-attr]
+            return outcome
 
 
 def test_a_compile_near_the_limit_is_repeated_in_turn_with_the_good_one() -> None:
-    engine = compiles(1.0, 1.5, 1.5, machine=Machine(1))
-    assert isinstance(engine.judged("cpu_seconds").outcome, Failed)
-    assert len(engine.made) >= 2 * LEAST
-    far = compiles(1.0, 30.0, 25.0, machine=Machine(1))
-    assert isinstance(far.judged("cpu_seconds").outcome, Failed)
+    near = InventedCompiles((1.0, 1.5, 1.5), Machine(1))
+    assert isinstance(near.judged("cpu_seconds"), Failed)
+    assert len(near.made) >= 2 * LEAST
+    far = InventedCompiles((1.0, 30.0, 25.0), Machine(1))
+    assert isinstance(far.judged("cpu_seconds"), Failed)
     assert far.made == ["1.0.0", "1.1.0"]
 
 
@@ -117,11 +112,31 @@ def test_a_compile_near_the_limit_is_repeated_in_turn_with_the_good_one() -> Non
     ],
 )
 def test_a_number_is_bad_beyond_halfway(true: tuple[float, ...], fails: bool) -> None:
-    outcome = compiles(*true).judged("spills").outcome
-    assert isinstance(outcome, Failed) is fails
+    assert isinstance(InventedCompiles(true).judged("spills"), Failed) is fails
 
 
-def test_ends_with_similar_numbers_cannot_be_bisected() -> None:
-    for metric, new in (("spills", 1.005), ("cpu_seconds", 1.0)):
-        with pytest.raises(BadInput, match="differ too little"):
-            compiles(1.0, 1.0, new).judged(metric)
+@pytest.mark.parametrize(("metric", "new"), [("spills", 1.005), ("cpu_seconds", 1.0)])
+def test_ends_with_similar_numbers_cannot_be_bisected(metric: str, new: float) -> None:
+    with pytest.raises(BadInput, match="differ too little"):
+        InventedCompiles((1.0, 1.0, new)).judged(metric)
+
+
+REQUEST = BisectRequest(HistoryEngine("PF"), CASE)  # type: ignore[arg-type]
+
+
+def test_a_limit_is_a_threshold_of_the_case() -> None:
+    with measuring(REQUEST, "1.0.0", "1.1.0", "artifact_bytes", 9.0, 1.0) as measured:
+        assert measured.case.thresholds == (("artifact_bytes", 9.0),)
+    with measuring(REQUEST, None, None, None, None, 1.0) as measured:
+        assert measured is REQUEST
+
+
+@pytest.mark.parametrize(
+    ("after", "metric"), [(None, "artifact_bytes"), ("1.1.0", "run_seconds")]
+)
+def test_without_good_and_bad_or_for_a_time_a_limit_says_nothing(
+    after: str | None, metric: str
+) -> None:
+    limited = measuring(REQUEST, "1.0.0", after, metric, 9.0, 1.0)
+    with pytest.raises(BadInput, match=r"--good|--above"), limited:
+        pass
