@@ -11,7 +11,7 @@ import pytest
 
 from tests.bisect.letters import HistoryEngine, case_named, index_of, release_refs
 from tests.execution.invented_programs import InventedProgram, Machine
-from triage.bisect.measured import measuring
+from triage.bisect.plan import measuring
 from triage.bisect.request import BisectRequest
 from triage.execution.in_turn import LEAST
 from triage.execution.number_judge import Metric, NumberJudge, engine_with_judge

@@ -4,8 +4,8 @@ its answer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from packaging.version import Version
@@ -23,6 +23,7 @@ from triage.bisect.request import BisectRequest
 from triage.bisect.result import Bisection, BisectKind
 from triage.bisect.search import Search
 from triage.compilers.registry import family_of
+from triage.execution.number_judge import Metric, engine_with_judge
 from triage.execution.task import ProbeJob
 from triage.git_history.repository import Repository, UnknownCommit
 from triage.git_history.timeline import Timeline
@@ -135,6 +136,42 @@ def planned_jobs(
         releases, _, _ = releases_between(request, before, after)
         refs = [release.ref for release in releases.candidates]
     return [ProbeJob(request.case, ref) for ref in refs]
+
+
+# Numbers
+
+
+@contextmanager
+def measuring(
+    request: BisectRequest,
+    before: str | None,
+    after: str | None,
+    metric: str | None,
+    above: float | None,
+    seconds: float,
+) -> Iterator[BisectRequest]:
+    """Bisect a number of a case, such as its run time, as if its failure were that the
+    number is beyond a limit.
+
+    Yield the request; with a metric, NAME[:FUNCTION], its engine or its case calls a
+    number beyond the limit a failure. seconds: for which each time is measured.
+    """
+    if metric is None:
+        yield request
+        return
+    if before is None or after is None:
+        raise BadInput("--metric needs --good and --bad, which say what is good")
+    number, case = Metric.parse(metric), request.case
+    if above is None:
+        refs = request.kind.in_order(*compilers_at(request, before, after))
+        engine = engine_with_judge(request.engine, case, refs, number, seconds)
+        with engine as judging:
+            yield replace(request, engine=judging)
+        return
+    if not number.exact:
+        raise BadInput("--above needs a number that is the same each time")
+    limits = (*case.thresholds, (number.name, above))
+    yield replace(request, case=replace(case, thresholds=limits))
 
 
 # Releases and nightlies

@@ -9,8 +9,7 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 
-from triage.bisect.measured import measuring
-from triage.bisect.plan import bisect_between, planned_jobs
+from triage.bisect.plan import bisect_between, measuring, planned_jobs
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import BisectKind
 from triage.classify import classify_log, packaged_rules
