@@ -12,8 +12,7 @@ from datetime import date, timedelta
 from triage.investigate.result import CaseChangeKind, CaseResult
 from triage.model.case import Target
 from triage.model.execution import Stage
-from triage.model.outcome import Failure, Status
-from triage.model.probe_result import ProbeResult
+from triage.model.outcome import Failure, ProbeResult, Status
 from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.compare import clusters_of
 from triage.nightly.result import Night

@@ -25,8 +25,8 @@ import triage.report
 from triage.classify import packaged_rules
 from triage.cli.app import every_command
 from triage.compilers.registry import Families, recipe_families
-from triage.model.exit_codes import MEANINGS
 from triage.model.json_form import printed_keys
+from triage.model.outcome import MEANINGS
 from triage.recipes.recipe import recipe_json_schema
 
 

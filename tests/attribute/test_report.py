@@ -10,8 +10,8 @@ from triage.attribute.result import (
     DivergingPass,
     Excerpt,
 )
+from triage.model.execution import PassName
 from triage.model.json_form import as_json
-from triage.model.pass_name import PassName
 from triage.model.revision import Revision
 
 TILE = PassName("TilePass", "t-tile")

@@ -14,8 +14,7 @@ from triage.bisect.plan import bisect_between
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.model.errors import BadInput
-from triage.model.exit_codes import Exit
-from triage.model.outcome import Cause
+from triage.model.outcome import Cause, Exit
 
 
 def bisect(

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from tests.classify.samples import ASSERTION, TRANSLATION
 from triage.classify import Diagnosis, diagnose, packaged_rules
-from triage.model.execution import Captured, Ending, Execution
-from triage.model.pass_name import NO_PASS, PassName
+from triage.model.execution import NO_PASS, Captured, Ending, Execution, PassName
 
 
 def ran(

@@ -10,7 +10,7 @@ from tests.classify.corpus import snippets
 from tests.classify.samples import scan_output
 from tests.classify.test_diagnose import diagnosed, ran
 from triage.classify import packaged_rules
-from triage.model.pass_name import NO_PASS, PassName
+from triage.model.execution import NO_PASS, PassName
 
 # What `--mlir-print-op-on-diagnostic=false` leaves out: the note, and the operation
 # that it prints in further lines.

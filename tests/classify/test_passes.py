@@ -3,7 +3,7 @@
 import pytest
 
 from triage.classify.passes import failing_pass
-from triage.model.pass_name import PassName
+from triage.model.execution import PassName
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,15 @@ from tests.bisect.letters import case_named, outcome
 from tests.conftest import ROOT, Triage
 from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
 from triage.execution.judge import result_of
-from triage.model.exit_codes import Exit, exit_for_results
-from triage.model.outcome import Cause, Measured, NoAnswer, Outcome, Probe
+from triage.model.outcome import (
+    Cause,
+    Exit,
+    Measured,
+    NoAnswer,
+    Outcome,
+    Probe,
+    exit_for_results,
+)
 from triage.model.revision import Revision
 
 RECIPE = "name: one\ninput: one.mlir\ntarget: {backend: llvm-cpu}\n"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from triage.cli.app import COMMANDS, every_command, load
-from triage.model.exit_codes import Exit
+from triage.model.outcome import Exit
 
 ROOT = Path(__file__).parents[2]
 PAGES = [

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from triage.execution.cache import Record, ResultCache
-from triage.model.execution import Captured, Ending, Execution
-from triage.model.pass_name import PassName
+from triage.model.execution import Captured, Ending, Execution, PassName
 
 COUNT = 40
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.mlir.printed_ir import WORDS, Op, changes, invented, printed, program, read
 from triage.mlir.ir_reader import DumpReader, IrDump, PrintedModule
-from triage.model.pass_name import PassName, dumped_pass
+from triage.model.execution import PassName, dumped_pass
 
 SMALL = program((Op("t.add", ("f32",), ("f32",)),))
 LARGE = program(

@@ -14,7 +14,7 @@ from tests.bisect.letters import case_named
 from tests.conftest import Triage
 from tests.nightly.test_compare import night_of
 from triage.model.errors import BadInput
-from triage.model.exit_codes import Exit
+from triage.model.outcome import Exit
 from triage.model.revision import Revision
 from triage.nightly import shards as shards_module
 from triage.nightly.history import history_of

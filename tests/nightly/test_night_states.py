@@ -17,7 +17,7 @@ from triage.bisect.result import Answer, Bisection, BisectKind, Transition
 from triage.execution.judge import RunResults
 from triage.investigate.result import CaseChangeKind, StepResult
 from triage.model.case import Expectation
-from triage.model.exit_codes import Exit
+from triage.model.outcome import Exit
 from triage.model.revision import Revision
 from triage.nightly.issues import plan_issues
 from triage.nightly.result import Night

@@ -15,7 +15,7 @@ from tests.nights.documents import FAILURES, case_result
 from triage.attribute.result import Attribution, ComparisonResult
 from triage.bisect.result import Answer, Bisection, BisectKind, Suspect
 from triage.investigate.result import ClusterKey, FailureCluster
-from triage.model.pass_name import PassName
+from triage.model.execution import PassName
 from triage.model.revision import Revision
 from triage.nightly.verdict import (
     owner_of,

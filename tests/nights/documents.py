@@ -10,8 +10,7 @@ from typing import Any
 from triage.investigate.result import CaseResult
 from triage.model.case import Target
 from triage.model.execution import Stage
-from triage.model.outcome import Cause, Failure, Status
-from triage.model.probe_result import ProbeResult
+from triage.model.outcome import Cause, Failure, ProbeResult, Status
 from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.compare import change_between, clusters_of
 from triage.nightly.result import Night

@@ -10,8 +10,15 @@ from tests.remedy.flag_compiler import Behaviour, FlagEngine, a_case, a_place, f
 from triage.execution.judge import result_of
 from triage.model.errors import Interrupted
 from triage.model.json_form import as_json
-from triage.model.outcome import Cause, Measured, NoAnswer, Outcome, Passed, Probe
-from triage.model.probe_result import ProbeResult
+from triage.model.outcome import (
+    Cause,
+    Measured,
+    NoAnswer,
+    Outcome,
+    Passed,
+    Probe,
+    ProbeResult,
+)
 from triage.model.revision import Revision
 from triage.remedy.result import Remedies, Remedy, RemedyCheck
 from triage.remedy.search import RemedyRequest, find_remedies

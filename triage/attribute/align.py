@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 
 from triage.mlir.fingerprint import Fingerprint, combined, values_by_key
 from triage.mlir.ir_reader import IrDump
-from triage.model.pass_name import PassName
+from triage.model.execution import PassName
 
 
 @dataclass(frozen=True, slots=True)

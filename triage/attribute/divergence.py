@@ -25,9 +25,8 @@ from triage.mlir.fingerprint import Fingerprint, Vocabulary
 from triage.mlir.ir_reader import DumpReader
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.model.execution import Ending, Execution, Stage
+from triage.model.execution import Ending, Execution, PassName, Stage
 from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Probe
-from triage.model.pass_name import PassName
 from triage.model.revision import Toolchain
 from triage.toolchains.registry import ToolchainRef
 

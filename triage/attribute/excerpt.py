@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
 from triage.mlir.ir_reader import ir_lines
-from triage.model.pass_name import PassName, dumped_pass
+from triage.model.execution import PassName, dumped_pass
 
 _MAX_LINES = 3000
 _MAX_WIDTH = 600  # characters of a line

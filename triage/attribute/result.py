@@ -6,10 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from triage.model.exit_codes import Exit, exit_without_answer
+from triage.model.execution import PassName
 from triage.model.json_form import UNPRINTED, in_json, key
-from triage.model.outcome import Failure, MayLackAnswer, NoAnswer
-from triage.model.pass_name import PassName
+from triage.model.outcome import (
+    Exit,
+    Failure,
+    MayLackAnswer,
+    NoAnswer,
+    exit_without_answer,
+)
 from triage.model.revision import Revision
 
 

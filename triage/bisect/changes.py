@@ -25,9 +25,9 @@ from triage.model.outcome import (
     NoAnswer,
     Outcome,
     Passed,
+    ProbeResult,
     Verdict,
 )
-from triage.model.probe_result import ProbeResult
 
 
 def find_changes(search: Search) -> Bisection:

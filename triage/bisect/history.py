@@ -11,10 +11,8 @@ from triage.execution.engine import Prober
 from triage.execution.judge import result_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
-from triage.model.exit_codes import Exit, exit_for_results
 from triage.model.json_form import UNPRINTED, in_json, key
-from triage.model.outcome import Probe, Status
-from triage.model.probe_result import ProbeResult
+from triage.model.outcome import Exit, Probe, ProbeResult, Status, exit_for_results
 from triage.model.revision import Revision
 from triage.toolchains.registry import ToolchainRef
 

@@ -6,9 +6,15 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from triage.model.exit_codes import Exit, exit_without_answer
-from triage.model.outcome import Failure, MayLackAnswer, NoAnswer, Verdict
-from triage.model.probe_result import ProbeResult
+from triage.model.outcome import (
+    Exit,
+    Failure,
+    MayLackAnswer,
+    NoAnswer,
+    ProbeResult,
+    Verdict,
+    exit_without_answer,
+)
 from triage.model.revision import Revision
 
 T = TypeVar("T")

@@ -14,9 +14,8 @@ from triage.classify.reader import read_log
 from triage.classify.rules import RuleSet
 from triage.classify.second_look import SuspiciousLine, look_again
 from triage.model.errors import BadInput
-from triage.model.exit_codes import Exit
 from triage.model.json_form import in_json
-from triage.model.outcome import Failure
+from triage.model.outcome import Exit, Failure
 
 
 class LogStatus(StrEnum):

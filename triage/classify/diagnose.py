@@ -15,9 +15,8 @@ from triage.classify.reader import LogReader, read_log
 from triage.classify.rules import RuleSet
 from triage.classify.second_look import ranked
 from triage.classify.stack_dump import signal_name
-from triage.model.execution import Captured, Ending, Execution
+from triage.model.execution import Captured, Ending, Execution, PassName
 from triage.model.outcome import Failure
-from triage.model.pass_name import PassName
 
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 _PRINTED_IR = re.compile(r"[%\"{}()^#!@/]|(?:module|[a-z_]+\.[a-z_.]+)(?: |\Z)")

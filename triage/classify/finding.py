@@ -23,8 +23,8 @@ from triage.classify.stack_dump import (
     signal_name,
     symbol_of,
 )
+from triage.model.execution import PassName
 from triage.model.outcome import Detail, Failure
-from triage.model.pass_name import PassName
 
 _SIGNATURE_LENGTH = 160  # characters of normalised text that enter a signature
 # around an operator that the importer does not know, whose name says what fails

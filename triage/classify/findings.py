@@ -12,8 +12,8 @@ from triage.classify.finding import Finding
 from triage.classify.passes import phase_of
 from triage.classify.rules import MatchScope, RuleSet, log_format
 from triage.classify.stack_dump import signal_name
+from triage.model.execution import PassName
 from triage.model.outcome import Failure
-from triage.model.pass_name import PassName
 
 _MOST_SIGNATURES = 100  # kept of one class
 # classes of messages that are printed when a pass fails

@@ -9,7 +9,7 @@ from functools import cache
 from triage.classify.log import HEAD
 from triage.classify.rules import packaged_yaml
 from triage.model.content import LineCutter
-from triage.model.pass_name import IR_DUMP, PassName, dumped_pass
+from triage.model.execution import IR_DUMP, PassName, dumped_pass
 
 # the passes that ran are nested; the last is the one that failed
 _PIPELINE_FAILED = re.compile(

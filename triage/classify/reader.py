@@ -33,7 +33,7 @@ from triage.classify.rules import (
     log_format,
     packaged_yaml,
 )
-from triage.model.pass_name import PassName
+from triage.model.execution import PassName
 
 _ABOVE = 8  # lines kept for messages that stand above the line that reveals them
 _EXCERPT_LINES = 400  # of a kernel's source that an exception prints before its reason

@@ -24,7 +24,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from triage.cli.options import flag
 from triage.cli.screen import AppContext
-from triage.model.exit_codes import MEANINGS
+from triage.model.outcome import MEANINGS
 from triage.processes.sealing import switch
 from triage.report.printable import printed_streams
 

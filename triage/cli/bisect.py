@@ -42,8 +42,7 @@ from triage.execution.judge import forecast
 from triage.git_history.repository import Repository
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import BadInput
-from triage.model.exit_codes import Exit
-from triage.model.outcome import Failure
+from triage.model.outcome import Exit, Failure
 from triage.model.revision import FamilyRef
 from triage.report.bisection import (
     bisect_document,

@@ -16,7 +16,7 @@ from triage.classify import (
 from triage.cli.exit_codes import command, report
 from triage.cli.options import FORMAT, argument, option
 from triage.cli.screen import AppContext
-from triage.model.exit_codes import Exit
+from triage.model.outcome import Exit
 from triage.report.tables import classify_document
 
 

@@ -21,7 +21,7 @@ import typer
 
 from triage.cli.screen import print_stderr
 from triage.model.errors import BadFiles, Interrupted, TriageError
-from triage.model.exit_codes import Exit, Result
+from triage.model.outcome import Exit, Result
 from triage.report.document import Document
 from triage.report.formats import write_report
 

@@ -22,7 +22,7 @@ from triage.bisect.result import Bisection
 from triage.bisect.search import Search
 from triage.cli.exit_codes import command_again
 from triage.execution.match import verdict_of
-from triage.model.foreign_file import read_bytes
+from triage.model.content import read_bytes
 from triage.model.outcome import NoAnswer, Verdict
 from triage.report.elements import plural
 from triage.report.terminal import console_for

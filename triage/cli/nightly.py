@@ -29,7 +29,7 @@ from triage.execution.task import ProbeJob
 from triage.git_history.repository import Repository
 from triage.investigate.result import ReportFiles
 from triage.model.errors import BadInput, Interrupted, TriageError
-from triage.model.exit_codes import Exit
+from triage.model.outcome import Exit
 from triage.nightly.result import Night
 from triage.nightly.run import NightRun
 from triage.nightly.shards import copy_files, merge, shard

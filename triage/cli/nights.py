@@ -26,7 +26,7 @@ from triage.cli.options import (
 from triage.cli.screen import print_stderr
 from triage.model.address import Address
 from triage.model.errors import BadInput, EnvironmentFailure, TriageError
-from triage.model.exit_codes import Exit
+from triage.model.outcome import Exit
 from triage.nightly.store import NightStore, read_night
 from triage.report.elements import plural
 from triage.report.formats import write_answer, write_report

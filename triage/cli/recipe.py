@@ -29,7 +29,7 @@ from triage.compilers.recipe_start import NewRecipe
 from triage.compilers.registry import recipe_families, suite_reader
 from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput
-from triage.model.exit_codes import Exit
+from triage.model.outcome import Exit
 from triage.nightly.expectation_update import update_expectations
 from triage.recipes.expectations import (
     ObservedCase,

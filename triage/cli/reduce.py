@@ -21,7 +21,7 @@ from triage.cli.options import (
 from triage.cli.screen import AppContext
 from triage.execution.number_judge import Metric, engine_with_judge
 from triage.model.errors import BadInput
-from triage.model.exit_codes import Exit
+from triage.model.outcome import Exit
 from triage.reduce.interestingness import ReductionRequest
 from triage.reduce.replay import Replays, open_reproducers
 from triage.reduce.replay import replay as replay_all

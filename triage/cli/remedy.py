@@ -29,7 +29,7 @@ from triage.cli.program import TEXTS
 from triage.cli.screen import print_stderr
 from triage.lint.check import LintResult, cases_to_lint, lint_case
 from triage.model.errors import BadInput
-from triage.model.exit_codes import Exit
+from triage.model.outcome import Exit
 from triage.report.formats import write_report
 from triage.report.tables import lint_document
 

@@ -30,7 +30,7 @@ from triage.execution.engine import Engine
 from triage.execution.judge import RunResults
 from triage.execution.task import ProbeJob, Task
 from triage.model.errors import BadInput, Interrupted
-from triage.model.exit_codes import Exit
+from triage.model.outcome import Exit
 from triage.processes.sealing import is_sealing
 from triage.report.formats import write_report
 from triage.report.runs import benchmark_document, run_document, run_junit

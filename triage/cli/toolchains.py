@@ -16,8 +16,8 @@ from triage.compilers.registry import DEFAULT_FAMILY, Families
 from triage.execution.machine import Grade, checkup
 from triage.model.checks import parse_size
 from triage.model.errors import BadInput, EnvironmentFailure
-from triage.model.exit_codes import Exit
 from triage.model.json_form import as_json
+from triage.model.outcome import Exit
 from triage.model.revision import Toolchain, split_revision
 from triage.report.document import Facts, Table
 from triage.report.formats import write_answer, write_rows

@@ -21,8 +21,7 @@ from triage.cli.options import (
 from triage.cli.program import CodeNotAllowed
 from triage.compilers.recipe_start import NoProgramError
 from triage.model.errors import BadInput
-from triage.model.exit_codes import Exit
-from triage.model.outcome import Cause, NoAnswer
+from triage.model.outcome import Cause, Exit, NoAnswer
 from triage.report.attribution import attribution_document
 
 if TYPE_CHECKING:

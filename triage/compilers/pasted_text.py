@@ -15,7 +15,7 @@ from pathlib import Path
 
 from triage.compilers.recipe_input import RecipeStarter, ShellCommand
 from triage.model.errors import BadInput
-from triage.model.pass_name import IR_DUMP_LINE
+from triage.model.execution import IR_DUMP_LINE
 
 _QUOTE = re.compile(r"^>(?: |$)", re.MULTILINE)
 # a line of a listing: its number, and what marks it as one

@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triage.model.errors import EnvironmentFailure
-from triage.model.execution import Execution, utf8
-from triage.model.pass_name import PassName
+from triage.model.execution import Execution, PassName, utf8
 from triage.toolchains.home import disk_errors
 
 if TYPE_CHECKING:

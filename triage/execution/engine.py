@@ -44,11 +44,10 @@ from triage.execution.task import (
     why_unusable,
 )
 from triage.model.case import Case
+from triage.model.content import is_regular, regular_size
 from triage.model.errors import EnvironmentFailure, TriageError
-from triage.model.execution import Ending, Execution
-from triage.model.foreign_file import is_regular, regular_size
+from triage.model.execution import NO_PASS, Ending, Execution, PassName
 from triage.model.outcome import OF_MACHINE, Cause, NoAnswer, Passed, Probe
-from triage.model.pass_name import NO_PASS, PassName
 from triage.model.progress import Progress
 from triage.model.revision import Toolchain
 from triage.processes.crash_stack import with_named_stack

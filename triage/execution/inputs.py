@@ -31,10 +31,9 @@ from triage.execution.reads import (
 )
 from triage.model.address import Address
 from triage.model.case import Artifact, Case, InputKind
-from triage.model.content import file_sha256
+from triage.model.content import file_sha256, regular_size
 from triage.model.errors import EnvironmentFailure, TriageError
 from triage.model.execution import Execution
-from triage.model.foreign_file import regular_size
 from triage.model.outcome import OF_MACHINE, Cause, Failed, NoAnswer
 from triage.model.revision import Toolchain
 from triage.processes.containment import settings

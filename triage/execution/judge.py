@@ -14,23 +14,23 @@ from triage.compilers.invocation import readable_output
 from triage.execution.machine_problem import machine_problem
 from triage.execution.match import NOT_NUMBERS, kind_of_wrong_result
 from triage.model.case import Case
-from triage.model.execution import Captured, Ending, Execution, Stage
-from triage.model.exit_codes import Exit, exit_for_results
+from triage.model.execution import Captured, Ending, Execution, PassName, Stage
 from triage.model.json_form import UNPRINTED
 from triage.model.outcome import (
     OF_MACHINE,
     Cause,
     Detail,
+    Exit,
     Failed,
     Failure,
     NoAnswer,
     Outcome,
     Passed,
     Probe,
+    ProbeResult,
     Status,
+    exit_for_results,
 )
-from triage.model.pass_name import PassName
-from triage.model.probe_result import ProbeResult
 from triage.recipes.expectations import expectation_for
 from triage.recipes.values import rounded_text
 

@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 
 from triage.compilers.interpreters import prefixes_of
 from triage.compilers.invocation import MlirTools
+from triage.model.content import is_regular
 from triage.model.execution import Execution, Limits
-from triage.model.foreign_file import is_regular
 from triage.processes.answering import AnsweringProcess
 from triage.processes.process import run
 from triage.processes.sealing import Seal

@@ -18,8 +18,8 @@ from typing import Any
 
 from triage.execution.run_task import RunTask
 from triage.execution.task import Task
+from triage.model.content import is_regular
 from triage.model.execution import Captured, Ending, Execution, Stage
-from triage.model.foreign_file import is_regular
 from triage.model.outcome import Probe
 from triage.processes.answering import AnsweringProcess
 from triage.processes.process import StopSignal

@@ -17,9 +17,8 @@ from triage.execution.inputs import recipe_mistake
 from triage.execution.judge import RUN_MS, agreement_of
 from triage.execution.reads import files_in, surroundings, what_was_refused
 from triage.model.case import Case, RunSpec
-from triage.model.content import settled_sha256
+from triage.model.content import is_regular, settled_sha256
 from triage.model.execution import Captured, Ending, Execution
-from triage.model.foreign_file import is_regular
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Toolchain
 from triage.processes.containment import settings

@@ -32,7 +32,7 @@ from triage.execution.reads import surroundings
 from triage.execution.run_task import RunTask
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, Unobtainable
-from triage.model.execution import Captured, Execution, Stage
+from triage.model.execution import Captured, Execution, PassName, Stage
 from triage.model.outcome import (
     Cause,
     Failed,
@@ -42,7 +42,6 @@ from triage.model.outcome import (
     Passed,
     Probe,
 )
-from triage.model.pass_name import PassName
 from triage.model.revision import Toolchain
 from triage.processes.containment import settings
 from triage.processes.process import StopSignal

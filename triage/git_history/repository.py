@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 from triage.git_history.git_program import READ_ONLY, GitRefused, reading, run_git
 from triage.model.address import Address
+from triage.model.content import check_regular
 from triage.model.errors import BadInput
-from triage.model.foreign_file import check_regular
 
 # Seconds for the first command, which reads only the settings, and for another one. A
 # file of a clone may be a pipe that nobody writes to.

@@ -25,10 +25,10 @@ from triage.investigate.own_mistake import own_mistake
 from triage.investigate.result import FailureCluster, StepResult
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.model.exit_codes import Exit, exit_without_answer
 from triage.model.json_form import UNPRINTED, in_json
 from triage.model.outcome import (
     Cause,
+    Exit,
     Failed,
     Failure,
     MayLackAnswer,
@@ -36,6 +36,7 @@ from triage.model.outcome import (
     Outcome,
     Passed,
     Probe,
+    exit_without_answer,
 )
 from triage.model.revision import Revision
 from triage.recipes.expectations import expected_class, matches

@@ -18,8 +18,7 @@ from triage.bisect.result import Answer, Bisection
 from triage.model.case import Target
 from triage.model.execution import Stage
 from triage.model.json_form import in_json
-from triage.model.outcome import PASSING, Failure, Status
-from triage.model.probe_result import ProbeResult
+from triage.model.outcome import PASSING, Failure, ProbeResult, Status
 from triage.model.revision import Revision
 from triage.reduce.result import IssueDraft
 from triage.remedy.result import Remedy

@@ -22,9 +22,8 @@ from triage.execution.task import Naming, ProbeJob
 from triage.mlir import Module, UnparsableError, parse_module
 from triage.model.case import Case, Flag, InputKind, Target
 from triage.model.errors import BadInput, EnvironmentFailure
-from triage.model.exit_codes import Exit
 from triage.model.json_form import as_json, in_json
-from triage.model.outcome import Cause, NoAnswer, Outcome, Passed
+from triage.model.outcome import Cause, Exit, NoAnswer, Outcome, Passed
 from triage.model.revision import Toolchain
 from triage.recipes.expectations import applied_flags
 from triage.toolchains.home import below_here

@@ -15,7 +15,7 @@ from triage.mlir.fingerprint import Fingerprint, Spellings, Vocabulary
 from triage.mlir.generic_form import OPERATION
 from triage.mlir.tree import UnbalancedError, closing, end_of_attribute, entries
 from triage.model.content import LineCutter
-from triage.model.pass_name import PassName, dumped_pass
+from triage.model.execution import PassName, dumped_pass
 
 _SYMBOL = re.compile(r'\bsym_name = "((?:[^"\\]|\\.)*)"')
 _CHOICE = re.compile(r"(\w+) = (\[[\d\s,\[\]?-]*\]|[\w.@#:-]+(?:<[\w., -]*>)?)")

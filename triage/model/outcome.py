@@ -1,11 +1,11 @@
-"""Outcomes of probes: failures, what a probe says, and what it measured."""
+"""Outcomes of probes, results as they are printed and stored, and exit codes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import ClassVar
+from enum import IntEnum, StrEnum
+from typing import ClassVar, Protocol
 
 from triage.model.case import Case
 from triage.model.execution import Stage
@@ -194,3 +194,132 @@ class Probe:
     outcome: Outcome
     measured: Measured = field(default_factory=Measured)
     cached: bool = False  # from the result cache
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeResult:
+    """The result of a case on a toolchain, compared with what its recipe expects.
+
+    All searches, reports and stored nights use this class. `judge.result_of` makes it.
+    """
+
+    case: str
+    recipe: str
+    toolchain: Revision
+    status: Status
+    stage: Stage | None = None
+    """The stage that failed, or the last one; None if the case is untestable."""
+    failure: Failure | None = None
+    """An untestable case has one, too, if the compiler ran."""
+    reason: str | None = None
+    """Why it is untestable."""
+    cause: Cause | None = None
+    """The kind of the reason."""
+    flaky: bool = False
+    cached: bool = False
+    seconds: float = 0.0
+    """Wall time of the compile."""
+    cpu_seconds: float = 0.0
+    peak_rss_mb: float = 0.0
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """Such as `artifact_bytes`, `run_seconds` and `dispatches`."""
+    warnings: tuple[Failure, ...] = ()
+    """Failures that the compiler printed although it passed."""
+
+    @property
+    def plain_status(self) -> Status:
+        """Passed, failed or untestable, whatever the recipe expects."""
+        if self.cause is not None or self.status is Status.UNTESTABLE:
+            return Status.UNTESTABLE
+        if self.status in PASSING:
+            return Status.PASSED
+        return Status.FAILED
+
+    @property
+    def passed(self) -> bool:
+        return self.plain_status is Status.PASSED
+
+    @property
+    def failed(self) -> bool:
+        return self.plain_status is Status.FAILED
+
+    @property
+    def untestable(self) -> bool:
+        return self.plain_status is Status.UNTESTABLE
+
+    @property
+    def state(self) -> tuple[Status, str]:
+        """What two results are compared by: the plain status, and the signature of a
+        failure.
+        """
+        if self.failure and self.failed:
+            return self.plain_status, self.failure.signature
+        return self.plain_status, ""
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        """All measured numbers by name. Costs of a compile that are 0 are left out."""
+        own = {
+            "compile_seconds": self.seconds,
+            "cpu_seconds": self.cpu_seconds,
+            "peak_rss_mb": self.peak_rss_mb,
+        }
+        measured = {name: value for name, value in own.items() if value}
+        return {**measured, **self.metrics}
+
+
+class Exit(IntEnum):
+    """The exit codes that scripts rely on."""
+
+    OK = 0
+    FOUND = 1
+    USAGE = 2
+    INCONCLUSIVE = 3
+    ENVIRONMENT = 4
+    INTERRUPTED = 130
+
+
+MEANINGS = {
+    Exit.OK: "nothing regressed, or the command found what was asked",
+    Exit.FOUND: "a regression or failure was found",
+    Exit.USAGE: "usage error or bad input",
+    Exit.INCONCLUSIVE: "inconclusive",
+    Exit.ENVIRONMENT: "the environment failed (no such toolchain, disk full, "
+    "no network)",
+    Exit.INTERRUPTED: "interrupted; finished work is cached",
+}
+
+
+class Result(Protocol):
+    """The result of a command."""
+
+    @property
+    def exit(self) -> Exit: ...
+
+
+def exit_without_answer(*causes: Cause | None) -> Exit:
+    """Return the exit code of a command that has no answer, from the causes of its
+    untestable probes.
+
+    A recipe that cannot be used counts first, then an environment that failed;
+    otherwise the command is inconclusive.
+    """
+    if Cause.RECIPE in causes:
+        return Exit.USAGE
+    if {Cause.ENVIRONMENT, Cause.TOOLCHAIN, Cause.INTERNAL}.intersection(causes):
+        return Exit.ENVIRONMENT
+    return Exit.INCONCLUSIVE
+
+
+def exit_for_results(results: Iterable[ProbeResult], *, strict: bool = False) -> Exit:
+    """Return FOUND for an unexpected failure, else the reason why some could not be
+    tested, else OK. `strict`: an unexpected pass counts as a failure.
+    """
+    results = list(results)
+    statuses = {result.status for result in results}
+    if Status.FAILED in statuses or (strict and Status.XPASS in statuses):
+        return Exit.FOUND
+    code = exit_without_answer(*(result.cause for result in results))
+    if code is Exit.INCONCLUSIVE and statuses != {Status.UNTESTABLE}:
+        return Exit.OK
+    return code

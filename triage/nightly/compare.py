@@ -13,8 +13,15 @@ from triage.investigate.result import (
     FailureCluster,
 )
 from triage.model.case import Case
-from triage.model.outcome import FAILING, OF_MACHINE, PASSING, Cause, Probe, Status
-from triage.model.probe_result import ProbeResult
+from triage.model.outcome import (
+    FAILING,
+    OF_MACHINE,
+    PASSING,
+    Cause,
+    Probe,
+    ProbeResult,
+    Status,
+)
 from triage.model.revision import ToolchainKind
 from triage.nightly.history import NightsHistory, track_of
 from triage.recipes.expectations import expectation_for

@@ -15,8 +15,7 @@ from triage.compilers.invocation import readable_output
 from triage.execution.cache import Record, ResultCache
 from triage.execution.judge import judge
 from triage.model.errors import BadInput
-from triage.model.outcome import Failure, Outcome, Status
-from triage.model.probe_result import ProbeResult
+from triage.model.outcome import Failure, Outcome, ProbeResult, Status
 from triage.model.revision import Revision
 from triage.nightly.failure_life import FailureLife, failure_lives
 from triage.nightly.history import CaseHistory, NightsHistory

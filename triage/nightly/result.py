@@ -20,9 +20,8 @@ from triage.investigate.result import (
 )
 from triage.model.errors import BadInput
 from triage.model.execution import Stage
-from triage.model.exit_codes import Exit, exit_without_answer
 from triage.model.json_form import in_json
-from triage.model.outcome import FAILING, Status
+from triage.model.outcome import FAILING, Exit, Status, exit_without_answer
 from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.summary import BackendVerdict
 from triage.nightly.verdict import ToDo, to_dos_of, verdicts_of

@@ -15,8 +15,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from triage.model.content import read_bytes
 from triage.model.errors import BadInput
-from triage.model.foreign_file import read_bytes
 from triage.nightly.summary import SCHEMA, NightSummary
 from triage.toolchains.home import Home, disk_errors, write_whole
 

@@ -25,8 +25,8 @@ from pydantic_core import ErrorDetails
 
 from triage.model.checks import Text as Text
 from triage.model.checks import fits
+from triage.model.content import read_bytes
 from triage.model.errors import BadFiles, Problem
-from triage.model.foreign_file import read_bytes
 from triage.recipes.values import did_you_mean, why_unreadable, yaml_text
 
 Loc = tuple[str | int, ...]

@@ -32,8 +32,8 @@ from triage.model.checks import (
     file_key,
     fits,
 )
+from triage.model.content import check_regular
 from triage.model.execution import Limits
-from triage.model.foreign_file import check_regular
 from triage.recipes.document import STRICT, Variables
 from triage.recipes.family import RecipeFamilies, RecipeFamily
 from triage.recipes.run_values import located

@@ -16,11 +16,10 @@ from triage.execution.engine import Engine
 from triage.execution.judge import result_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
+from triage.model.content import read_bytes
 from triage.model.errors import BadFiles, BadInput, Problem
-from triage.model.exit_codes import Exit, exit_without_answer
-from triage.model.foreign_file import read_bytes
 from triage.model.json_form import UNPRINTED, in_json
-from triage.model.probe_result import ProbeResult
+from triage.model.outcome import Exit, ProbeResult, exit_without_answer
 from triage.recipes.values import why_unreadable
 from triage.reduce.reproducer import LOCAL
 from triage.toolchains.registry import (

@@ -5,10 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from triage.model.case import Case, Target
-from triage.model.exit_codes import Exit, exit_without_answer
 from triage.model.json_form import UNPRINTED, in_json, key
-from triage.model.outcome import Failure, MayLackAnswer, NoAnswer, Probe
-from triage.model.probe_result import ProbeResult
+from triage.model.outcome import (
+    Exit,
+    Failure,
+    MayLackAnswer,
+    NoAnswer,
+    Probe,
+    ProbeResult,
+    exit_without_answer,
+)
 from triage.model.revision import Revision
 
 

@@ -7,10 +7,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf, log2
 
-from triage.model.exit_codes import Exit, exit_without_answer
 from triage.model.json_form import UNPRINTED, in_json, key
-from triage.model.outcome import Cause, Failure, MayLackAnswer, NoAnswer
-from triage.model.probe_result import ProbeResult
+from triage.model.outcome import (
+    Cause,
+    Exit,
+    Failure,
+    MayLackAnswer,
+    NoAnswer,
+    ProbeResult,
+    exit_without_answer,
+)
 from triage.model.revision import Revision
 
 COST_METRICS: Mapping[str, tuple[str, str]] = {

@@ -11,9 +11,14 @@ from triage.execution.judge import result_of
 from triage.execution.match import same_class
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
-from triage.model.exit_codes import Exit, exit_without_answer
-from triage.model.outcome import Failed, Failure, Probe
-from triage.model.probe_result import ProbeResult
+from triage.model.outcome import (
+    Exit,
+    Failed,
+    Failure,
+    Probe,
+    ProbeResult,
+    exit_without_answer,
+)
 from triage.toolchains.registry import ToolchainRef
 
 

@@ -13,7 +13,7 @@ from triage.bisect.result import (
     RankedChanges,
     Suspect,
 )
-from triage.model.probe_result import ProbeResult
+from triage.model.outcome import ProbeResult
 from triage.recipes.values import share_text
 from triage.report.document import (
     Block,

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.model.outcome import Failure
-from triage.model.probe_result import ProbeResult
+from triage.model.outcome import Failure, ProbeResult
 from triage.model.revision import FamilyRef, Revision
 from triage.report.document import (
     Block,

@@ -12,8 +12,7 @@ from pkgutil import resolve_name
 from typing import TypeVar
 
 from triage.model.json_form import as_json
-from triage.model.outcome import Status
-from triage.model.probe_result import ProbeResult
+from triage.model.outcome import ProbeResult, Status
 from triage.report.document import Block, Document, Table
 from triage.report.printable import visible
 

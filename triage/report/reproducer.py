@@ -20,8 +20,7 @@ from triage.model.case import Case, Expectation
 from triage.model.errors import BadInput
 from triage.model.execution import Ending
 from triage.model.json_form import Json, as_json
-from triage.model.outcome import Passed, Probe
-from triage.model.probe_result import ProbeResult
+from triage.model.outcome import Passed, Probe, ProbeResult
 from triage.recipes.values import recipe_lines
 from triage.reduce.replay import RECIPE, RECORD
 from triage.reduce.reproducer import (

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from triage.execution.judge import RunResults
-from triage.model.outcome import Status
-from triage.model.probe_result import ProbeResult
+from triage.model.outcome import ProbeResult, Status
 from triage.recipes.values import time_text
 from triage.report.document import (
     Block,
