@@ -136,7 +136,8 @@ def main() -> None:
         print_results(json.loads(options.module.read_text()), options.output)
         return
     if flags:
-        os.environ[options.flags_in] = " ".join(flags)
+        kept = os.environ.get(options.flags_in, "")
+        os.environ[options.flags_in] = " ".join([kept, *flags])
     run_script(options)
 
 

@@ -32,24 +32,20 @@ _NAMES_SWITCH = re.compile(
     r"(?i)(?:USE|IS|HAS|STORE|OUTPUT|ALLOW|EVEN|ENABLE|SAVE)_|CAUSAL"
 )
 _SCALARS = {"int": "i32", "float": "fp32", "bool": "i1"}
-# The name of a type in torch or triton.language -> its name in a signature.
+# Other names of types in torch -> their names in triton.language.
 _TYPES = {
-    "bool": "i1",
-    "int1": "i1",
-    **{f"int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)},
-    **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
-    **{f"float{bits}": f"fp{bits}" for bits in (16, 32, 64)},
-    "int": "i32",
-    "long": "i64",
-    "half": "fp16",
-    "bfloat16": "bf16",
-    "float": "fp32",
-    "double": "fp64",
-    "float8_e4m3fn": "fp8e4nv",
-    "float8_e5m2": "fp8e5",
-    "float8e4nv": "fp8e4nv",
-    "float8e5": "fp8e5",
+    "bool": "int1",
+    "int": "int32",
+    "long": "int64",
+    "half": "float16",
+    "float": "float32",
+    "double": "float64",
+    "float8_e4m3fn": "float8e4nv",
+    "float8_e5m2": "float8e5",
 }
+_TYPE = re.compile(r"(bfloat|float|uint|int)(\d+\w*)")
+# How names of types begin in triton.language, and in a signature.
+_IN_SIGNATURE = {"bfloat": "bf", "float": "fp", "uint": "u", "int": "i"}
 # Functions of host code that return an integer.
 _COUNTS = re.compile(
     "stride|numel|size|dim|element_size|data_ptr|len|int|cdiv|next_power_of_2|ceil|floor"
@@ -84,9 +80,7 @@ class HostValue:
     show it.
     """
     value: Constant = None
-    """A literal; `tl.float16` for a type."""
-    element: str = ""
-    """The type, or that of a tensor's elements, as in a signature."""
+    """A literal; for a type, and for a tensor with such elements, `tl.float16`."""
 
 
 Pairs = list[tuple[str, ast.expr]]
@@ -164,12 +158,12 @@ def _guess(
         passed = shown.get(name, HostValue())
         annotation = ast.unparse(parameter.annotation or ast.Name(""))
         if "constexpr" in annotation:
-            if passed.value is not None or passed.kind == "NoneType":
+            if passed.kind == "NoneType" or passed.value is not None:
                 guess.constexprs[name] = passed.value
                 continue
             guess.constexprs[name] = _constant(name, passed.kind)
         elif passed.kind == "tensor":
-            guess.signature[name] = f"*{passed.element}:16"
+            guess.signature[name] = f"*{_in_signature(passed.value)}:16"
             continue
         else:
             kind = annotation if annotation in _SCALARS else passed.kind
@@ -199,7 +193,6 @@ def _host_values(host: ast.Module, kernel: ast.FunctionDef) -> dict[str, HostVal
     the defaults.
     """
     decorators = ast.List(kernel.decorator_list)
-    parameters = [parameter.arg for parameter in kernel.args.args]
     passed: Pairs = []
     if "autotune" in ast.unparse(decorators):
         calls = [*_calls(decorators), *_calls(host)]
@@ -208,20 +201,17 @@ def _host_values(host: ast.Module, kernel: ast.FunctionDef) -> dict[str, HostVal
                 case [ast.Dict(keys=keys, values=values), *_]:
                     names = [ast.unparse(key).strip("'") for key in keys if key]
                     passed += zip(names, values, strict=False)
-            passed += _keywords(call)
+            passed += _given(call)
     bound = _bindings(host)
     functions = {
-        node.name: node for node in host.body if isinstance(node, ast.FunctionDef)
+        node.name: node.args for node in host.body if isinstance(node, ast.FunctionDef)
     }
     for call in _calls(host):
-        if isinstance(call.func, ast.Subscript):
-            if _last_name(call.func.value) == kernel.name:
-                passed += [*zip(parameters, call.args, strict=False), *_keywords(call)]
+        if isinstance(call.func, ast.Subscript) and _callee(call) == kernel.name:
+            passed += _given(call, kernel.args)
         elif isinstance(call.func, ast.Name) and call.func.id in functions:
             # what a function's callers pass is looked up after its own assignments
-            names = [item.arg for item in functions[call.func.id].args.args]
-            pairs = [*zip(names, call.args, strict=False), *_keywords(call)]
-            for name, value in pairs:
+            for name, value in _given(call, functions[call.func.id]):
                 bound.setdefault(name, []).append(value)
     for name, values in _bindings(kernel.args).items():
         passed += [(name, value) for value in values]
@@ -238,17 +228,21 @@ def _calls(tree: ast.AST) -> list[ast.Call]:
     return [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
 
 
-def _last_name(function: ast.expr) -> str:
-    """Return the name of a function without its module."""
+def _callee(call: ast.Call) -> str:
+    """Return the name of the function that is called, or launched, without its
+    module.
+    """
+    function = call.func
+    if isinstance(function, ast.Subscript):
+        function = function.value
     return ast.unparse(function).rpartition(".")[2]
 
 
-def _callee(call: ast.Call) -> str:
-    return _last_name(call.func)
-
-
-def _keywords(call: ast.Call) -> Pairs:
-    return [(word.arg, word.value) for word in call.keywords if word.arg]
+def _given(call: ast.Call, parameters: ast.arguments | None = None) -> Pairs:
+    """Return the keyword arguments of a call, and its others by their parameters."""
+    names = [item.arg for item in parameters.args] if parameters else []
+    keywords = [(word.arg, word.value) for word in call.keywords if word.arg]
+    return [*zip(names, call.args, strict=False), *keywords]
 
 
 def _value_of(node: ast.expr, names: Bindings) -> HostValue:
@@ -265,10 +259,10 @@ def _value_of(node: ast.expr, names: Bindings) -> HostValue:
         case ast.Compare() | ast.UnaryOp(op=ast.Not()):
             return HostValue("bool")
         case ast.Attribute(attr="dtype", value=tensor):
-            shown = _value_of(tensor, names)
-            return HostValue("type", None, shown.element)
-        case ast.Attribute(attr=name) if name in _TYPES:
-            return HostValue("type", f"tl.{name}", _TYPES[name])
+            known = _value_of(tensor, names)
+            return HostValue("type", known.value if known.kind == "tensor" else None)
+        case ast.Attribute(attr=name) if _type_named(name):
+            return HostValue("type", _type_named(name))
         case ast.Call():
             return _value_of_call(node, names)
         case ast.Name(id=name):
@@ -301,25 +295,38 @@ def _value_of_call(call: ast.Call, names: Bindings) -> HostValue:
     one, and an integer for a function that returns one.
     """
     name = _callee(call)
-    types = [value for key, value in _keywords(call) if key == "dtype"]
+    types = [value for key, value in _given(call) if key == "dtype"]
     tensors = call.args[:1]
     owner = getattr(call.func, "value", None)
     if owner is not None and ast.unparse(owner) != "torch":
         tensors = [owner]
-        if name in _TYPES:  # x.float()
-            return HostValue("tensor", None, _TYPES[name])
+        if _type_named(name):  # x.float()
+            return HostValue("tensor", _type_named(name))
     if name in ("to", "type"):
         types += call.args
     shown = _first_shown(types, dict(names), "type")
-    if shown.element:
-        return HostValue("tensor", None, shown.element)
+    if shown.value:
+        return HostValue("tensor", shown.value)
     if _COUNTS.fullmatch(name):
         return HostValue("int")
     if types or name in ("item", "tolist"):
         return HostValue()
     if _MAKERS.fullmatch(ast.unparse(call.func)):
-        return HostValue("tensor", None, "fp32")
+        return HostValue("tensor", "tl.float32")
     return _first_shown(tensors, names, "tensor")
+
+
+def _type_named(name: str) -> str | None:
+    """Return a type of torch or triton.language, such as `tl.float16` for `half`."""
+    name = _TYPES.get(name, name)
+    return f"tl.{name}" if _TYPE.fullmatch(name) else None
+
+
+def _in_signature(type_: Constant) -> str:
+    """`fp16` for `tl.float16`."""
+    match = _TYPE.search(str(type_))
+    assert match
+    return _IN_SIGNATURE[match[1]] + match[2]
 
 
 def _pointers_of(kernel: ast.FunctionDef) -> dict[str, str]:
@@ -333,7 +340,7 @@ def _pointers_of(kernel: ast.FunctionDef) -> dict[str, str]:
     addresses: list[ast.AST] = []
     for call in _calls(kernel):
         if _MEMORY.fullmatch(_callee(call)):
-            bases = [value for name, value in _keywords(call) if name == "base"]
+            bases = [value for name, value in _given(call) if name == "base"]
             addresses += [*call.args[:1], *bases]
     bound = _bindings(kernel)
     loaded: list[ast.AST] = []  # the addresses of what is a part of addresses

@@ -103,9 +103,10 @@ def compile_program(source: Path, output: Path, flags: list[str]) -> None:
     print("triage: " + json.dumps({"metrics": metrics}))
 
 
-def script_worker() -> dict[str, Any]:
-    """Return the functions of the worker that runs whole Python programs."""
-    return runpy.run_path(str(Path(__file__).parents[1] / "script_worker.py"))
+def run_script_worker() -> None:
+    """Do the work of the script next to this family, with the same arguments."""
+    script = Path(__file__).parents[1] / "script_worker.py"
+    runpy.run_path(str(script), run_name="__main__")
 
 
 class Child(NamedTuple):
@@ -220,14 +221,14 @@ def print_dump(title: str, name: str, text: str) -> None:
     sys.stderr.write(f"// -----// IR Dump After {title} ({name}) //----- //\n{text}\n")
 
 
-def run_program(module: Path, options: argparse.Namespace) -> None:
+def run_program(options: argparse.Namespace) -> None:
     """Run a compiled program. Print its results and write them to files, or measure
     it.
     """
-    header, _, program = module.read_bytes().partition(b"\n")
+    header, _, program = options.module.read_bytes().partition(b"\n")
     content = json.loads(header)
     if isinstance(content, dict):
-        script_worker()["print_results"](content, options.output)
+        run_script_worker()
         return
     add_xla_flags(content)
     call = Cpu().call(program, options.input)
@@ -432,21 +433,24 @@ def main() -> int:
         return guarded(lambda: serve(sys.argv[2:]))
     parser = argparse.ArgumentParser(allow_abbrev=False)
     add = parser.add_argument
-    add("--module" if work == "run" else "module", type=Path)
-    add("-o", dest="target", type=Path)
-    for name in ("--print-after", "--benchmark_format", "--flags-in"):
-        add(name)
-    for name in ("--generic", "--name-pass", "--once", "--words"):
+    if work != "script":
+        add("--module" if work == "run" else "module", type=Path)
+        add("-o", dest="target", type=Path)
+    add("--print-after")
+    add("--benchmark_format")
+    for name in ("--generic", "--name-pass"):
         add(name, action="store_true")
     for name in ("--input", "--output"):
         add(name, action="append", default=[])
     options, rest = parser.parse_known_args(sys.argv[2:])
     if work == "run":
-        return guarded(lambda: run_program(options.module, options))
-    add_xla_flags(rest)
-    compile_it = partial(compile_program, options.module, options.target, rest)
-    if work == "script":
-        compile_it = partial(script_worker()["run_script"], options)
+        return guarded(lambda: run_program(options))
+    compile_it: Callable[[], object] = run_script_worker
+    if work == "compile":
+        add_xla_flags(rest)
+        compile_it = partial(compile_program, options.module, options.target, rest)
+    else:
+        sys.argv[2:] = rest
     if options.name_pass or options.print_after:
         return compile_in_child(compile_it, options.print_after, options.generic)
     return guarded(compile_it)
