@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs import write_program
 from triage.compilers.iree.adapter import Iree
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.outcome import Cause, NoAnswer
@@ -44,50 +45,53 @@ NEW = toolchain("3.12.0", "iree-rocm-target")
 BOTH = toolchain("3.11.0", "iree-rocm-target", "iree-hip-target")
 
 
+BACKEND = "--iree-hal-target-backends=rocm"
+LOCAL = replace(CASE, target=Target("llvm-cpu", devices=2), phase="stream")
+DEVICES = [f"--iree-hal-target-device=local[{number}]" for number in range(2)]
+
+
 @pytest.mark.parametrize(
-    ("compiler", "flag"), [(OLD, "hip"), (NEW, "rocm"), (BOTH, "rocm")]
+    ("case", "compiler", "options"),
+    [
+        (CASE, OLD, [BACKEND, "--iree-hip-target=gfx942"]),
+        (CASE, NEW, [BACKEND, "--iree-rocm-target=gfx942"]),
+        (CASE, BOTH, [BACKEND, "--iree-rocm-target=gfx942"]),
+        (
+            LOCAL,
+            NEW,
+            [
+                *DEVICES,
+                "--iree-hal-local-target-device-backends=llvm-cpu",
+                "--compile-to=stream",
+            ],
+        ),
+        (
+            replace(CASE, target=Target("rocm", "gfx942", devices=1)),
+            NEW,
+            ["--iree-hal-target-device=hip[0]", "--iree-rocm-target=gfx942"],
+        ),
+    ],
 )
-def test_the_chip_is_named_in_each_versions_spelling(
-    compiler: Toolchain, flag: str
+def test_the_target_is_named_in_each_versions_spelling(
+    case: Case, compiler: Toolchain, options: list[str]
 ) -> None:
-    options = IREE.invocation(CASE, compiler).options
-    assert options == (
-        "--iree-hal-target-backends=rocm",
-        f"--iree-{flag}-target=gfx942",
-    )
+    assert list(IREE.invocation(case, compiler).options) == options
 
 
-def test_devices_are_declared_by_number() -> None:
-    local = replace(CASE, target=Target("llvm-cpu", devices=2), phase="stream")
-    assert IREE.invocation(local, NEW).options == (
-        "--iree-hal-target-device=local[0]",
-        "--iree-hal-target-device=local[1]",
-        "--iree-hal-local-target-device-backends=llvm-cpu",
-        "--compile-to=stream",
-    )
-    hip = replace(CASE, target=Target("rocm", "gfx942", devices=1))
-    assert IREE.invocation(hip, NEW).options == (
-        "--iree-hal-target-device=hip[0]",
-        "--iree-rocm-target=gfx942",
-    )
-
-
-def test_what_a_version_cannot_do_is_untestable_and_never_bad() -> None:
-    answer = IREE.invocation(replace(CASE, target=Target("vulkan-spirv")), NEW)
+@pytest.mark.parametrize(
+    ("case", "version", "cause"),
+    [
+        (replace(CASE, target=Target("vulkan-spirv")), "3.12.0", Cause.TARGET),
+        (replace(CASE, phase="hal"), "3.12.0", Cause.FLAG),
+        (CASE, "9.9.9", Cause.FLAG),
+    ],
+)
+def test_what_a_version_cannot_do_is_untestable_and_never_bad(
+    case: Case, version: str, cause: Cause
+) -> None:
+    answer = IREE.invocation(case, toolchain(version))
     assert isinstance(answer, NoAnswer)
-    assert answer.cause is Cause.TARGET
-    assert "vulkan-spirv" in answer.reason
-    answer = IREE.invocation(replace(CASE, phase="hal"), NEW)
-    assert isinstance(answer, NoAnswer)
-    answer = IREE.invocation(CASE, toolchain("9.9.9"))
-    assert isinstance(answer, NoAnswer)
-    assert answer.cause is Cause.FLAG
-
-
-def elf(path: Path) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"\x7fELF")
-    return path
+    assert answer.cause is cause
 
 
 INNER = "iree/compiler/_mlir_libs/iree-compile"
@@ -104,6 +108,6 @@ INNER = "iree/compiler/_mlir_libs/iree-compile"
     ],
 )
 def test_the_binary_is_found_in_every_layout(tmp_path: Path, place: str) -> None:
-    program = elf(tmp_path / place)
+    program = write_program(tmp_path / place, "\x7fELF")
     assert IREE.locate(tmp_path) == program
     assert IREE.locate(program) == program
