@@ -10,7 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -138,18 +138,17 @@ def matching(folder: Path, pattern: str) -> list[tuple[str, Path]]:
     parts = Path(pattern).parts
     first = next(index for index, part in enumerate(parts) if is_pattern(part))
     base = locate(folder, str(Path(*parts[:first])))
+    files = {}
     try:
-        paths = list(base.glob(str(Path(*parts[first:]))))
+        for path in base.glob(str(Path(*parts[first:]))):
+            name = path.relative_to(base)
+            if not path.is_file() or re.search(r"(^|/)\.", name.as_posix()):
+                continue
+            is_shared = not is_pattern(parts[-1]) and len(name.parts) > 1
+            name = name.parent if is_shared else name.with_suffix("")
+            files[name.as_posix()] = path
     except ValueError:
         raise ValueError(f'"{pattern}": ** stands between slashes only.') from None
-    files = {}
-    for path in paths:
-        inner = path.relative_to(base)
-        if path.is_file() and not any(part.startswith(".") for part in inner.parts):
-            name = inner.parent
-            if is_pattern(parts[-1]) or len(inner.parts) == 1:
-                name = inner.with_suffix("")
-            files[name.as_posix()] = path
     return sorted(files.items())
 
 
@@ -174,7 +173,7 @@ def _sensible(item: Bounded) -> Bounded:
             f'until is the first version without it, so "{item.until}" must be later '
             f'than since, "{item.since}".'
         )
-    if item in (Expectation(), Expectation(since=item.since, until=item.until)):
+    if replace(item, since=None, until=None) == Expectation():
         raise ValueError(
             "an entry needs a failure class or a stage: write `failure: timeout` or "
             "`stage: compile`."

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -87,33 +87,30 @@ def read_flagfile(path: Path) -> RunSpec:
     """Read a file with an option of the runtime's program on each line. Paths in it are
     relative to its folder. Raises BadFiles with every mistake.
     """
-    values: dict[str, list[str]] = {
-        name: [] for name in ("input", "expected_output", "function", "device")
-    }
-    flags: list[str] = []
+    values: dict[str, list[str]] = defaultdict(list)
     problems: list[Problem] = []
     for number, raw in enumerate(read_text(path).splitlines(), 1):
         line = raw.strip()
         name, _, text = line.lstrip("-").partition("=")
         try:
             if name in ("input", "expected_output"):
-                text = located(text, path.parent)
-            if name in values:
+                values[name].append(located(text, path.parent))
+            elif name in ("function", "device"):
                 values[name].append(text)
             elif line and not line.startswith("#"):
-                flags.append(line)
+                values["flags"].append(line)
         except ValueError as error:
             column = raw.find("=") + 2
             problems.append(Problem(str(path), number, column, str(error)))
     if problems:
         raise BadFiles(problems)
-    others, tolerances = without_tolerances(flags)
+    flags, tolerances = without_tolerances(values["flags"])
     return RunSpec(
         device=" ".join(values["device"][-1:]) or None,
         function=" ".join(values["function"][-1:]) or None,
         inputs=tuple(values["input"]),
         expected=tuple(values["expected_output"]),
-        flags=others,
+        flags=flags,
         tolerances=tolerances,
     )
 
