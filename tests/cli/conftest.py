@@ -17,7 +17,7 @@ import yaml
 from tests.conftest import Triage
 
 Asked = Callable[..., Any]
-SECONDS = 30  # more than any of the commands takes
+SECONDS = 120  # more than any of the commands takes on a busy machine
 NEW = ("recipe", "new", "mine.yaml", "--from-text", "-")
 
 

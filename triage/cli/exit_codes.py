@@ -13,7 +13,7 @@ import os
 import shlex
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from typing import Any, TypeVar, get_type_hints
 
@@ -22,7 +22,7 @@ import typer
 from triage.cli.screen import print_stderr
 from triage.model.errors import BadFiles, Interrupted, TriageError
 from triage.model.outcome import Exit, Result
-from triage.report.document import Document
+from triage.report.document import Block, Document, Table
 from triage.report.formats import write_report
 
 R = TypeVar("R", bound=Result)
@@ -34,6 +34,35 @@ def report(
     """Write the report of a result as `write_report` does; return its exit code."""
     write_report(output, result, document, **more)
     return result.exit
+
+
+def answer(
+    output: str,
+    value: object,
+    *blocks: Block,
+    title: str = "triage",
+    code: Exit = Exit.OK,
+) -> Exit:
+    """Write an answer that is a value and a few lines; return the exit code."""
+    write_report(output, value, lambda _: Document(title, blocks))
+    return code
+
+
+def answer_rows(
+    output: str,
+    key: str,
+    rows: Sequence[Mapping[str, object]],
+    columns: Sequence[str],
+    **more: object,
+) -> Exit:
+    """Write rows: in JSON below a key and next to `more`, else a table of some of their
+    columns.
+    """
+    cells = [
+        ["yes" if row[column] is True else str(row[column] or "") for column in columns]
+        for row in rows
+    ]
+    return answer(output, {key: rows, **more}, Table(columns, cells))
 
 
 def command(function: Callable[..., Exit]) -> Callable[..., None]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from triage.cli.exit_codes import command
+from triage.cli.exit_codes import answer, command
 from triage.cli.options import (
     FORMAT,
     JUNIT_FORMAT,
@@ -29,7 +29,7 @@ from triage.model.errors import BadInput, EnvironmentFailure, TriageError
 from triage.model.outcome import Exit
 from triage.nightly.store import NightStore, read_night
 from triage.report.elements import plural
-from triage.report.formats import write_answer, write_report
+from triage.report.formats import write_report
 from triage.report.printable import visible
 from triage.report.tables import issues_document, night_table
 from triage.toolchains.home import Home, open_home
@@ -72,8 +72,9 @@ def list_nights(output: str = FORMAT) -> Exit:
     """List stored nights, the oldest first."""
     listed = open_nights().summaries()
     total = plural(len(listed), "night")
-    write_answer(output, {"nights": listed}, [night_table(listed), total], "Nights")
-    return Exit.OK
+    return answer(
+        output, {"nights": listed}, night_table(listed), total, title="Nights"
+    )
 
 
 @app.command("show")
@@ -105,8 +106,7 @@ def prune_nights(
     removed = numbers[:-keep]
     store.remove(removed)
     total = f"{plural(len(removed), 'night')} removed"
-    write_answer(output, {"removed": removed}, [total])
-    return Exit.OK
+    return answer(output, {"removed": removed}, total)
 
 
 @command
@@ -149,8 +149,7 @@ def site(
 
     written = Site(open_nights(), out, tracks).write()
     text = f"{plural(written['nights'], 'night')}: {written['index']}"
-    write_answer(output, written, [text], "Site")
-    return Exit.OK
+    return answer(output, written, text, title="Site")
 
 
 _TITLE = 250  # characters; GitHub takes 256

@@ -13,7 +13,7 @@ from shutil import copyfile, copytree, ignore_patterns
 import typer
 
 from triage.cli.cases import ProgramTarget, cases_in, open_engine_for, select_one_family
-from triage.cli.exit_codes import command
+from triage.cli.exit_codes import answer, answer_rows, command
 from triage.cli.options import (
     FORMAT,
     PATHS,
@@ -38,7 +38,7 @@ from triage.recipes.expectations import (
 )
 from triage.recipes.recipe import recipe_json_schema
 from triage.report.elements import plural
-from triage.report.formats import write_answer, write_report, write_rows
+from triage.report.formats import write_report
 from triage.report.tables import update_document
 from triage.toolchains.home import disk_errors
 
@@ -65,8 +65,7 @@ def init(
         )
     count = plural(len(list(folder.glob("*.yaml"))), "recipe")
     text = f"{count} written to {folder}"
-    write_answer(output, {"folder": folder}, [text])
-    return Exit.OK
+    return answer(output, {"folder": folder}, text)
 
 
 @app.command()
@@ -80,12 +79,11 @@ def validate(paths: list[Path] = PATHS, output: str = FORMAT) -> Exit:
     except BadFiles as error:
         if output != "json":
             raise
-        write_answer(output, {"cases": 0, "problems": error.problems}, ())
-        return Exit.USAGE
+        problems = {"cases": 0, "problems": error.problems}
+        return answer(output, problems, code=Exit.USAGE)
     recipes = plural(len({case.source for case in cases}), "recipe")
     text = f"{recipes}, {plural(len(cases), 'case')}, no problems"
-    write_answer(output, {"cases": len(cases), "problems": []}, [text])
-    return Exit.OK
+    return answer(output, {"cases": len(cases), "problems": []}, text)
 
 
 @app.command()
@@ -116,8 +114,8 @@ def list_recipes(
         }
         for case in cases_in(paths or [Path("recipes")])
     ]
-    write_rows(output, "cases", listed, ("case", "backend", "chip", "summary"))
-    return Exit.OK
+    columns = ("case", "backend", "chip", "summary")
+    return answer_rows(output, "cases", listed, columns)
 
 
 @app.command()
@@ -164,7 +162,7 @@ def new(
     started = start_recipe(target.app, wanted, command or (), from_text, content)
     start = started.start
     started.write()
-    answer = {
+    made = {
         "recipe": path,
         "input": start.input,
         "left_out": [*start.left_out, *start.refused],
@@ -172,10 +170,9 @@ def new(
         "reported_for": started.reported,
         "reported_failure": next(iter(start.expect), None),
     }
-    write_answer(output, answer, [str(path)])
     for note in start.notes:
         print_stderr(note)
-    return Exit.OK
+    return answer(output, made, str(path))
 
 
 expect = typer.Typer(help="Update the lists of known failures.")

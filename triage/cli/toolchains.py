@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from triage.cli.cases import open_engine_for
-from triage.cli.exit_codes import command
+from triage.cli.exit_codes import answer, answer_rows, command
 from triage.cli.options import FORMAT, argument, option
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.registry import DEFAULT_FAMILY, Families
@@ -20,7 +20,6 @@ from triage.model.json_form import as_json
 from triage.model.outcome import Exit
 from triage.model.revision import Toolchain, split_revision
 from triage.report.document import Facts, Table
-from triage.report.formats import write_answer, write_rows
 from triage.toolchains.home import open_home
 from triage.toolchains.pruning import prune_home
 from triage.toolchains.registry import ToolchainRef
@@ -61,8 +60,8 @@ def list_toolchains(
             ]
     if not releases:
         return Exit.ENVIRONMENT
-    write_rows(output, "releases", releases, ("family", "name", "installed"))
-    return Exit.OK
+    columns = ("family", "name", "installed")
+    return answer_rows(output, "releases", releases, columns)
 
 
 @app.command("install")
@@ -96,7 +95,7 @@ def install_toolchains(
                 except EnvironmentFailure as error:
                     failures[f"{ref.family}:{ref.revision.name}"] = str(error)
     columns = ("name", "root")
-    write_rows(output, "toolchains", toolchains, columns, failures=failures)
+    answer_rows(output, "toolchains", toolchains, columns, failures=failures)
     for message in failures.values():
         print_stderr(f"triage: {message}")
     return Exit.ENVIRONMENT if failures else Exit.OK
@@ -123,8 +122,8 @@ def info(
     }
     rows = [(name, str(summary[name])) for name in ("version", "identity", "root")]
     rows += [(name, ", ".join(lists[name])) for name in ("backends", "phases")]
-    write_answer(output, summary | lists, [Facts(rows)], toolchain.revision.name)
-    return Exit.OK
+    title = toolchain.revision.name
+    return answer(output, summary | lists, Facts(rows), title=title)
 
 
 def _summary(toolchain: Toolchain) -> dict[str, Any]:
@@ -158,8 +157,7 @@ def prune_toolchains(
         *(f"removed {name}" for name in names),
         f"{left / (1 << 30):.1f} GiB are left",
     ]
-    write_answer(output, {"removed": names, "bytes_left": left}, lines)
-    return Exit.OK
+    return answer(output, {"removed": names, "bytes_left": left}, *lines)
 
 
 @command
@@ -171,5 +169,6 @@ def doctor(output: str = FORMAT) -> Exit:
     is_good = all(check.grade is not Grade.BROKEN for check in checks)
     rows = [(check.grade, check.check, check.found, check.advice) for check in checks]
     table = Table(("",) * 4, rows)
-    write_answer(output, {"checks": checks, "ok": is_good}, [table], "This machine")
-    return Exit.OK if is_good else Exit.ENVIRONMENT
+    code = Exit.OK if is_good else Exit.ENVIRONMENT
+    found = {"checks": checks, "ok": is_good}
+    return answer(output, found, table, title="This machine", code=code)

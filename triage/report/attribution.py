@@ -26,7 +26,6 @@ from triage.report.elements import (
     listed_facts,
     names_text,
     revision_text,
-    unseen_text,
 )
 from triage.report.facts import since_facts
 from triage.report.tables import log_blocks
@@ -162,7 +161,9 @@ def headline(explanation: Explanation) -> str:
             for releases in explanation.releases
             if releases.outcome != "not tried"
         ]
-        return unseen_text(explanation.unseen, tried or [name])
+        *others, last = tried or [name]
+        where = " and ".join([*filter(None, [", ".join(others)]), last])
+        return f"the reported {explanation.unseen} was not seen on {where}"
     if explanation.failure and explanation.toolchain == explanation.fails_on:
         return f"fails on {name}"
     older = f"; fails on {explanation.fails_on.name}" if explanation.fails_on else ""

@@ -58,12 +58,6 @@ def listed_facts(name: str, texts: Iterable[Inline]) -> Iterator[Fact]:
         name = ""
 
 
-def unseen_text(failure: str, tried: Sequence[str]) -> str:
-    """Say that a reported failure was not seen on the toolchains that were tried."""
-    where = " and ".join(filter(None, (", ".join(tried[:-1]), *tried[-1:])))
-    return f"the reported {failure} was not seen on {where}"
-
-
 def revision_text(revision: Revision | None) -> str:
     """Return `3.4.0 (aacf93a3f9, 2025-04-30)` with the parts that are known."""
     if revision is None:

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pkgutil import resolve_name
 from typing import TypeVar
 
 from triage.model.json_form import as_json
 from triage.model.outcome import ProbeResult, Status
-from triage.report.document import Block, Document, Table
+from triage.report.document import Document
 from triage.report.printable import visible
 
 R = TypeVar("R")
@@ -68,32 +68,6 @@ def write_report(
         write(document(result), sys.stdout, details=name == VERBOSE)
     else:
         sys.stdout.write(rendered(name, result, document, **more))
-
-
-def write_answer(
-    name: str, value: object, blocks: Sequence[Block], title: str = "triage"
-) -> None:
-    """Write the answer of a command that is a value and a few lines, such as `triage
-    doctor`.
-    """
-    write_report(name, value, lambda _: Document(title, blocks))
-
-
-def write_rows(
-    name: str,
-    key: str,
-    rows: Sequence[Mapping[str, object]],
-    columns: Sequence[str],
-    **more: object,
-) -> None:
-    """Write rows: in JSON below a key and next to `more`, else a table of some of their
-    columns.
-    """
-    cells = [
-        ["yes" if row[column] is True else str(row[column] or "") for column in columns]
-        for row in rows
-    ]
-    write_answer(name, {key: rows, **more}, [Table(columns, cells)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ and the sentences about nights.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -135,23 +135,27 @@ def night_document(night: Night, folder: str = "") -> Document:
         blocks += [Heading(heading), Table(("case", "time"), times)]
     blocks.append("")
     for change, title in _LISTED.items():
-        members = night.cases_with(change)
-        rows: TableRows = [
-            [case.case, reason_text(case) or failure_text(case.either_failure)]
-            for case in members
-        ]
-        if members:
-            names = names_text([case.case for case in members], 5)
-            table = Table(("case", "failure"), rows)
-            blocks.append(Details(f"{title} ({len(members)}): {names}", [table]))
+        reasons = {
+            case.case: reason_text(case) or failure_text(case.either_failure)
+            for case in night.cases_with(change)
+        }
+        blocks += _folded(f"{title} ({len(reasons)})", "failure", reasons)
     slowest = sorted(night.cases, key=lambda case: -case.seconds)[:_SLOWEST]
-    if slowest:
-        rows = [[case.case, time_text(case.seconds)] for case in slowest]
-        names = names_text([case.case for case in slowest], 3)
-        blocks.append(Details(f"Slowest: {names}", [Table(("case", "time"), rows)]))
+    seconds = {case.case: time_text(case.seconds) for case in slowest}
+    blocks += _folded("Slowest", "time", seconds)
     blocks.append(Span(_SEALED if night.sealed else _UNSEALED, "dim"))
     blocks.append(Span(night_verdict(night), "strong"))
     return Document(night_title(night), blocks)
+
+
+def _folded(title: str, column: str, cases: Mapping[str, str]) -> list[Block]:
+    """Return what is said of cases below a title with the first names, if there are
+    any.
+    """
+    if not cases:
+        return []
+    names, rows = names_text(list(cases), 5), list(cases.items())
+    return [Details(f"{title}: {names}", [Table(("case", column), rows)])]
 
 
 def _failure_blocks(

@@ -73,15 +73,15 @@ def _family_blocks(results: Sequence[ProbeResult]) -> list[Block]:
         rows.setdefault(result.case, {})[result.toolchain.name] = result
     failing, others, passing = TableRows(), TableRows(), TableRows()
     for case, row in rows.items():
-        cells = [_words(row[version]) if version in row else "" for version in versions]
         statuses = {result.status for result in row.values()}
-        warns = any(result.warnings for result in row.values())
+        group = others
         if Status.FAILED in statuses:
-            failing.append([case, *cells])
-        elif statuses == {Status.PASSED} and not warns and len(rows) > 1:
-            passing.append([case, *cells])
-        else:
-            others.append([case, *cells])
+            group = failing
+        elif statuses == {Status.PASSED} and len(rows) > 1:
+            warns = any(result.warnings for result in row.values())
+            group = others if warns else passing
+        words = {version: _words(result) for version, result in row.items()}
+        group.append([case, *(words.get(version, "") for version in versions)])
     columns = ["case", *versions]
     blocks: list[Block] = []
     if failing or others:
