@@ -56,13 +56,13 @@ class EverySource:
 @dataclass
 class Compilers:
     """Stands where an Engine and its registry stand. `letters`: the outcome of each
-    commit; `releases`: their commits;
+    commit; `tagged`: those of releases;
     reported: whether toolchains report them.
     """
 
     repo: Path
     letters: Mapping[str, str]
-    releases: Mapping[str, str]
+    tagged: Mapping[str, str]
     home: Path
     reported: bool = False
     jobs: int = 1
@@ -77,15 +77,24 @@ class Compilers:
         return self
 
     def resolve(self, text: str, family: str) -> ToolchainRef:
-        if text not in self.releases:
+        if text not in self.tagged:
             raise BadInput(f"no release {text}")
         release = Release("letters", text, "", "", None, None)
         return ToolchainRef(family, Revision(text), release)
 
     def obtain(self, ref: ToolchainRef) -> Toolchain:
-        commit = self.releases[ref.revision.name] if self.reported else None
+        commit = self.tagged[ref.revision.name] if self.reported else None
         revision = replace(ref.revision, commit=commit)
         return Toolchain(ref.family, revision, "", self.home, self.home, None)  # type: ignore[arg-type]
+
+    def releases(self, family: str) -> list[ToolchainRef]:
+        return [self.resolve(name, family) for name in self.tagged]
+
+    def revision(self, ref: ToolchainRef) -> Revision:
+        return ref.revision
+
+    def is_installed(self, ref: ToolchainRef) -> bool:
+        return True
 
     def packaging(self, family: str) -> Packaging:
         return PLAIN_WHEEL
@@ -95,7 +104,7 @@ class Compilers:
 
     def probe_all(self, jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:
         by_name = {sha[:10]: letter for sha, letter in self.letters.items()}
-        by_name |= {name: self.letters[sha] for name, sha in self.releases.items()}
+        by_name |= {name: self.letters[sha] for name, sha in self.tagged.items()}
         for job in jobs:
             name = job.ref.revision.name
             self.asked.append(name)

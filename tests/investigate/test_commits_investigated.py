@@ -1,4 +1,4 @@
-"""The origin of a night's failure, along the commits of a clone."""
+"""A change between two releases is searched along the commits of a clone."""
 
 from __future__ import annotations
 
@@ -6,30 +6,40 @@ from pathlib import Path
 
 import pytest
 
+from tests.bisect import letters
 from tests.bisect.branched import PROJECT, Compilers, EverySource
 from tests.bisect.letters import case_named
 from tests.bisect.tiny_compiler import repository
 from triage.bisect import plan
+from triage.bisect.request import BisectRequest
 from triage.bisect.result import Answer
 from triage.investigate.origin import OriginFinder
 
-LETTERS = "PPPPPGGGFFFF"
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "triage.yaml").write_text(PROJECT)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(plan, "sources_of", lambda *_: (EverySource(),))
+    return tmp_path
+
+
+def compilers_along(history: str, folder: Path) -> tuple[Compilers, list[str]]:
+    """Return two releases, and the commits from the one to the other."""
+    shas = repository(history, folder / "clone")
+    releases = {"1.0.0": shas[0], "2.0.0": shas[-1]}
+    outcomes = dict(zip(shas, history, strict=True))
+    clone = folder / "clone"
+    return Compilers(clone, outcomes, releases, folder, reported=True), shas
 
 
 @pytest.mark.parametrize("is_narrowed", [True, False])
 def test_a_pair_of_toolchains_is_bisected_by_the_commits_between_them(
-    is_narrowed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    is_narrowed: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clone = tmp_path / "clone"
-    shas = repository(LETTERS, clone)
-    releases = {"1.0.0": shas[0], "2.0.0": shas[-1]}
-    letters = dict(zip(shas, LETTERS, strict=True))
-    compilers = Compilers(clone, letters, releases, tmp_path, reported=True)
-    (tmp_path / "triage.yaml").write_text(PROJECT)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(plan, "sources_of", lambda *_: (EverySource(),))
-    old, new = (compilers.resolve(name, "iree") for name in releases)
-    finder = OriginFinder(compilers, (old, new), clone)  # type: ignore[arg-type]
+    compilers, shas = compilers_along("PPPPPGGGFFFF", folder)
+    old, new = compilers.releases("iree")
+    finder = OriginFinder(compilers, (old, new), compilers.repo)  # type: ignore[arg-type]
     case = case_named("case")
     if is_narrowed:
         bisection = finder.narrow(case, (old, new))
@@ -37,10 +47,20 @@ def test_a_pair_of_toolchains_is_bisected_by_the_commits_between_them(
         monkeypatch.setattr("triage.investigate.origin.is_of_releases", lambda _: False)
         bisection = finder.bisect(case)
     assert (bisection.status, bisection.confirmed) == (Answer.CULPRIT, True)
-    assert bisection.after.commit == shas[8]
+    assert bisection.broke
     assert bisection.broke.after.commit == shas[5]
-    assert [ref.revision.commit for ref in finder.pair_of(bisection)] == [
-        shas[7],
-        shas[8],
-    ]
+    pair = finder.pair_of(bisection)
+    assert pair
+    assert [ref.revision.commit for ref in pair] == shas[7:9]
     assert [one.pull_request for one in bisection.suspects] == [108]
+
+
+def test_a_number_that_changed_between_two_releases_is_searched_by_commits(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(letters.failure, "__defaults__", ("metric",))
+    compilers, shas = compilers_along("PPPPPPFF", folder)
+    request = BisectRequest(compilers, case_named("case"), compilers.repo)  # type: ignore[arg-type]
+    bisection = plan.bisect_between(request, "1.0.0", "2.0.0")
+    assert bisection.after
+    assert (bisection.status, bisection.after.commit) == (Answer.CULPRIT, shas[6])

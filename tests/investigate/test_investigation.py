@@ -102,9 +102,9 @@ def test_each_cluster_ends_with_culprit_reproducer_and_issue(
         assert (steps["bisect"], steps["attribute"]) == ("done", "failed")
         assert steps["reduce"] == "done"
         first_bad = cluster["culprit"]["after"]["name"]
-        for version, state in cluster["replays"].items():
-            assert (state == "reproduces") == (version >= first_bad)
-        assert set(cluster["replays"]) == set(releases.versions)
+        replays = cluster["replays"]
+        bad = [version for version in releases.versions if version >= first_bad]
+        assert [name for name in replays if replays[name] == "reproduces"] == bad
         program = tmp_path / "out" / cluster["reproducer"] / "input.mlir"
         issue = issue_of(tmp_path, cluster)
         assert program.read_text().strip() in issue

@@ -20,7 +20,7 @@ from triage.bisect.changes import find_changes
 from triage.bisect.line import Line
 from triage.bisect.releases import search_from_open_ends
 from triage.bisect.request import BisectRequest
-from triage.bisect.result import Bisection, BisectKind
+from triage.bisect.result import Bisection, BisectKind, Transition
 from triage.bisect.search import Search
 from triage.compilers.registry import family_of
 from triage.execution.number_judge import Metric, engine_with_judge
@@ -75,8 +75,11 @@ def plan(
     if request.repo is None or isinstance(planned, Bisection):
         return planned
     releases = find_changes(planned)
-    pair = releases.broke
-    if pair is None or releases.kind is not request.kind:
+    pair: Bisection | Transition | None = releases.broke
+    if releases.failure and releases.failure.is_of_metric:
+        pair = releases
+    is_asked = releases.kind is request.kind
+    if pair is None or not (is_asked and pair.before and pair.after):
         return releases
     commits = plan_commits(request, pair.before.name, pair.after.name)
     return replace(commits, fixed=releases.fixed)
