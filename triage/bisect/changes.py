@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from triage.bisect.line import Line
 from triage.bisect.result import Answer, Bisection, LoggedProbe, Transition
 from triage.bisect.search import Found, Search, cannot_test
 from triage.execution.judge import result_of
@@ -25,7 +26,7 @@ from triage.model.outcome import (
     NoAnswer,
     Outcome,
     Passed,
-    ProbeResult,
+    Probe,
     Verdict,
 )
 
@@ -51,8 +52,7 @@ def find_changes(search: Search) -> Bisection:
     this = presence_search(search, failure)
     pair = this.run()
     good = _nearest_pass(this, pair)
-    failing = pair.after if this.bad_end == this.last else pair.before
-    other = pair.before + pair.after - failing
+    other, failing = search.kind.in_order(pair.before, pair.after)
     is_adjacent = pair.after - pair.before == 1
     if good == other and (is_adjacent or not pair.confirmed):
         return answer(this, pair, broke=transition(this, pair))
@@ -78,16 +78,14 @@ def find_change(search: Search, failure: Failure) -> Bisection:
     end.
     """
     this = presence_search(search, failure)
-    for index, has_failure in ((this.good_end, False), (this.bad_end, True)):
+    for index, wrong in ((this.good_end, "already has"), (this.bad_end, "lacks")):
         name = this.line.name(index)
         outcome = this.line.outcome(index)
         if isinstance(outcome, NoAnswer):
             return answer(this, cannot_test(name, outcome))
-        if (this.verdict(outcome) is Verdict.BAD) is not has_failure:
-            has = "already has"
-            if has_failure:
-                has = "does not have"
-            why = f"{name} {has} this failure: {failure.headline}"
+        has_failure = this.verdict(outcome) is Verdict.BAD
+        if has_failure is (index == this.good_end):
+            why = f"{name} {wrong} this failure: {failure.headline}"
             return answer(this, NoAnswer(Cause.NOT_FOUND, why))
     pair = this.run()
     return answer(this, pair, changed=transition(this, pair))
@@ -142,7 +140,7 @@ def transition(search: Search, pair: Found) -> Transition:
     failure = search.failure
     assert failure is not None
     match = _match(search, failure)
-    failing = pair.after if search.bad_end == search.last else pair.before
+    _, failing = search.kind.in_order(pair.before, pair.after)
     outcomes = line.outcomes(failing)
     failures = [outcome.failure for outcome in outcomes if outcome.failure]
     is_this = any(verdict_of(outcome, match) is Verdict.BAD for outcome in outcomes)
@@ -165,12 +163,12 @@ def answer(search: Search, conclusion: Found | NoAnswer, **more: Any) -> Bisecti
     of its line.
     """
     line = search.line
-    match = _match_of_answer(search)
-    results = [
-        result_of(probes[-1]) for _, probes in sorted(line.probes.items()) if probes
-    ]
+    match = _match(search, search.failure) if search.failure else any_failure
+    results = [result_of(probe) for probe in _last_probes(line, conclusion)]
     others = [
-        result for result in results if result.failure and not match(result.failure)
+        result
+        for result in results
+        if result.failure and not (result.untestable or match(result.failure))
     ]
     why = conclusion if isinstance(conclusion, NoAnswer) else conclusion.older
     effort = Bisection(
@@ -182,9 +180,9 @@ def answer(search: Search, conclusion: Found | NoAnswer, **more: Any) -> Bisecti
         rounds=line.rounds,
         cached=sum(probe.cached for _, probe in line.log),
         seconds=round(time.monotonic() - line.started, 1),
-        log=tuple(_logged(search, match)),
-        untestable=tuple(_untestable(search, conclusion)),
-        other_failures=tuple(result for result in others if not result.untestable),
+        log=tuple(_logged(line, match)),
+        untestable=tuple(result for result in results if result.untestable),
+        other_failures=tuple(others),
         unanswered=line.stopped or why,
         fixed=search.fixed,
     )
@@ -193,16 +191,25 @@ def answer(search: Search, conclusion: Found | NoAnswer, **more: Any) -> Bisecti
     return effort.about(transition(search, conclusion), **more)
 
 
-def _match_of_answer(search: Search) -> Match:
-    if search.failure:
-        return _match(search, search.failure)
-    return any_failure
+def _last_probes(line: Line, conclusion: Found | NoAnswer) -> Iterator[Probe]:
+    """Yield the last probe of each revision, and one that was not made of those between
+    the pair that have no compiler.
+    """
+    between = range(0)
+    if isinstance(conclusion, Found):
+        between = range(conclusion.before + 1, conclusion.after)
+    for index, candidate in enumerate(line.range.candidates):
+        if line.probes[index]:
+            yield line.probes[index][-1]
+        elif candidate.untestable is not None and index in between:
+            why = NoAnswer(Cause.TOOLCHAIN, candidate.untestable)
+            yield Probe(line.request.case, candidate.revision, None, why)
 
 
-def _logged(search: Search, match: Match) -> Iterator[LoggedProbe]:
+def _logged(line: Line, match: Match) -> Iterator[LoggedProbe]:
     """Yield the probes of the line, in order, with their verdicts."""
-    for index, probe in search.line.log:
-        revision = search.line.revision(index)
+    for index, probe in line.log:
+        revision = line.revision(index)
         failure = probe.outcome.failure
         yield LoggedProbe(
             revision.name,
@@ -213,22 +220,3 @@ def _logged(search: Search, match: Match) -> Iterator[LoggedProbe]:
             probe.cached,
             round(probe.measured.seconds, 3),
         )
-
-
-def _untestable(search: Search, conclusion: Found | NoAnswer) -> Iterator[ProbeResult]:
-    """Yield the results of revisions that cannot be tested: of those that were not
-    probed, the ones between the pair.
-    """
-    line = search.line
-    for index, candidate in enumerate(line.range.candidates):
-        probes = line.probes[index][-1:]
-        is_between = (
-            isinstance(conclusion, Found)
-            and conclusion.before < index < conclusion.after
-        )
-        if candidate.untestable is not None and is_between:
-            why = NoAnswer(Cause.TOOLCHAIN, candidate.untestable)
-            probes = [line.without_run(index, why)]
-        for result in map(result_of, probes):
-            if result.untestable:
-                yield result

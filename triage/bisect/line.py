@@ -17,7 +17,6 @@ from triage.model.outcome import (
     Cause,
     Failed,
     Failure,
-    Measured,
     NoAnswer,
     Outcome,
     Probe,
@@ -146,11 +145,6 @@ class Line:
     def forget(self, index: int) -> None:
         """Drop the probes of a candidate, which a person takes back."""
         self.probes[index].clear()
-
-    def without_run(self, index: int, why: NoAnswer) -> Probe:
-        """Return a probe, not made, of a candidate that has no compiler or no case."""
-        revision = self.range.candidates[index].revision
-        return Probe(self.request.case, revision, None, why, Measured(), cached=False)
 
     def _stop_without_compilers(self) -> None:
         """Stop if no compiler between the ends could be obtained so far."""

@@ -63,14 +63,12 @@ class Search:
     """What a person says of candidates."""
 
     @property
-    def bad_end(self) -> int:
-        if self.kind is BisectKind.REGRESSION:
-            return self.last
-        return self.first
+    def good_end(self) -> int:
+        return self.kind.in_order(self.first, self.last)[0]
 
     @property
-    def good_end(self) -> int:
-        return self.first + self.last - self.bad_end
+    def bad_end(self) -> int:
+        return self.kind.in_order(self.first, self.last)[1]
 
     def verdict(self, outcome: Outcome) -> Verdict:
         return self.judge(outcome, self.match)
@@ -131,27 +129,21 @@ class Search:
     def problem_of(self, index: int) -> NoAnswer:
         """Return why a candidate cannot be this end of the search."""
         line = self.line
-        outcome = self.line.outcome(index)
+        outcome = line.outcome(index)
         name = line.name(index)
-        outcomes = line.outcomes(index)
         if isinstance(outcome, NoAnswer):
             return cannot_test(name, outcome)
-        if outcome.flaky or len(set(map(type, outcomes))) > 1:
+        if outcome.flaky or len(set(map(type, line.outcomes(index)))) > 1:
             why = f"{name} is flaky: repeated probes disagree"
             return NoAnswer(Cause.NOISE, why)
-        is_state = "compiles"
-        wanted = "fail"
-        end = "--bad"
+        state, wanted, end = "compiles", "fail", "--bad"
         if outcome.failure:
-            is_state = "fails"
-            wanted = "compile"
-            end = "--good"
-        ends = [line.outcomes(self.first), line.outcomes(self.last)]
-        why = f"expected {name} to {wanted}, but it {is_state}"
-        if all(ends) and set(map(type, ends[0] + ends[1])) == {type(outcome)}:
-            first = line.name(self.first)
-            last = line.name(self.last)
-            why = f"it {is_state} at both ends, {first} and {last}"
+            state, wanted, end = "fails", "compile", "--good"
+        why = f"expected {name} to {wanted}, but it {state}"
+        first, last = line.outcomes(self.first), line.outcomes(self.last)
+        if first and last and {*map(type, first + last)} == {type(outcome)}:
+            names = f"{line.name(self.first)} and {line.name(self.last)}"
+            why = f"it {state} at both ends, {names}"
         if outcome.failure:
             why += f": {outcome.failure.headline}"
         why += f"; pass {end} with a revision that {wanted}s"
