@@ -41,18 +41,12 @@ class History:
     def git(
         self, *words: str, date: str | None = None, data: bytes | None = None
     ) -> str:
-        env = (
-            os.environ
-            | ENV
-            | ({"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date} if date else {})
-        )
+        env = os.environ | ENV
+        if date:
+            env |= {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
+        command = ["git", *words]
         done = subprocess.run(
-            ["git", *words],
-            cwd=self.path,
-            env=env,
-            capture_output=True,
-            check=False,
-            input=data,
+            command, cwd=self.path, env=env, capture_output=True, input=data
         )
         assert done.returncode == 0, done.stderr.decode()
         return done.stdout.decode().strip()
@@ -73,15 +67,9 @@ class History:
         for name, text in (files or {}).items():
             self.write(name, text)
         self.git("add", "--all")
-        words = (
-            "commit",
-            "--quiet",
-            "--allow-empty",
-            "--allow-empty-message",
-            "--cleanup=verbatim",
-            "--file=-",
-        )
-        self.git(*words, date=date or self.now(), data=subject.encode())
+        words = "commit --quiet --allow-empty --allow-empty-message --cleanup=verbatim"
+        data = subject.encode()
+        self.git(*words.split(), "--file=-", date=date or self.now(), data=data)
         return self.head()
 
     def merge(self, other: str, subject: str = "merge") -> str:

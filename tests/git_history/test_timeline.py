@@ -23,77 +23,69 @@ WEIRD = [
 def test_any_subject_survives_git(history: History) -> None:
     for subject in WEIRD:
         history.commit(subject)
-    fresh = Timeline(history.path)
-    assert [commit.subject for commit in fresh.commits[:-1]] == WEIRD[:-1]
-    assert fresh.commits[-1].subject == "two lines become one subject"
+    subjects = [commit.subject for commit in Timeline(history.path).commits]
+    assert subjects == [*WEIRD[:-1], "two lines become one subject"]
 
 
+@pytest.mark.parametrize(
+    ("folder", "why"),
+    [
+        (".", "is not in a git repository"),
+        ("missing", "there is no folder"),
+        ("repo", "no branch, tag or commit 'HEAD'"),
+    ],
+)
 def test_a_folder_without_a_repository_is_refused(
-    tmp_path: Path, history: History
+    folder: str, why: str, tmp_path: Path, history: History
 ) -> None:
-    (tmp_path / "plain").mkdir()
-    with pytest.raises(BadInput, match="is not in a git repository"):
-        Timeline(tmp_path / "plain")
-    with pytest.raises(BadInput, match="there is no folder"):
-        Timeline(tmp_path / "missing")
-    with pytest.raises(BadInput, match="no branch, tag or commit 'HEAD'"):
-        Timeline(history.path)
+    with pytest.raises(BadInput, match=why):
+        Timeline(tmp_path / folder)
 
 
 def test_names_that_git_does_not_know(history: History) -> None:
     history.commit("one")
     timeline = Timeline(history.path)
-    with pytest.raises(
-        UnknownCommit, match=r"no branch, tag or commit 'deadbeef' .*git fetch --tags"
-    ):
-        timeline.place("deadbeef")
-    for name in ("", "--all", "a\0b", "HEAD\n", "@{-99}", ":/nothing"):
+    blob = history.git("hash-object", "-w", "--stdin", data=b"no commit")
+    for name in ("", "--all", "a\0b", "HEAD\n", "@{-99}", ":/nothing", blob):
         with pytest.raises(UnknownCommit):
             timeline.place(name)
-    blob = history.git("hash-object", "-w", "--stdin", data=b"no commit")
-    with pytest.raises(UnknownCommit):
-        timeline.place(blob)
-
-
-@pytest.fixture
-def branched(history: History) -> dict[str, str]:
-    """main: a b c(merge of side) d; side: s, from a; release: r1 r2, from b; other:
-    without a common commit.
-    """
-    shas = {"a": history.commit("a")}
-    history.git("switch", "--quiet", "--create", "side")
-    shas["s"] = history.commit("s")
-    history.git("switch", "--quiet", "main")
-    shas["b"] = history.commit("b")
-    history.git("switch", "--quiet", "--create", "release")
-    shas["r1"], shas["r2"] = history.commit("r1"), history.commit("r2")
-    history.git("tag", "--annotate", "--message=x", "v1.0")
-    history.git("switch", "--quiet", "main")
-    shas["c"] = history.merge("side")
-    shas["d"] = history.commit("d")
-    history.git("switch", "--quiet", "--orphan", "other")
-    shas["o"] = history.commit("o")
-    history.git("switch", "--quiet", "main")
-    return shas
+    why = "no branch, tag or commit 'deadbeef' .*git fetch --tags"
+    with pytest.raises(UnknownCommit, match=why):
+        timeline.place("deadbeef")
 
 
 def test_commits_of_the_line_are_exact_and_those_of_a_branch_are_placed_where_it_left(
-    history: History, branched: dict[str, str]
+    history: History,
 ) -> None:
+    """main: a b c(merge of side) d; side: s, from a; release: r1 r2, from b; other:
+    without a common commit.
+    """
+    first = history.commit("a")
+    history.git("switch", "--quiet", "--create", "side")
+    side = history.commit("s")
+    history.git("switch", "--quiet", "main")
+    second = history.commit("b")
+    history.git("switch", "--quiet", "--create", "release")
+    history.commit("r1")
+    release = history.commit("r2")
+    history.git("tag", "--annotate", "--message=x", "v1.0")
+    history.git("switch", "--quiet", "main")
+    history.merge("side")
+    newest = history.commit("d")
+    history.git("switch", "--quiet", "--orphan", "other")
+    history.commit("o")
+    history.git("switch", "--quiet", "main")
     timeline = Timeline(history.path)
-    assert timeline.place(branched["b"]) == CommitPosition(1, branched["b"])
-    assert (
-        timeline.place("main")
-        == timeline.place("HEAD")
-        == CommitPosition(3, branched["d"])
-    )
-    assert timeline.place("release") == CommitPosition(1, branched["r2"], exact=False)
-    assert timeline.place("v1.0") == CommitPosition(1, branched["r2"], exact=False)
+    assert timeline.place(second) == CommitPosition(1, second)
+    for name in ("main", "HEAD"):
+        assert timeline.place(name) == CommitPosition(3, newest)
+    for name in ("release", "v1.0"):
+        assert timeline.place(name) == CommitPosition(1, release, exact=False)
     # What a merge brought in was written on top of the commit it left from.
-    assert timeline.place("side") == CommitPosition(0, branched["s"], exact=False)
+    assert timeline.place("side") == CommitPosition(0, side, exact=False)
     with pytest.raises(BadInput, match="no first-parent history in common"):
         timeline.place("other")
-    for old, new in (("main", branched["a"]), (branched["b"], "release")):
+    for old, new in (("main", first), (second, "release")):
         with pytest.raises(BadInput, match="is not older than"):
             timeline.between(old, new)
 
@@ -110,27 +102,12 @@ def test_the_newest_commit_of_a_day(history: History) -> None:
         timeline.newest_at("last tuesday")
 
 
-def files(timeline: Timeline, index: int) -> set[str]:
-    [commit] = timeline.with_files([index])
-    return set(commit.files)
-
-
 def test_the_files_that_a_commit_changes(history: History) -> None:
-    history.commit(
-        "root",
-        {
-            "a.c": "1\n2\n",
-            "ünï cødé/編.mlir": "x\n",
-            "tab\tand\nline": "x\n",
-            "-": "y\n",
-        },
-    )
+    weird = ["ünï cødé/編.mlir", "tab\tand\nline", "-"]
+    history.commit("root", {"a.c": "1\n2\n", **dict.fromkeys(weird, "x\n")})
     history.commit("binary and text", {"a.c": "1\n3\n4\n", "blob": b"\0\1\2" * 100})
     history.commit("nothing")
     history.git("rm", "--quiet", "a.c")
     history.commit("gone")
-    timeline = Timeline(history.path)
-    assert files(timeline, 0) == {"a.c", "ünï cødé/編.mlir", "tab\tand\nline", "-"}
-    assert files(timeline, 1) == {"a.c", "blob"}
-    assert files(timeline, 2) == set()
-    assert files(timeline, 3) == {"a.c"}
+    files = [set(one.files) for one in Timeline(history.path).with_files(range(4))]
+    assert files == [{"a.c", *weird}, {"a.c", "blob"}, set(), {"a.c"}]
