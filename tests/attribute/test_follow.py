@@ -57,10 +57,10 @@ def test_the_failing_function_is_followed_and_no_other() -> None:
         ("Check Failed", func("main$1_mul", "t.changed")),
     )
     found = judge(good, bad)
-    assert (found.good, found.bad) == ("main$1_mul", "main$1_mul")
-    assert found.persistent is not None
-    assert name_of(found.persistent) == "Tile"
-    assert found.persistent.function == ("main$1_mul", "main$1_mul")
+    followed = ("main$1_mul", "main$1_mul")
+    assert (found.good, found.bad) == followed
+    assert found.persistent
+    assert (name_of(found.persistent), found.persistent.function) == ("Tile", followed)
 
 
 def test_a_function_that_always_differed_is_traced_to_the_program() -> None:
@@ -79,9 +79,8 @@ def test_a_function_that_always_differed_is_traced_to_the_program() -> None:
     )
     found = judge(good, bad)
     assert found.bad == "main$0_addmul"
-    assert found.persistent is not None
-    assert found.persistent.function is None
-    assert name_of(found.persistent) == "Fuse"
+    assert found.persistent
+    assert (name_of(found.persistent), found.persistent.function) == ("Fuse", None)
 
 
 def test_equal_up_to_the_failing_pass_is_no_divergence() -> None:
@@ -99,22 +98,18 @@ def test_without_a_failed_pass_the_function_that_the_failure_names_is_followed()
     None
 ):
     start = ("Outline", module(MAIN, device=TWO))
-    good = traced(
-        start,
-        ("Tile", func("main$0_add", "t.a")),
-        ("Tile", func("main$1_mul", "t.m")),
-        ("End", module(MAIN)),
-    )
-    bad = traced(
-        start,
-        ("Tile", func("main$0_add", "t.b")),
-        ("Tile", func("main$1_mul", "t.n")),
-        ("End", module(MAIN)),
+    good, bad = (
+        traced(
+            start,
+            ("Tile", func("main$0_add", f"t.{first}")),
+            ("Tile", func("main$1_mul", f"t.{second}")),
+            ("End", module(MAIN)),
+        )
+        for first, second in ("am", "bn")
     )
     named = judge(good, bad, "stack frame too large in function 'main$1_mul'")
     assert named.bad == "main$1_mul"
-    unnamed = judge(good, bad)
-    assert unnamed.bad == "main$0_add"  # the first that diverges
+    assert judge(good, bad).bad == "main$0_add"  # the first that diverges
 
 
 def kernel(types: str, tiles: str = "") -> Op:

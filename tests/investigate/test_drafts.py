@@ -20,6 +20,11 @@ from triage.reduce.result import IssueDraft
 from triage.report.issue import issue_markdown
 
 LINES = "".join(f"keep {number}\n" for number in range(12))
+RECIPE = """name: sized
+compiler: command
+input: program.txt
+command: ["{toolchain}/compile", "{input}"]
+"""
 BAD = """#!/bin/sh
 grep -q keep "$1" || exit 0
 echo "$1:1:1: error: the program needs $(wc -c < "$1") bytes" >&2
@@ -34,30 +39,25 @@ def words(tmp_path: Path, shared_home: Path) -> list[object]:
     write_program(tmp_path / "bad" / "compile", BAD)
     (tmp_path / "program.txt").write_text(LINES)
     recipe = tmp_path / "sized.yaml"
-    recipe.write_text(
-        'name: sized\ncompiler: command\ninput: program.txt\ncommand: ["{toolchain}/compile", "{input}"]\n'
-    )
+    recipe.write_text(RECIPE)
     toolchains = ["-t", f"path:{tmp_path / 'bad'}", "-b", f"path:{tmp_path / 'good'}"]
-    return ["nightly", recipe, *toolchains, "--investigate", "--out", tmp_path / "out"]
+    return [recipe, *toolchains, "--investigate"]
 
 
-def draft_of(
-    triage: Triage, tmp_path: Path, *words: object
-) -> tuple[dict[str, Any], str]:
+def draft_of(triage: Triage, out: Path, *words: object) -> tuple[dict[str, Any], str]:
     """Return the only cluster of a night, and its draft."""
-    done = triage(*words)
+    done = triage("nightly", *words, "--out", out)
     assert done.returncode == 1, done.stderr
-    [cluster] = json.loads((tmp_path / "out" / "nightly.json").read_text())["clusters"]
-    return cluster, (tmp_path / "out" / cluster["issue"]).read_text()
+    [cluster] = json.loads((out / "nightly.json").read_text())["clusters"]
+    return cluster, (out / cluster["issue"]).read_text()
 
 
 def test_a_draft_has_a_program_and_a_command_though_nothing_was_reduced(
     triage: Triage, tmp_path: Path, words: list[object]
 ) -> None:
     cluster, draft = draft_of(triage, tmp_path, *words, "--budget", "0.001s")
-    assert {step["step"]: step["status"] for step in cluster["steps"]}[
-        "reduce"
-    ] == "left"
+    reduced = cluster["steps"][-1]
+    assert (reduced["step"], reduced["status"]) == ("reduce", "left")
     assert cluster["draft"]["files"] == {"input.txt": LINES}
     for text in (LINES, "/compile' input.txt", f"needs {len(LINES)} bytes"):
         assert text in draft
@@ -70,11 +70,12 @@ def test_a_draft_is_the_text_of_the_reproducer_with_the_number_of_the_original(
     [small] = cluster["draft"]["files"].values()
     assert len(small) < len(LINES)
     _, happened, steps, *others = re.split(r"^### ", draft, flags=re.MULTILINE)
-    assert f"needs {len(LINES)} bytes" in happened
-    assert f"needs {len(small)} bytes" not in "".join([happened, *others])
-    assert f"needs {len(small)} bytes" in steps
-    assert f"needs {len(LINES)} bytes" not in steps
-    readme = (tmp_path / "out" / cluster["reproducer"] / "README.md").read_text()
+    original, reduced = (f"needs {len(text)} bytes" for text in (LINES, small))
+    assert original in happened
+    assert reduced not in "".join([happened, *others])
+    assert reduced in steps
+    assert original not in steps
+    readme = (tmp_path / cluster["reproducer"] / "README.md").read_text()
     headings = [re.findall(r"^### .*", text, re.MULTILINE) for text in (draft, readme)]
     assert headings[0] == headings[1]
     assert steps[steps.index("`input.txt`") :] in readme
@@ -88,15 +89,13 @@ def test_a_draft_without_a_program_has_the_command_that_runs_its_case() -> None:
 
 
 def test_what_is_too_long_or_binary_is_named_and_what_is_long_is_folded() -> None:
-    [cluster] = night(1, {}, cases=[case_result("a", "F")]).clusters
-    files = {
-        "weights.bin": None,
-        "short.mlir": "module {}\n",
-        "long.mlir": "module {}\n" * 200,
-    }
+    record = night(1, {}, cases=[case_result("a", "F")])
+    line = "module {}\n"
+    files = {"weights.bin": None, "short.mlir": line, "long.mlir": line * 200}
     draft = IssueDraft(files, "compile short.mlir", headline=FAILURES["F"].headline)
+    [cluster] = record.clusters
     whole = replace(cluster, draft=draft, steps=[StepResult("reduce", "left")])
-    text = issue_markdown(whole, night(1, {}, cases=[case_result("a", "F")]))
+    text = issue_markdown(whole, record)
     assert "`weights.bin`" in text
     assert "<summary>long.mlir, 200 lines</summary>" in text
     assert text.index("short.mlir") < text.index("<details>")
@@ -111,17 +110,13 @@ def test_a_draft_shows_the_readable_form_and_a_folder_the_one_that_more_releases
     read.
     """
     recipe = ROOT / "recipes" / "llama-attention-aggressive-fusion.yaml"
-    done = triage(
-        "nightly", recipe, "-t", "3.3.0", "-b", "3.2.0", "--reduce", "--out", tmp_path
-    )
-    assert done.returncode == 1, done.stderr
-    [cluster] = json.loads((tmp_path / "nightly.json").read_text())["clusters"]
+    words = [recipe, "-t", "3.3.0", "-b", "3.2.0", "--reduce"]
+    cluster, _ = draft_of(triage, tmp_path, *words)
     program = cluster["draft"]["files"]["input.mlir"]
     assert "func.func @attention(" in program
-    line, column = re.findall(
-        r"input\.mlir:(\d+):(\d+): error", cluster["draft"]["error"]
-    )[0]
-    assert program.splitlines()[int(line) - 1][int(column) - 1 :].startswith(
-        "iree_linalg_ext.attention"
-    )
+    place = re.search(r"input\.mlir:(\d+):(\d+): error", cluster["draft"]["error"])
+    assert place
+    line, column = map(int, place.groups())
+    message = program.splitlines()[line - 1][column - 1 :]
+    assert message.startswith("iree_linalg_ext.attention")
     assert (tmp_path / cluster["reproducer"] / "input.mlir").is_file()

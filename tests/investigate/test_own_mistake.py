@@ -32,33 +32,32 @@ def test_python(
     program: str, headline: str, mistake: str | None, tmp_path: Path
 ) -> None:
     file = tmp_path / "kernel.py"
-    file.write_text(program)
-    said = f"{file}:4: {mistake!r} is not defined" if mistake else None
-    assert own_mistake(case_of(file), failed(headline)) == said
+    expected = f"{file}:4: {mistake!r} is not defined" if mistake else None
+    assert said(file, program, headline) == expected
 
 
 def test_syntax_that_the_release_refuses_too(tmp_path: Path) -> None:
     """Another Python may know the syntax of the program."""
     file = tmp_path / "script.py"
-    file.write_text("total = 1 +\n")
-    said = own_mistake(case_of(file), failed("invalid syntax (script.py, line 1)"))
-    assert said == f"{file}:1: invalid syntax"
-    assert own_mistake(case_of(file), failed("wrong numbers")) is None
+    text, headline = "total = 1 +\n", "invalid syntax (script.py, line 1)"
+    assert said(file, text, headline) == f"{file}:1: invalid syntax"
+    assert said(file, text, "wrong numbers") is None
 
 
 def test_a_value_of_mlir(tmp_path: Path) -> None:
     file = tmp_path / "f.mlir"
-    file.write_text(VALUE)
-    outcome = failed(UNDECLARED, f"{file}:2:14")
-    assert own_mistake(case_of(file), outcome) == f"{file}:2: %b is not defined"
+    known = said(file, VALUE, UNDECLARED, f"{file}:2:14")
+    assert known == f"{file}:2: %b is not defined"
     for position in (None, f"{file}:9:1", f"{file}:2:99"):
-        assert own_mistake(case_of(file), failed(UNDECLARED, position)) is None
+        assert said(file, VALUE, UNDECLARED, position) is None
 
 
-def case_of(file: Path) -> Case:
+def said(
+    file: Path, text: str, headline: str, location: str | None = None
+) -> str | None:
+    """Write a program, and return the mistake that explains its failure."""
+    file.write_text(text)
     program = Input(file, InputKind.OTHER)
-    return Case("case", "case", "", "triton", file, program, Target("cuda"))
-
-
-def failed(headline: str, location: str | None = None) -> Failed:
-    return Failed(Failure("x", "x", "x", headline, location=location))
+    case = Case("case", "case", "", "triton", file, program, Target("cuda"))
+    failure = Failure("x", "x", "x", headline, location=location)
+    return own_mistake(case, Failed(failure))
