@@ -62,7 +62,6 @@ class HostileServer:
     asked: threading.Event = field(default_factory=threading.Event)
     ended: threading.Event = field(default_factory=threading.Event)
     paths: list[str] = field(default_factory=list)
-    tokens: list[str] = field(default_factory=list)
 
     @property
     def host(self) -> str:
@@ -74,11 +73,6 @@ class HostileServer:
         return page(
             {"filename": name, "url": f"{self.url}/wheel/{name}", "hashes": {}} | extra
         )
-
-    def wait(self, sink: Any) -> None:
-        """Never answer."""
-        self.asked.set()
-        self.ended.wait(60)
 
     def trickle(self, begin: bytes) -> Callable[[Any], None]:
         """Send `begin`, and a byte now and then for ever."""
@@ -114,34 +108,18 @@ def serve_hostile() -> Iterator[HostileServer]:
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
             with suppress(OSError, UnicodeDecodeError):
-                if "" in server.answers:  # a server that does not wait for the request
-                    self.answer(server.answers[""])
-                    return
-                line = self.rfile.readline().decode()
-                headers = {}
-                while (text := self.rfile.readline().decode().strip()) and ":" in text:
-                    name, _, value = text.partition(":")
-                    headers[name.lower()] = value.strip()
-                path = line.split()[1]
+                path = self.rfile.readline().decode().split()[1]
+                while self.rfile.readline().strip():
+                    pass  # a header
                 server.paths.append(path)
-                if "authorization" in headers:
-                    server.tokens.append(headers["authorization"])
-                prefix = max(
-                    (begin for begin in server.answers if path.startswith(begin)),
-                    key=len,
-                    default=None,
-                )
-                self.answer(
-                    http(status="404 Not Found")
-                    if prefix is None
-                    else server.answers[prefix]
-                )
-
-        def answer(self, answer: Answer) -> None:
-            if callable(answer):
-                answer(self.wfile)
-            else:
-                self.wfile.write(answer)
+                begins = [begin for begin in server.answers if path.startswith(begin)]
+                answer: Answer = http(status="404 Not Found")
+                if begins:
+                    answer = server.answers[max(begins, key=len)]
+                if callable(answer):
+                    answer(self.wfile)
+                else:
+                    self.wfile.write(answer)
 
     with serving(Handler) as url:
         server = HostileServer(url)

@@ -92,35 +92,26 @@ class LoopbackIndex:
 
     def publish(self) -> None:
         """Write the project's page for the wheels that are in the folder now."""
-        links = [
-            f'<a href="../../{wheel.name}#sha256={_digest(wheel)}">{wheel.name}</a><br>'
-            for wheel in sorted(self.folder.glob("*.whl"))
-        ]
-        text = "<!DOCTYPE html><html><body>" + "\n".join(links) + "</body></html>"
-        self._write(NAME, text)
+        names = [path.name for path in self.folder.glob("iree_base_compiler-*.whl")]
+        versions = sorted({name.split("-")[1] for name in names})
+        self.publish_dated(NAME, dict.fromkeys(versions))
 
     def publish_dated(self, distribution: str, days: Mapping[str, str | None]) -> None:
-        """Write a project's page that says for each version's wheel on which day it was
-        uploaded; None to say nothing.
+        """Write a project's page that says for each version's wheels on which day they
+        were uploaded; None to say nothing.
         """
         begin = distribution.replace("-", "_")
         files = []
         for version, day in days.items():
-            [wheel] = self.folder.glob(f"{begin}-{version}-*.whl")
-            entry = {"filename": wheel.name, "url": f"../../{wheel.name}"}
-            date = {"upload-time": f"{day}T12:00:00Z"} if day else {}
-            files.append({**entry, "hashes": {"sha256": _digest(wheel)}, **date})
+            for wheel in self.folder.glob(f"{begin}-{version}-*.whl"):
+                digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+                entry = {"filename": wheel.name, "url": f"../../{wheel.name}"}
+                date = {"upload-time": f"{day}T12:00:00Z"} if day else {}
+                files.append({**entry, "hashes": {"sha256": digest}, **date})
         page = {"meta": {"api-version": "1.1"}, "name": distribution, "files": files}
-        self._write(distribution, json.dumps(page))
-
-    def _write(self, distribution: str, text: str) -> None:
         path = self.folder / "simple" / distribution / "index.html"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-
-def _digest(wheel: Path) -> str:
-    return hashlib.sha256(wheel.read_bytes()).hexdigest()
+        path.write_text(json.dumps(page))
 
 
 @contextmanager
@@ -141,9 +132,7 @@ def serve(folder: Path, login: str | None = None) -> Iterator[LoopbackIndex]:
             return self.send_error(401)
 
         def guess_type(self, path: str | os.PathLike[str]) -> str:
-            if Path(path).name == "index.html" and Path(path).read_bytes().startswith(
-                b"{"
-            ):
+            if Path(path).name == "index.html":
                 return "application/vnd.pypi.simple.v1+json"
             return super().guess_type(path)
 

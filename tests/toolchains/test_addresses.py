@@ -145,8 +145,7 @@ def test_no_command_shows_the_secrets_of_an_index(
         "empty": private.url.replace("//", f"//me:{TOKEN}@") + f"?{TOKEN}",
     }[kind]
     if kind == "empty":
-        page = private.folder / "simple" / "iree-base-compiler" / "index.html"
-        page.write_text("<html></html>")
+        private.publish_dated("iree-base-compiler", {})
     monkeypatch.setenv("TRIAGE_INDEX_URL", index)
     (workplace / "triage.yaml").write_text(
         "name: iree\ncompiler: iree\ndistribution: iree-base-compiler\n"
