@@ -120,25 +120,27 @@ def holds(since: str | None, until: str | None, version: str | None) -> bool:
     return expectation_for(case, version) is not None
 
 
-@pytest.mark.parametrize(
-    ("since", "until", "version", "expected"),
-    [
-        ("3.1.0", "3.8.0", "3.1.0", True),
-        ("3.1.0", "3.8.0", "3.8.0", False),
-        ("3.9.0", None, "3.10.0", True),
-        # a nightly counts as the release it leads to
-        ("3.5.0", None, "3.5.0rc20250604", True),
-        (None, "3.5.0", "3.5.0rc20250604", False),
-        (None, "3.5.0", "3.5.0.post1", False),
-        ("3.5.0", "3.5.1", "3.5.0+cu128", True),
-        # a bound that names more than a release is exact
-        ("3.5.0rc20250604", None, "3.5.0rc20250603", False),
-        (None, "3.5.0rc20250604", "3.5.0rc20250603", True),
-    ],
-)
-def test_ranges(since, until, version, expected):
-    assert holds(since, until, version) is expected
-    assert flag_applies(Flag("-a", since, until), version) is expected
+# A nightly counts as the release that it leads to; a bound that names more than a
+# release is exact.
+RANGES = """\
+since:3.1.0 until:3.8.0 holds:3.1.0 not:3.8.0
+since:3.9.0 holds:3.10.0
+since:3.5.0 holds:3.5.0rc20250604
+until:3.5.0 not:3.5.0rc20250604 not:3.5.0.post1
+since:3.5.0 until:3.5.1 holds:3.5.0+cu128
+since:3.5.0rc20250604 not:3.5.0rc20250603
+until:3.5.0rc20250604 holds:3.5.0rc20250603
+"""
+
+
+@pytest.mark.parametrize("line", RANGES.splitlines())
+def test_ranges(line: str) -> None:
+    words = [word.split(":") for word in line.split()]
+    bounds = {name: version for name, version in words if name in ("since", "until")}
+    for name, version in words[len(bounds) :]:
+        since, until = bounds.get("since"), bounds.get("until")
+        assert holds(since, until, version) is (name == "holds")
+        assert flag_applies(Flag("-a", since, until), version) is (name == "holds")
 
 
 @pytest.mark.parametrize("version", [None, "local build"])

@@ -93,51 +93,51 @@ def test_the_identity_is_the_content(tmp_path: Path) -> None:
     assert identity_of(f"f32=@{tmp_path}/a") != identity_of(f"f32=@{tmp_path}/b")
 
 
+WANT = "6xf32=1 2 3 nan inf 0"
+LARGE, LEAST, GREATEST = 2**53, -(2**63), 2**63 - 1
+
+
 def test_differences_are_counted() -> None:
-    want, got = "6xf32=1 2 3 nan inf 0", "6xf32=1.00005 2.5 nan nan inf inf"
-    numbers = differences(got, want, {})
-    seen = [numbers[name] for name in ("elements", "mismatches", "nan", "inf")]
-    assert seen == [6, 3, 1, 1]
-    assert (numbers["max_abs_error"], numbers["max_rel_error"]) == (0.5, 0.25)
-    assert differences(got, want, {"f32": 0.6})["mismatches"] == 2
-    assert differences("3xf32=1", want, {}) == {}
-    assert differences("2xf32=1 inf", "2xf32=inf inf", {})["mismatches"] == 1
-    assert differences(want, want, {}, (0.1, 0.1, False))["mismatches"] == 1, (
-        "NaN is not NaN where the suite says so"
-    )
-    assert (
-        differences("2xi32=100 5", "2xi32=101 5", {}, (0.1, 0.0, True))["mismatches"]
-        == 0
-    )
-
-
-def test_integers_are_compared_exactly() -> None:
-    large = 2**53
-    for element in ("i64", "ui64", "si64"):
-        numbers = differences(
-            f"2x{element}={large} 7", f"2x{element}={large + 1} 7", {}
-        )
-        assert (numbers["mismatches"], numbers["max_abs_error"]) == (1, 1)
-        assert numbers["element"] == 0
-    least, greatest = -(2**63), 2**63 - 1
-    assert differences(f"1xi64={least}", f"1xi64={greatest}", {})["mismatches"] == 1
-    assert differences("2xi8=-1 127", "2xui8=255 127", {})["mismatches"] == 0, (
-        "a program may forget the sign of its integers"
-    )
+    numbers = differences("6xf32=1.00005 2.5 nan nan inf inf", WANT, {})
+    names = ("elements", "mismatches", "nan", "inf", "max_abs_error", "max_rel_error")
+    assert [numbers[name] for name in names] == [6, 3, 1, 1, 0.5, 0.25]
+    numbers = differences(f"2xi64={LARGE} 7", f"2xi64={LARGE + 1} 7", {})
+    assert (numbers["max_abs_error"], numbers["element"]) == (1, 0)
 
 
 @pytest.mark.parametrize(
-    ("actual", "expected"),
+    ("actual", "expected", "tolerances", "mismatches"),
     [
-        ("2xf32=1", "2xf64=1"),
-        ("2xi32=1", "2xf32=1"),
-        ("2xi1=1", "2xi8=1"),
+        ("6xf32=1.00005 2.5 nan nan inf inf", WANT, {"f32": 0.6}, 2),
+        ("2xf32=1 inf", "2xf32=inf inf", {}, 1),
+        ("5", "5", {}, 0),
+        ("f32=5", "5", {}, 0),
+        # integers are exact
+        *(
+            (f"2x{element}={LARGE} 7", f"2x{element}={LARGE + 1} 7", {}, 1)
+            for element in ("i64", "ui64", "si64")
+        ),
+        (f"1xi64={LEAST}", f"1xi64={GREATEST}", {}, 1),
+        # a program may forget the sign of its integers
+        ("2xi8=-1 127", "2xui8=255 127", {}, 0),
+        # another shape or type is wrong, whatever the numbers
+        ("3xf32=1", WANT, {}, None),
+        ("2xf32=1", "2xf64=1", {}, None),
+        ("2xi32=1", "2xf32=1", {}, None),
+        ("2xi1=1", "2xi8=1", {}, None),
     ],
 )
-def test_another_type_is_wrong_whatever_the_numbers(actual: str, expected: str) -> None:
-    assert differences(actual, expected, {}) == {}
-    assert differences("5", "5", {})["mismatches"] == 0
-    assert differences("f32=5", "5", {})["mismatches"] == 0
+def test_what_differs(
+    actual: str, expected: str, tolerances: dict[str, float], mismatches: int | None
+) -> None:
+    assert differences(actual, expected, tolerances).get("mismatches") == mismatches
+
+
+def test_a_suite_may_say_what_is_close() -> None:
+    nan_differs = differences(WANT, WANT, {}, (0.1, 0.1, False))
+    assert nan_differs["mismatches"] == 1
+    close = differences("2xi32=100 5", "2xi32=101 5", {}, (0.1, 0.0, True))
+    assert close["mismatches"] == 0
 
 
 def test_flags_that_set_a_tolerance_are_tolerances(tmp_path: Path) -> None:
