@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from dataclasses import replace
 from pathlib import Path
 
 from triage.compilers.base import KernelSpec
-from triage.compilers.invocation import Invocation
 from triage.compilers.triton.adapter import Triton
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.outcome import Cause, NoAnswer
@@ -49,26 +44,3 @@ def test_a_wheel_for_a_python_that_is_not_here_is_untestable(tmp_path: Path) -> 
     reason = "nightly needs Python 3.99, and none is installed here"
     answer = Triton().invocation(CASE, unpacked(tmp_path, "cp399-cp399"))
     assert answer == NoAnswer(Cause.TOOLCHAIN, reason)
-
-
-def test_the_worker_keeps_the_variables_that_the_recipe_names(tmp_path: Path) -> None:
-    named = {"MLIR_ENABLE_DUMP": "1", "TRITON_ALWAYS_COMPILE": None}
-    case = replace(CASE, env=tuple(named.items()))
-    python = f"cp3{sys.version_info.minor}"
-    invocation = Triton().invocation(case, unpacked(tmp_path, python))
-    assert isinstance(invocation, Invocation)
-    words = "TRITON MLIR LLVM AMDGCN NVPTX DISABLE ALLOW USE PROTON ENABLE OPTIMIZE"
-    own = dict.fromkeys([*named, *(f"{word}_X" for word in words.split())], "1")
-    code = (
-        "import os; from triage.compilers.triton.worker import prepare;"
-        "prepare({'backend': 'cuda', 'arch': '90'});"
-        f"print(*sorted(os.environ.keys() & {set(own)}))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, **invocation.env, **own},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout.split() == [*named], done.stderr

@@ -171,8 +171,7 @@ class Triton(Compiler):
                 reason = f"{needed}, and none is installed here"
             return NoAnswer(Cause.TOOLCHAIN, reason)
         if self.runs_script(case):
-            own = {"TRITON_HOME": ".", "TRITON_CACHE_DIR": "cache"}
-            return script_invocation(case, python, PYTHONPATH=packages, **own)
+            return script_invocation(case, python, PYTHONPATH=packages)
         target, backends = case.target, toolchain.capabilities.backends
         if target.backend not in backends:
             names = ", ".join(sorted(backends))
@@ -190,15 +189,12 @@ class Triton(Compiler):
         options = ["--spec", json.dumps(facts, sort_keys=True)]
         if case.phase:
             options += ["--phase", case.phase]
-        # The worker removes Triton's own variables, except those that the recipe names.
-        kept = " ".join(name for name, _ in case.env)
-        env = {"TRIAGE_TRITON": packages, "TRIAGE_KEEP": kept}
+        # -I and -S hide the user's variables and modules.
+        launcher = [str(python), "-I", "-S", str(_WORKER), "--triton", packages]
         printer = toolchain.capabilities.stack_printer
         if printer is not None:
-            env["TRIAGE_STACK_PRINTER"] = f"{printer}:{program}"
-        # -I and -S hide the user's variables and modules.
-        launcher = (str(python), "-I", "-S", str(_WORKER))
-        return Invocation(tuple(options), env=env, launcher=launcher)
+            launcher += ["--stack-printer", f"{printer}:{program}"]
+        return Invocation(tuple(options), launcher=tuple(launcher))
 
 
 def _metadata(program: Path) -> tuple[str, str]:

@@ -1,7 +1,8 @@
-"""Compiles one kernel ahead of time with the Triton that the folder TRIAGE_TRITON
-holds; run by the Python that its wheel is for, and imports nothing of triage.
+"""Compiles one kernel ahead of time with the Triton in a folder; run by the Python that
+its wheel is for, and imports nothing of triage.
 
-    worker.py --spec JSON [--phase STAGE] SOURCE -o OUTPUT
+    worker.py --triton FOLDER [--stack-printer ADDRESS:LIBRARY] --spec JSON
+        [--phase STAGE] SOURCE -o OUTPUT
 
 SOURCE is a file with a kernel, or IR that this release wrote (.ttir, .ttgir). If it
 compiles, OUTPUT is the product of the last stage, and the exit status is 0. Otherwise
@@ -28,11 +29,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-# Triton's own variables change the result. Only those in the recipe's `env` are part of
-# the key in the result cache, so the others are removed.
-_TRITON_VARIABLE = re.compile(
-    "(?:TRITON|MLIR|LLVM|AMDGCN|NVPTX|DISABLE|ALLOW|USE|PROTON|ENABLE|OPTIMIZE)_"
-)
 # Triton or the program around a kernel imports these; a compile does not need them.
 _REPLACED = ("torch", "numpy", "setuptools", "filelock", "packaging")
 
@@ -141,27 +137,10 @@ def tell(fact: dict[str, Any]) -> None:
     print("triage: " + json.dumps(fact), flush=True)
 
 
-# Isolation: variables, modules and GPUs of this machine must not affect the result.
+# Isolation: modules and GPUs of this machine must not affect the result.
 
 
-def prepare(spec: dict[str, Any]) -> None:
-    """Remove Triton's variables, put the toolchain's modules first, replace modules
-    that a compile does not need, and begin with an empty cache in the current folder.
-    """
-    here = str(Path.cwd())
-    recipe_variables = os.environ.pop("TRIAGE_KEEP", "").split()
-    for name in list(os.environ):
-        if _TRITON_VARIABLE.match(name) and name not in recipe_variables:
-            del os.environ[name]
-    os.environ.update(HOME=here, TRITON_HOME=here, TRITON_CACHE_DIR=f"{here}/cache")
-    sys.path.insert(0, os.environ.pop("TRIAGE_TRITON"))
-    sys.meta_path.append(_ReplacementFinder(_gpu_facts(spec)))
-    address, _, library = os.environ.pop("TRIAGE_STACK_PRINTER", "").partition(":")
-    if library:
-        _print_stack_of_crash(int(address), library)
-
-
-def _print_stack_of_crash(address: int, library: str) -> None:
+def print_stack_of_crash(address: int, library: str) -> None:
     """Call the function at an address of a library that makes a crash print the
     addresses on its stack. The address is that in the library's file.
     """
@@ -453,12 +432,19 @@ def _explain(error: Exception) -> None:
 def main() -> int:
     """Compile a kernel and return the exit status."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--spec", type=json.loads, required=True)
-    parser.add_argument("--phase")
-    parser.add_argument("source")
-    parser.add_argument("-o", dest="output", type=Path, required=True)
+    add = parser.add_argument
+    add("--triton", required=True)
+    add("--stack-printer", default="")
+    add("--spec", type=json.loads, required=True)
+    add("--phase")
+    add("source")
+    add("-o", dest="output", type=Path, required=True)
     options = parser.parse_args()
-    prepare(options.spec)
+    sys.path.insert(0, options.triton)
+    sys.meta_path.append(_ReplacementFinder(_gpu_facts(options.spec)))
+    address, _, library = options.stack_printer.partition(":")
+    if library:
+        print_stack_of_crash(int(address), library)
     report = Report(options.phase)
     report.record_assembler()
     try:
