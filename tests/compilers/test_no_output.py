@@ -4,17 +4,17 @@ and command.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.conftest import Triage
 from tests.programs import write_program
+from tests.real.answers import json_answer
 
+pytestmark = pytest.mark.usefixtures("home")
 KINDS = {
     "nothing": ":",
     "empty": ': > "$2"',
@@ -25,9 +25,10 @@ KINDS = {
     "pipe": 'mkfifo "$2"',
     "another file": 'cp "$1" other',
 }
+WRITES = "['{toolchain}/cc', '{input}', '{output}']"
 
 
-def _recipe(folder: Path, command: str) -> Path:
+def write_recipe(folder: Path, command: str = WRITES) -> Path:
     (folder / "program.c").write_text("int x;\n")
     recipe = folder / "mine.yaml"
     recipe.write_text(
@@ -37,54 +38,43 @@ def _recipe(folder: Path, command: str) -> Path:
     return recipe
 
 
-def _compiler(folder: Path, body: str, version: str) -> str:
+def compiler(folder: Path, body: str, version: str) -> str:
     """Write a compiler: `cc INPUT OUTPUT`. Return its REV."""
     write_program(folder / "cc", f"#!/bin/sh\n[ $# = 1 ] && echo {version}\n{body}\n")
     return f"path:{folder}"
 
 
-def _answer(triage: Triage, *words: object, code: int) -> Any:
-    done = triage(*words, "--format", "json")
-    assert done.returncode == code, done.stderr
-    return json.loads(done.stdout)
-
-
-@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_compile_that_wrote_no_file_failed(
     triage: Triage, tmp_path: Path, kind: str
 ) -> None:
-    recipe = _recipe(tmp_path, "['{toolchain}/cc', '{input}', '{output}']")
-    rev = _compiler(tmp_path / "bad", KINDS[kind], "2.0")
+    words = (write_recipe(tmp_path), "-t", compiler(tmp_path / "bad", KINDS[kind], "2"))
     for cached in (False, True):
-        [row] = _answer(triage, "run", recipe, "-t", rev, code=1)["results"]
+        [row] = json_answer(triage, "run", *words, code=1)["results"]
         failure = row["failure"]
         assert (row["status"], row["cached"]) == ("failed", cached)
         assert (failure["class"], failure["stage"]) == ("no-output", "compile")
         assert ("empty" in failure["headline"]) is (kind == "empty")
 
 
-@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("kind", ["nothing", "empty", "link"])
 def test_it_is_bisected_and_its_reproducer_repeats_it(
     triage: Triage, workplace: Path, tmp_path: Path, kind: str
 ) -> None:
-    recipe = _recipe(tmp_path, "['{toolchain}/cc', '{input}', '{output}']")
-    good = _compiler(tmp_path / "good", 'cp "$1" "$2"', "1.0")
-    bad = _compiler(tmp_path / "bad", KINDS[kind], "2.0")
-    night = _answer(triage, "nightly", recipe, "-t", bad, "-b", good, code=1)
+    recipe = write_recipe(tmp_path)
+    good = compiler(tmp_path / "good", 'cp "$1" "$2"', "1")
+    bad = compiler(tmp_path / "bad", KINDS[kind], "2")
+    night = json_answer(triage, "nightly", recipe, "-t", bad, "-b", good, code=1)
     assert [entry["case"] for entry in night["regressed"]] == ["mine"]
-    words = (recipe, "-t", bad, "--good", good)
-    script = workplace / _answer(triage, "reduce", *words, code=0)["reproducer"]
+    small = json_answer(triage, "reduce", recipe, "-t", bad, "--good", good)
     for rev, status in ((good, 0), (bad, 1)):
         env = {"PATH": os.defpath, "TOOLCHAIN": rev.removeprefix("path:")}
-        done = subprocess.run([script / "repro.sh"], env=env, check=False)
-        assert done.returncode == status
+        script = workplace / small["reproducer"] / "repro.sh"
+        assert subprocess.run([script], env=env, check=False).returncode == status
 
 
-@pytest.mark.usefixtures("home")
 def test_a_command_without_an_output_needs_none(triage: Triage, tmp_path: Path) -> None:
-    recipe = _recipe(tmp_path, "['{toolchain}/cc', '{input}', check]")
-    rev = _compiler(tmp_path / "good", KINDS["nothing"], "1.0")
-    [row] = _answer(triage, "run", recipe, "-t", rev, code=0)["results"]
+    recipe = write_recipe(tmp_path, "['{toolchain}/cc', '{input}', check]")
+    rev = compiler(tmp_path / "good", KINDS["nothing"], "1")
+    [row] = json_answer(triage, "run", recipe, "-t", rev)["results"]
     assert row["status"] == "passed"

@@ -67,33 +67,25 @@ def revisions(*names: str) -> list[str]:
     return [word for name in names for word in ("-t", f"command:texts:{name}")]
 
 
-def classes(results: Any) -> list[str]:
-    rows = results["results"]
-    return [(row["failure"] or {"class": row["status"]})["class"] for row in rows]
-
-
 @pytest.mark.usefixtures("releases")
-def test_how_a_script_ends_is_its_result(triage: Triage) -> None:
-    results = answer(triage, "run", "adds.py", *revisions("1.0", "1.2", "1.3"))
-    assert classes(results) == ["passed", "python-exception", "import-error"]
-    statuses = [row["status"] for row in results["results"]]
-    assert statuses == ["passed", "failed", "failed"]
-
-
-@pytest.mark.usefixtures("releases")
-def test_what_a_script_prints_is_compared_but_no_times_versions_and_addresses(
+def test_how_a_script_ends_and_what_it_prints_is_its_result(
     triage: Triage, workplace: Path
 ) -> None:
-    """The recipe is what `bisect` and `why` make of a script."""
+    """Times, versions and addresses that it prints do not count. The recipe is what
+    `bisect` and `why` make of a script.
+    """
     keys = "compiler: command\npackage: texts\ninput: joins.py"
     (workplace / "r.yaml").write_text(
         f"name: r\n{keys}\nrun: {{reference: {{toolchain: '1.2'}}}}\n"
     )
-    revs = [word for name in ("1.0", "1.1") for word in ("-t", name)]
-    results = answer(triage, "run", "r.yaml", *revs)
-    assert classes(results) == ["wrong-result", "passed"]
-    headline = results["results"][0]["failure"]["headline"]
-    assert "is 'and', expected 'or'; 1 of " in headline
+    ended = answer(triage, "run", "adds.py", *revisions("1.0", "1.2", "1.3"))["results"]
+    printed = answer(triage, "run", "r.yaml", "-t", "1.0", "-t", "1.1")["results"]
+    statuses = ["passed", "failed", "failed", "failed", "passed"]
+    assert [row["status"] for row in (*ended, *printed)] == statuses
+    failures = [row["failure"] for row in (*ended, *printed) if row["failure"]]
+    classes = ["python-exception", "import-error", "wrong-result"]
+    assert [failure["class"] for failure in failures] == classes
+    assert "is 'and', expected 'or'; 1 of " in failures[2]["headline"]
 
 
 @pytest.mark.slow
