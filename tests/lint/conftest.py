@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,8 +14,7 @@ from triage.compilers.iree.adapter import Iree
 from triage.compilers.iree.lint_program import LintProgram
 from triage.execution.mlir_tools import Reader
 from triage.mlir import parse_module
-from triage.model.revision import Revision, Toolchain
-from triage.processes.sealing import Seal
+from triage.model.revision import Capabilities, Revision, Toolchain
 
 Read = Callable[..., LintProgram]
 
@@ -22,32 +22,21 @@ Read = Callable[..., LintProgram]
 @pytest.fixture
 def read(tmp_path: Path) -> Read:
     """A program from its text, its options and its backend."""
-    root = Path(sys.prefix)
+    root, revision = Path(sys.prefix), Revision("installed")
     program = Iree().locate(root)
     assert program
-    tools = Iree().mlir_tools(
-        Toolchain(
-            "iree",
-            Revision("installed"),
-            "",
-            root,
-            program,
-            Iree().describe(program, Seal((root,))).capabilities,
-            reads=(root,),
-        ),
+    installed = Toolchain(
+        "iree", revision, "", root, program, Capabilities(), reads=(root,)
     )
+    tools = Iree().mlir_tools(installed)
     assert tools
     reader = Reader(tools, threading.Event())
 
-    def made(
-        text: str,
-        options: Sequence[str] = (),
-        backend: str | None = None,
-    ) -> LintProgram:
+    def made(text: str, *about: Any) -> LintProgram:
         path = tmp_path / "planted.mlir"
         path.write_text(text)
         generic = reader.generic_form(path, elide=True)
         assert generic, reader.parse_error(path)
-        return LintProgram(parse_module(generic), options, backend)
+        return LintProgram(parse_module(generic), *about)
 
     return made

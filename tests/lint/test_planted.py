@@ -5,43 +5,55 @@ Graph and search of the limit.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT, Triage
 from tests.lint.conftest import Read
-from tests.lint.programs import ANYWHERE, FAULTS, hip, inserted, replaced, sharded
+from tests.lint.programs import (
+    ANYWHERE,
+    FAULTS,
+    Planted,
+    hip,
+    inserted,
+    replaced,
+    sharded,
+)
 from tests.real.statuses import read_statuses
 from triage.compilers.iree.lint import CHECKS, findings, flags_for
-from triage.compilers.linter import Severity
+from triage.compilers.iree.lint_program import LintProgram
+from triage.compilers.linter import LintFinding, Severity
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+def alarms(program: LintProgram) -> list[LintFinding]:
+    found = findings(program)
+    return [one for one in found if one.severity is not Severity.ADVICE]
+
+
+@pytest.mark.parametrize(
+    ("rule", "severity", "plant"),
+    [(*rule, plant) for rule, plants in FAULTS.items() for plant in plants],
+)
 @pytest.mark.parametrize("count", [2, 8])
 def test_a_planted_fault_is_found_at_its_line(
-    read: Read, fault: str, count: int
+    read: Read, rule: str, severity: str, plant: Callable[[int], Planted], count: int
 ) -> None:
-    rule, plant = FAULTS[fault]
-    planted = plant(count)
-    found = findings(read(planted.text, planted.options, planted.backend))
-    named = [
-        one for one in found if one.rule == rule and one.severity == planted.severity
+    text, options, line = plant(count)
+    program = read(text, options, "rocm")
+    found = [
+        one for one in findings(program) if (one.rule, one.severity) == (rule, severity)
     ]
-    assert named, [str(one) for one in found]
-    if planted.line is None:
-        assert named[0].position is None
-    elif planted.line != ANYWHERE:
-        assert planted.line in [one.position.line for one in named if one.position], [
-            str(one) for one in named
-        ]
+    lines = [one.position.line if one.position else None for one in found]
+    assert lines
+    assert line == ANYWHERE or line in lines
     # A fault causes no other errors and warnings.
-    others = {one.rule for one in found if one.severity is not Severity.ADVICE} - {rule}
-    assert not others
+    assert not {one.rule for one in alarms(program)} - {rule}
 
 
 def test_every_rule_has_a_planted_fault() -> None:
-    assert {rule for rule, _ in FAULTS.values()} == {rule.name for rule in CHECKS}
+    assert {rule for rule, _ in FAULTS} == {rule.name for rule in CHECKS}
 
 
 @pytest.mark.parametrize("count", [2, 4])
@@ -50,21 +62,9 @@ def test_every_rule_has_a_planted_fault() -> None:
 def test_a_healthy_program_has_no_errors_and_no_warnings(
     read: Read, count: int, reference: str, chain: str
 ) -> None:
-    text = sharded(
-        count,
-        "--layers",
-        "2",
-        "--reference",
-        reference,
-        "--chain",
-        chain,
-        "--length",
-        "3",
-    )
-    found = findings(read(text, hip(count), "rocm"))
-    assert not [one for one in found if one.severity is not Severity.ADVICE], [
-        str(one) for one in found
-    ]
+    words = ("--layers", "2", "--reference", reference, "--chain", chain)
+    program = read(sharded(count, *words, "--length", "3"), hip(count), "rocm")
+    assert not alarms(program)
 
 
 def test_no_false_alarm_on_the_recipes_that_compile(home: Path, triage: Triage) -> None:
