@@ -48,15 +48,9 @@ input: program.c
 
 @pytest.fixture
 def built(tmp_path: Path) -> Path:
-    """A folder with a compiler, and what a build leaves around it."""
-    root = tmp_path / "build"
-    write_program(root / "bin/minicc", COMPILER)
-    (root / "lib").mkdir()
-    (root / "lib/libminicc.so.4").write_text("code")
-    (root / "CMakeFiles").mkdir()
-    (root / "CMakeFiles/x.so").write_text("not code")
-    (root / "notes.txt").write_text("not code")
-    return root
+    """A folder with a compiler."""
+    write_program(tmp_path / "build/bin/minicc", COMPILER)
+    return tmp_path / "build"
 
 
 def test_a_built_compiler_end_to_end_with_rules_of_its_own(

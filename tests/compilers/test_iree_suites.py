@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
+import onnx.parser
 import pytest
 import yaml
-from onnx import TensorProto, helper, numpy_helper
 
 from tests.conftest import ROOT, Triage
 from tests.fake_releases import install
@@ -31,6 +30,10 @@ from triage.recipes.expectations import ObservedCase
 SUITE = ROOT / "tests" / "data" / "iree_suite"
 #: Config, and variables that name a machine -> its cases.
 CASES = yaml.safe_load((SUITE / "cases.yaml").read_text())
+#: It has a free dimension and a weight that is also an argument.
+MODEL = """<ir_version: 8, opset_import: ["": 17]>
+main (float[1, 3] w, float[n, 3] x) => (float[n, 3] z) <float[1, 3] w = {0, 0, 0}> { z = Add(x, w) }
+"""
 TORCH = '{"flat_args": [{"Formula": {"shape": [2, "x"]}}],\n  "mode": "look"\n}'
 
 
@@ -130,41 +133,18 @@ def test_cases_of_several_configs_have_the_names_of_their_files(suite: Path) -> 
     assert recipes == {f"{suite.name}/cpu_O0", "other/cpu_O0"}
 
 
-def write_model(path: Path) -> None:
-    """A model with a free dimension and a weight that is also an argument."""
-    free, weight = (
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 3])
-        for name in ("x", "w")
-    )
-    result = helper.make_tensor_value_info("z", TensorProto.FLOAT, ["n", 3])
-    zeros = numpy_helper.from_array(np.zeros((1, 3), "f4"), "w")
-    graph = helper.make_graph(
-        [helper.make_node("Add", ["x", "w"], ["z"])],
-        "main",
-        [weight, free],
-        [result],
-        [zeros],
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    onnx.save(
-        helper.make_model(
-            graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8
-        ),
-        path,
-    )
-
-
 def test_a_model_that_is_there_has_an_argument_for_each_input(suite: Path) -> None:
-    write_model(suite / "zoo" / "kind" / "a" / "one.onnx")
+    model = onnx.parser.parse_model(MODEL)
+    path = suite / "zoo" / "kind" / "a" / "one.onnx"
+    path.parent.mkdir(parents=True)
+    onnx.save(model, path)
     found = cases(suite, suite / "onnx.json")
     local, remote = found["zoo/kind/a/one"], found["zoo/kind/a/two"]
-    assert (local.artifacts, local.input.path) == (
-        (),
-        suite / "zoo" / "kind" / "a" / "one.onnx",
-    )
+    assert (local.artifacts, local.input.path) == ((), path)
     assert local.run
     assert len(local.run.inputs) == 1
-    write_model(remote.input.path)  # as the download does
+    remote.input.path.parent.mkdir(parents=True)
+    onnx.save(model, remote.input.path)  # as the download does
     assert remote.run
     assert len(remote.run.with_arguments().inputs) == 1
 
