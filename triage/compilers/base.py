@@ -59,7 +59,9 @@ def script_options(case: Case, *options: str) -> tuple[str, ...]:
     """Return the words with which a worker runs a Python program as it is: once, unless
     its results are compared.
     """
-    return ("script", *options) if case.run else ("script", "--once", *options)
+    if case.run:
+        return ("script", *options)
+    return ("script", "--once", *options)
 
 
 def script_invocation(

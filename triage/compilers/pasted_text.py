@@ -169,7 +169,9 @@ def options_and_input(
             inputs.append(word)
     if call.stdin and not inputs:
         inputs = [call.stdin]
-    return options, Path(inputs[0]) if len(inputs) == 1 else None
+    if len(inputs) == 1:
+        return options, Path(inputs[0])
+    return options, None
 
 
 def no_input(call: ShellCommand) -> BadInput:

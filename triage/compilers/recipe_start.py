@@ -73,7 +73,9 @@ class NewRecipe(RecipeRequest):
 
     def from_command(self, words: Sequence[str]) -> RecipeStart:
         """Start from the user's own command line of a compiler."""
-        line = words[0] if len(words) == 1 else shlex.join(words)
+        line = words[0]
+        if len(words) > 1:
+            line = shlex.join(words)
         for starter in recipe_starters().values():
             for call in calls_in(line, starter.tools):
                 start = starter.from_call(call, self.backend, self.source)
@@ -114,7 +116,9 @@ class NewRecipe(RecipeRequest):
             found = FoundText("command", python_in(text, _ANY))
         if not found.programs and self.source is None:
             raise NoProgramError(f"{name} contains no complete program")
-        program = "" if self.source else found.programs[0]
+        program = ""
+        if self.source is None:
+            program = found.programs[0]
         if found.calls:
             start = self._from_calls(found, program)
         elif self.source:

@@ -48,7 +48,9 @@ class LintResult:
         severities = [
             finding.severity for case in self.cases for finding in case.findings
         ]
-        return Exit.FOUND if Severity.ERROR in severities else Exit.OK
+        if Severity.ERROR in severities:
+            return Exit.FOUND
+        return Exit.OK
 
     @in_json
     def findings(self) -> list[Mapping[str, object]]:
@@ -123,9 +125,9 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
     prepared = engine.planner.input_of(case, toolchain)
     if isinstance(prepared, NoAnswer):
         raise BadInput(f"{case.name}: {prepared.reason}")
-    name = str(case.source)
+    name, recipe = str(case.source), None
     if case.input.is_made:
-        name = str(prepared.path)
+        name, recipe = str(prepared.path), case.source
     elif case.source.suffix in _RECIPES:
         name = str(below_here(case.input.path))
     module = _read(engine, case, toolchain, prepared.path, name)
@@ -137,7 +139,7 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
         report,
         case=case.name,
         source=name,
-        recipe=case.source if case.input.is_made else None,
+        recipe=recipe,
         findings=tuple(sorted(report.findings, key=_order)),
     )
 

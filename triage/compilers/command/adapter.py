@@ -157,7 +157,7 @@ class Command(Compiler):
             version: How to find the version of a compiler that is not a package.
         """
         self.name = name
-        self.distribution = packages[0] if packages else ""
+        self.distribution = next(iter(packages), "")
         self.packaging: Packaging = Environment(packages[1:])
         self._version_command = version
 

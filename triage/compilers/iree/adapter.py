@@ -52,12 +52,16 @@ _LOCATIONS = (
     "bin/iree-compile",
     "iree-compile",
 )
-_LIBRARIES = tuple(
+_LIBRARIES: tuple[str, ...] = tuple(
     f"{folder}libIREECompiler.{end}"
     for end in ("so", "dylib")
     for folder in ("", "../lib/")
 )
-_LIBRARY_FOLDERS = ("../lib", "../compiler/bindings/python", "../llvm-project/bin")
+_LIBRARY_FOLDERS: tuple[str, ...] = (
+    "../lib",
+    "../compiler/bindings/python",
+    "../llvm-project/bin",
+)
 
 _VERSION = re.compile(r"IREE compiler version (\S+)(?: @ ([0-9a-f]{7,40}))?")
 _OPTION = re.compile(r"^\s+-{1,2}([A-Za-z][\w.-]*)", re.MULTILINE)
@@ -125,13 +129,14 @@ class Iree(Compiler):
         """Return an unpacked wheel as a whole; of an environment, a build tree or an
         install only what the compiler and its Python modules are made of.
         """
-        if root.is_dir() and "_mlir_libs" in program.parts:
-            return Needs(
-                (program.parents[1] if root.name == "site-packages" else root,)
-            )
-        others = _LIBRARIES if root.is_file() else _LIBRARY_FOLDERS
+        first, others = program.parent, _LIBRARY_FOLDERS
+        if root.is_file():
+            first, others = program, _LIBRARIES
+        elif "_mlir_libs" in program.parts:
+            first, others = root, ()
+            if root.name == "site-packages":
+                first = program.parents[1]
         paths = ((program.parent / other).resolve() for other in others)
-        first = program if root.is_file() else program.parent
         return Needs((first, *(path for path in paths if path.exists())))
 
     def describe(self, program: Path, seal: Seal) -> Description:
@@ -177,10 +182,12 @@ class Iree(Compiler):
             return options
         if phase:
             options.append(f"--compile-to={phase}")
-        is_in_recipe = flag_name(_QUIET) in map(flag_name, flags)
+        quiet = [_QUIET]
+        if flag_name(_QUIET) in map(flag_name, flags):
+            quiet = []
         return Invocation(
             options=(*options, *flags),
-            printing=() if is_in_recipe else (_QUIET,),
+            printing=tuple(quiet),
             env=PRINT_ADDRESSES,
         )
 

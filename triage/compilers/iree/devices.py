@@ -49,7 +49,9 @@ def devices_in(text: str) -> Iterator[str]:
 def device_order(name: str) -> tuple[int, str]:
     """Return a key that sorts devices by position, and user-defined names last."""
     match = _POSITION.fullmatch(name)
-    return int(match[1]) if match else 1 << 30, name
+    if match:
+        return int(match[1]), name
+    return 1 << 30, name
 
 
 def devices_declared_by(options: Sequence[str]) -> DeclaredDevices:
@@ -112,8 +114,9 @@ def declaring_options(
         names = [f"{name}=" for name in devices]
     flags = [f"{DEVICE}{name}{driver}[{index}]" for index, name in enumerate(names)]
     if driver == "local" and not any(text.startswith(LOCAL) for text in options):
-        is_local = backend in ("llvm-cpu", "vmvx")
-        flags.append(f"{LOCAL}{backend if is_local else 'llvm-cpu'}")
+        if backend not in ("llvm-cpu", "vmvx"):
+            backend = "llvm-cpu"
+        flags.append(f"{LOCAL}{backend}")
     return tuple(flags)
 
 

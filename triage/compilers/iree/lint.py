@@ -125,8 +125,10 @@ def missing_affinities(program: LintProgram) -> Messages:
             devices = using.get(port.value, {first})
             if port.kind == "result":
                 devices = {program.device_of_value.get(port.value, first)}
+            severity = Severity.WARNING
             # A value that belongs on the first device ends up there anyway.
-            severity = Severity.ADVICE if devices <= {first} else Severity.WARNING
+            if devices <= {first}:
+                severity = Severity.ADVICE
             text = (
                 f"{port.kind} {port.index} of @{function.symbol} has no affinity but "
                 f"others have; it is used on {_names(devices)}"
@@ -272,7 +274,9 @@ def _drawn(program: LintProgram, function: Operation, prefix: str) -> Iterator[s
         yield f'    {ids[device]}["{title}<br>{count} operations"]'
     for (source, target, is_transfer), count in moves.items():
         if source != target and {source, target} <= ids.keys():
-            arrow, kind = ("==>", "moved") if is_transfer else ("-->", "used")
+            arrow, kind = "-->", "used"
+            if is_transfer:
+                arrow, kind = "==>", "moved"
             yield f'    {ids[source]} {arrow}|"{count} {kind}"| {ids[target]}'
 
 

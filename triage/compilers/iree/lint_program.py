@@ -192,7 +192,9 @@ def _devices_at(operation: Operation, devices: Mapping[Value, str]) -> set[str]:
 
 
 def _only_one(devices: Collection[str | None]) -> str | None:
-    return next(iter(devices)) if len(devices) == 1 else None
+    if len(devices) == 1:
+        return next(iter(devices))
+    return None
 
 
 def is_tensor(value: Value) -> bool:
@@ -225,10 +227,10 @@ def steps_of(body: Region) -> Iterator[tuple[Operation | None, Links]]:
         if operation.name in ("scf.for", *PASSES_ON):
             passed += _links(operation.operands, operation.results)
         sources = operation.operands
-        is_control_flow = operation.name.startswith("scf.")
-        for region in operation.regions if is_control_flow else ():
-            if not region.blocks:
-                continue
+        regions = [region for region in operation.regions if region.blocks]
+        if not operation.name.startswith("scf."):
+            regions = []
+        for region in regions:
             yield None, _links(sources, region.blocks[0].arguments)
             yield from steps_of(region)
             sources = terminator(region).operands

@@ -46,7 +46,9 @@ class IreeIr(IrPrinter):
     def printing_passes(
         self, invocation: Invocation, only: str | None = None, *, generic: bool = True
     ) -> Invocation:
-        after = f"={only}" if only else "-all"
+        after = "-all"
+        if only:
+            after = f"={only}"
         # In one thread passes follow each other as they do in the source, and no two
         # dumps are mixed.
         options = [f"--mlir-print-ir-after{after}", _ONLY_CHANGED, _ONE_THREAD, *_PLAIN]

@@ -46,7 +46,9 @@ class IreeRunner(Runner):
 
     @cache  # noqa: B019 - there is one runner
     def program(self, root: Path, *, measured: bool) -> Path | None:
-        name = "iree-benchmark-module" if measured else "iree-run-module"
+        name = "iree-run-module"
+        if measured:
+            name = "iree-benchmark-module"
         for path in (root / folder / name for folder in _TOOLS):
             # The scripts in a virtual environment's bin/ stay the same when its runtime
             # is replaced.
@@ -56,7 +58,9 @@ class IreeRunner(Runner):
 
     def device(self, case: Case, run: RunSpec) -> str | None:
         name = _device_name(case, run).partition(":")[0]
-        return None if name.startswith("local") else name
+        if name.startswith("local"):
+            return None
+        return name
 
     def options(self, case: Case, run: RunSpec) -> list[str]:
         options: list[str] = []
@@ -67,8 +71,8 @@ class IreeRunner(Runner):
             options.append(f"--function={run.function}")
         options += run.flags
         for scope, path in run.parameters:
-            named = f"{scope}={path}" if scope else f"{path}"
-            options.append(f"--parameters={named}")
+            named = filter(None, (scope, str(path)))
+            options.append(f"--parameters={'='.join(named)}")
         return options
 
     def reads(self, value: ValueText) -> bool:
@@ -119,7 +123,9 @@ class IreeKernels:
         measures this kernel alone.
         """
         executable = _EXECUTABLE.search(text)
-        name = executable[1] if executable else "dispatch"
+        name = "dispatch"
+        if executable:
+            name = executable[1]
         functions = enumerate(_DISPATCH.findall(text), 1)
         return [
             (
@@ -132,4 +138,6 @@ class IreeKernels:
 
 def _device_name(case: Case, run: RunSpec) -> str:
     driver = driver_of(case.target.backend)
-    return run.device or ("local-sync" if driver == "local" else driver)
+    if driver == "local":
+        driver = "local-sync"
+    return run.device or driver

@@ -107,7 +107,9 @@ class IreeSuites:
             old = next((key for key, tests in lists.items() if test in tests), None)
             new = None
             if entry.failure:
-                new = of_run if entry.failure.stage in RUN_FAILS else of_compile
+                new = of_compile
+                if entry.failure.stage in RUN_FAILS:
+                    new = of_run
             elif entry.case.run is None and old == of_run:  # nothing was run
                 new = of_run
             if new == old:
@@ -145,7 +147,9 @@ def _cases(file: SuiteFile, config: str, *, several: bool) -> Iterator[Case]:
     if is_model_test(file):
         yield from model_test(file)
         return
-    read_config = onnx_models if is_list_of_models(file) else _operations
+    read_config = _operations
+    if is_list_of_models(file):
+        read_config = onnx_models
     for case in read_config(file):
         name = f"{case.name}[config={config}]" if several else case.name
         yield replace(case, recipe=config, name=name)
@@ -180,14 +184,16 @@ def _operations(file: SuiteFile) -> Iterator[Case]:
         if run.measured and backend in (None, "llvm-cpu"):
             # where the runtime runs a program when nothing is said
             run = replace(run, device="local-task")
-        golden = config.golden_times_ms.get(name, 0.0)
+        golden = 0.0
+        if run.measured:
+            golden = config.golden_times_ms.get(name, 0.0)
         yield file.case(
             "",
             Library(IREE.input_at(program), compiler_flags),
             None if name in config.skip_run_tests else run,
             name=name,
             limits=Limits(),
-            run_ms=golden * config.tolerance_factor if run.measured else None,
+            run_ms=golden * config.tolerance_factor,
             failing=[
                 stage
                 for key, stages in _FAILING.items()

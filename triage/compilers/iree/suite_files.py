@@ -93,7 +93,9 @@ class SuiteFile:
         self.suite, self.path = suite, path.absolute()
         self.document = read_document(self.path, _EMPTY_FILE, json=True)
         self.data: Any = self.document.data
-        self.keys = frozenset(self.data if isinstance(self.data, dict) else ())
+        self.keys = frozenset[str]()
+        if isinstance(self.data, dict):
+            self.keys = frozenset(self.data)
 
     def content(self, form: type[M]) -> M:
         """Return the content by its form. Raises BadFiles with every mistake."""

@@ -212,7 +212,9 @@ def model_test(file: SuiteFile) -> Iterator[Case]:
     golden = machine.golden(test.golden_time_ms)
     if golden and kind == "benchmark":
         run_ms = golden * (machine.golden(test.time_factor) or 1.1)
-    failing = list(RUN_FAILS if test.run_test_expecting_to_fail else ())
+    failing: list[Stage] = []
+    if test.run_test_expecting_to_fail:
+        failing += RUN_FAILS
     if machine.chip in test.compile_chip_expecting_to_fail:
         failing.append(Stage.COMPILE)
     yield file.case(
@@ -244,8 +246,7 @@ def _weights(file: SuiteFile, entry: _Weights) -> tuple[str, Path]:
 
 def _random_weights(file: SuiteFile, program: Library, seed: int | None) -> Path:
     path = program.input.path
-    name = "zero.safetensors" if seed is None else "random.safetensors"
-    weights = RandomWeights(path, seed)
+    weights, name = RandomWeights(path, seed), "weights.safetensors"
     return file.suite.add_artifact(f"{path}\0{seed}", name, weights, *program.artifacts)
 
 
@@ -292,9 +293,10 @@ def onnx_models(file: SuiteFile) -> Iterator[Case]:
             continue
         place = "/".join(match.groups())
         local, url = suite.folder / place, f"{_MODELS}{place}"
-        program = file.program(
-            str(local) if local.is_file() else url, config.iree_compile_flags
-        )
+        source = url
+        if local.is_file():
+            source = str(local)
+        program = file.program(source, config.iree_compile_flags)
         path = program.input.path
         arguments = ModelArguments(path, suite.download(url).parent)
         run = file.run(flags=config.iree_run_module_flags, arguments=arguments)

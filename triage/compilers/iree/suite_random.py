@@ -129,7 +129,9 @@ class ModelArguments:
                 tensor = value.type.tensor_type
                 shape = tuple(size.dim_value or 1 for size in tensor.shape.dim)
                 dtype = str(tensor_dtype_to_np_dtype(tensor.elem_type))
-                bound = 1.0 if "float" in dtype else 2.0  # integers are 0 or 1
+                bound = 2.0  # integers are 0 or 1
+                if "float" in dtype:
+                    bound = 1.0
                 drawn = RandomTensor(shape, dtype, index, coeff=bound)
                 name = "-".join(["random", str(index), dtype, *map(str, shape)])
                 files.append(Artifact(self.folder / f"{name}.npy", drawn))

@@ -131,10 +131,14 @@ def target_of(options: Sequence[str]) -> tuple[str | None, str | None]:
     """Return the backend and the chip that a command line compiles for; None for one of
     which it does not name exactly one.
     """
-    backends, chips = map(set, named_targets(options))
-    backend = backends.pop() if len(backends) == 1 else None
-    chip = chips.pop() if len(chips) == 1 else None
+    backend, chip = map(_only_one, named_targets(options))
     return backend, chip
+
+
+def _only_one(words: list[str]) -> str | None:
+    if len(set(words)) == 1:
+        return words[0]
+    return None
 
 
 def target_flags(
