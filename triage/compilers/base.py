@@ -222,6 +222,8 @@ class Compiler(ABC):
     """Whether the features of this machine's processor decide what it compiles."""
     noun: str = "program"
     """What a reproducer calls the input."""
+    module: str = "module.bin"
+    """What a reproducer calls the compiled file."""
     onnx_importer: ModelImporter | None = None
     generator: tuple[str, ...] = ()
     """Arguments with which the interpreter of the newest release runs a `.py` input
@@ -250,14 +252,17 @@ class Compiler(ABC):
         # slow to import
         from triage.compilers.repro_script import ReproScript, WorkerScript
 
-        worker = self.run.worker if self.run else None
-        return WorkerScript(worker) if worker else ReproScript()
+        if self.run and self.run.worker:
+            return WorkerScript(self.run.worker)
+        return ReproScript(self.module)
 
     def script_for(self, case: Case) -> ReproScript:
         """Return what describes the compile of a case."""
         from triage.compilers.repro_script import WorkerScript  # slow to import
 
-        return WorkerScript(SCRIPT_WORKER) if self.runs_script(case) else self.script
+        if self.runs_script(case):
+            return WorkerScript(SCRIPT_WORKER)
+        return self.script
 
     def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:
         """Return the toolchain's MLIR tools, which reduce and rewrite MLIR, if the

@@ -8,7 +8,6 @@ none of this, and its value cannot be the name of a file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 
 from triage.model.case import Target
@@ -69,27 +68,17 @@ def _is_harmless(flag: str, names: frozenset[str]) -> bool:
     name, _, value = flag.lstrip("-").partition("=")
     if name not in names:
         return False
-    if name in _PIPELINES:
-        is_pipeline = _PIPELINE.fullmatch(value) is not None
-        return is_pipeline and all(
-            _is_harmless_part(part, names) for part in _pipeline_parts(value)
-        )
-    if _HARMLESS_VALUE.fullmatch(value) is None:
+    if name not in _PIPELINES:
+        is_plain = _HARMLESS_VALUE.fullmatch(value) is not None
+        return is_plain and ("=" not in value or not _assigns_a_file(value))
+    # the passes, and the assignments in their options
+    parts = re.findall(r"[\w.-]+", _PASS_OPTIONS.sub(" ", value))
+    for braces, angles in _PASS_OPTIONS.findall(value):
+        parts += (braces or angles).split()
+    if any("=" in part and _assigns_a_file(part) for part in parts):
         return False
-    return "=" not in value or not _assigns_a_file(value)
-
-
-def _pipeline_parts(pipeline: str) -> Iterator[str]:
-    """Yield the passes of a pipeline, and the assignments in their options."""
-    for match in _PASS_OPTIONS.finditer(pipeline):
-        yield from (match[1] or match[2] or "").split()
-    yield from re.findall(r"[\w.-]+", _PASS_OPTIONS.sub(" ", pipeline))
-
-
-def _is_harmless_part(part: str, names: frozenset[str]) -> bool:
-    if "=" in part:
-        return not _assigns_a_file(part)
-    return part in names or _ANCHORS.fullmatch(part) is not None
+    named = [part for part in parts if "=" not in part and not _ANCHORS.fullmatch(part)]
+    return names.issuperset(named) and _PIPELINE.fullmatch(value) is not None
 
 
 def _assigns_a_file(assignment: str) -> bool:

@@ -51,14 +51,13 @@ class Families(Mapping[str, Compiler]):
         }
 
     def __getitem__(self, name: str) -> Compiler:
-        if name in self._described:
-            return self._described[name]
         ref = FamilyRef.parse(name)
-        if ref.kind in _CLASSES:
+        family = self._described.get(name)
+        if family is None and ref.kind in _CLASSES:
             family = family_named(ref.kind).named(ref)
-            if family is not None:
-                return family
-        raise KeyError(name)
+        if family is None:
+            raise KeyError(name)
+        return family
 
     def __iter__(self) -> Iterator[str]:
         for name in _CLASSES:

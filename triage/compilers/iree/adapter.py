@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from triage.compilers.iree.lint import IreeLinter
     from triage.compilers.iree.runner import IreeKernels
     from triage.compilers.recipe_input import RecipeStarter
-    from triage.compilers.repro_script import ReproScript
 
 # Without it an error is followed by the whole operation: hundreds of MB for a large
 # model, and nothing that identifies it.
@@ -82,6 +81,7 @@ class Iree(Compiler):
     distribution = "iree-base-compiler"
     recipe = IREE
     title = "IREE"
+    module = "module.vmfb"
     onnx_importer = ModelImporter(
         "iree.compiler.tools.import_onnx",
         ("iree-base-compiler", "onnx"),
@@ -98,12 +98,6 @@ class Iree(Compiler):
     lint: Part[IreeLinter] = Part("lint:IreeLinter")
     remedies: Part[RemedyHints] = Part("devices:IreeRemedies")
     recipe_starter: Part[RecipeStarter] = Part("command_line:IreeRecipes")
-
-    @property
-    def script(self) -> ReproScript:
-        from triage.compilers.repro_script import ReproScript  # slow to import
-
-        return ReproScript("module.vmfb")
 
     def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:
         """Return those next to the compiler; a build tree may hold the compiler

@@ -14,11 +14,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field, NonNegativeInt, PositiveFloat
 
-from triage.compilers.iree.suite_files import SuiteFile
-from triage.compilers.iree.suite_random import (
+from triage.compilers.iree.suite_files import (
     ModelArguments,
     RandomTensor,
     RandomWeights,
+    SuiteFile,
 )
 from triage.model.case import Case, Library, RunSpec
 from triage.model.execution import Stage
