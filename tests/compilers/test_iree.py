@@ -1,3 +1,7 @@
+"""How IREE is found, called, run and measured, and what its IR has in common over
+releases.
+"""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -5,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.mlir.printed_ir import Op, printed, program, read
 from tests.programs import write_program
 from triage.compilers.iree.adapter import Iree
+from triage.compilers.iree.runner import IreeKernels, IreeRunner
+from triage.compilers.parts import IrPrinter
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, Revision, Toolchain
@@ -111,3 +118,100 @@ def test_the_binary_is_found_in_every_layout(tmp_path: Path, place: str) -> None
     program = write_program(tmp_path / place, "\x7fELF")
     assert IREE.locate(tmp_path) == program
     assert IREE.locate(program) == program
+
+
+KERNELS = IreeKernels()
+
+
+def test_the_kernels_of_an_extracted_program_and_how_each_is_measured_alone() -> None:
+    kernel = 'util.func public @k_elf_{}(%arg0: i32) attributes {{iree.reflection = {{iree.benchmark = "dispatch"}}}} {{'
+    text = "\n".join(
+        [
+            "hal.executable private @k {",
+            "util.func private @k_elf_no(%arg0: i32) {",
+            *map(kernel.format, "ab"),
+        ]
+    )
+    assert KERNELS.kernels_in(text) == [
+        ("k", "--benchmark_filter=^BM_k_elf_a/"),
+        ("k-2", "--benchmark_filter=^BM_k_elf_b/"),
+    ]
+    assert KERNELS.kernels_in("module {}") == []
+
+
+@pytest.mark.parametrize(
+    ("stderr", "cause", "reason"),
+    [
+        (
+            "UNAVAILABLE; no devices; creating driver for device 'hip'",
+            Cause.TARGET,
+            "hip",
+        ),
+        ("ERROR: flag 'device_allocator' not recognized", Cause.FLAG, "allocator"),
+        ("FAILED_PRECONDITION; the result differs", None, ""),
+    ],
+)
+def test_what_the_runtime_cannot_do_says_nothing_about_the_compiler(
+    stderr: str, cause: Cause | None, reason: str
+) -> None:
+    answer = IreeRunner().startup_failure(stderr)
+    assert (answer and answer.cause) == cause
+    assert answer is None or reason in answer.reason
+
+
+# Spellings of the IR that mean the same in two releases.
+TENSOR = "tensor<8x16xf32>"
+PART = "tensor<4x4xf32>"
+BODY = (Op("arith.addf", ("f32", "f32"), ("f32",)), Op("linalg.yield", ("f32",)))
+
+
+def part(*sizes: str) -> Op:
+    return Op("tensor.extract_slice", (TENSOR, *sizes), (PART,))
+
+
+def generic(name: str, **attributes: str) -> Op:
+    return Op(name, (TENSOR, TENSOR), (TENSOR,), (BODY,), attributes)
+
+
+def same(one: Op, other: Op) -> bool:
+    passes = Iree().passes
+    assert isinstance(passes, IrPrinter)
+    left, right = (
+        read(printed(program((op,))), passes.vocabulary) for op in (one, other)
+    )
+    return left.whole.same_as(right.whole) and left.whole.same_operations(right.whole)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (part("index", "index"), part()),
+        (generic("linalg.matmul"), generic("linalg.generic")),
+        (
+            generic(
+                "linalg.generic",
+                lowering_config="{kind = #iree_gpu.mma_layout<WMMA_F32_16x16x16_F16>}",
+            ),
+            generic(
+                "linalg.generic",
+                lowering_config="{kind = #iree_gpu.mma_layout<WMMAR3_F32_16x16x16_F16>}",
+            ),
+        ),
+    ],
+)
+def test_spellings_of_one_thing_are_equal(old: Op, new: Op) -> None:
+    assert same(old, new)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (part(), Op("tensor.extract_slice", (TENSOR,), ("tensor<4x8xf32>",))),
+        (
+            generic("linalg.generic", lowering_config="{reduction = [0, 4]}"),
+            generic("linalg.generic", lowering_config="{reduction = [0, 8]}"),
+        ),
+    ],
+)
+def test_different_things_stay_different(one: Op, other: Op) -> None:
+    assert not same(one, other)

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.conftest import ROOT, Triage
 from tests.lint.conftest import Read
@@ -25,6 +27,7 @@ from tests.real.statuses import read_statuses
 from triage.compilers.iree.lint import CHECKS, findings, flags_for
 from triage.compilers.iree.lint_program import LintProgram
 from triage.compilers.linter import LintFinding, Severity
+from triage.lint.check import smallest
 
 
 def alarms(program: LintProgram) -> list[LintFinding]:
@@ -126,3 +129,16 @@ def test_devices_and_transfers_are_in_the_flowchart(home: Path, triage: Triage) 
         for arrow in lines
         if "|" in arrow
     )
+
+
+@given(truth=st.integers(1, 5000), guess=st.integers(1, 4999))
+def test_the_smallest_is_found_from_any_guess(truth: int, guess: int) -> None:
+    asked: list[int] = []
+
+    def works(number: int) -> bool:
+        asked.append(number)
+        return number >= truth
+
+    assert smallest(works, 0, 5000, guess) == truth
+    assert len(set(asked)) == len(asked) <= 20
+    assert all(0 < number < 5000 for number in asked)
