@@ -20,7 +20,7 @@ from triage.investigate.result import CaseChangeKind, CaseResult, ClusterKey
 from triage.model.errors import BadInput
 from triage.model.outcome import FAILING, Failure, Status
 from triage.model.revision import Revision, ToolchainKind
-from triage.nightly.result import Night
+from triage.nightly.result import Night, night_bytes
 from triage.nightly.summary import NightSummary
 from triage.recipes.values import parse_version
 
@@ -95,45 +95,40 @@ class CaseRow:
     """Those that pages draw."""
 
 
-@dataclass(frozen=True)
-class ShortNight:
-    """A night as histories need it."""
-
-    night: Night
-    """Without the cases that passed, failed as before or could not be tested."""
-    tracks: list[tuple[Track, dict[str, CaseRow]]]
-    """A row for each case, by its name."""
-
-    @classmethod
-    def of(cls, night: Night) -> ShortNight:
-        tracks = defaultdict[Track, dict[str, CaseRow]](dict)
-        for case in night.cases:
-            numbers, names = case.numbers, [metric.name for metric in METRICS]
-            metrics = {name: numbers[name] for name in names if name in numbers}
-            tracks[track_of(case, night.kind)][case.case] = CaseRow(
-                case.status,
-                case.change,
-                case.failure,
-                case.input[:8],
-                case.source,
-                metrics,
-            )
-        listed = [case for case in night.cases if case.change not in _PLAIN]
-        return cls(replace(night, cases=listed), list(tracks.items()))
-
-    @classmethod
-    def read(cls, content: bytes) -> ShortNight:
-        """Read what `content` returned."""
-        return _adapter().validate_json(content)
-
-    def content(self) -> bytes:
-        """Return it as JSON."""
-        return _adapter().dump_json(self, by_alias=True, exclude_defaults=True)
+TrackRows = list[tuple[Track, dict[str, CaseRow]]]
+"""The rows of a night, by the names of the cases."""
 
 
 @cache
-def _adapter() -> TypeAdapter[ShortNight]:
-    return TypeAdapter(ShortNight)
+def _adapter() -> TypeAdapter[TrackRows]:
+    return TypeAdapter(TrackRows)
+
+
+def parse_rows(line: bytes) -> TrackRows:
+    """Read the last line that `history_lines` returned."""
+    return _adapter().validate_json(line)
+
+
+def history_lines(night: Night) -> list[bytes]:
+    """Return what histories need of a night: the night without the cases that passed,
+    failed as before or could not be tested, and a row for every case.
+    """
+    tracks = defaultdict[Track, dict[str, CaseRow]](dict)
+    for case in night.cases:
+        numbers, names = case.numbers, [metric.name for metric in METRICS]
+        tracks[track_of(case, night.kind)][case.case] = CaseRow(
+            case.status,
+            case.change,
+            case.failure,
+            case.input[:8],
+            case.source,
+            {name: numbers[name] for name in names if name in numbers},
+        )
+    listed = [case for case in night.cases if case.change not in _PLAIN]
+    rows = _adapter().dump_json(
+        list(tracks.items()), by_alias=True, exclude_defaults=True
+    )
+    return [night_bytes(replace(night, cases=listed)), rows]
 
 
 @dataclass(eq=False)
@@ -268,7 +263,7 @@ class NightsHistory:
 
 
 def history_of(
-    stored: Iterable[tuple[NightSummary, ShortNight]], pattern: str = "*"
+    stored: Iterable[tuple[NightSummary, Night, TrackRows]], pattern: str = "*"
 ) -> NightsHistory:
     """Align nights, the oldest first. Results with an older toolchain than the track
     had before are left out.
@@ -279,10 +274,10 @@ def history_of(
     newest: dict[Track, Revision] = {}
     nights = defaultdict[Track, list[int]](list)
     cases: dict[tuple[Track, str], CaseHistory] = {}
-    for summary, short in stored:
-        toolchain, number = short.night.toolchain, len(shown)
+    for summary, night, tracks in stored:
+        toolchain, number = night.toolchain, len(shown)
         is_shown = pattern == "*"
-        for track, rows in short.tracks:
+        for track, rows in tracks:
             if is_older(toolchain, newest.get(track, toolchain)):
                 continue
             newest[track] = toolchain
@@ -295,7 +290,7 @@ def history_of(
                     cases[track, name] = CaseHistory(track, name)
                 cases[track, name].add(number, row)
         if is_shown:
-            shown.append((summary, short.night))
+            shown.append((summary, night))
     if newest and not nights:
         names = ", ".join(repr(track.name) for track in sorted(newest))
         raise BadInput(f"no track fits {pattern!r}; there are {names}")

@@ -6,7 +6,6 @@ import re
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import chain, zip_longest
 from pathlib import Path
 
 from triage.investigate.result import CaseResult, FailureCluster
@@ -75,8 +74,9 @@ def merge(
     ]
     cases.sort(key=lambda case: order[case.case])
     times = [row for night in nights for row in night.times]
+    times.sort(key=lambda row: order.get(row.case, (0, 0)))
     investigations = filter(None, (night.investigation for night in nights))
-    missed = {name for night in nights for name in night.not_compared}
+    missed = [name for night in nights for name in night.not_compared]
     return replace(
         tested[0],
         started=min(night.started for night in nights),
@@ -88,9 +88,9 @@ def merge(
         cases=cases,
         clusters=_joined(nights, cases),
         investigation=next(investigations, None),
-        times=sorted(times, key=lambda row: order.get(row.case, 0)),
+        times=times,
         stopped="; ".join(stopped) or None,
-        not_compared=[name for name in order if name in missed],
+        not_compared=sorted(missed, key=lambda name: order[name]),
         strict=any(night.strict for night in nights),
         sealed=all(night.sealed for night in nights),
         reports={},
@@ -120,24 +120,22 @@ def _missing(nights: Sequence[Night]) -> str:
     return f"shard {', '.join(missing)} missing" if missing else ""
 
 
-def _order(nights: Sequence[Night]) -> dict[str, int]:
+def _order(nights: Sequence[Night]) -> dict[str, tuple[int, int]]:
     """Return the place of each case in the recipes: every N-th is a shard's. BadInput
     for a case that is in two shards.
     """
-    planned = []
+    order: dict[str, tuple[int, int]] = {}
     for night in nights:
+        number, _ = _number_and_count(night.shard)
         names = [case.case for case in night.cases]
         names = [*night.planned, *names, *night.not_compared]
-        planned.append(dict.fromkeys(names))
-    order: dict[str, int] = {}
-    for name in chain.from_iterable(zip_longest(*planned)):
-        if name in order:
-            raise BadInput(
-                f"case {name} is in two shards; pass each shard of one nightly once, "
-                "and the same recipes to all"
-            )
-        if name is not None:
-            order[name] = len(order)
+        for place, name in enumerate(dict.fromkeys(names)):
+            if name in order:
+                raise BadInput(
+                    f"case {name} is in two shards; pass each shard of one nightly "
+                    "once, and the same recipes to all"
+                )
+            order[name] = place, number
     return order
 
 

@@ -1,6 +1,6 @@
 """Nights on disk: `nightly.json` in a folder of reports, and the stored nights of
-TRIAGE_HOME. Each of these is one file: a line that lists show, a line that histories
-need, and the whole night.
+TRIAGE_HOME. Each of these is one file: a line that lists show, two that histories need,
+and the whole night.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import shutil
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,6 +55,19 @@ def read_night(path: Path) -> Night:
     return night
 
 
+@dataclass(frozen=True)
+class StoredNight:
+    """A night as it lies in a file."""
+
+    summary: NightSummary
+    listed: bytes
+    """The night in short, as JSON."""
+    rows: bytes
+    """A row for every case, as JSON."""
+    whole: bytes
+    """The JSON of the night, compressed."""
+
+
 class NightStore:
     """Stored nights by number. A damaged night counts as missing."""
 
@@ -69,7 +82,7 @@ class NightStore:
         """Store a night and return its number, unless it is stored already. folder: of
         its reports, for logs of failures.
         """
-        from triage.nightly.history import ShortNight
+        from triage.nightly.history import history_lines
         from triage.nightly.result import night_bytes
 
         night = replace(night, reports={})
@@ -81,9 +94,8 @@ class NightStore:
             number = max(self.numbers(), default=0) + 1
             if folder:
                 self._add_logs(number, night, folder)
-            line = NightSummary.of(number, night).line()
-            lines = line + b"\n" + ShortNight.of(night).content()
-            parts = zlib.compress(lines) + zlib.compress(content)
+            lines = [NightSummary.of(number, night).line(), *history_lines(night)]
+            parts = zlib.compress(b"\n".join(lines)) + zlib.compress(content)
             write_whole(self.path / str(number) / name, parts)
         return number
 
@@ -117,19 +129,24 @@ class NightStore:
 
     def summaries(self) -> list[NightSummary]:
         """Return the summaries of all nights, the oldest first."""
-        return [summary for summary, *_ in self._stored()]
+        return [stored.summary for stored in self._stored()]
 
     def history(self, tracks: str = "*") -> NightsHistory:
         """Read all nights. tracks: a shell pattern of the names of tracks; BadInput if
         none fits.
         """
-        from triage.nightly.history import ShortNight, history_of
+        from triage.nightly.history import history_of, parse_rows
+        from triage.nightly.result import parse_night
 
-        stored = (
-            (summary, ShortNight.read(content))
-            for summary, content, _ in self._stored()
+        nights = (
+            (
+                stored.summary,
+                parse_night(stored.listed, str(self.path)),
+                parse_rows(stored.rows),
+            )
+            for stored in self._stored()
         )
-        return history_of(stored, tracks)
+        return history_of(nights, tracks)
 
     def night_named(self, name: str) -> Night:
         """Return the night with a number or a date, or `latest` or `previous`. Raises
@@ -152,9 +169,9 @@ class NightStore:
         """Return a night, unless it is missing or damaged."""
         from triage.nightly.result import parse_night
 
-        for _, _, content in self._read(number):
+        for stored in self._read(number):
             try:
-                return parse_night(zlib.decompress(content), f"night {number}")
+                return parse_night(zlib.decompress(stored.whole), f"night {number}")
             except (zlib.error, BadInput) as error:
                 self._warn(f"night {number} cannot be read: {error}")
         return None
@@ -192,21 +209,20 @@ class NightStore:
         except (OSError, ValueError):
             return {}
 
-    def _stored(self) -> list[tuple[NightSummary, bytes, bytes]]:
+    def _stored(self) -> list[StoredNight]:
         """Read all nights, the oldest first."""
         nights = [night for number in self.numbers() for night in self._read(number)]
-        return sorted(nights, key=lambda night: (night[0].started, night[0].number))
+        return sorted(nights, key=lambda night: night.summary.order)
 
-    def _read(self, number: int) -> Iterator[tuple[NightSummary, bytes, bytes]]:
-        """Yield the summary of a night, what histories need of it, and the whole night
-        compressed; nothing if it is damaged.
-        """
+    def _read(self, number: int) -> Iterator[StoredNight]:
+        """Yield a night; nothing if it is damaged."""
         folder = self.path / str(number)
         reader = zlib.decompressobj()
         try:
             [file] = folder.glob("*.json.z")
-            lines = reader.decompress(file.read_bytes())
-            line, _, short = lines.partition(b"\n")
-            yield NightSummary.read(number, line), short, reader.unused_data
+            lines = reader.decompress(file.read_bytes()).splitlines()
+            line, listed, rows = lines
+            summary = NightSummary.read(number, line)
+            yield StoredNight(summary, listed, rows, reader.unused_data)
         except (OSError, ValueError, zlib.error):
             self._warn(f"night {number} is damaged and left out; remove {folder}")

@@ -58,6 +58,10 @@ class NightSummary:
     def day(self) -> str:
         return self.started[:10]
 
+    @property
+    def order(self) -> tuple[str, int]:
+        return self.started, self.number
+
     @classmethod
     def of(cls, number: int, night: Night) -> NightSummary:
         return cls(
