@@ -68,9 +68,7 @@ def night(flaky: str = "", **histories: str) -> Night:
         case_named(name, *([Expectation("class-F")] if name == "healed" else []))
         for name in engine.histories
     ]
-    earlier = SimpleNamespace(
-        is_flaky=lambda name: name == flaky, is_known=lambda *_: False
-    )
+    earlier = SimpleNamespace(is_flaky=lambda name: name == flaky)
     run = NightRun(engine, cases, new, old, earlier=lambda: earlier)  # type: ignore[arg-type]
     run.compare()
     return run.night()

@@ -23,7 +23,7 @@ from triage.model.outcome import (
     Status,
 )
 from triage.model.revision import ToolchainKind
-from triage.nightly.history import NightsHistory, track_of
+from triage.nightly.history import NightsHistory
 from triage.recipes.expectations import expectation_for
 from triage.toolchains.home import below_here
 
@@ -98,10 +98,9 @@ def with_earlier_nights(
         return result
     if result.flaky or result.baseline.flaky or earlier().is_flaky(result.case):
         return replace(result, change=CaseChangeKind.FLAKY)
-    if result.change is CaseChangeKind.NEW_UNTESTED and result.failure:
-        track, name = track_of(result, kind), result.case
-        if earlier().is_known(track, name, result.failure, result.toolchain):
-            return replace(result, change=CaseChangeKind.KNOWN)
+    is_untested = result.change is CaseChangeKind.NEW_UNTESTED
+    if is_untested and earlier().is_known(result, kind):
+        return replace(result, change=CaseChangeKind.KNOWN)
     return result
 
 

@@ -184,16 +184,14 @@ class CaseHistory:
         for metric, value in row.metrics.items():
             self.metrics[metric][night] = value
         is_edited = bool(row.input and self._input) and row.input != self._input
-        if row.input and row.status is not Status.UNTESTABLE:
-            self._input = row.input
         run = StateRun(row.status, row.change, row.failure, night, night, is_edited)
-        last = self.runs[-1] if self.runs else run
-        if (last.status, last.signature) != (run.status, run.signature):
-            last = run
-        if last is run:
-            self.runs.append(run)
-        else:
+        if row.input and run.tested:
+            self._input = row.input
+        last = self.runs[-1] if self.runs else None
+        if last and (last.status, last.signature) == (run.status, run.signature):
             last.last, last.failure, last.count = night, row.failure, last.count + 1
+        else:
+            self.runs.append(run)
 
     @property
     def now(self) -> StateRun:
@@ -224,20 +222,20 @@ class NightsHistory:
         complete = [number for number in nights if not self.nights[number].partial]
         return (complete or nights)[-1]
 
-    def is_known(
-        self, track: Track, name: str, failure: Failure, toolchain: Revision
-    ) -> bool:
-        """Return whether the last result of a case with another toolchain is a failure
-        that no recipe expected.
+    def is_known(self, result: CaseResult, kind: ToolchainKind) -> bool:
+        """Return whether the last result of a case with another toolchain is the same
+        failure, which no recipe expected. kind: of the toolchain.
         """
+        identity, new = (track_of(result, kind), result.case), result.toolchain
         states = [
             (run.status, run.signature)
             for case in self.cases
-            if (case.track, case.case) == (track, name)
+            if (case.track, case.case) == identity
             for run in case.runs
-            if run.tested and not self.nights[run.first].toolchain.is_same(toolchain)
+            if run.tested and not self.nights[run.first].toolchain.is_same(new)
         ]
-        return states[-1:] == [(Status.FAILED, failure.signature)]
+        signature = result.failure.signature if result.failure else None
+        return states[-1:] == [(Status.FAILED, signature)]
 
     def flaky_changes(self, case: CaseHistory, since: int = 0) -> int:
         """Return how often a case changed its state although the compiler and the input

@@ -26,12 +26,6 @@ from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.summary import BackendVerdict
 from triage.nightly.verdict import ToDo, to_dos_of, verdicts_of
 
-_UNCHANGED = (
-    CaseChangeKind.FAILING,
-    CaseChangeKind.PASSING,
-    CaseChangeKind.UNEXPECTED_PASS,
-)
-
 
 @dataclass(frozen=True, kw_only=True)
 class TimeChange:
@@ -136,7 +130,8 @@ class Night:
     @in_json
     def unchanged(self) -> int:
         """Number of cases that fail as before or pass."""
-        return len(self.cases_with(*_UNCHANGED))
+        failing, passing = CaseChangeKind.FAILING, CaseChangeKind.PASSING
+        return len(self.cases_with(failing, passing, CaseChangeKind.UNEXPECTED_PASS))
 
     @in_json
     def untestable(self) -> int:

@@ -129,17 +129,16 @@ class NightRun:
         """Return what is known."""
         revisions = {name: probe.revision for (_, name), probe in self._probes.items()}
         old, new = (revisions.get(ref.revision.name, ref.revision) for ref in self.refs)
-        names = list(self.cases_by_name)
-        results = {name: self._results[name] for name in names if name in self._results}
-        clusters, summary = clusters_of(results.values()), None
-        if self.investigation:
-            clusters = self.investigation.records()
-            summary = self.investigation.summary
+        results, work = dict(self._results), self.investigation
+        clusters = work.records() if work else []
         for cluster in clusters:
             origins = [origin for origin in (cluster.culprit, cluster.fix) if origin]
             for name in filter(None, (cluster.representative, *cluster.confirmed)):
                 results[name] = replace(results[name], bisections=origins)
-        cases = list(results.values())
+        names = list(self.cases_by_name)
+        cases = [results[name] for name in names if name in results]
+        if not work:
+            clusters = clusters_of(cases)
         return Night(
             schema=SCHEMA,
             toolchain=new,
@@ -153,7 +152,7 @@ class NightRun:
             shard=self.shard,
             cases=cases,
             clusters=with_owners(cases, clusters, self.owners),
-            investigation=summary,
+            investigation=work.summary if work else None,
             times=list(self._times),
             stopped=f"{stopped} during the {self.phase}" if stopped else None,
             not_compared=[name for name in names if name not in results],
@@ -206,23 +205,23 @@ class NightRun:
         baseline, and keep those that are slower.
         """
         self.phase = "compile times"
-        growth = {
-            name: result.cpu_seconds / result.baseline.cpu_seconds
-            for name, result in self._results.items()
+        grown = [
+            result
+            for result in self._results.values()
             if result.passes_on_both
             and result.cpu_seconds >= LONG_COMPILE
             and result.cpu_seconds >= _GROWTH * result.baseline.cpu_seconds > 0
-        }
-        names = sorted(growth, key=lambda name: -growth[name])
-        for name in names[:_TIMED_COMPILES]:
-            case, metric = self.cases_by_name[name], Metric("cpu_seconds")
+        ]
+        grown.sort(key=lambda result: result.baseline.cpu_seconds / result.cpu_seconds)
+        for result in grown[:_TIMED_COMPILES]:
+            case, metric = self.cases_by_name[result.case], Metric("cpu_seconds")
             measure = partial(compile_sampler, self.engine, metric)
             judge = NumberJudge(metric, self.baseline, _SLOWER, measure, case, 0)
             measured = judge.compare(case, self.toolchain)
             if not isinstance(measured, NoAnswer) and measured[0].low > _SLOWER:
                 ratio, old, new = measured
                 times = TimeChange(
-                    case=name,
+                    case=case.name,
                     measured="compile",
                     baseline_seconds=old,
                     seconds=new,
