@@ -14,8 +14,11 @@ from tests.recipes.loading import load_recipes
 from triage.compilers.base import KernelSpec
 from triage.compilers.recipe_input import RecipeRequest
 from triage.compilers.triton.adapter import Triton
-from triage.compilers.triton.kernel_copy import copy_kernel, is_standalone
-from triage.compilers.triton.kernel_recipe import TritonRecipes
+from triage.compilers.triton.kernel_recipe import (
+    TritonRecipes,
+    copy_kernel,
+    is_standalone,
+)
 from triage.compilers.triton.kernel_source import guess_kernel
 from triage.recipes.family import new_recipe
 

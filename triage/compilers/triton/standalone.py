@@ -122,8 +122,8 @@ def script(task: StandaloneCompile) -> str:
         release=release,
         options=dict(kernel.options),
         arguments=source_arguments(names, keys, release),
-        divisible=hinted(names, keys, "divisibility", 16),
-        ranged=hinted(names, keys, "pointer_range", 32),
+        divisible=hinted(names, keys, "divisibility"),
+        ranged=hinted(names, keys, "pointer_range"),
     )
 
 

@@ -30,7 +30,9 @@ from pathlib import Path
 from typing import Any
 
 # Triton or the program around a kernel imports these; a compile does not need them.
-_REPLACED = ("torch", "numpy", "setuptools", "filelock", "packaging")
+REPLACED = ("torch", "numpy", "setuptools", "filelock", "packaging")
+# Hint -> the only value that Triton uses.
+_HINTS = {"divisibility": 16, "pointer_range": 32}
 
 
 class Ended(BaseException):
@@ -180,7 +182,7 @@ class _ReplacementFinder:
         self._facts = facts
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
-        if name.partition(".")[0] not in _REPLACED:
+        if name.partition(".")[0] not in REPLACED:
             return None
         return importlib.util.spec_from_loader(name, self, is_package=True)  # type: ignore[arg-type]
 
@@ -244,13 +246,12 @@ def _placeholder(name: str, facts: dict[str, Any]) -> Any:
 # The compile: the format of hints has changed twice since 3.0.
 
 
-def hinted(names: list[str], spec: dict[str, Any], hint: str, value: int) -> list[int]:
-    """Return the positions of the arguments for which a hint has a value."""
-    hints = spec["hints"]
+def hinted(names: list[str], spec: dict[str, Any], hint: str) -> list[int]:
+    """Return the positions of the arguments for which a hint has its usual value."""
     return [
         position
         for position, name in enumerate(names)
-        if hints.get(name, {}).get(hint) == value
+        if spec["hints"].get(name, {}).get(hint) == _HINTS[hint]
     ]
 
 
@@ -270,8 +271,8 @@ def source_arguments(
         ordered = {name: types[name] for name in names if name in types}
         return {"signature": ordered, "constants": constants}
     attributes: dict[tuple[int], list[list[Any]]] = {}
-    for hint, value in (("divisibility", 16), ("pointer_range", 32)):
-        for position in hinted(names, spec, hint, value):
+    for hint, value in _HINTS.items():
+        for position in hinted(names, spec, hint):
             attributes.setdefault((position,), []).append([f"tt.{hint}", value])
     signature = {name: types.get(name, "constexpr") for name in names}
     return {"signature": signature, "constexprs": constants, "attrs": attributes}
@@ -320,7 +321,7 @@ def _ast_source(function: Any, spec: dict[str, Any], version: tuple[int, ...]) -
     values = {name: _constant(value) for name, value in spec["constexprs"].items()}
     arguments = source_arguments(names, {**spec, "constexprs": values}, version)
     compiler = sys.modules["triton.compiler.compiler"]
-    divisible = hinted(names, spec, "divisibility", 16)
+    divisible = hinted(names, spec, "divisibility")
     if version < (3, 2):
         arguments["attrs"] = compiler.AttrsDescriptor(set(divisible), set())
     elif version < (3, 3):
@@ -328,7 +329,7 @@ def _ast_source(function: Any, spec: dict[str, Any], version: tuple[int, ...]) -
 
         descriptor = AttrsDescriptor.from_hints(dict.fromkeys(divisible, 16))
         arguments["attrs"] = descriptor
-        ranged = hinted(names, spec, "pointer_range", 32)
+        ranged = hinted(names, spec, "pointer_range")
         if ranged:
             descriptor.property_values["tt.pointer_range"] = 32
             descriptor.arg_properties["tt.pointer_range"] = ranged
