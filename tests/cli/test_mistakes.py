@@ -53,6 +53,7 @@ MISTAKES = {
         2,
         'mean "gfx942"',
     ),
+    "no name of a recipe": ("recipe new good.mlir --input good.mlir", 2, ".yaml"),
     "an empty program": ("why empty.mlir", 2, "empty"),
     "a blank program": ("run blank.mlir", 2, "empty"),
     "no -t": ("run good.yaml -t 1.0.0 1.1.0", 2, "write `-t 1.1.0`"),

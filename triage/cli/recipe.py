@@ -17,6 +17,7 @@ from triage.cli.exit_codes import answer, answer_rows, command
 from triage.cli.options import (
     FORMAT,
     PATHS,
+    RECIPES,
     SUITE,
     argument,
     format_option,
@@ -155,6 +156,8 @@ def new(
 
     - `triage recipe new mine.yaml --from-text issue.md`
     """
+    if path.suffix not in RECIPES:
+        raise BadInput(f"{path}: the name of a recipe ends with .yaml")
     file, kernel = split_kernel(source) if source else (None, None)
     program = Path(file) if file else None
     wanted = NewRecipe(path, program, target.backend, target.chip, kernel)
