@@ -36,7 +36,7 @@ def report(
     return result.exit
 
 
-def answer(
+def write_answer(
     output: str,
     value: object,
     *blocks: Block,
@@ -48,7 +48,7 @@ def answer(
     return code
 
 
-def answer_rows(
+def write_rows(
     output: str,
     key: str,
     rows: Sequence[Mapping[str, object]],
@@ -62,7 +62,7 @@ def answer_rows(
         ["yes" if row[column] is True else str(row[column] or "") for column in columns]
         for row in rows
     ]
-    return answer(output, {key: rows, **more}, Table(columns, cells))
+    return write_answer(output, {key: rows, **more}, Table(columns, cells))
 
 
 def command(function: Callable[..., Exit]) -> Callable[..., None]:

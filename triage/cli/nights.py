@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from triage.cli.exit_codes import answer, command
+from triage.cli.exit_codes import command, write_answer
 from triage.cli.options import (
     FORMAT,
     JUNIT_FORMAT,
@@ -72,9 +72,8 @@ def list_nights(output: str = FORMAT) -> Exit:
     """List stored nights, the oldest first."""
     listed = open_nights().summaries()
     total = plural(len(listed), "night")
-    return answer(
-        output, {"nights": listed}, night_table(listed), total, title="Nights"
-    )
+    table = night_table(listed)
+    return write_answer(output, {"nights": listed}, table, total, title="Nights")
 
 
 @app.command("show")
@@ -106,7 +105,7 @@ def prune_nights(
     removed = numbers[:-keep]
     store.remove(removed)
     total = f"{plural(len(removed), 'night')} removed"
-    return answer(output, {"removed": removed}, total)
+    return write_answer(output, {"removed": removed}, total)
 
 
 @command
@@ -149,7 +148,7 @@ def site(
 
     written = Site(open_nights(), out, tracks).write()
     text = f"{plural(written['nights'], 'night')}: {written['index']}"
-    return answer(output, written, text, title="Site")
+    return write_answer(output, written, text, title="Site")
 
 
 _TITLE = 250  # characters; GitHub takes 256

@@ -13,7 +13,7 @@ from shutil import copyfile, copytree, ignore_patterns
 import typer
 
 from triage.cli.cases import ProgramTarget, cases_in, open_engine_for, select_one_family
-from triage.cli.exit_codes import answer, answer_rows, command
+from triage.cli.exit_codes import command, write_answer, write_rows
 from triage.cli.options import (
     FORMAT,
     PATHS,
@@ -66,7 +66,7 @@ def init(
         )
     count = plural(len(list(folder.glob("*.yaml"))), "recipe")
     text = f"{count} written to {folder}"
-    return answer(output, {"folder": folder}, text)
+    return write_answer(output, {"folder": folder}, text)
 
 
 @app.command()
@@ -81,10 +81,10 @@ def validate(paths: list[Path] = PATHS, output: str = FORMAT) -> Exit:
         if output != "json":
             raise
         problems = {"cases": 0, "problems": error.problems}
-        return answer(output, problems, code=Exit.USAGE)
+        return write_answer(output, problems, code=Exit.USAGE)
     recipes = plural(len({case.source for case in cases}), "recipe")
     text = f"{recipes}, {plural(len(cases), 'case')}, no problems"
-    return answer(output, {"cases": len(cases), "problems": []}, text)
+    return write_answer(output, {"cases": len(cases), "problems": []}, text)
 
 
 @app.command()
@@ -116,7 +116,7 @@ def list_recipes(
         for case in cases_in(paths or [Path("recipes")])
     ]
     columns = ("case", "backend", "chip", "summary")
-    return answer_rows(output, "cases", listed, columns)
+    return write_rows(output, "cases", listed, columns)
 
 
 @app.command()
@@ -175,7 +175,7 @@ def new(
     }
     for note in start.notes:
         print_stderr(note)
-    return answer(output, made, str(path))
+    return write_answer(output, made, str(path))
 
 
 expect = typer.Typer(help="Update the lists of known failures.")

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from triage.cli.cases import open_engine_for
-from triage.cli.exit_codes import answer, answer_rows, command
+from triage.cli.exit_codes import command, write_answer, write_rows
 from triage.cli.options import FORMAT, argument, option
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.registry import DEFAULT_FAMILY, Families
@@ -61,7 +61,7 @@ def list_toolchains(
     if not releases:
         return Exit.ENVIRONMENT
     columns = ("family", "name", "installed")
-    return answer_rows(output, "releases", releases, columns)
+    return write_rows(output, "releases", releases, columns)
 
 
 @app.command("install")
@@ -95,10 +95,12 @@ def install_toolchains(
                 except EnvironmentFailure as error:
                     failures[f"{ref.family}:{ref.revision.name}"] = str(error)
     columns = ("name", "root")
-    answer_rows(output, "toolchains", toolchains, columns, failures=failures)
+    write_rows(output, "toolchains", toolchains, columns, failures=failures)
     for message in failures.values():
         print_stderr(f"triage: {message}")
-    return Exit.ENVIRONMENT if failures else Exit.OK
+    if failures:
+        return Exit.ENVIRONMENT
+    return Exit.OK
 
 
 @app.command()
@@ -123,7 +125,7 @@ def info(
     rows = [(name, str(summary[name])) for name in ("version", "identity", "root")]
     rows += [(name, ", ".join(lists[name])) for name in ("backends", "phases")]
     title = toolchain.revision.name
-    return answer(output, summary | lists, Facts(rows), title=title)
+    return write_answer(output, summary | lists, Facts(rows), title=title)
 
 
 def _summary(toolchain: Toolchain) -> dict[str, Any]:
@@ -157,7 +159,7 @@ def prune_toolchains(
         *(f"removed {name}" for name in names),
         f"{left / (1 << 30):.1f} GiB are left",
     ]
-    return answer(output, {"removed": names, "bytes_left": left}, *lines)
+    return write_answer(output, {"removed": names, "bytes_left": left}, *lines)
 
 
 @command
@@ -169,6 +171,8 @@ def doctor(output: str = FORMAT) -> Exit:
     is_good = all(check.grade is not Grade.BROKEN for check in checks)
     rows = [(check.grade, check.check, check.found, check.advice) for check in checks]
     table = Table(("",) * 4, rows)
-    code = Exit.OK if is_good else Exit.ENVIRONMENT
     found = {"checks": checks, "ok": is_good}
-    return answer(output, found, table, title="This machine", code=code)
+    write_answer(output, found, table, title="This machine")
+    if is_good:
+        return Exit.OK
+    return Exit.ENVIRONMENT

@@ -74,12 +74,12 @@ def _family_blocks(results: Sequence[ProbeResult]) -> list[Block]:
     failing, others, passing = TableRows(), TableRows(), TableRows()
     for case, row in rows.items():
         statuses = {result.status for result in row.values()}
+        warns = any(result.warnings for result in row.values())
         group = others
         if Status.FAILED in statuses:
             group = failing
-        elif statuses == {Status.PASSED} and len(rows) > 1:
-            warns = any(result.warnings for result in row.values())
-            group = others if warns else passing
+        elif statuses == {Status.PASSED} and not warns and len(rows) > 1:
+            group = passing
         words = {version: _words(result) for version, result in row.items()}
         group.append([case, *(words.get(version, "") for version in versions)])
     columns = ["case", *versions]
