@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from tests.conftest import Triage
+from tests.fake_releases import FakeReleases, fake_releases
 
 Asked = Callable[..., Any]
 SECONDS = 120  # more than any of the commands takes on a busy machine
@@ -49,6 +50,21 @@ def asked(triage: Triage) -> Asked:
         return json.loads(done.stdout)
 
     return call
+
+
+@pytest.fixture(scope="module")
+def releases(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[FakeReleases]:
+    """An index with as many releases as `RELEASES` of the module says."""
+    folder = tmp_path_factory.mktemp("releases")
+    with fake_releases(folder, request.module.RELEASES) as served:
+        yield served
+
+
+@pytest.fixture
+def released(releases: FakeReleases, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIAGE_INDEX_URL", releases.url)
 
 
 @dataclass(frozen=True)

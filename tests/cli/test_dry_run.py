@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Asked
-from tests.fake_releases import FakeReleases, environment, fake_releases, recipe
+from tests.fake_releases import FakeReleases, environment, recipe
 
+RELEASES = 4
 REFERENCE = (
     'run: {inputs: ["4xf32=1"], function: main, reference: {toolchain: 1.3.0}}\n'
 )
@@ -21,12 +21,6 @@ ENDS = {
 
 def installed(home: Path) -> list[str]:
     return sorted(path.name for path in (home / "toolchains").glob("[!.]*"))
-
-
-@pytest.fixture(scope="module")
-def releases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeReleases]:
-    with fake_releases(tmp_path_factory.mktemp("releases"), count=4) as served:
-        yield served
 
 
 @pytest.mark.parametrize("command", list(ENDS))

@@ -1,5 +1,5 @@
-"""Ctrl-C, SIGTERM and kill -9 leave no process running and lose no finished result, also
-while the program waits for a server.
+"""Ctrl-C and SIGTERM leave no process running, also while the program waits for a
+server. `tests.torture` kills it.
 """
 
 from __future__ import annotations
@@ -7,7 +7,6 @@ from __future__ import annotations
 import ctypes
 import platform
 import signal
-import sqlite3
 import subprocess
 import time
 from collections.abc import Callable
@@ -16,8 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.cli.conftest import Asked
-from tests.cli.test_cli import GOOD, TRIAGE, recipe
+from tests.cli.test_cli import TRIAGE
 from tests.toolchains.hostile import http, serve_hostile
 
 _TGKILL = {"x86_64": 234, "aarch64": 131}  # the numbers of a system call
@@ -128,35 +126,3 @@ def test_a_request_is_stopped(
             wheel = server.trickle(http(length=1 << 20))
             server.answers = {"/simple": server.index(), "/wheel": wheel}
         stop_while(server.asked.is_set, tmp_path, number, *words)
-
-
-def test_kill_9_loses_at_most_the_compile_in_flight(
-    home: Path, asked: Asked, tmp_path: Path
-) -> None:
-    folder = tmp_path / "many"
-    for number in range(5):
-        recipe(folder, f"case-{number}", GOOD.replace("4", str(number + 3)))
-    running = subprocess.Popen(
-        [*TRIAGE, "run", folder, "--jobs", "1"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    while stored(home) < 2:
-        assert running.poll() is None
-        time.sleep(0.02)
-    running.kill()
-    running.wait()
-    kept = stored(home)
-    results = asked("run", folder)["results"]
-    endings = [(result["status"], result["reason"]) for result in results]
-    assert endings == [("passed", None)] * 5
-    assert sum(result["cached"] for result in results) == kept
-    assert not list((home / "scratch").iterdir())
-
-
-def stored(home: Path) -> int:
-    try:
-        with sqlite3.connect(home / "evidence.db") as results:
-            return results.execute("SELECT count(*) FROM probes").fetchone()[0]
-    except sqlite3.OperationalError:
-        return 0

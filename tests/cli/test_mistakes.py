@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import Triage
-from tests.fake_releases import fake_releases, recipe
+from tests.fake_releases import recipe
 from triage.cli.screen import print_stderr
 
+RELEASES = 1
 PROGRAMS = {
     "syntax": "width = 4\nprint('// fine'",
     "name": "width = 4\n\nprint('// fine', widht)",
@@ -66,15 +66,8 @@ MISTAKES = {
 }
 
 
-@pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with fake_releases(tmp_path_factory.mktemp("index"), 1, logged=False) as served:
-        yield served.url
-
-
 @pytest.fixture
-def place(workplace: Path, home: Path, index: str, monkeypatch: Any) -> Path:
-    monkeypatch.setenv("TRIAGE_INDEX_URL", index)
+def place(workplace: Path, home: Path, released: None, monkeypatch: Any) -> Path:
     monkeypatch.setenv("COLUMNS", "80")
     recipe(workplace, "good", "fine")
     recipe(workplace, "key", "fine", "flgs: [--a]")

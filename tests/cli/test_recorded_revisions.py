@@ -5,16 +5,17 @@ starts a program of this machine without a word of the user.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Triage
-from tests.fake_releases import FakeReleases, compiler, fake_releases
+from tests.fake_releases import compiler
+from tests.programs import write_program
 from triage.model.errors import BadInput
 from triage.toolchains.registry import recorded_rev
 
+RELEASES = 2
 SHA = "1a2b3c4d5e" * 4
 RECIPE = """name: p
 compiler: iree
@@ -43,26 +44,13 @@ NAMES = (
 )
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeReleases]:
-    with fake_releases(tmp_path_factory.mktemp("releases"), 2) as served:
-        yield served
-
-
-@pytest.fixture
-def releases(served: FakeReleases, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRIAGE_INDEX_URL", served.url)
-
-
 @pytest.fixture
 def mark(workplace: Path) -> Path:
     """What the stranger's program writes when it compiles."""
     mark = workplace / "mark"
     for folder in (workplace, workplace / "folder"):
-        program = folder / "stranger" / "tools" / "iree-compile"
-        program.parent.mkdir(parents=True)
+        program = write_program(folder / "stranger" / "tools" / "iree-compile", "")
         program.write_bytes(compiler(1, "9.9.9", str(mark)))
-        program.chmod(0o755)
     return mark
 
 
@@ -81,7 +69,7 @@ def record(folder: Path, name: str, commit: str | None = None) -> None:
     (folder / "reproducer.json").write_text(text)
 
 
-@pytest.mark.usefixtures("home", "releases")
+@pytest.mark.usefixtures("home", "released")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_reproducer_starts_no_program_that_it_names(
     triage: Triage, workplace: Path, folder: Path, mark: Path, name: str
@@ -95,7 +83,7 @@ def test_a_reproducer_starts_no_program_that_it_names(
         assert not mark.exists()
 
 
-@pytest.mark.usefixtures("home", "releases")
+@pytest.mark.usefixtures("home", "released")
 def test_the_users_word_starts_it(
     triage: Triage, workplace: Path, folder: Path, mark: Path
 ) -> None:
@@ -104,7 +92,7 @@ def test_the_users_word_starts_it(
     assert mark.exists()
 
 
-@pytest.mark.usefixtures("home", "releases")
+@pytest.mark.usefixtures("home", "released")
 @pytest.mark.parametrize("name", [name for name in NAMES if " " not in name])
 def test_a_recipe_starts_no_program_that_its_reference_names(
     triage: Triage, workplace: Path, folder: Path, mark: Path, name: str
@@ -122,7 +110,7 @@ def test_a_recipe_starts_no_program_that_its_reference_names(
         assert not mark.exists()
 
 
-@pytest.mark.usefixtures("home", "releases")
+@pytest.mark.usefixtures("home", "released")
 def test_a_text_starts_no_program_that_it_names(
     triage: Triage, workplace: Path, mark: Path
 ) -> None:

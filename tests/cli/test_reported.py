@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,59 +16,49 @@ from typer.testing import CliRunner
 
 from tests.cli.conftest import Asked
 from tests.conftest import Triage
-from tests.fake_releases import FakeReleases, fake_releases, recipe
+from tests.fake_releases import FakeReleases, recipe
 from triage.cli.app import app
 
-COUNT = 8
-VERSIONS = [f"1.{minor}.0" for minor in range(COUNT)]
+RELEASES = 8
+VERSIONS = [f"1.{minor}.0" for minor in range(RELEASES)]
 OVERFLOW = "error: 'func.func' op uses 286720 bytes of shared memory; exceeded the limit of 65536 bytes"
 REPORTED = f"IREE 1.3.0:\n```\n{OVERFLOW}\n```\n"
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeReleases]:
-    with fake_releases(tmp_path_factory.mktemp("index"), COUNT) as releases:
-        yield releases
-
-
-@pytest.fixture(scope="module")
 def every_release(
-    served: FakeReleases, tmp_path_factory: pytest.TempPathFactory
+    releases: FakeReleases, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """A home in which all releases are installed."""
     home = tmp_path_factory.mktemp("every")
-    call(served, home, "toolchains", "install", "all")
+    call(releases, home, "toolchains", "install", "all")
     return home
 
 
-def call(served: FakeReleases, home: Path, *words: str) -> Any:
+def call(releases: FakeReleases, home: Path, *words: str) -> Any:
     """Run a command with a home, and return its JSON."""
-    env = {"TRIAGE_INDEX_URL": served.url, "TRIAGE_HOME": str(home)}
+    env = {"TRIAGE_INDEX_URL": releases.url, "TRIAGE_HOME": str(home)}
     return json.loads(
         CliRunner().invoke(app, [*words, "--format", "json"], env=env).stdout
     )
 
 
-def fill(home: Path, every: Path, served: FakeReleases, versions: list[str]) -> None:
+def fill(home: Path, every: Path, releases: FakeReleases, versions: list[str]) -> None:
     """Install some releases into a home of its own."""
     toolchains = home / "toolchains"
     toolchains.mkdir(parents=True)
     for path in (every / "toolchains").iterdir():
         if any(f"-{version}-" in path.name for version in versions):
             (toolchains / path.name).symlink_to(path)
-    served.log.unlink(missing_ok=True)
+    releases.log.unlink(missing_ok=True)
 
 
 @pytest.fixture
 def installed(
-    home: Path,
-    every_release: Path,
-    served: FakeReleases,
-    monkeypatch: pytest.MonkeyPatch,
+    home: Path, every_release: Path, releases: FakeReleases, released: None
 ) -> Callable[..., None]:
     """Installs some releases."""
-    monkeypatch.setenv("TRIAGE_INDEX_URL", served.url)
-    return lambda *versions: fill(home, every_release, served, list(versions))
+    return lambda *versions: fill(home, every_release, releases, list(versions))
 
 
 def outcomes(answer: Any) -> dict[str, str]:
@@ -102,13 +92,13 @@ def issue(folder: Path, words: str, program: str, name: str = "issue.md") -> Pat
 @settings(max_examples=6)
 @given(
     st.sets(st.sampled_from(VERSIONS), min_size=1),
-    st.integers(0, COUNT),
-    st.integers(0, COUNT),
+    st.integers(0, RELEASES),
+    st.integers(0, RELEASES),
     st.sampled_from([None, "0.05s", "0.4s", "1s", "2s"]),
 )
 def test_only_what_was_compiled_is_named_and_it_is_true(
     every_release: Path,
-    served: FakeReleases,
+    releases: FakeReleases,
     tmp_path_factory: pytest.TempPathFactory,
     present: set[str],
     broken: int,
@@ -117,16 +107,16 @@ def test_only_what_was_compiled_is_named_and_it_is_true(
 ) -> None:
     """For any installed releases, window of failures and budget."""
     folder = tmp_path_factory.mktemp("any")
-    fill(folder / "home", every_release, served, sorted(present))
+    fill(folder / "home", every_release, releases, sorted(present))
     path = recipe(folder, "window", f"breaks-{broken} fixed-{broken + length} {folder}")
     words = ["--budget", budget] if budget else []
-    answer = call(served, folder / "home", "why", str(path), *words)
+    answer = call(releases, folder / "home", "why", str(path), *words)
     ended = outcomes(answer)
     for version, outcome in ended.items():
         fails = broken <= VERSIONS.index(version) < broken + length
         assert outcome in ("not tried", "failed" if fails else "passed")
     tried = {version for version, outcome in ended.items() if outcome != "not tried"}
-    compiled = {version for version, _ in served.events("end")}
+    compiled = {version for version, _ in releases.events("end")}
     assert tried <= compiled
     # those that were compiling when the time was over
     stopped = (os.cpu_count() or 1) if answer["left"] else 0

@@ -5,15 +5,16 @@ answers about another case or compiler than it was asked about.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import Triage
-from tests.fake_releases import FakeReleases, environment, fake_releases, write_case
+from tests.fake_releases import FakeReleases, environment, write_case
 
+RELEASES = 3
 GENERATOR = """import sys
 print("// a program that is generated:", "breaks-2" if "bad" in sys.argv else "steady")
 """
@@ -33,14 +34,7 @@ KINDS = {
 
 
 @pytest.fixture(scope="module")
-def releases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeReleases]:
-    folder = tmp_path_factory.mktemp("releases")
-    with fake_releases(folder, count=3, logged=False) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def used(releases: FakeReleases, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with cases and programs."""
     folder = tmp_path_factory.mktemp("used")
     for name, word in CASES.items():

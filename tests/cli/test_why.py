@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +10,15 @@ import pytest
 
 from tests.cli.conftest import Asked
 from tests.conftest import ROOT, Triage
-from tests.fake_releases import fake_releases, recipe
+from tests.fake_releases import recipe
+
+RELEASES = 6
 
 
 @pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """An index with 6 releases, and a home that the tests share, so that each is
-    installed once.
-    """
-    with fake_releases(tmp_path_factory.mktemp("index"), 6, logged=False) as served:
-        yield served.url, tmp_path_factory.mktemp("home")
+def every_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home that the tests share, so that each release is installed once."""
+    return tmp_path_factory.mktemp("home")
 
 
 @pytest.fixture(autouse=True)
@@ -27,8 +26,8 @@ def with_releases(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "real" not in request.keywords:
-        url, home = request.getfixturevalue("index")
-        monkeypatch.setenv("TRIAGE_INDEX_URL", url)
+        request.getfixturevalue("released")
+        home = request.getfixturevalue("every_home")
         monkeypatch.setenv("TRIAGE_HOME", str(home))
 
 
