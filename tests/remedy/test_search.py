@@ -7,20 +7,10 @@ import time
 import pytest
 
 from tests.remedy.flag_compiler import Behaviour, FlagEngine, a_case, a_place, failed
-from triage.execution.judge import result_of
 from triage.model.errors import Interrupted
 from triage.model.json_form import as_json
-from triage.model.outcome import (
-    Cause,
-    Measured,
-    NoAnswer,
-    Outcome,
-    Passed,
-    Probe,
-    ProbeResult,
-)
-from triage.model.revision import Revision
-from triage.remedy.result import Remedies, Remedy, RemedyCheck
+from triage.model.outcome import Cause, NoAnswer, Outcome, Passed
+from triage.remedy.result import Remedies
 from triage.remedy.search import RemedyRequest, find_remedies
 
 LIMIT = "iree-stream-affinity-solver-max-iterations"
@@ -67,22 +57,39 @@ def test_the_budget_limits_the_candidates(budget: int) -> None:
     assert answered["left"] == answer.left > 0
 
 
-def test_a_remedy_that_breaks_another_release_ranks_last() -> None:
+@pytest.mark.parametrize(
+    ("cause", "best", "broken"),
+    [
+        (Cause.FLAG, [TILE, IGEMM], ["3.2.0", "3.13.0"]),
+        # a program that a version cannot parse breaks nothing
+        (Cause.INPUT, [IGEMM, TILE], []),
+    ],
+)
+def test_a_remedy_that_breaks_another_release_ranks_last(
+    cause: Cause, best: list[str], broken: list[str]
+) -> None:
     def behaviour(flags: frozenset[str], name: str) -> Outcome:
         if name != "3.3.0" and IGEMM in flags:
-            return NoAnswer(Cause.FLAG, f"does not know the flag {IGEMM}")
+            return NoAnswer(cause, "does not read it")
         return works_with(IGEMM, TILE)(flags, name)
 
     engine = FlagEngine(behaviour, newest="3.13.0")
     answer = searched(engine, good=a_place("3.2.0"))
-    assert flags_of(answer) == [(TILE,), (IGEMM,)]
-    assert [
-        {key: [one["name"] for one in remedy[key]] for key in ("verified_on", "breaks")}
-        for remedy in as_json(answer)["remedies"]
-    ] == [
-        {"verified_on": ["3.3.0", "3.2.0", "3.13.0"], "breaks": []},
-        {"verified_on": ["3.3.0"], "breaks": ["3.2.0", "3.13.0"]},
-    ]
+    remedies = {remedy["flags"][0]: remedy for remedy in as_json(answer)["remedies"]}
+    assert list(remedies) == best
+    for flag, works, breaks in (
+        (TILE, ["3.3.0", "3.2.0", "3.13.0"], []),
+        (IGEMM, ["3.3.0"], broken),
+    ):
+        assert [one["name"] for one in remedies[flag]["verified_on"]] == works
+        assert [one["name"] for one in remedies[flag]["breaks"]] == breaks
+    assert remedies[IGEMM]["cost"] == {
+        "cpu_seconds": 1.0,
+        "seconds": 1.0,
+        "peak_rss_mb": 100.0,
+        "artifact_bytes": 10.0,
+        "dispatches": 5.0,
+    }
 
 
 @pytest.mark.parametrize(("bad", "upgrade"), [("3.3.0", "3.13.0"), ("3.14.0rc1", None)])
@@ -151,31 +158,3 @@ def test_the_first_value_that_works_is_found(needed: int, value: int) -> None:
         return Passed() if any(value >= needed for value in values) else failure
 
     assert flags_of(searched(FlagEngine(behaviour))) == [(f"--{LIMIT}={value}",)]
-
-
-def result(outcome: Outcome) -> ProbeResult:
-    measured = Measured(1.0, 1.0, 100.0, {"dispatches": 3})
-    revision = Revision("3.13.0")
-    return result_of(Probe(a_case(), revision, "", outcome, measured, cached=False))
-
-
-@pytest.mark.parametrize(
-    ("after", "breaks"),
-    [
-        (failed(), True),
-        (NoAnswer(Cause.INPUT, "does not parse"), False),
-    ],
-)
-def test_a_rewritten_input_that_a_version_cannot_parse_breaks_nothing(
-    after: Outcome, breaks: bool
-) -> None:
-    check = RemedyCheck(result(Passed()), result(after))
-    assert check.breaks is breaks
-    remedy = as_json(Remedy(result=check.without, checks=(check,)))
-    assert remedy["cost"] == {
-        "cpu_seconds": 1.0,
-        "seconds": 1.0,
-        "peak_rss_mb": 100.0,
-        "dispatches": 3,
-    }
-    assert [one["name"] for one in remedy["breaks"]] == ["3.13.0"] * breaks

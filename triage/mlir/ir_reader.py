@@ -169,7 +169,9 @@ class DumpReader:
         start = line.rfind(" : (")
         if start < 0:
             return ""
-        types = _without_locations(line[start + 3 :])
+        types = line[start + 3 :]
+        if " loc(" in types:
+            types = _LOCATION.sub("", types)
         return _normalised(types, self._words.spellings)
 
     def _add_choices(
@@ -214,12 +216,6 @@ def _details(name: str, line: str, words: Vocabulary) -> Iterator[tuple[str, str
 @lru_cache(maxsize=1 << 12)
 def _digest(text: str) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=16).digest())
-
-
-def _without_locations(text: str) -> str:
-    if " loc(" in text:
-        return _LOCATION.sub("", text)
-    return text
 
 
 @lru_cache(maxsize=1 << 12)

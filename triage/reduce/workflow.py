@@ -236,9 +236,7 @@ def _probe_result(
     """
     baseline, asked, request = test.baseline, test.baseline.case, test.baseline.request
     smallest = test.complete(smallest)
-    program, run = smallest.program, smallest.case.run
-    if run and asked.run:
-        run = replace(run, limits=asked.run.limits)
+    program = smallest.program
     content = program.readable_content
     # A path for each content, because digests are remembered by path.
     name = f"reduced-{sha256(content).hexdigest()[:12]}"
@@ -251,7 +249,6 @@ def _probe_result(
         input=asked.input.rewritten(path, program.kind),
         limits=asked.limits,
         phase=asked.phase,
-        run=run,
         expect=(),
     )
     installed = test.engine.registry.installed_releases(case.compiler)

@@ -132,13 +132,7 @@ def find_failing_part(failure: Failure) -> Pass:
             if problem.take_first(chain.from_iterable(around)) is not None:
                 return
         functions.sort(key=lambda function: -len(pieces(function)))
-        cuts = (cut(start, function, pieces(function)) for function in functions)
-        size = start.program.size
-        problem.take_first(
-            candidate
-            for candidate in cuts
-            if candidate and candidate.program.size < size
-        )
+        problem.take_first(cut(start, each, pieces(each)) for each in functions)
 
     return find_failing_operation
 
@@ -380,9 +374,7 @@ def _halve(
         for times in range((number - 1).bit_length() - 1, 0, -1)
     )
     valid = [smaller for smaller in halved if problem.is_new(smaller)]
-    for smaller in (valid[:1], valid[len(valid) // 2 :][:1]):
-        if problem.take_first(smaller) is not None:
-            break
+    problem.take_first([*valid[:1], *valid[len(valid) // 2 :][:1]])
     return bool(valid)
 
 
