@@ -162,10 +162,14 @@ class Lab:
         stdout, stderr = process.communicate(timeout=PATIENCE)
         return process.returncode, json.loads(stdout or "{}"), stderr
 
+    def words(self, *names: str) -> list[str]:
+        """Return the command that runs these inputs."""
+        rev = f"path:{self.toolchain}"
+        return ["run", str(self.recipe(*names)), "-t", rev, "-q"]
+
     def client(self, *names: str) -> subprocess.Popen[str]:
         """Start `triage run` for these inputs."""
-        rev = f"path:{self.toolchain}"
-        return self.start_triage("run", self.recipe(*names), "-t", rev, "-q")
+        return self.start_triage(*self.words(*names))
 
     def answer(self, process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
         """Return the exit code, the results by input, and what was printed to stderr."""

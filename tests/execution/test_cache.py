@@ -64,18 +64,11 @@ def test_a_record_that_could_not_be_read_back_is_not_written(
     assert (store.find("k"), len(warnings)) == (None, 1)
 
 
-@pytest.mark.parametrize("seed", range(20))
+SLOW = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 300)]
+
+
+@pytest.mark.parametrize("seed", [*range(20), *SLOW])
 def test_a_flipped_bit_is_a_miss_or_a_new_file(path: Path, seed: int) -> None:
-    check_flipped_bit(path, seed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(20, 300))
-def test_other_flipped_bits(path: Path, seed: int) -> None:
-    check_flipped_bit(path, seed)
-
-
-def check_flipped_bit(path: Path, seed: int) -> None:
     place = random.Random(seed)
     data = bytearray(path.read_bytes())
     index = place.randrange(len(data))

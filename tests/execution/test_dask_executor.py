@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,38 +14,31 @@ from tests.execution.cluster_lab import Lab, until
 pytestmark = pytest.mark.slow
 
 
+def statuses(results: dict[str, Any]) -> dict[str, str]:
+    return {name: result["status"] for name, result in results.items()}
+
+
 def test_workers_make_the_probes_and_the_client_keeps_the_facts(lab: Lab) -> None:
     lab.write(fine="fine", wrong="fail", other="other")
     lab.worker("first")
     lab.worker("second")
-    code, results, _ = lab.run("fine", "wrong", "other")
-    assert code == 1
-    assert {
-        name: (result["status"], result["cached"]) for name, result in results.items()
-    } == {
-        "fine": ("passed", False),
-        "wrong": ("failed", False),
-        "other": ("passed", False),
-    }
-    assert lab.records("client") == 3
-    calls = lab.calls()
-    code, results, _ = lab.run("fine", "wrong", "other")
-    assert (code, {result["cached"] for result in results.values()}, lab.calls()) == (
-        1,
-        {True},
-        calls,
-    )
+    for is_cached in (False, True):
+        code, results, _ = lab.run("fine", "wrong", "other")
+        wanted = {"fine": "passed", "wrong": "failed", "other": "passed"}
+        assert (code, statuses(results)) == (1, wanted)
+        assert {result["cached"] for result in results.values()} == {is_cached}
+        assert (lab.records("client"), len(lab.calls())) == (3, 3)
 
 
 def kill_workers_of(lab: Lab, job: str, times: int) -> None:
     """Kill the worker that makes a job, so many times."""
+
+    def workers() -> list[int]:
+        return [int(call[1]) for call in lab.calls() if call[2] == job]
+
     for number in range(times):
-
-        def calls() -> list[list[str]]:
-            return [call for call in lab.calls() if call[2] == job]
-
-        until(lambda: len(calls()) > number, "the job starts")  # noqa: B023
-        os.kill(int(calls()[number][1]), signal.SIGKILL)
+        until(lambda: len(workers()) > number, "the job starts")  # noqa: B023
+        os.kill(workers()[number], signal.SIGKILL)
 
 
 def test_a_job_that_ends_three_workers_is_untestable(lab: Lab) -> None:
@@ -54,11 +48,8 @@ def test_a_job_that_ends_three_workers_is_untestable(lab: Lab) -> None:
     process = lab.client("deadly", "fine")
     kill_workers_of(lab, "wait", 3)
     code, results, _ = lab.answer(process)
-    assert (code, results["deadly"]["status"], results["fine"]["status"]) == (
-        4,
-        "untestable",
-        "passed",
-    )
+    wanted = {"deadly": "untestable", "fine": "passed"}
+    assert (code, statuses(results)) == (4, wanted)
     assert "ended its worker" in results["deadly"]["reason"]
     assert lab.records("client") == 1
 
@@ -67,15 +58,11 @@ def test_a_worker_with_another_compiler_of_that_name_has_no_say(lab: Lab) -> Non
     lab.write(fine="fine", wrong="fail")
     lab.liar("liar")
     code, results, _ = lab.run("fine")
-    assert (code, results["fine"]["status"]) == (4, "untestable")
+    assert (code, statuses(results)) == (4, {"fine": "untestable"})
     assert "other bytes" in results["fine"]["reason"]
     lab.worker("honest")
     code, results, _ = lab.run("fine", "wrong")
-    assert (code, results["fine"]["status"], results["wrong"]["status"]) == (
-        1,
-        "passed",
-        "failed",
-    )
+    assert (code, statuses(results)) == (1, {"fine": "passed", "wrong": "failed"})
     assert lab.records("client") == 2
 
 

@@ -25,8 +25,7 @@ NOWHERE = "dask:tcp://127.0.0.1:1"
 def test_known_results_need_no_scheduler(home: Path, tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     lab.write(fine="fine", wrong="fail")
-    words = ["run", str(lab.recipe("fine", "wrong")), "-t", f"path:{lab.toolchain}"]
-    invoke = CliRunner().invoke
+    words, invoke = lab.words("fine", "wrong"), CliRunner().invoke
     assert invoke(app, [*words, "--executor", "local"]).exit_code == 1
     for name, code in ((NOWHERE, 1), ("slurm", 2)):
         assert invoke(app, words, env={"TRIAGE_EXECUTOR": name}).exit_code == code
@@ -37,28 +36,14 @@ def test_workers_in_this_process_answer_as_threads_do(
 ) -> None:
     lab = Lab(tmp_path)
     lab.write(fine="fine", wrong="fail", large="x" * 100_000)
-    words = [
-        "run",
-        str(lab.recipe("fine", "wrong", "large")),
-        "-t",
-        f"path:{lab.toolchain}",
-        "--format",
-        "json",
-        "--fresh",
-    ]
-    answers = [
-        CliRunner().invoke(app, [*words, "--executor", name])
-        for name in ("local", "dask")
-    ]
-    ours, theirs = (
-        [
-            (r["case"], r["status"], r["failure"])
-            for r in json.loads(a.stdout)["results"]
-        ]
-        for a in answers
-    )
-    assert sorted(ours) == sorted(theirs)
-    assert [answer.exit_code for answer in answers] == [1, 1]
+    words = [*lab.words("fine", "wrong", "large"), "--format", "json", "--fresh"]
+    answers = []
+    for name in ("local", "dask"):
+        done = CliRunner().invoke(app, [*words, "--executor", name])
+        assert done.exit_code == 1, done.output
+        rows = json.loads(done.stdout)["results"]
+        answers.append([(row["case"], row["status"], row["failure"]) for row in rows])
+    assert answers[0] == answers[1]
     assert len(lab.calls()) == 6
 
 
@@ -66,26 +51,15 @@ def test_no_other_program_can_use_a_local_cluster(tmp_path: Path) -> None:
     """Nothing listens beyond this machine, and what listens has no page."""
     lab = Lab(tmp_path)
     lab.write(slow="wait")
-    words = [
-        "run",
-        str(lab.recipe("slow")),
-        "-t",
-        f"path:{lab.toolchain}",
-        "-q",
-        "--executor",
-        "dask",
-    ]
-    program = [sys.executable, "-c", "from triage.cli import main; main()", *words]
+    program = [sys.executable, "-c", "from triage.cli import main; main()"]
     with subprocess.Popen(
-        program, env=os.environ | {"TRIAGE_HOME": str(tmp_path / "home")}
+        [*program, *lab.words("slow"), "--executor", "dask"],
+        env=os.environ | {"TRIAGE_HOME": str(tmp_path / "home")},
     ) as process:
         try:
             until(lab.calls, "the compile starts")
-            listening = [
-                c.laddr
-                for c in psutil.Process(process.pid).net_connections(kind="inet")
-                if c.status == "LISTEN"
-            ]
+            connections = psutil.Process(process.pid).net_connections(kind="inet")
+            listening = [c.laddr for c in connections if c.status == "LISTEN"]
             assert {address.ip for address in listening} <= {"127.0.0.1", "::1"}
             for address in listening:
                 # a web server without pages, and no scheduler

@@ -43,10 +43,10 @@ eval "$(sed -n "$((run < last ? run : last))p" "$here/plan")"
 COMPILES = 'echo artifact > "$output"'
 CRASHES = "kill -SEGV $$"
 FAILS = "echo 'm.mlir:1:1: error: no such thing' >&2; exit 1"
-KILLED = "kill -KILL $$"
-NAMES_ITS_PASS = """case "$*" in *--report*)
- echo '// -----// IR Dump After SomePass Failed (some-pass) //----- //' >&2;; esac; exit 1""".replace(
-    "\n", ""
+MISSES_A_MODULE = "echo \"ModuleNotFoundError: No module named 'a'\" >&2; exit 1"
+NAMES_ITS_PASS = (
+    'case "$*" in *--report*) echo "// -----// IR Dump After SomePass Failed '
+    '(some-pass) //----- //" >&2;; esac; exit 1'
 )
 
 
@@ -84,11 +84,37 @@ class ScriptFamily(Compiler):
 
 @dataclass
 class Laboratory:
-    """An engine, a toolchain whose compiler is the script, and a case."""
+    """A toolchain whose compiler is the script, a case, and an engine."""
 
+    home: Path
     folder: Path
-    engine: Engine
-    evidence: ResultCache
+
+    def __post_init__(self) -> None:
+        (self.folder / "m.mlir").write_text("module {}")
+        write_program(self.folder / "compiler", COMPILER)
+        self.evidence = ResultCache(self.home / "evidence.db")
+        names = ("script", Revision("1.0.0"), "identity")
+        places = (self.folder, self.folder / "compiler")
+        reads = (self.folder,)
+        self.toolchain = Toolchain(*names, *places, Capabilities(), "1.0.0", reads)
+        source = Input(self.folder / "m.mlir", InputKind.MLIR)
+        words = ("m", "m", "", "script", self.folder / "m.yaml")
+        self.case = Case(*words, source, Target("llvm-cpu"), limits=Limits(timeout=60))
+        self.job = ProbeJob(self.case, ToolchainRef("script", Revision("1.0.0")))
+        self.engine = self.another_engine()
+
+    def another_engine(self) -> Engine:
+        """Return an engine as another process with the same home has it."""
+        registry: Any = SimpleNamespace(
+            home=Home(self.home),
+            runtime=lambda toolchain, _: toolchain.root,
+            obtain=lambda _ref: self.toolchain,
+            resolve=lambda _rev, _family: None,
+            workspace=Workspace(Home(self.home)),
+            contents=contents_in(self.home),
+        )
+        families = {"script": ScriptFamily()}
+        return Engine(registry, families, self.evidence, threading.Event())
 
     def plan(self, *steps: str) -> None:
         (self.folder / "plan").write_text("".join(f"{step}\n" for step in steps))
@@ -98,55 +124,27 @@ class Laboratory:
     def runs(self) -> list[str]:
         return (self.folder / "runs").read_text().splitlines()
 
-    @property
-    def toolchain(self) -> Toolchain:
-        return lab_toolchain(self.folder)
-
-    def job(self) -> ProbeJob:
-        return ProbeJob(self.case(), ToolchainRef("script", Revision("1.0.0")))
-
-    def case(self) -> Case:
-        source = Input(self.folder / "m.mlir", InputKind.MLIR)
-        names = ("m", "m", "", "script", self.folder / "m.yaml")
-        return Case(*names, source, Target("llvm-cpu"), limits=Limits(timeout=60))
-
-
-def lab_toolchain(folder: Path) -> Toolchain:
-    names = ("script", Revision("1.0.0"), "identity")
-    places = (folder, folder / "compiler")
-    return Toolchain(*names, *places, Capabilities(), "1.0.0", (folder,))
+    def failure(self, job: ProbeJob | None = None) -> Failed:
+        outcome = self.engine.probe(job or self.job).outcome
+        assert isinstance(outcome, Failed)
+        return outcome
 
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Laboratory:
-    (tmp_path / "m.mlir").write_text("module {}")
-    write_program(tmp_path / "compiler", COMPILER)
-    return Laboratory(
-        tmp_path, engine_in(tmp_path), ResultCache(tmp_path / "evidence.db")
-    )
+    return Laboratory(tmp_path, tmp_path)
 
 
-def engine_in(folder: Path, home: Path | None = None) -> Engine:
-    """An engine as another process with the same home has it."""
-    registry: Any = SimpleNamespace(
-        home=Home(home or folder),
-        runtime=lambda toolchain, _: toolchain.root,
-        resolve=lambda _rev, _family: None,
-        obtain=lambda _ref: lab_toolchain(folder),
-        workspace=Workspace(Home(folder)),
-        contents=contents_in(folder),
-    )
-    cache, stop = ResultCache(folder / "evidence.db"), threading.Event()
-    families = {"script": ScriptFamily()}
-    return Engine(registry, families, cache, stop)
-
-
-def test_a_crash_is_confirmed_by_a_second_run(lab: Laboratory) -> None:
-    lab.plan(CRASHES)
-    outcome = lab.engine.probe(lab.job()).outcome
-    assert isinstance(outcome, Failed)
-    assert not outcome.flaky
-    assert len(lab.runs) == 2
+@pytest.mark.parametrize(("second", "flaky"), [(CRASHES, False), (FAILS, True)])
+def test_a_crash_is_confirmed_by_a_second_run(
+    lab: Laboratory, second: str, flaky: bool
+) -> None:
+    lab.plan(CRASHES, second)
+    outcome = lab.failure()
+    assert outcome.flaky is flaky
+    assert flaky or len(lab.runs) == 2
+    recalled = lab.engine.probe(lab.job)
+    assert (recalled.cached, recalled.outcome) == (True, outcome)
 
 
 def crashes_in(function: str) -> str:
@@ -157,68 +155,39 @@ def test_of_threads_that_crash_at_different_places_a_run_on_one_thread_decides(
     lab: Laboratory,
 ) -> None:
     lab.plan(crashes_in("ns::first"), crashes_in("ns::second"), crashes_in("ns::third"))
-    outcome = lab.engine.probe(lab.job()).outcome
-    assert isinstance(outcome, Failed)
+    outcome = lab.failure()
     assert (outcome.failure.signature, outcome.flaky) == ("segfault:ns::third", False)
     assert ["--one-thread" in line for line in lab.runs] == [False, False, True]
 
 
-def test_a_failure_with_which_a_run_disagrees_is_flaky(lab: Laboratory) -> None:
-    lab.plan(CRASHES, FAILS)
-    outcome = lab.engine.probe(lab.job()).outcome
-    assert isinstance(outcome, Failed)
-    assert outcome.flaky
-    recalled = lab.engine.probe(lab.job())
-    assert recalled.cached
-    assert recalled.outcome == outcome
-
-
 def test_a_trial_is_recorded_apart_from_probes(lab: Laboratory) -> None:
     lab.plan(CRASHES)
-    trial = replace(lab.job(), once=Naming.NEVER)
+    trial = replace(lab.job, once=Naming.NEVER)
     assert [lab.engine.probe(trial).cached for _ in range(2)] == [False, True]
     assert len(lab.runs) == 1
-    assert not lab.engine.probe(lab.job()).cached
+    assert not lab.engine.probe(lab.job).cached
 
 
 def test_the_failing_pass_comes_from_another_run(lab: Laboratory) -> None:
     lab.plan(NAMES_ITS_PASS)
-    outcome = lab.engine.probe(lab.job()).outcome
-    assert isinstance(outcome, Failed)
-    assert outcome.failure.failing_pass == "SomePass"
+    assert lab.failure().failure.failing_pass == "SomePass"
     assert ["--report" in line for line in lab.runs] == [False, True]
 
 
-def test_an_input_that_changes_meanwhile_leaves_no_answer(lab: Laboratory) -> None:
-    lab.plan(f'echo >> "$here/m.mlir"; {COMPILES}')
-    outcome = lab.engine.probe(lab.job()).outcome
-    assert isinstance(outcome, NoAnswer)
-    assert outcome.cause is Cause.ENVIRONMENT
+def test_a_kill_from_outside_is_not_recorded(lab: Laboratory) -> None:
+    lab.plan("kill -KILL $$")
+    assert lab.engine.probe(lab.job).outcome.cause is Cause.ENVIRONMENT
     assert not lab.evidence.newest_of("m")
 
 
 def test_a_number_above_its_threshold_is_a_failure(lab: Laboratory) -> None:
     lab.plan(COMPILES)
-    for largest, is_failure in ((9.0, False), (8.0, True)):
-        case = replace(lab.case(), thresholds=(("artifact_bytes", largest),))
-        outcome = lab.engine.probe(replace(lab.job(), case=case)).outcome
-        assert isinstance(outcome, Failed) is is_failure
-    assert outcome.failure
-    assert outcome.failure.signature == "metric:artifact_bytes"
-
-
-def test_a_kill_from_outside_is_not_recorded(lab: Laboratory) -> None:
-    lab.plan(KILLED)
-    outcome = lab.engine.probe(lab.job()).outcome
-    assert isinstance(outcome, NoAnswer)
-    assert outcome.cause is Cause.ENVIRONMENT
-    assert not lab.evidence.newest_of("m")
-
-
-MISSES_A_MODULE = """rm -f "$here/opt_einsum.py"; [ -e "$here/opt_einsum.py" ] || {
- echo "ModuleNotFoundError: No module named 'opt_einsum'" >&2; exit 1; }""".replace(
-    "\n", ""
-)
+    jobs = [
+        replace(lab.job, case=replace(lab.case, thresholds=(("artifact_bytes", most),)))
+        for most in (9.0, 8.0)
+    ]
+    assert lab.engine.probe(jobs[0]).outcome.failure is None
+    assert lab.failure(jobs[1]).failure.signature == "metric:artifact_bytes"
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
@@ -227,18 +196,16 @@ def test_the_answer_of_an_install_that_is_damaged_meanwhile_is_not_kept(
 ) -> None:
     root = tmp_path / "toolchains" / "script-1.0.0"
     root.mkdir(parents=True)
-    lab = Laboratory(root, engine_in(root, tmp_path), ResultCache(tmp_path / "e.db"))
-    (root / "m.mlir").write_text("module {}")
-    write_program(root / "compiler", COMPILER)
-    lab.plan(MISSES_A_MODULE)
-    sizes = {} if is_whole else {"opt_einsum.py": 0}
-    (root / "opt_einsum.py").touch()
+    lab = Laboratory(tmp_path, root)
+    lab.plan(f'rm -f "$here/a.py"; {MISSES_A_MODULE}')
+    (root / "a.py").touch()
+    sizes = {} if is_whole else {"a.py": 0}
     manifest = {"folder": root.name, "release": None, "files": sizes}
     (root / MANIFEST).write_text(json.dumps(manifest))
-    outcomes = [lab.engine.probe(lab.job()) for _ in range(2)]
+    probes = [lab.engine.probe(lab.job) for _ in range(2)]
     cause = Cause.RECIPE if is_whole else Cause.ENVIRONMENT
-    assert [probe.outcome.cause for probe in outcomes] == [cause, cause]
-    assert [probe.cached for probe in outcomes] == [False, is_whole]
+    assert [probe.outcome.cause for probe in probes] == [cause, cause]
+    assert [probe.cached for probe in probes] == [False, is_whole]
 
 
 RUNS = """#!/bin/sh
@@ -256,8 +223,8 @@ def test_results_that_depend_on_unwritten_memory_are_remembered(
     np.save(lab.folder / "other.npy", np.zeros(2, dtype="f4"))
     write_program(lab.folder / "program", RUNS)
     lab.plan(COMPILES)
-    case = replace(lab.case(), run=RunSpec())
-    for engine in (lab.engine, engine_in(lab.folder)):
+    case = replace(lab.case, run=RunSpec())
+    for engine in (lab.engine, lab.another_engine()):
         results = reference_results(
             engine, case, lab.toolchain, Reference("1.0.0"), lab.folder / "kept"
         )

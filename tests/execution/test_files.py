@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from pathlib import Path
 
 from triage.execution.files import KeptFiles
+from triage.model.content import settled_sha256
 
 MAKERS = 6
 
@@ -31,3 +34,14 @@ def test_a_folder_that_several_make_at_once_is_there_for_all(tmp_path: Path) -> 
     with ThreadPoolExecutor(MAKERS) as threads:
         for number in range(40):
             assert [*threads.map(get, [number] * MAKERS)] == [b"1"] * MAKERS
+
+
+def test_a_file_that_changes_has_another_digest(tmp_path: Path) -> None:
+    """Also when its size and its times stay the same, as far as a program can see to
+    it.
+    """
+    path = tmp_path / "value.bin"
+    for content in (b"one", b"two", b"six"):
+        path.write_bytes(content)
+        os.utime(path, (1e9, 1e9))
+        assert settled_sha256(str(path)) == sha256(content).hexdigest()

@@ -17,7 +17,7 @@ from triage.execution.inputs import Inputs
 from triage.execution.reads import mentioned_by
 from triage.model.address import Address
 from triage.model.case import Artifact, Case, Input, InputKind, Target
-from triage.model.execution import Captured, Limits
+from triage.model.execution import Captured
 from triage.toolchains.contents import Contents
 from triage.toolchains.home import Home, Workspace
 from triage.toolchains.web import Web
@@ -37,28 +37,12 @@ def inputs_in(folder: Path, *, fresh: bool = False) -> Inputs:
     return Inputs(registry, families, cache, threading.Event(), fresh=fresh)
 
 
-def prepared(script: Path) -> Prepared:
-    """Run a generator as a process with the home beside it does."""
-    source = Input(script, InputKind.GENERATOR)
-    names = ("r", "r", "", "iree")
-    case = Case(*names, script, source, Target("llvm-cpu"), limits=Limits(timeout=30))
-    answer = inputs_in(script.parent).prepare(case, None)
+def prepared(path: Path, kind: InputKind = InputKind.GENERATOR) -> Prepared:
+    """Prepare an input as a process with the home beside it does."""
+    words = ("r", "r", "", "iree", path, Input(path, kind), Target("llvm-cpu"))
+    answer = inputs_in(path.parent).prepare(Case(*words), None)
     assert isinstance(answer, Prepared)
     return answer
-
-
-def test_a_generator_is_run_again_when_what_it_imports_changed(tmp_path: Path) -> None:
-    script, part = tmp_path / "gen.py", tmp_path / "shapes.py"
-    part.write_text("N = 4")
-    script.write_text("import shapes; print(f'tensor<{shapes.N}xf32>')")
-    first = prepared(script)
-    part.write_text("N = 8")
-    second = prepared(script)
-    assert (first.path.read_text(), second.path.read_text()) == (
-        "tensor<4xf32>\n",
-        "tensor<8xf32>\n",
-    )
-    assert first.digest != second.digest
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le"])
@@ -67,11 +51,7 @@ def test_a_program_in_another_encoding_is_compiled_as_utf_8(
 ) -> None:
     program = tmp_path / "p.mlir"
     program.write_text("module {}", encoding)
-    names = ("r", "r", "", "iree", program)
-    case = Case(*names, Input(program, InputKind.MLIR), Target("llvm-cpu"))
-    answer = inputs_in(tmp_path).prepare(case, None)
-    assert isinstance(answer, Prepared)
-    assert answer.path.read_bytes() == b"module {}"
+    assert prepared(program, InputKind.MLIR).path.read_bytes() == b"module {}"
 
 
 @each_damage
@@ -106,12 +86,8 @@ def test_downloads_that_took_each_others_name_are_obtained_again(
         target.write_text(url)
 
     monkeypatch.setattr(Web, "download", download)
-
     artifacts = [
-        Artifact(
-            tmp_path / "downloads" / name / "weights.bin",
-            Address(f"https://host/{name}"),
-        )
+        Artifact(tmp_path / "downloads" / name / "w.bin", Address(f"https://h/{name}"))
         for name in ("a", "b")
     ]
     for _ in range(2):
@@ -123,9 +99,7 @@ def test_downloads_that_took_each_others_name_are_obtained_again(
         second.rename(first)
         aside.rename(second)
     assert inputs_in(tmp_path).obtain(artifacts) is None
-    assert [item.path.read_text() for item in artifacts] == [
-        item.source for item in artifacts
-    ]
+    assert all(item.path.read_text() == item.source for item in artifacts)
     assert len(urls) == 4
 
 
@@ -189,16 +163,13 @@ def test_a_program_mentions_a_module_beside_it(
 
 
 def test_a_path_through_a_folder_and_a_link_mention_nothing(tmp_path: Path) -> None:
-    (tmp_path / "private").mkdir()
-    (tmp_path / "private" / "key").write_text("secret")
-    program = tmp_path / "p.mlir"
-    program.write_text(f"read {tmp_path}/private/key")
-    assert mentioned_by(program) == []
-    program.write_text("read 'private/'")
-    assert mentioned_by(program) == [tmp_path / "private" / "key"]
-    (tmp_path / "link").symlink_to(tmp_path / "private" / "key")
-    program.write_text("read 'link'")
-    assert mentioned_by(program) == []
+    key, program = tmp_path / "private" / "key", tmp_path / "p.mlir"
+    key.parent.mkdir()
+    key.write_text("secret")
+    (tmp_path / "link").symlink_to(key)
+    for text, read in ((f"{key}", []), ("'private/'", [key]), ("'link'", [])):
+        program.write_text(f"read {text}")
+        assert mentioned_by(program) == read
 
 
 EXCEPTION = """Traceback (most recent call last):
@@ -214,13 +185,13 @@ See https://docs.example.com/errors.html
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (EXCEPTION, "jax.errors.TracerBoolConversionError: Attempted boolean"),
-        (f"{EXCEPTION}\nDuring handling:\n\n{EXCEPTION}", "jax.errors.TracerBool"),
+        (
+            f"{EXCEPTION}\nDuring handling:\n\n{EXCEPTION}",
+            "jax.errors.TracerBoolConversionError: Attempted boolean conversion.",
+        ),
         ("error: first\n\n  the last one  \n\n", "the last one"),
-        ("Traceback (most recent call last):\n", ""),
         ("", ""),
     ],
 )
 def test_the_reason_of_an_exception_is_its_message(text: str, reason: str) -> None:
-    assert Captured(text).last_line.startswith(reason)
-    assert "https" not in Captured(text).last_line
+    assert Captured(text).last_line == reason

@@ -177,13 +177,14 @@ def _local_cluster(threads: int) -> SpecCluster:
 
 def _awaited(future: Any, stop: StopSignal) -> Any:
     """Return a future's result. Raises Interrupted when `stop` is set."""
-    while True:
-        try:
-            return future.result(_SECONDS_BETWEEN_LOOKS)
-        except TimeoutError:
-            if stop.is_set():
-                future.cancel(force=True)
-                raise Interrupted("stopped") from None
+    # `result` with a timeout may find no result of a task that ends at that moment
+    done = threading.Event()
+    future.add_done_callback(lambda _: done.set())
+    while not done.wait(_SECONDS_BETWEEN_LOOKS):
+        if stop.is_set():
+            future.cancel(force=True)
+            raise Interrupted("stopped")
+    return future.result()
 
 
 def _make_here(*order: Any) -> tuple[str, list[str], str]:

@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -48,9 +49,6 @@ class Reader:
             folder=Path(self._folder.name),
             limits=_LIMITS,
         )
-        self._lock = threading.Lock()
-        self._bindings: bool | None = None
-        """Whether the Python bindings work, once they were asked."""
 
     def generic_form(self, path: Path, *, elide: bool = False) -> str | None:
         """Return the generic form of a file with locations; None if it does not parse.
@@ -92,17 +90,18 @@ class Reader:
         """Return the generic form of a module, as the toolchain prints it; None if the
         module is not valid.
         """
-        with self._lock:
-            if self._bindings is None:
-                answer = self._python.ask(b"module{}", _PATIENCE) or b"-"
-                self._bindings = answer.startswith(b"+")
-        if not self._bindings:
+        if not self._has_bindings:
             return self.text_after_passes(text, _GENERIC)
         # a text that ends the process is not valid
         answer = self._python.ask(text.encode(), _PATIENCE) or b"-"
         if answer.startswith(b"+"):
             return answer[1:].decode("utf-8", "replace")
         return None
+
+    @cached_property
+    def _has_bindings(self) -> bool:
+        answer = self._python.ask(b"module{}", _PATIENCE) or b"-"
+        return answer.startswith(b"+")
 
     def close(self) -> None:
         """End the process with the Python bindings."""

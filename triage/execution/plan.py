@@ -58,32 +58,27 @@ class Planner:
         """Return the task of a case, or the probe that says why there is nothing to
         compile.
         """
-        planned = self._plan(case, toolchain)
-        if isinstance(planned, Task):
-            return planned
-        is_new = case.name in self.inputs.failed_now
-        is_cached = isinstance(planned, Failed) and not is_new
         revision, version = toolchain.revision, toolchain.version
-        return Probe(case, revision, version, planned, cached=is_cached)
-
-    def _plan(self, case: Case, toolchain: Toolchain) -> Task | NoAnswer | Failed:
         prepared = self.inputs.prepare(case, toolchain)
         if not isinstance(prepared, Prepared):
-            return prepared
+            is_new = case.name in self.inputs.failed_now
+            is_cached = isinstance(prepared, Failed) and not is_new
+            return Probe(case, revision, version, prepared, cached=is_cached)
         compiler = self._engine.compilers[case.compiler]
         if case.script:
             invocation = _script_invocation(case, case.script, toolchain)
         else:
             planned = compiler.invocation(case, toolchain)
             if isinstance(planned, NoAnswer):
-                return planned
+                return Probe(case, revision, version, planned)
             invocation = planned
         try:
             reads = _reads(case, invocation, toolchain, prepared)
             state = file_state(reads)
             content = " ".join(map(self._registry.contents.digest, reads))
         except OSError as error:
-            return recipe_mistake(f"{error.filename}: {error.strerror}")
+            mistake = recipe_mistake(f"{error.filename}: {error.strerror}")
+            return Probe(case, revision, version, mistake)
         run = None
         if case.run and not case.script:
             run = self._plan_run(case, case.run, toolchain)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import islice
@@ -54,28 +54,37 @@ def files_in(words: Iterable[str]) -> list[Path]:
 def mentioned_by(source: Path) -> list[Path]:
     """Return the files next to a program that it mentions, and that these mention.
     Links do not count. Raises OSError if the program cannot be read.
+
+    A name with other characters than a word, a dot or a hyphen may also stand within a
+    word.
     """
-    siblings = dict(_mentionable_names(source.parent))
+    siblings = _mentionable(source.parent)
     found: dict[Path, None] = {}
     pending = [source]
     while pending:
         file, text = pending.pop(), b""
         if file.stat().st_size <= _LARGEST:
             text = file.read_bytes()
-        for name in _names_in(text, siblings):
-            path = siblings.pop(name)
+        words = set(_WORD.findall(text))
+        for word in list(words):
+            words.update(word[: end.start()] for end in _END.finditer(word))
+        for name, path in list(siblings.items()):
+            if name not in words and (_WORD.fullmatch(name) or name not in text):
+                continue
+            del siblings[name]
             if path in found or path == source:
                 continue
-            files = list(_files(path))
+            files = _files(path)
             found.update(dict.fromkeys(files))
             pending += [file for file in files if file.suffix in (".py", path.suffix)]
     return sorted(found)
 
 
-def _mentionable_names(folder: Path) -> Iterator[tuple[bytes, Path]]:
-    """Yield names by which a program mentions files and packages of its folder: a
+def _mentionable(folder: Path) -> dict[bytes, Path]:
+    """Return the files and packages of a folder by the names that programs mention: a
     module without its ending.
     """
+    names: dict[bytes, Path] = {}
     with os.scandir(folder) as entries:
         listed = sorted(entries, key=lambda entry: entry.name)
     for entry in listed:
@@ -83,39 +92,26 @@ def _mentionable_names(folder: Path) -> Iterator[tuple[bytes, Path]]:
             continue
         path = folder / entry.name
         if entry.is_dir():
-            yield f"{path.name}/".encode(), path
+            names[f"{path.name}/".encode()] = path
             if (path / _MODULE).is_file():
-                yield path.name.encode(), path
+                names[path.name.encode()] = path
         elif entry.is_file():
             name = path.stem if path.suffix == ".py" else path.name
-            yield name.encode(), path
+            names[name.encode()] = path
+    return names
 
 
-def _names_in(text: bytes, names: Collection[bytes]) -> list[bytes]:
-    """Return the names that a text mentions. One with other characters than a word, a
-    dot or a hyphen may also stand within a word.
-    """
-    words = set(_WORD.findall(text))
-    for word in list(words):
-        words.update(word[: end.start()] for end in _END.finditer(word))
-    return [
-        name
-        for name in names
-        if name in words or (not _WORD.fullmatch(name) and name in text)
-    ]
-
-
-def _files(path: Path) -> Iterator[Path]:
+def _files(path: Path) -> list[Path]:
     if not path.is_dir():
-        yield path
-        return
+        return [path]
     below = list(islice(path.rglob("*"), _MOST_FILES + 1))
     if len(below) > _MOST_FILES:
-        return
-    for file in below:
-        is_cached = "__pycache__" in file.parts
-        if file.is_file() and not file.is_symlink() and not is_cached:
-            yield file
+        return []
+    return [
+        file
+        for file in below
+        if file.is_file() and not file.is_symlink() and "__pycache__" not in file.parts
+    ]
 
 
 def surroundings(options: Sequence[str], *, uses_processor: bool) -> list[str]:
