@@ -158,7 +158,7 @@ def retype(function: Operation) -> None:
     blocks = function.regions[0].blocks
     ends = [block.operations[-1] for block in blocks if block.operations]
     for end in ends:
-        if end.name.endswith("return"):
+        if "return" in end.name.lower():
             arguments = ", ".join(value.type for value in blocks[0].arguments)
             results = ", ".join(value.type for value in end.operands)
             function.inherent[_FUNCTION_TYPE] = f"({arguments}) -> ({results})"

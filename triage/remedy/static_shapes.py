@@ -133,9 +133,10 @@ def _set_static_arguments(module: Module, size: int, others: Mapping[str, int]) 
             # The old value becomes the result of the cast, so that its users stay as
             # they are.
             casts.append(Operation(_CAST, [static], [argument]))
+        if casts:
+            block.operations[:0] = casts
+            retype(function)
             changed = True
-        block.operations[:0] = casts
-        retype(function)
     return changed
 
 
@@ -154,7 +155,7 @@ def return_static_values(module: Module) -> None:
             for block in function.regions[0].blocks
             if block.operations and block.operations[-1].name.endswith(".return")
         ]
-        if len(returns) == 1:
+        if len(returns) == 1 and not casts.keys().isdisjoint(returns[0].operands):
             operands = returns[0].operands
             operands[:] = [casts.get(value, value) for value in operands]
             retype(function)
