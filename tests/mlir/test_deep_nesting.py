@@ -34,14 +34,8 @@ def program(attribute: str = "1 : i32", type_: str = "i32", location: str = "") 
 
 
 def nested(depth: int) -> str:
-    return program().replace(
-        '"t.op"()',
-        '"t.op"() '
-        + "({\n"
-        + '"t.in"() ({\n' * depth
-        + "}) : () -> ()\n" * depth
-        + "})",
-    )
+    inner = '"t.in"() ({\n' * depth + "}) : () -> ()\n" * depth
+    return program().replace('"t.op"()', f'"t.op"() ({{\n{inner}}})')
 
 
 def read(text: str) -> None:

@@ -52,42 +52,35 @@ def test_each_dump_is_reported_with_its_pass_wherever_the_stream_is_cut(
     cuts: list[int],
 ) -> None:
     found = dumps_of(TEXT, cuts)
-    assert [
-        (one.index, one.turn, one.after.name, one.after.argument, one.failed)
-        for one in found
-    ] == [
-        (0, 1, "FirstPass", "t-first", False),
-        (1, 1, "SecondPass", "t-second", False),
-        (2, 1, "LastPass", "t-last", True),
-        (3, 2, "FirstPass", "t-first", False),
+    first = PassName("FirstPass", "t-first")
+    assert [(dump.index, dump.turn, dump.after, dump.failed) for dump in found] == [
+        (0, 1, first, False),
+        (1, 1, PassName("SecondPass", "t-second"), False),
+        (2, 1, PassName("LastPass", "t-last"), True),
+        (3, 2, first, False),
     ]
     assert found[0].module.whole == found[2].module.whole != found[1].module.whole
 
 
 @pytest.mark.parametrize(
-    ("header", "name", "argument", "failed"),
+    ("header", "name", "failed"),
     [
         (
             "CanonicalizerPass: canonicalize{max-iterations=10 top-down=true} //----- //",
-            "CanonicalizerPass",
-            "canonicalize",
+            PassName("CanonicalizerPass", "canonicalize"),
             False,
         ),
         (
             "(anonymous namespace)::TilePass Failed: t-tile{} ('t.func' operation: @f) //----- //",
-            "TilePass",
-            "t-tile",
+            PassName("TilePass", "t-tile"),
             True,
         ),
     ],
 )
 def test_headers_of_old_and_new_releases_name_the_pass(
-    header: str, name: str, argument: str | None, failed: bool
+    header: str, name: PassName, failed: bool
 ) -> None:
-    assert dumped_pass(f"// -----// IR Dump After {header}") == (
-        PassName(name, argument),
-        failed,
-    )
+    assert dumped_pass(f"// -----// IR Dump After {header}") == (name, failed)
 
 
 def test_a_long_line_keeps_its_name_and_types() -> None:

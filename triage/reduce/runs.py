@@ -158,16 +158,14 @@ class RunTest(CompileTest):
         """
         start, never = self.values.take_over_values(original), threading.Event()
         ready = start and self.ready(start)
-        if ready is None:
+        if not start or not ready or not self.is_interesting(ready, never):
             return None
-        if not self.is_interesting(ready, never):
-            return None
-        self.is_complete = True
-        if not self.is_interesting(ready, never):
+        if not self.is_confirmed(start):
             del self.references[1:]  # they do not agree on the original
         self.is_complete = False
-        self._asks_workers = self.baseline.failure.family != "crash"
-        self._asks_workers = self._asks_workers and self.is_interesting(ready, never)
+        is_crash = self.baseline.failure.family == "crash"
+        self._asks_workers = not is_crash
+        self._asks_workers = not is_crash and self.is_interesting(ready, never)
         return start
 
     def ready(self, candidate: ReducedCase) -> ReducedCase | None:
