@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from functools import cache
 
 from triage.mlir.tree import (
     Block,
@@ -28,12 +27,12 @@ from triage.mlir.tree import (
 OPERATION = re.compile(r'\s*(?:((?:%[\w$.:-]+(?:,\s*)?)+)\s*=\s*)?"([^"]+)"\(')
 """The beginning of an operation: its results and its name."""
 
-_ALIAS = re.compile(r"([#!][\w$.-]+) = (.*)")
+_ALIAS = re.compile(r"^([#!][\w$.-]+) = (.*)", re.MULTILINE)
 _RESULT = re.compile(r"(%[\w$.-]+)(?::(\d{1,9}))?")
 _LABEL = re.compile(r"\^[\w$.-]+(?=[(:])")
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
 _REST_OF_LINE = re.compile(r".*")
-_BLANK = re.compile(r"(?:\s|//.*)*")
+_BLANK = re.compile(r"(?:\s|//.*|^[#!][\w$.-]+ = .*)*", re.MULTILINE)
 _POSITION = re.compile(r'"([^"]*)":(\d{1,9}):(\d{1,9})')
 _LOCATION_ALIAS = re.compile(r"#loc\d*")
 _ALIAS_USE = re.compile(r"[#!][A-Za-z_][\w$]*(?![\w$.<])")
@@ -67,19 +66,19 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
-        self.aliases: dict[str, str] = {}
+        # those of locations, too, which follow the module
+        self.aliases: dict[str, str] = dict(_ALIAS.findall(text))
         self.values: dict[str, Value] = {}
         # Control flow may use values above their definition.
         self.undefined: dict[str, Value] = {}
-        self.located: list[tuple[Operation | Value, str]] = []  # with their locations
 
     def module(self) -> Module:
-        self._read_aliases()
+        self._next("")
         root = self._operation({}, 0)
         blocks = [region.blocks for region in root.regions]
         if root.name != "builtin.module" or list(map(len, blocks)) not in ([0], [1]):
             raise ValueError("expected a module with one block")
-        self._read_aliases()
+        self._next("")
         trailer = self.text[self.at :].strip()
         if trailer and not trailer.startswith("{-#"):
             raise ValueError("unexpected text after the module")
@@ -87,13 +86,10 @@ class _Parser:
             raise ValueError(f"{next(iter(self.undefined))} is not defined")
         # an empty module's block is not printed
         root.regions[0].blocks = blocks[0] or [Block()]
-        position = cache(self._position)
-        for located, location in self.located:  # their aliases may follow the module
-            located.position = position(location)
         return Module(root, self.aliases, trailer)
 
     def _next(self, wanted: str) -> bool:
-        """Skip blanks and comments, and return whether the wanted text follows."""
+        """Skip blanks, comments and aliases, and return whether a text follows."""
         blank = _BLANK.match(self.text, self.at)
         if blank:
             self.at = blank.end()
@@ -114,14 +110,6 @@ class _Parser:
         if opening == "<{" and not text.endswith("}>"):
             raise ValueError("expected }> after the properties")
         return text[len(opening) : -len(opening)]
-
-    def _read_aliases(self) -> None:
-        while self._next(""):
-            alias = _ALIAS.match(self.text, self.at)
-            if alias is None:
-                return
-            self.aliases[alias[1]] = alias[2]  # of a location, too: none prints it
-            self.at = alias.end()
 
     def _operation(self, blocks: dict[str, Block], depth: int) -> Operation:
         """Read an operation and its regions. `blocks` are the blocks of the region
@@ -175,8 +163,9 @@ class _Parser:
         for part in split(self._bracketed("(")):
             name, _, typed = part.partition(":")
             kind, _, location = typed.strip().partition(" loc(")
-            block.arguments.append(self._define(name.strip(), kind))
-            self.located.append((block.arguments[-1], location))
+            argument = self._define(name.strip(), kind)
+            argument.position = self._position(location)
+            block.arguments.append(argument)
         self._skip(":")
 
     def _read_types(self, operation: Operation, names: str) -> None:
@@ -207,7 +196,7 @@ class _Parser:
             for index in range(count)
         ]
         operation.results = list(map(self._define, result_names, types))
-        self.located.append((operation, location))
+        operation.position = self._position(location)
 
     def _define(self, name: str, kind: str) -> Value:
         if not kind or "\n" in kind or '"' in _STRING.sub("", kind):
