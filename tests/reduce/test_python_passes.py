@@ -62,11 +62,8 @@ def test_every_pass_keeps_kernel_and_specialisation_consistent(
 
 
 def test_code_that_python_rejects_is_invalid() -> None:
-    for text, why in (
-        ("break\n", "cannot parse it"),
-        (f"def f(a):\n    return a{' + a' * 5000}\n", "cannot parse it"),
-    ):
-        with pytest.raises(UnreadableError, match=why):
+    for text in ("break\n", f"def f(a):\n    return a{' + a' * 5000}\n"):
+        with pytest.raises(UnreadableError, match="cannot parse it"):
             parse_program(text.encode())
     assert PythonProgram(ast.Module([ast.Return(None)], [])).canonical is None
 

@@ -4,13 +4,12 @@ failure of the original case.
 
 from __future__ import annotations
 
-import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from triage.execution.engine import Engine
 from triage.execution.judge import rules_of
@@ -236,24 +235,19 @@ class CompileTest:
     @contextmanager
     def on_disk(self, candidate: ReducedCase) -> Iterator[Case]:
         """Yield the case of a candidate, whose file exists meanwhile."""
-        content, case = candidate.program.content, candidate.case
+        case, program = candidate.case, candidate.program
         # A folder for each candidate: some compilers derive names from the file name,
-        # which must be an identifier.
-        digest = sha256(content).hexdigest()[:24]
-        folder = self.folder / f"{digest}-{threading.get_ident()}"
-        path = folder / f"input.{candidate.program.suffix}"
-        folder.mkdir(exist_ok=True)
-        path.write_bytes(content)
-        try:  # another name, so that its results are not taken for the recipe's
+        # which must be an identifier, and write files next to it.
+        with TemporaryDirectory(dir=self.folder, ignore_cleanup_errors=True) as folder:
+            path = Path(folder, f"input.{program.suffix}")
+            path.write_bytes(program.content)
+            # another name, so that its results are not taken for the recipe's
             yield replace(
                 case,
                 name=f"{case.name} (reducing)",
-                input=case.input.rewritten(path, candidate.program.kind),
+                input=case.input.rewritten(path, program.kind),
                 expect=(),
             )
-        finally:
-            # with the files that a compiler wrote there
-            shutil.rmtree(folder, ignore_errors=True)
 
     @property
     def jobs(self) -> int:
