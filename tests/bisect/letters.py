@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 
-from triage.bisect.candidates import BisectRange, Candidate
 from triage.bisect.changes import answer, passing_search
+from triage.bisect.line import Candidate, Line
 from triage.bisect.plan import whole_search
 from triage.bisect.prior import Clues
 from triage.bisect.request import BisectRequest
@@ -167,10 +167,16 @@ class HistoryEngine:
             )
 
 
-@dataclass(frozen=True, kw_only=True)
-class LetterRange(BisectRange):
-    """`suspicion`: how suspicious each candidate is."""
+@dataclass(frozen=True)
+class LetterRange:
+    """Candidates, and how suspicious each is."""
 
+    candidates: Sequence[Candidate]
+    suspicion: Sequence[float]
+
+
+@dataclass(kw_only=True)
+class LetterLine(Line):
     suspicion: Sequence[float]
 
     def weights(self, clues: Clues) -> list[float]:
@@ -190,7 +196,7 @@ def letter_range(
         commits = (Commit(f"c{index}", None, "2025-01-01", ""),)
         ref = ToolchainRef("iree", revision)
         candidates.append(Candidate(revision, ref, seconds, why, commits))
-    return LetterRange(tuple(candidates), suspicion=suspicion)
+    return LetterRange(candidates, suspicion)
 
 
 def plain_range(size: int) -> LetterRange:
@@ -198,10 +204,10 @@ def plain_range(size: int) -> LetterRange:
 
 
 def search_along(
-    engine: object, line: BisectRange, kind: BisectKind = BisectKind.REGRESSION
+    engine: object, line: LetterRange, kind: BisectKind = BisectKind.REGRESSION
 ) -> Search:
     request = BisectRequest(engine, case_named("case"), kind=kind)  # type: ignore[arg-type]
-    return whole_search(request, line)
+    return whole_search(LetterLine(request, line.candidates, suspicion=line.suspicion))
 
 
 def run_alone(search: Search) -> Bisection:

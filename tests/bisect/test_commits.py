@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.bisect.branched import Compilers, EverySource
-from tests.bisect.letters import case_named, search_along
+from tests.bisect.letters import case_named
 from tests.git_history.history import History
-from triage.bisect.candidates import BisectRange, RangeEnd, commit_range
+from triage.bisect.candidates import LineEnd, commit_line
 from triage.bisect.changes import find_changes
+from triage.bisect.line import Line
+from triage.bisect.plan import whole_search
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import Answer, Bisection
 from triage.git_history.timeline import Timeline
@@ -21,6 +23,7 @@ from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.toolchains.sources.base import Build
 
 COUNT = 40
+LETTERS = "P" * 17 + "F" * 23
 
 
 @pytest.fixture(scope="module")
@@ -40,17 +43,21 @@ def compilers_of(timeline: Timeline, letters: str) -> Compilers:
     return Compilers(folder, dict(zip(shas, letters, strict=False)), {}, folder)
 
 
-def range_of(
-    timeline: Timeline, last: int, *sources: EverySource, paths: str = "[]"
-) -> BisectRange:
+def line_of(
+    timeline: Timeline,
+    last: int,
+    *sources: EverySource,
+    letters: str = "",
+    paths: str = "[]",
+) -> Line:
     clone = timeline.repository.path
     project = clone.parent / "triage.yaml"
     project.write_text(f"name: letters\ncompiler: iree\npaths: {paths}\n")
-    engine = compilers_of(timeline, "")
+    engine = compilers_of(timeline, letters)
     request = BisectRequest(engine, case_named("case"), clone)  # type: ignore[arg-type]
-    ends = (RangeEnd(timeline.commits[index].sha) for index in (0, last))
+    ends = (LineEnd(timeline.commits[index].sha) for index in (0, last))
     with contextlib.chdir(project.parent):
-        return commit_range(request, sources, *ends)
+        return commit_line(request, sources, *ends)
 
 
 def names(timeline: Timeline, found: Bisection) -> list[int]:
@@ -59,9 +66,9 @@ def names(timeline: Timeline, found: Bisection) -> list[int]:
 
 
 def test_the_culprit_is_confirmed_and_described(timeline: Timeline) -> None:
-    engine = compilers_of(timeline, "P" * 17 + "F" * 23)
-    candidates = range_of(timeline, 39, EverySource(seconds=30.0))
-    found = find_changes(search_along(engine, candidates))
+    line = line_of(timeline, 39, EverySource(seconds=30.0), letters=LETTERS)
+    found = find_changes(whole_search(line))
+    asked = line.request.engine.asked  # type: ignore[attr-defined]
     assert found.status is Answer.CULPRIT
     assert found.confirmed
     assert names(timeline, found) == [17]
@@ -69,22 +76,23 @@ def test_the_culprit_is_confirmed_and_described(timeline: Timeline) -> None:
     assert note.pull_request == 117
     assert note.url == "https://github.com/owner/project/pull/117"
     assert note.files == ("compiler/part2.cpp",)
-    assert len(set(engine.asked)) <= 9  # both ends, and log2(39) + 1 others
+    assert len(set(asked)) <= 9  # both ends, and log2(39) + 1 others
     # commits shortly before a failure was noticed are likelier than the middle, 20
     places = {commit.sha[:10]: index for index, commit in enumerate(timeline.commits)}
-    assert places[engine.asked[2]] > 22
+    assert places[asked[2]] > 22
 
 
 def test_commits_that_cannot_change_the_compiler_are_no_candidates(
     timeline: Timeline,
 ) -> None:
-    engine = compilers_of(timeline, "P" * 17 + "F" * 23)
-    line = range_of(timeline, 39, EverySource([17]), paths="['!notes.txt']")
-    found = find_changes(search_along(engine, line))
+    paths = "['!notes.txt']"
+    line = line_of(timeline, 39, EverySource([17]), letters=LETTERS, paths=paths)
+    found = find_changes(whole_search(line))
+    asked = line.request.engine.asked  # type: ignore[attr-defined]
     # the package of 18, which is the same, is taken
     assert (found.status, names(timeline, found)) == (Answer.CULPRIT, [17])
     inert = {timeline.commits[index].sha[:10] for index in range(3, COUNT, 3)}
-    assert not inert & set(engine.asked)
+    assert not inert & set(asked)
     shas = [commit.sha for commit in line.candidates[12].commits]
     assert shas == [timeline.commits[index].sha for index in (17, 18)]
 
@@ -112,7 +120,7 @@ class WorkingSource(EverySource):
 
 def obtained(timeline: Timeline, *sources: EverySource) -> Path:
     """Obtain the compiler of the fifth candidate."""
-    bring = range_of(timeline, 9, *sources).candidates[4].ref.bring
+    bring = line_of(timeline, 9, *sources).candidates[4].ref.bring
     assert bring is not None
     return bring()
 
@@ -124,7 +132,7 @@ def test_a_source_that_fails_does_not_end_a_bisect_that_another_serves(
     expired.seconds = 0.5  # the cheapest is tried first
     assert obtained(timeline, down, expired, working) == Path("/compilers/4")
     with pytest.raises(EnvironmentFailure, match="does not answer"):
-        range_of(timeline, 9, down)
+        line_of(timeline, 9, down)
     with pytest.raises(Unobtainable, match="expired: it was removed"):
         obtained(timeline, down, expired)
 

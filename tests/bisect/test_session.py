@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.bisect.letters import HistoryEngine, search_along
+from tests.bisect.letters import HistoryEngine, case_named
 from tests.execution.damage import DAMAGE, each_damage
-from triage.bisect.candidates import release_range
+from triage.bisect.candidates import release_line
 from triage.bisect.changes import passing_search
+from triage.bisect.plan import whole_search
+from triage.bisect.request import BisectRequest
 from triage.bisect.result import Answer, Bisection
 from triage.cli.interactive_bisect import HELP, Session, read_journal
 from triage.model.outcome import NoAnswer
@@ -21,8 +23,9 @@ from triage.toolchains.home import Home
 @pytest.fixture
 def session(tmp_path: Path) -> Session:
     engine = HistoryEngine("P" * 17 + "F" * 23)
-    releases = release_range(engine.registry, engine.registry.releases(""))  # type: ignore[arg-type]
-    search = passing_search(search_along(engine, releases)).verified()
+    request = BisectRequest(engine, case_named("case"))  # type: ignore[arg-type]
+    releases = release_line(request, engine.registry.releases(""))
+    search = passing_search(whole_search(releases)).verified()
     assert not isinstance(search, NoAnswer)
     return Session(search, Home(tmp_path), Console(file=io.StringIO(), width=120))
 

@@ -11,10 +11,16 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tests.bisect.letters import LetterRegistry, case_named, letter_range, outcome
+from tests.bisect.letters import (
+    LetterRegistry,
+    case_named,
+    letter_range,
+    outcome,
+    search_along,
+)
 from tests.guards.histories import World
 from triage.bisect.changes import find_changes
-from triage.bisect.plan import bisect_between, whole_search
+from triage.bisect.plan import bisect_between
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import BisectKind
 from triage.execution.task import ProbeJob
@@ -92,7 +98,7 @@ def search(world: World, seed: int) -> Found:
     request = BisectRequest(engine, case, kind=kind)  # type: ignore[arg-type]
     if world.commits:
         line = letter_range([1.0] * size, world.weights)
-        answer = find_changes(whole_search(request, line))
+        answer = find_changes(search_along(engine, line, kind))
     else:
         ends = ("1.0.0", f"1.{size - 1}.0") if world.ends_named else (None, None)
         answer = bisect_between(request, *ends)

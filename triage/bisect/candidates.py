@@ -1,106 +1,42 @@
-"""Ranges of candidates to probe: releases, or commits with the compilers that can be
+"""Lines of candidates to probe: releases, or commits with the compilers that can be
 had for them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from triage.bisect.prior import Clues, Suspicion, suspicions
+from triage.bisect.line import Candidate, Line
 from triage.bisect.request import BisectRequest
-from triage.bisect.result import Suspect
-from triage.git_history.repository import (
-    Links,
-    Repository,
-    links_of,
-    pull_request,
-)
+from triage.git_history.repository import Links, Repository, links_of
 from triage.git_history.timeline import Timeline, main_refs
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
-from triage.model.revision import Commit, Revision
-from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
+from triage.model.revision import Commit
+from triage.toolchains.registry import ToolchainRef
 from triage.toolchains.sources.base import Build, Source
-from triage.toolchains.sources.project import Project
 
 _SHORT_SHA = 10  # digits of a sha that name a commit
 _NO_COMPILER = "no source has a compiler of this commit (--build builds it from source)"
 _DOWNLOAD_SECONDS = 10.0  # for a release that is not installed
-_OF_BRANCH = "stands for the branch of the old end, whose commits the new end lacks"
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A revision that a search may probe."""
-
-    revision: Revision
-    ref: ToolchainRef
-    """Its toolchain, not yet obtained."""
-    seconds: float = 0.0
-    """The estimated time to obtain it."""
-    untestable: str | None = None
-    """Why it cannot be obtained, if that is known beforehand."""
-    commits: tuple[Commit, ...] = ()
-    """The commits that it stands for: its own, with its files, and those after it that
-    cannot change what the compiler does.
-    """
-
-
-@dataclass(frozen=True)
-class BisectRange:
-    """Candidates 0 .. N-1, oldest first.
-
-    The old end may be on a branch that the new end does not contain. Then the commit
-    where it leaves the timeline follows it, and stands for all that the branch has.
-    """
-
-    candidates: tuple[Candidate, ...]
-    links: Links | None = None
-    """The web pages of their repository."""
-    project: Project | None = None
-    """The compiler that the clone holds, if it is one."""
-    fork: int | None = None
-    """The candidate that stands for a whole branch, if there is one."""
-
-    @property
-    def is_of_commits(self) -> bool:
-        return bool(self.candidates[0].commits)
-
-    def weights(self, clues: Clues) -> list[float]:
-        """Return how suspicious each candidate is; the first one counts for nothing."""
-        return [1.0, *(suspicion.chance for suspicion in self._suspicions(clues))]
-
-    def reasons(self, clues: Clues) -> list[tuple[str, ...]]:
-        """Return why each candidate is suspicious."""
-        reasons = [(), *(suspicion.reasons for suspicion in self._suspicions(clues))]
-        if self.fork is not None:
-            reasons[self.fork] = (_OF_BRANCH,)
-        return reasons
-
-    def _suspicions(self, clues: Clues) -> list[Suspicion]:
-        if self.project is None:
-            return [Suspicion(1.0, ())] * (len(self.candidates) - 1)
-        commits = [candidate.commits[0] for candidate in self.candidates[1:]]
-        return suspicions(commits, clues, self.project)
-
-
-def release_range(
-    registry: ToolchainRegistry, refs: Iterable[ToolchainRef]
-) -> BisectRange:
-    """Return a range of releases or other toolchains that the registry knows, oldest
+def release_line(request: BisectRequest, refs: Iterable[ToolchainRef]) -> Line:
+    """Return a line of releases or other toolchains that the registry knows, oldest
     first.
     """
+    registry = request.engine.registry
     candidates = []
     for ref in refs:
         seconds = _DOWNLOAD_SECONDS * (not registry.is_installed(ref))
         candidates.append(Candidate(registry.revision(ref), ref, seconds))
-    return BisectRange(tuple(candidates))
+    return Line(request, candidates)
 
 
 @dataclass(frozen=True, slots=True)
-class RangeEnd:
-    """One end of a range of commits."""
+class LineEnd:
+    """One end of a line of commits."""
 
     commit: str
     """The full sha."""
@@ -112,9 +48,9 @@ class RangeEnd:
         return self.ref is not None and self.ref.is_release
 
 
-def commit_range(
-    request: BisectRequest, sources: Sequence[Source], old: RangeEnd, new: RangeEnd
-) -> BisectRange:
+def commit_line(
+    request: BisectRequest, sources: Sequence[Source], old: LineEnd, new: LineEnd
+) -> Line:
     """Ask every source for compilers of the commits between two, the old one included.
 
     A source that fails is left out if another one answers. Commits without a file that
@@ -124,7 +60,7 @@ def commit_range(
         BadInput: The old end is not older than the new one.
         EnvironmentFailure: Every source failed.
     """
-    timeline = line_to(request.repository, new.commit)
+    timeline = timeline_with(request.repository, new.commit)
     span = timeline.between(old.commit, new.commit)
     fork = timeline.fork(old.commit)
     indices = range(fork.index, span.stop)
@@ -137,9 +73,9 @@ def commit_range(
             commits = candidates[index].commits
             revision = replace(revision, name=end.ref.revision.name)
             candidates[index] = Candidate(revision, end.ref, commits=commits)
-    links = pages_of(request)
     fork_index = 1 if fork.own else None
-    return BisectRange(tuple(candidates), links, request.project, fork_index)
+    links = pages_of(request)
+    return Line(request, candidates, links, request.project, fork_index)
 
 
 def pages_of(request: BisectRequest) -> Links | None:
@@ -148,9 +84,9 @@ def pages_of(request: BisectRequest) -> Links | None:
     return links or links_of(request.project.repository)
 
 
-def line_to(repository: Repository, newest: str) -> Timeline:
-    """Return the line with a commit: the checked out one or the main one, else the line
-    that ends with it.
+def timeline_with(repository: Repository, newest: str) -> Timeline:
+    """Return the timeline with a commit: the checked out one or the main one, else the
+    one that ends with it.
     """
     for ref in ("HEAD", *main_refs(repository)):
         try:
@@ -160,22 +96,6 @@ def line_to(repository: Repository, newest: str) -> Timeline:
         except BadInput:  # no such ref, or a line without a common commit
             continue
     return Timeline(repository, newest)
-
-
-def suspect_of(commit: Commit, links: Links | None = None) -> Suspect:
-    """Return a commit, read with its files, as a suspect without probability.
-
-    links: the pages of its repository.
-    """
-    number = pull_request(commit.subject)
-    url = None
-    if links and number:
-        url = links.pull(number)
-    elif links:
-        url = links.commit(commit.sha)
-    return Suspect(
-        **asdict(commit.revision), pull_request=number, url=url, files=commit.files
-    )
 
 
 def _candidates(

@@ -94,7 +94,7 @@ def find_change(search: Search, failure: Failure) -> Bisection:
 def passing_search(search: Search) -> Search:
     """Return the search for the change from passing to failing in any way."""
     judge = verdict_of
-    if search.line.range.is_of_commits:
+    if search.line.is_of_commits:
         judge = verdict_on_passing
     return replace(search, match=any_failure, judge=judge)
 
@@ -198,7 +198,7 @@ def _last_probes(line: Line, conclusion: Found | NoAnswer) -> Iterator[Probe]:
     between = range(0)
     if isinstance(conclusion, Found):
         between = range(conclusion.before + 1, conclusion.after)
-    for index, candidate in enumerate(line.range.candidates):
+    for index, candidate in enumerate(line.candidates):
         if line.probes[index]:
             yield line.probes[index][-1]
         elif candidate.untestable is not None and index in between:

@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 
 from packaging.version import Version
 
-from triage.bisect.candidates import BisectRange, Candidate
 from triage.bisect.changes import transition
-from triage.bisect.line import Line
+from triage.bisect.line import Candidate, Line
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import Answer, Bisection, BisectKind, Transition
 from triage.bisect.search import Search
@@ -44,7 +43,7 @@ def known_releases(
     """
     line, are_all = _stored_line(engine, case, others)
     releases: list[KnownReleases] = []
-    for index, candidate in enumerate(line.range.candidates):
+    for index, candidate in enumerate(line.candidates):
         outcomes = line.outcomes(index)
         status = outcomes[-1].plain_status if outcomes else "not tried"
         if are_all and releases and releases[-1].outcome == status:
@@ -100,8 +99,8 @@ def _stored_line(
         releases, are_all = registry.installed_releases(case.compiler), False
     by_name = {ref.revision.name: ref for ref in (*releases, *others)}
     refs = [by_name[name] for name in sorted(by_name, key=Version)]
-    candidates = tuple(Candidate(ref.revision, ref) for ref in refs)
-    line = Line(BisectRequest(engine, case), BisectRange(candidates))
+    candidates = [Candidate(ref.revision, ref) for ref in refs]
+    line = Line(BisectRequest(engine, case), candidates)
     for index, ref in enumerate(refs):
         probe = engine.recall(ProbeJob(case, ref))
         if probe:

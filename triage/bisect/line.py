@@ -1,18 +1,18 @@
-"""A line of revisions and all probes of them. Searches read it, and only it probes."""
+"""A line of candidates and all probes of them. Searches read it, and only it probes."""
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
-from triage.bisect.candidates import BisectRange, suspect_of
-from triage.bisect.prior import Clues
+from triage.bisect.prior import Clues, Suspicion, suspicions
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import Suspect
 from triage.bisect.walk import middles_of_changes, state_of
 from triage.execution.task import ProbeJob
+from triage.git_history.repository import Links, pull_request
 from triage.model.outcome import (
     Cause,
     Failed,
@@ -21,19 +21,49 @@ from triage.model.outcome import (
     Outcome,
     Probe,
 )
-from triage.model.revision import Revision
+from triage.model.revision import Commit, Revision
+from triage.toolchains.registry import ToolchainRef
+from triage.toolchains.sources.project import Project
 
 COME_AND_GO = ("crash", "out-of-memory", "timeout", "runaway-output", "metric")
 """Families of failures that may."""
+_OF_BRANCH = "stands for the branch of the old end, whose commits the new end lacks"
 _MOST_WITHOUT_COMPILER = 5  # candidates in a row, before the search gives up
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A revision that a search may probe."""
+
+    revision: Revision
+    ref: ToolchainRef
+    """Its toolchain, not yet obtained."""
+    seconds: float = 0.0
+    """The estimated time to obtain it."""
+    untestable: str | None = None
+    """Why it cannot be obtained, if that is known beforehand."""
+    commits: tuple[Commit, ...] = ()
+    """The commits that it stands for: its own, with its files, and those after it that
+    cannot change what the compiler does.
+    """
 
 
 @dataclass
 class Line:
-    """Candidates, oldest first, with their probes."""
+    """Candidates 0 .. N-1, oldest first, with their probes.
+
+    The old end may be on a branch that the new end does not contain. Then the commit
+    where it leaves the timeline follows it, and stands for all that the branch has.
+    """
 
     request: BisectRequest
-    range: BisectRange
+    candidates: Sequence[Candidate]
+    links: Links | None = None
+    """The web pages of their repository."""
+    project: Project | None = None
+    """The compiler that the clone holds, if it is one."""
+    fork: int | None = None
+    """The candidate that stands for a whole branch, if there is one."""
     probes: dict[int, list[Probe]] = field(default_factory=lambda: defaultdict(list))
     log: list[tuple[int, Probe]] = field(default_factory=list)
     """The probes in order."""
@@ -43,14 +73,18 @@ class Line:
     """Why no more can be probed."""
 
     def __len__(self) -> int:
-        return len(self.range.candidates)
+        return len(self.candidates)
+
+    @property
+    def is_of_commits(self) -> bool:
+        return bool(self.candidates[0].commits)
 
     def name(self, index: int) -> str:
-        return self.range.candidates[index].revision.name
+        return self.candidates[index].revision.name
 
     def revision(self, index: int) -> Revision:
         """Return a revision with the commit that its toolchain reports."""
-        revision = self.range.candidates[index].revision
+        revision = self.candidates[index].revision
         if revision.commit is None and self.probes[index]:
             return self.probes[index][-1].revision
         return revision
@@ -59,9 +93,8 @@ class Line:
         """Return what may have brought the change if it is between the candidate before
         this one and this one.
         """
-        if self.range.is_of_commits:
-            commit = self.range.candidates[index].commits[0]
-            return suspect_of(commit, self.range.links)
+        if self.is_of_commits:
+            return suspect_of(self.candidates[index].commits[0], self.links)
         return Suspect(**asdict(self.revision(index)))
 
     def outcomes(self, index: int) -> list[Outcome]:
@@ -98,7 +131,7 @@ class Line:
         """Return the time to obtain each candidate and to compile the case."""
         compile_seconds = [probe.measured.seconds for _, probe in self.log]
         longest = max(compile_seconds, default=0.0)
-        return [candidate.seconds + longest for candidate in self.range.candidates]
+        return [candidate.seconds + longest for candidate in self.candidates]
 
     def probe(self, counts: Mapping[int, int]) -> None:
         """Probe candidates at once, each `counts[index]` times.
@@ -109,7 +142,7 @@ class Line:
         index_of = {}
         jobs = []
         for index, times in counts.items():
-            ref = self.range.candidates[index].ref
+            ref = self.candidates[index].ref
             index_of[ref.revision.name] = index
             for number in range(times):
                 again = number > 0 or bool(self.probes[index])
@@ -168,7 +201,7 @@ class Line:
         for outcome in self.outcomes(bad)[-1:]:
             if isinstance(outcome, Failed) and outcome.failure == failure:
                 failures += outcome.others
-        noticed = bad > 0 and not self.range.candidates[bad].ref.is_release
+        noticed = bad > 0 and not self.candidates[bad].ref.is_release
         return Clues.of(failures, noticed=noticed)
 
     def suspects(
@@ -176,12 +209,39 @@ class Line:
     ) -> tuple[Suspect, ...]:
         """Return candidates that may be the culprit, the likeliest first."""
         total = sum(chances.values())
-        reasons = self.range.reasons(clues)
-        return tuple(
-            replace(
-                self.change(index),
-                probability=round(chances[index] / total, 4),
-                reasons=reasons[index],
-            )
-            for index in sorted(chances, key=lambda index: (-chances[index], index))
-        )
+        suspicion = self._suspicions(clues)
+        suspects = []
+        for index in sorted(chances, key=lambda index: (-chances[index], index)):
+            reasons = suspicion[index - 1].reasons
+            if index == self.fork:
+                reasons = (_OF_BRANCH,)
+            probability = round(chances[index] / total, 4)
+            change = self.change(index)
+            suspects.append(replace(change, probability=probability, reasons=reasons))
+        return tuple(suspects)
+
+    def weights(self, clues: Clues) -> list[float]:
+        """Return how suspicious each candidate is; the first one counts for nothing."""
+        return [1.0, *(suspicion.chance for suspicion in self._suspicions(clues))]
+
+    def _suspicions(self, clues: Clues) -> list[Suspicion]:
+        if self.project is None:
+            return [Suspicion(1.0, ())] * (len(self) - 1)
+        commits = [candidate.commits[0] for candidate in self.candidates[1:]]
+        return suspicions(commits, clues, self.project)
+
+
+def suspect_of(commit: Commit, links: Links | None = None) -> Suspect:
+    """Return a commit, read with its files, as a suspect without probability.
+
+    links: the pages of its repository.
+    """
+    number = pull_request(commit.subject)
+    url = None
+    if links and number:
+        url = links.pull(number)
+    elif links:
+        url = links.commit(commit.sha)
+    return Suspect(
+        **asdict(commit.revision), pull_request=number, url=url, files=commit.files
+    )

@@ -10,12 +10,7 @@ from dataclasses import replace
 
 from packaging.version import Version
 
-from triage.bisect.candidates import (
-    BisectRange,
-    RangeEnd,
-    commit_range,
-    release_range,
-)
+from triage.bisect.candidates import LineEnd, commit_line, release_line
 from triage.bisect.changes import find_changes
 from triage.bisect.line import Line
 from triage.bisect.releases import search_from_open_ends
@@ -67,8 +62,9 @@ def plan(
     ends = commit_ends(request, before, after)
     if ends:
         return plan_commits(request, *ends)
-    candidates, first, last = releases_between(request, before, after)
-    search = whole_search(replace(request, repo=None), candidates)
+    along_releases = replace(request, repo=None)
+    line, first, last = releases_between(along_releases, before, after)
+    search = whole_search(line)
     planned: Search | Bisection = replace(search, first=first or 0)
     if first is None or last is None:
         planned = search_from_open_ends(search, first, last)
@@ -94,7 +90,7 @@ def commit_ends(
     named = [text for text in (before, after) if text]
     if request.repo is None:
         return None
-    if all(range_end(request, text).is_release for text in named):
+    if all(line_end(request, text).is_release for text in named):
         return None
     if before and after:
         return before, after
@@ -104,10 +100,9 @@ def commit_ends(
     )
 
 
-def whole_search(request: BisectRequest, candidates: BisectRange) -> Search:
-    """Make the search between the oldest and the newest of some candidates."""
-    last = len(candidates.candidates) - 1
-    return Search(Line(request, candidates), 0, last, request.kind)
+def whole_search(line: Line) -> Search:
+    """Make the search between the oldest and the newest candidate."""
+    return Search(line, 0, len(line) - 1, line.request.kind)
 
 
 def compilers_at(
@@ -120,11 +115,11 @@ def compilers_at(
         registry = request.engine.registry
         family = request.case.compiler
         return registry.resolve(before, family), registry.resolve(after, family)
-    old = range_end(request, before)
-    new = range_end(request, after)
+    old = line_end(request, before)
+    new = line_end(request, after)
     if old.ref and new.ref:
         return old.ref, new.ref
-    candidates = plan_commits(request, before, after).line.range.candidates
+    candidates = plan_commits(request, before, after).line.candidates
     return candidates[0].ref, candidates[-1].ref
 
 
@@ -182,7 +177,7 @@ def measuring(
 
 def releases_between(
     request: BisectRequest, before: str | None, after: str | None
-) -> tuple[BisectRange, int | None, int | None]:
+) -> tuple[Line, int | None, int | None]:
     """Return releases, oldest first, and the indices of both ends; None for an end
     that is not named.
 
@@ -198,7 +193,7 @@ def releases_between(
     old, new = ends
     if old and new:
         refs = versions_between(registry, old, new)
-        return release_range(registry, refs), 0, len(refs) - 1
+        return release_line(request, refs), 0, len(refs) - 1
     refs = registry.releases(family)
     names = [ref.revision.name for ref in refs]
     for ref in ends:
@@ -209,7 +204,7 @@ def releases_between(
                 "name both ends, or commits and nightlies with --repo"
             )
     first, last = (names.index(ref.revision.name) if ref else None for ref in ends)
-    return release_range(registry, refs), first, last
+    return release_line(request, refs), first, last
 
 
 def versions_between(
@@ -268,15 +263,15 @@ def plan_commits(request: BisectRequest, before: str, after: str) -> Search:
     """
     registry = request.engine.registry
     packaging = registry.packaging(request.case.compiler)
-    old = range_end(request, before)
-    new = range_end(request, after)
+    old = line_end(request, before)
+    new = line_end(request, after)
     repository = request.repository
     workspace = registry.workspace
     sources = sources_of(request.project, repository, workspace, packaging)
-    return whole_search(request, commit_range(request, sources, old, new))
+    return whole_search(commit_line(request, sources, old, new))
 
 
-def range_end(request: BisectRequest, text: str) -> RangeEnd:
+def line_end(request: BisectRequest, text: str) -> LineEnd:
     """Resolve a revision to a commit. Raises BadInput if it is neither a revision nor a
     name that git knows.
     """
@@ -284,21 +279,21 @@ def range_end(request: BisectRequest, text: str) -> RangeEnd:
     registry = request.engine.registry
     word, _, rest = text.rpartition(":")
     if word == "commit":
-        return RangeEnd(repository.resolve(rest))
+        return LineEnd(repository.resolve(rest))
     if word in ("", "nightly") and is_day(rest):
-        return RangeEnd(_commit_of_day(repository, rest, is_nightly=bool(word)))
+        return LineEnd(_commit_of_day(repository, rest, is_nightly=bool(word)))
     try:
         ref = registry.resolve(text, request.case.compiler)
     except BadInput as wrong:
         try:
-            return RangeEnd(repository.resolve(text))
+            return LineEnd(repository.resolve(text))
         except UnknownCommit as unknown:
             raise BadInput(f"{wrong}, or with --repo a commit: {unknown}") from unknown
     name = ref.revision.name
     commit = registry.obtain(ref).revision.commit
     commit = commit or tagged_commit(request.project, repository, name)
     try:
-        return RangeEnd(repository.resolve(commit), ref)
+        return LineEnd(repository.resolve(commit), ref)
     except UnknownCommit as unknown:
         why = f"{name} was built from {commit[:10]}, which the clone lacks: {unknown}"
         raise UnknownCommit(why) from unknown

@@ -108,7 +108,7 @@ def _releases_to_look_at(search: Search) -> Iterator[list[int]]:
     with a known result, then the installed ones, and all if a fix was asked for.
     """
     request = search.line.request
-    refs = [candidate.ref for candidate in search.line.range.candidates]
+    refs = [candidate.ref for candidate in search.line.candidates]
     yield looked_at_first(search.first, search.last, bounds_of(request.case, refs))
     others = range(search.last - 1, search.first - 1, -1)
     recall = request.engine.recall

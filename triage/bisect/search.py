@@ -153,7 +153,7 @@ class Search:
 
     @cached_property
     def weights(self) -> list[float]:
-        weights = self.line.range.weights(self.clues)
+        weights = self.line.weights(self.clues)
         return weights[self.first : self.last + 1]
 
     @cached_property
@@ -176,7 +176,7 @@ class Search:
         closed = {
             index - self.first
             for index in range(self.first, self.last + 1)
-            if self.line.range.candidates[index].untestable
+            if self.line.candidates[index].untestable
         }
         again = 1 if self._is_steady() else self.line.request.repeats
         return Belief(
@@ -232,7 +232,7 @@ class Search:
         before = self.first + low
         after = self.first + high
         is_stated = bool(self.stated.keys() & {before, after})
-        has_fork = self.line.range.fork in suspects
+        has_fork = self.line.fork in suspects
         confirmed = belief.is_confirmed and not (is_stated or has_fork)
         why = NoAnswer(Cause.NOISE, text) if text else None
         return Found(before, after, suspects, confirmed, why)

@@ -8,8 +8,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
-from triage.bisect.candidates import line_to, pages_of, suspect_of
-from triage.bisect.plan import range_end
+from triage.bisect.candidates import pages_of, timeline_with
+from triage.bisect.line import suspect_of
+from triage.bisect.plan import line_end
 from triage.bisect.prior import Clues, suspicions
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import RankedChange, RankedChanges
@@ -54,9 +55,9 @@ def rank_changes(
     """
     project = request.project
     repository = request.repository
-    old = range_end(request, good)
-    new = range_end(request, bad)
-    timeline = line_to(repository, new.commit)
+    old = line_end(request, good)
+    new = line_end(request, bad)
+    timeline = timeline_with(repository, new.commit)
     commits = timeline.with_files(timeline.between(old.commit, new.commit))
     # somebody noticed the failure at a bad end that is a commit or a nightly
     clues = Clues.of(failures, noticed=not new.is_release)

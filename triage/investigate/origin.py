@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from triage.bisect.candidates import BisectRange, release_range
+from triage.bisect.candidates import release_line
 from triage.bisect.changes import find_change, find_changes
 from triage.bisect.known import known_range
 from triage.bisect.plan import (
@@ -86,9 +86,7 @@ class OriginFinder:
         """
         if self.repo is not None:
             commits = plan_commits(self._request(case), *map(rev_text, pair))
-            untestable = [
-                candidate.untestable for candidate in commits.line.range.candidates
-            ]
+            untestable = [candidate.untestable for candidate in commits.line.candidates]
             if untestable.count(None) > len(pair):
                 return self._bisect_along(commits, changed)
         refs = versions_between(self.engine.registry, *pair, nightlies=True)
@@ -125,13 +123,15 @@ class OriginFinder:
         if old is None:
             fix = bisect_between(request, new.revision.name)
         else:
-            candidates = []
             refs = versions_between(registry, new, releases[-1])
-            for candidate in release_range(registry, refs).candidates:
-                if not registry.is_installed(candidate.ref):
-                    candidate = replace(candidate, untestable="it is not installed")
-                candidates.append(candidate)
-            fix = find_changes(whole_search(request, BisectRange(tuple(candidates))))
+            line = release_line(request, refs)
+            line.candidates = [
+                candidate
+                if registry.is_installed(candidate.ref)
+                else replace(candidate, untestable="it is not installed")
+                for candidate in line.candidates
+            ]
+            fix = find_changes(whole_search(line))
         return fix if fix.after else None
 
     def find_slower(self, case: Case, function: str | None, budget: float) -> Bisection:
@@ -165,11 +165,10 @@ class OriginFinder:
         return BisectRequest(self.engine, case, self.repo)
 
     def _search(self, case: Case, refs: Sequence[ToolchainRef]) -> Search:
-        candidates = release_range(self.engine.registry, refs)
-        return whole_search(self._request(case), candidates)
+        return whole_search(release_line(self._request(case), refs))
 
     def _bisect_along(self, search: Search, changed: Failure | None) -> Bisection:
-        for candidate in search.line.range.candidates:
+        for candidate in search.line.candidates:
             self.toolchains[candidate.revision.name] = candidate.ref
         if changed:
             return find_change(search, changed)
