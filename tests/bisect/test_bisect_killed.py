@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bisect.driving import between
-from tests.bisect.tiny_compiler import PROGRAMS, RECIPE, repository, write_case
+from tests.bisect.tiny_compiler import PROGRAMS, RECIPE, between, repository, write_case
 
 BROKE, COUNT = 9, 16
 CALL = "import os\nopen(os.environ['TINYC_CALLS'], 'a').write(__file__ + '\\n')\n"

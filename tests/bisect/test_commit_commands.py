@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bisect.driving import answered, between
-from tests.bisect.tiny_compiler import COPIED, write_case
+from tests.bisect.tiny_compiler import COPIED, answered, between, write_case
 from tests.conftest import Triage
 from tests.git_history.history import History
 from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve

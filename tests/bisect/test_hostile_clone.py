@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bisect.driving import answered, between
+from tests.bisect.tiny_compiler import answered, between
 from tests.conftest import Triage
 from tests.git_history.history import History
 from tests.programs import write_program

@@ -14,9 +14,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.bisect import letters
-from tests.bisect.driving import answered, between
 from tests.bisect.letters import HistoryEngine
-from tests.bisect.tiny_compiler import repository, write_case
+from tests.bisect.tiny_compiler import answered, between, repository, write_case
 from tests.conftest import Triage
 from triage.bisect.changes import find_changes
 from triage.bisect.result import Answer, Bisection, BisectKind

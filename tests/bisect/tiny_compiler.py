@@ -1,8 +1,11 @@
-"""A compiler that is one Python file, and repositories of it."""
+"""A compiler that is one Python file, repositories of it, and how tests bisect them."""
 
 from __future__ import annotations
 
+import json
+import subprocess
 from pathlib import Path
+from typing import Any
 
 from tests.git_history.history import History
 
@@ -49,3 +52,16 @@ def write_case(folder: Path, recipe: str = RECIPE) -> Path:
     (folder / "p.c").write_text("int x;\n")
     (folder / "r.yaml").write_text(recipe)
     return folder / "r.yaml"
+
+
+def answered(
+    done: subprocess.CompletedProcess[str], *, status: int = 0
+) -> dict[str, Any]:
+    assert done.returncode == status, done.stderr + done.stdout
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def between(clone: Path, good: str, bad: str) -> list[object]:
+    """Return the options for a search of the commits between two."""
+    return ["--repo", clone, "--good", f"commit:{good}", "--bad", f"commit:{bad}"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bisect.driving import answered
+from tests.bisect.tiny_compiler import answered
 from tests.conftest import Triage
 from tests.git_history.history import ENV, History
 

@@ -4,13 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.git_history.history import ENV, History
+from tests.git_history.history import History, plain_git
 
-
-@pytest.fixture(autouse=True)
-def plain_git(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in ENV.items():
-        monkeypatch.setenv(name, value)
+__all__ = ["history", "plain_git"]
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 # Nothing of the machine's own git settings reaches a test.
 ENV = {
     "GIT_CONFIG_GLOBAL": "/dev/null",
@@ -20,6 +22,12 @@ ENV = {
     "GIT_CONFIG_KEY_0": "protocol.file.allow",
     "GIT_CONFIG_VALUE_0": "always",
 }
+
+
+@pytest.fixture(autouse=True)
+def plain_git(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in ENV.items():
+        monkeypatch.setenv(name, value)
 
 
 @dataclass
