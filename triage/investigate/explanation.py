@@ -179,7 +179,8 @@ class Explainer:
             EnvironmentFailure: The toolchain cannot be obtained.
         """
         registry = self.engine.registry
-        named = registry.reported(self.case.compiler, self.reported or ())
+        reported = () if self.rev else self.reported or ()
+        named = registry.reported(self.case.compiler, reported)
         refs = self._toolchains(named)
         known = self._first_answer(refs)
         case = self.case
