@@ -458,22 +458,10 @@ class Engine:
                 ),
             )
             execution = with_named_stack(execution)
-            size = regular_size(output) if execution.ok else None
-            # the exit status alone is what a user's script says
-            must_write = invocation.has_output and case.script is None
-            if execution.ok and must_write and not size:
-                execution = replace(execution, ending=Ending.NO_OUTPUT)
-            facts = reported_facts(execution)
-            metrics = dict(facts.metrics)
-            if size is not None:
-                metrics["artifact_bytes"] = size
-            if kernels and is_regular(counted):
-                count = kernels.kernel_count(counted.read_text("utf-8", "replace"))
-                if count is not None:
-                    metrics[DISPATCHES] = float(count)
-            if on_output and size:
+            execution = _with_facts(task, execution, output, counted)
+            if on_output and execution.ok and regular_size(output):
                 on_output(output)
-        return replace(execution, phase=facts.phase, metrics=metrics)
+        return execution
 
     def observe(
         self,
@@ -490,6 +478,26 @@ class Engine:
             return why_unusable(task.outcome)
         altered = replace(task, invocation=alter(task.invocation))
         return self.compile(altered, self.stop, **options)
+
+
+def _with_facts(
+    task: Task, execution: Execution, output: Path, counted: Path
+) -> Execution:
+    """Return a compile with what it wrote and reported as its metrics."""
+    size = regular_size(output) if execution.ok else None
+    # the exit status alone is what a user's script says
+    must_write = task.invocation.has_output and task.case.script is None
+    if execution.ok and must_write and not size:
+        execution = replace(execution, ending=Ending.NO_OUTPUT)
+    facts, kernels = reported_facts(execution), task.compiler.kernels
+    metrics = dict(facts.metrics)
+    if size is not None:
+        metrics["artifact_bytes"] = size
+    if kernels and is_regular(counted):
+        count = kernels.kernel_count(counted.read_text("utf-8", "replace"))
+        if count is not None:
+            metrics[DISPATCHES] = float(count)
+    return replace(execution, phase=facts.phase, metrics=metrics)
 
 
 @contextmanager

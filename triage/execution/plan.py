@@ -227,35 +227,12 @@ def reference_results(
     task = reference_task(engine, case, toolchain, reference)
     if isinstance(task, NoAnswer):
         return task
-    run_task, stop = task.run, AnyOf(engine.stop, cancelled)
-    assert isinstance(run_task, RunTask)
-
-    def compute(scratch: Path) -> Path | NoAnswer:
-        """Compile and run; return a folder with the results, empty if none counts."""
-        results = scratch / "results"
-        results.mkdir()
-        ran: list[Record] = []
-
-        def execute(module: Path) -> None:
-            execution, files = run_task.results(module, results, stop)
-            ran[:] = [task.record(execution, is_run=True)]
-            if folder and not _ignores_unwritten_memory(run_task, module, files, stop):
-                for file in files:
-                    file.unlink()
-
-        def make() -> Sequence[Record]:
-            return [*engine.make(replace(task, run=None), stop, execute), *ran]
-
-        probe = engine.probe_unless_known(task, make)
-        if not probe.cached:
-            made(probe)
-        if isinstance(probe.outcome, Passed):
-            return results
-        why = why_unusable(probe.outcome).reason
-        return recipe_mistake(f"the reference on {task.toolchain.revision.name}: {why}")
-
     place = folder or engine.registry.home.kept(KeptKind.RESULTS)
-    kept: Prepared | NoAnswer = engine.kept.get(place / task.keys[1], compute)
+    stop, ignores_memory = AnyOf(engine.stop, cancelled), folder is None
+    kept = engine.kept.get(
+        place / task.keys[1],
+        lambda scratch: _compute(engine, task, scratch, stop, made, ignores_memory),
+    )
     if isinstance(kept, NoAnswer):
         return kept
     files = sorted(kept.path.iterdir(), key=lambda file: int(file.name.split(".")[0]))
@@ -263,6 +240,42 @@ def reference_results(
         problem = "returns nothing, or reads memory that was never written to"
         return recipe_mistake(f"the reference {problem}")
     return tuple(map(file_value, files))
+
+
+def _compute(
+    engine: Engine,
+    task: Task,
+    scratch: Path,
+    stop: StopSignal,
+    made: Callable[[Probe], None],
+    ignores_memory: bool,
+) -> Path | NoAnswer:
+    """Compile and run a reference; return a folder with the results, empty if none
+    counts.
+    """
+    run_task, results = task.run, scratch / "results"
+    assert isinstance(run_task, RunTask)
+    results.mkdir()
+    ran: list[Record] = []
+
+    def execute(module: Path) -> None:
+        execution, files = run_task.results(module, results, stop)
+        ran[:] = [task.record(execution, is_run=True)]
+        if ignores_memory or _is_defined(run_task, module, files, stop):
+            return
+        for file in files:
+            file.unlink()
+
+    def make() -> Sequence[Record]:
+        return [*engine.make(replace(task, run=None), stop, execute), *ran]
+
+    probe = engine.probe_unless_known(task, make)
+    if not probe.cached:
+        made(probe)
+    if isinstance(probe.outcome, Passed):
+        return results
+    why = why_unusable(probe.outcome).reason
+    return recipe_mistake(f"the reference on {task.toolchain.revision.name}: {why}")
 
 
 def reference_task(
@@ -290,7 +303,7 @@ def reference_task(
     return recipe_mistake(f"the reference cannot be run: {why.reason}")
 
 
-def _ignores_unwritten_memory(
+def _is_defined(
     run_task: RunTask, module: Path, files: Sequence[Path], stop: StopSignal
 ) -> bool:
     """Return whether results stay the same when memory that was not written to has
