@@ -144,8 +144,10 @@ def matching(folder: Path, pattern: str) -> list[tuple[str, Path]]:
             name = path.relative_to(base)
             if not path.is_file() or re.search(r"(^|/)\.", name.as_posix()):
                 continue
-            is_shared = not is_pattern(parts[-1]) and len(name.parts) > 1
-            name = name.parent if is_shared else name.with_suffix("")
+            if is_pattern(parts[-1]) or len(name.parts) == 1:
+                name = name.with_suffix("")
+            else:  # all share the file's name
+                name = name.parent
             files[name.as_posix()] = path
     except ValueError:
         raise ValueError(f'"{pattern}": ** stands between slashes only.') from None

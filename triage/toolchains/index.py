@@ -218,7 +218,9 @@ def _sha256(wheel: DistributionPackage) -> str | None:
 def _day(wheel: DistributionPackage, *, nightly: bool) -> str | None:
     from triage.git_history.repository import day_in
 
-    day = day_in(wheel.filename.split("-")[1]) if nightly else None
+    day = None
+    if nightly:
+        day = day_in(wheel.filename.split("-")[1])
     if day is None and wheel.upload_time:
         day = wheel.upload_time.date().isoformat()
     return day

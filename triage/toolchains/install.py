@@ -178,7 +178,9 @@ class Package:
         if not self.is_page:
             index = self.url.full.rstrip("/")
             page = Address(f"{index}/{canonicalize_name(self.distribution)}/")
-        pythons = () if self.packaging == PLAIN_WHEEL else versions()
+        pythons: Sequence[tuple[int, int]] = ()
+        if self.packaging != PLAIN_WHEEL:
+            pythons = versions()
         return listed_releases(
             self.workspace, page, self.distribution, pythons, nightly=self.nightly
         )

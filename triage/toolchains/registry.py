@@ -255,7 +255,9 @@ class ToolchainRegistry:
         elif version:
             return self._at_version(family, version)
         else:
-            hint = f" (for a folder write `path:{text}`)" if Path(text).exists() else ""
+            hint = ""
+            if Path(text).exists():
+                hint = f" (for a folder write `path:{text}`)"
             raise BadInput(
                 f"{text!r} is not a revision: write {_FORMS}{hint}; a commit "
                 "needs a clone, which `bisect` and `suspects` take with --repo"
@@ -366,7 +368,9 @@ class ToolchainRegistry:
                 f"there is no {ref.family} compiler in {root}: {compiler.folders}"
             )
         needs = with_targets(compiler.needs(root, program), self.home.toolchains)
-        watched = () if ref.release else needs.files
+        watched: tuple[Path, ...] = ()
+        if not ref.release:
+            watched = needs.files
         state = file_state(watched)
         identity, description = self._describe(compiler, program, needs)
         # The day of the commit is better than that of the upload, which differs between
