@@ -198,6 +198,14 @@ def test_the_types_of_a_launch_decide_those_of_the_arguments(
     assert not {"x", "y"} & guess.guessed.keys()
 
 
+def test_types_and_none_are_constants_as_triton_writes_them() -> None:
+    text = LAUNCHED.replace("size: ", "kind: tl.constexpr, bias: tl.constexpr, size: ")
+    text = text.replace("size=64", "kind=torch.half, bias=None, size=64")
+    guess = guess_kernel(text % "torch.ones(8)")
+    assert guess is not None
+    assert guess.constexprs == {"kind": "tl.float16", "bias": None, "size": 64}
+
+
 @pytest.mark.parametrize(
     "line", ["triton.compile(source)", "os.environ['TRITON_INTERPRET'] = '1'"]
 )

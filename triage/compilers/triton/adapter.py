@@ -78,7 +78,8 @@ class ScriptRunner(WorkerRunner):
     def program(self, root: Path, *, measured: bool) -> Path | None:
         """Return the Python that this Triton is built for."""
         library = Triton().locate(root)
-        return library and _interpreter_of(library)
+        python = library and _interpreter_of(library)
+        return python and base_of(python)
 
 
 class Triton(Compiler):
@@ -134,7 +135,8 @@ class Triton(Compiler):
         the worker: results of another worker must not be used again.
         """
         files = (program.parents[2], _WORKER, SCRIPT_RUNNER, SCRIPT_WORKER)
-        return Needs(files, _interpreter_of(program))
+        python = _interpreter_of(program)
+        return Needs(files, python and base_of(python))
 
     def describe(self, program: Path, seal: Seal) -> Description:
         package = program.parents[1]
@@ -171,7 +173,7 @@ class Triton(Compiler):
                 reason = f"{needed}, and none is installed here"
             return NoAnswer(Cause.TOOLCHAIN, reason)
         if self.runs_script(case):
-            return script_invocation(case, python, PYTHONPATH=packages)
+            return script_invocation(case, base_of(python), PYTHONPATH=packages)
         target, backends = case.target, toolchain.capabilities.backends
         if target.backend not in backends:
             names = ", ".join(sorted(backends))
@@ -218,5 +220,4 @@ def _python_version(program: Path) -> PythonVersion | None:
 def _interpreter_of(program: Path) -> Path | None:
     """Return the interpreter that the wheel was built for, if one is installed."""
     version = _python_version(program)
-    python = interpreter(version) if version else None
-    return python and base_of(python)
+    return interpreter(version) if version else None

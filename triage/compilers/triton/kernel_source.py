@@ -285,7 +285,7 @@ def _first_shown(
     """Return the first value of some expressions that shows its kind."""
     for node in nodes:
         shown = _value_of(node, names)
-        if shown.kind and kind in ("", shown.kind):
+        if shown.kind not in ("", "NoneType") and kind in ("", shown.kind):
             return shown
     return HostValue()
 
