@@ -270,7 +270,9 @@ class Cpu:
         if len(inputs) != len(types):
             counts = f"{len(inputs)}, and the program takes {len(types)}"
             sys.exit(f"error: the number of inputs is {counts}")
-        arguments = [self._put(value(*pair)) for pair in zip(inputs, types)]  # noqa: B905
+        arguments = [
+            self._put(value(*pair)) for pair in zip(inputs, types, strict=True)
+        ]
         return lambda: [np.asarray(array) for array in executable.execute(arguments)]
 
 
