@@ -41,17 +41,18 @@ if TYPE_CHECKING:
     from triage.compilers.xla.recipe_format import XlaRecipe
     from triage.mlir.fingerprint import Vocabulary
 
-DISABLE = "xla_disable_hlo_passes"
-WORKER = Path(__file__).with_name("worker.py")
+_DISABLE = "xla_disable_hlo_passes"
+_WORKER = Path(__file__).with_name("worker.py")
 _HLO_TEXT = Path(__file__).with_name("hlo_text.py")
-_ISOLATED_WORKER = ("-I", str(WORKER))  # -I hides the user's own modules
+_ISOLATED_WORKER = ("-I", str(_WORKER))  # -I hides the user's own modules
 _PACKAGE = "lib/python3*/site-packages/jaxlib"
 _INPUTS = {
     ".mlir": InputKind.MLIR,
     ".mlirbc": InputKind.BYTECODE,
     ".py": InputKind.GENERATOR,
+    ".hlo": InputKind.OTHER,
+    ".txt": InputKind.OTHER,
 }
-_HLO = dict.fromkeys((".hlo", ".txt"), InputKind.OTHER)
 
 
 def _keys() -> type[XlaRecipe]:
@@ -112,13 +113,13 @@ class Xla(Compiler):
         nicknames=("jaxlib", "jax"),
         backends=("cpu",),
         aliases=dict.fromkeys(("host", "llvm-cpu", "local"), "cpu"),
-        inputs=_INPUTS | _HLO,
+        inputs=_INPUTS,
         sections=("run", "bench"),
         keys=_keys,
     )
     uses_processor = True
     script = XlaScript("jaxlib", "jax")
-    run = XlaRunner(WORKER, "--xla_backend_optimization_level=0")
+    run = XlaRunner(_WORKER, "--xla_backend_optimization_level=0")
     measures = Measures()
     passes = XlaIr()
     remedies = XlaRemedies()
@@ -151,11 +152,8 @@ class Xla(Compiler):
         """Return the environment, its interpreter and the worker: results of another
         worker must not be used again.
         """
-        return environment_needs(
-            program.parents[1],
-            *(WORKER, _HLO_TEXT),
-            *(SCRIPT_RUNNER, SCRIPT_WORKER),
-        )
+        files = (_WORKER, _HLO_TEXT, SCRIPT_RUNNER, SCRIPT_WORKER)
+        return environment_needs(program.parents[1], *files)
 
     def describe(self, program: Path, seal: Seal) -> Description:
         answer = ask_compiler([str(program), *_ISOLATED_WORKER, "describe"], seal)
@@ -168,7 +166,7 @@ class Xla(Compiler):
                 f"{program} has no jaxlib that compiles: {answer.stderr.last_line}"
             ) from error
         switches = frozenset(name for name, kind in options.items() if kind == "bool")
-        choices = {DISABLE: passes} if DISABLE in options else {}
+        choices = {_DISABLE: passes} if _DISABLE in options else {}
         capabilities = Capabilities(
             frozenset({"cpu"}),
             flags=frozenset(options),
@@ -187,12 +185,9 @@ class Xla(Compiler):
         name = toolchain.revision.name
         flags = applied_flags(case, toolchain.version)
         if case.target.backend != "cpu":
+            asked = f"the recipe asks for {case.target.backend}"
             return NoAnswer(
-                Cause.TARGET,
-                (
-                    f"{name} compiles for the cpu here, and the recipe asks for "
-                    f"{case.target.backend}"
-                ),
+                Cause.TARGET, f"{name} compiles for the cpu here, and {asked}"
             )
         work: tuple[str, ...] = ("compile",)
         if self.runs_script(case):
