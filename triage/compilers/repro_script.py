@@ -28,6 +28,7 @@ COMPARE = "compare.py"
 REPRO = "repro.py"
 NO_OUTPUT = "no-output"  # the class of a compile that wrote nothing
 _PYTHON = "python3"
+_SHELL_PYTHON = '"${PYTHON:-python3}"'
 _TYPES = "ml_dtypes."  # part of a script that needs this package
 
 
@@ -166,7 +167,7 @@ class ReproScript:
             if _TYPES in task.comparison:
                 module = "ml_dtypes"
                 packages.append(module)
-            checks.append(f'"${{PYTHON:-{_PYTHON}}}" -c "import {module}" || exit 127')
+            checks.append(f'{_SHELL_PYTHON} -c "import {module}" || exit 127')
         install = None
         if task.requirement:
             install = " ".join(filter(None, packages))
@@ -209,13 +210,12 @@ class PackageScript(ReproScript):
 
     def call(self, task: StandaloneCompile) -> StandaloneCall:
         """Return the command that runs the script next to the input."""
-        python = f'"${{PYTHON:-{_PYTHON}}}"'
         return StandaloneCall(
             task.requirement,
             (_PYTHON, REPRO),
-            f"{python} {REPRO}",
+            f"{_SHELL_PYTHON} {REPRO}",
             "\n# Set PYTHON to the interpreter that has it.",
-            (f'{python} -c "import {self.imported}" || exit 127',),
+            (f'{_SHELL_PYTHON} -c "import {self.imported}" || exit 127',),
         )
 
 
@@ -250,8 +250,8 @@ class WorkerScript(ReproScript):
 
     def call(self, task: StandaloneCompile) -> StandaloneCall:
         call = super().call(task)
-        python = f'"${{PYTHON:-{_PYTHON}}}"'
-        check = f"{python} {self.worker.name} describe >/dev/null || exit 127"
+        worker = f"{_SHELL_PYTHON} {self.worker.name}"
+        check = f"{worker} describe >/dev/null || exit 127"
         install = call.install
         if install and task.comparison:
             install += " numpy"

@@ -190,7 +190,7 @@ def _constant(name: str, kind: str) -> Constant:
 def _host_values(host: ast.Module, kernel: ast.FunctionDef) -> dict[str, HostValue]:
     """Return the values of parameters and options that host code shows: those of the
     first `Config({...}, num_warps=...)`, then those of the first launch with each, then
-    the defaults.
+    the defaults. A value counts more than its kind.
     """
     decorators = ast.List(kernel.decorator_list)
     passed: Pairs = []
@@ -217,9 +217,11 @@ def _host_values(host: ast.Module, kernel: ast.FunctionDef) -> dict[str, HostVal
         passed += [(name, value) for value in values]
     shown: dict[str, HostValue] = {}
     for name, node in passed:
-        if name not in shown or shown[name].kind == "NoneType":
+        before = shown.get(name, HostValue("NoneType"))
+        if before.value is None:
             known = _value_of(node, dict(bound))
-            if known.kind:
+            is_first = known.kind and before.kind == "NoneType"
+            if is_first or known.value is not None:
                 shown[name] = known
     return shown
 
