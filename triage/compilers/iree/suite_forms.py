@@ -46,11 +46,15 @@ _ANY = "any machine"
 
 
 def _by_machine(value: Any) -> Any:
-    return value if isinstance(value, dict) else {_ANY: value}
+    if value is None or isinstance(value, dict):
+        return value or {}
+    return {_ANY: value}
 
 
 def _as_value(value: Any) -> Any:
-    return {"value": value} if isinstance(value, str) else value
+    if isinstance(value, str):
+        return {"value": value}
+    return value
 
 
 def _named(*names: str, default: object = ()) -> Any:
@@ -59,7 +63,7 @@ def _named(*names: str, default: object = ()) -> Any:
 
 
 class _Value(MappingFormat):
-    value: Text = ""
+    value: Text | None = None
     url: Text | None = _named("url", "source", default=None)
 
 
@@ -69,7 +73,7 @@ _Golden = Annotated[dict[str, PositiveFloat], BeforeValidator(_by_machine)]
 
 
 class _Module(MappingFormat):
-    mlir: Text = Field("", examples=["https://example.com/model.mlir"])
+    mlir: Text = Field(examples=["https://example.com/model.mlir"])
     compiler_flags: Texts = ()
 
 
@@ -86,6 +90,7 @@ class _ModelTest(_Module):
     the keys.
     """
 
+    mlir: Text = ""
     type: Literal["quality", "benchmark", "compstat"] = "quality"
     modules: Texts = _named("modules", "module")
     weights: tuple[_Weights, ...] = ()
@@ -153,7 +158,7 @@ class _TorchTest(MappingFormat):
     mode: Literal["compare", "benchmark"] = "compare"
     file_name: Text = "test.mlir"
     vmfb_name: Text = "out.vmfb"
-    expected_output: tuple[_Value, ...] = ()
+    expected_output: tuple[_Value, ...] | None = None
 
 
 class _Machine:
@@ -181,7 +186,7 @@ def model_test(file: SuiteFile) -> Iterator[Case]:
         return
     kind = test.type
     if "type" in file.keys:
-        programs = [_module(file, name) for name in test.modules]
+        programs = [_module(file, name) for name in test.modules or ("",)]
         weights = [_weights(file, entry) for entry in test.weights]
     else:
         files = [file]
@@ -200,8 +205,8 @@ def model_test(file: SuiteFile) -> Iterator[Case]:
     run = run_ms = None
     if kind != "compstat" and not test.compile_only:
         run = file.run(
-            [file.value(entry.value, entry.url) for entry in test.inputs],
-            [file.value(entry.value, entry.url) for entry in test.outputs],
+            [file.value(entry.value or "", entry.url) for entry in test.inputs],
+            [file.value(entry.value or "", entry.url) for entry in test.outputs],
             weights,
             test.run_args,
             libraries=tuple(programs[1:]),
@@ -325,8 +330,8 @@ def torch_test(file: SuiteFile) -> tuple[Path, RunSpec]:
     run = file.run(
         inputs,
         [
-            f"@{file.file(output.url or output.value)}"
-            for output in test.expected_output
+            f"@{file.file(output.url or output.value or '')}"
+            for output in test.expected_output or ()
         ],
         function=test.function_name,
         measured=test.mode == "benchmark",
