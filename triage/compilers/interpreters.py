@@ -61,9 +61,8 @@ def _interpreters_by_version() -> dict[Version, Path]:
         purpose=Purpose.INSTALL,
         env={"PATH": os.pathsep.join(path)},
     )
-    listed = json.loads(answer.stdout.text) if answer.ok else []
     paths = {sys.version_info[:2]: Path(sys.executable)}
-    for entry in listed:
+    for entry in json.loads(answer.stdout.text) if answer.ok else ():
         kind = entry["implementation"], entry["variant"]
         if entry["path"] and kind == ("cpython", "default"):
             paths.setdefault(version_of(entry["version"]), Path(entry["path"]))

@@ -53,13 +53,15 @@ _IREE_OPT = [
     "{output}",
 ]
 _MAKES_MODEL = re.compile(r"\bmake_model\(")
-_PLAIN_IMPORT = re.compile(r"(?:import|from) (?:onnx|numpy|math|random|ml_dtypes)\b")
+_OTHER_IMPORT = re.compile(
+    r"(?:import|from) (?!(?:onnx|numpy|math|random|ml_dtypes)\b)"
+)
 _PRINT_MODEL = """\
 models = [each for each in globals().values() if type(each).__name__ == "ModelProto"]
 sys.stdout.buffer.write(models[-1].SerializeToString())
 """
 _DEFAULT_BACKEND = "llvm-cpu"
-_DEFAULT_ROCM_CHIP = "gfx942"  # no release compiles for rocm without a chip
+_DEFAULT_CHIPS = {"rocm": "gfx942"}  # no release compiles for it without a chip
 # how issues name devices
 _DEVICES_IN_TEXTS = {
     "rocm": re.compile(r"--device=hip\b|\bROCm\b"),
@@ -121,9 +123,7 @@ class IreeRecipes(RecipeStarter):
             return Target("rocm" if chip.startswith("gfx") else "cuda", chip)
         for backend, named in _DEVICES_IN_TEXTS.items():
             if named.search(text):
-                return Target(
-                    backend, _DEFAULT_ROCM_CHIP if backend == "rocm" else None
-                )
+                return Target(backend, _DEFAULT_CHIPS.get(backend))
         return Target(_DEFAULT_BACKEND)
 
 
@@ -131,19 +131,11 @@ def _printing_model(code: str) -> str:
     """Return Python that prints the last model which the code makes: its statements up
     to that one, without imports of packages that it may not find.
     """
-    statements = ast.parse(code).body
-    makes_model = [
-        _MAKES_MODEL.search(ast.unparse(statement)) is not None
-        for statement in statements
-    ]
-    end = len(statements) - makes_model[::-1].index(True)
-    texts = [
-        ast.unparse(statement)
-        for statement in statements[:end]
-        if not isinstance(statement, ast.Import | ast.ImportFrom)
-        or _PLAIN_IMPORT.match(ast.unparse(statement))
-    ]
-    return "\n".join(["import sys", *texts, _PRINT_MODEL])
+    lines = [ast.unparse(statement) for statement in ast.parse(code).body]
+    makes_model = [bool(_MAKES_MODEL.search(line)) for line in lines]
+    end = len(lines) - makes_model[::-1].index(True)
+    kept = [line for line in lines[:end] if not _OTHER_IMPORT.match(line)]
+    return "\n".join(["import sys", *kept, _PRINT_MODEL])
 
 
 def _start_of_call(
@@ -156,10 +148,11 @@ def _start_of_call(
         keys = {"package": "iree-base-compiler", "command": _IREE_OPT}
         toolchain = "command:iree-base-compiler:latest"
         return RecipeStart("command", path, None, flags, keys=keys, toolchain=toolchain)
-    aliases = {f"{TARGET_BACKENDS}{word}": name for word, name in IREE.aliases.items()}
-    for index, flag in enumerate(flags):
-        if flag in aliases:
-            flags[index] = f"{TARGET_BACKENDS}{aliases[flag]}"
+    aliases = {
+        f"{TARGET_BACKENDS}{alias}": f"{TARGET_BACKENDS}{name}"
+        for alias, name in IREE.aliases.items()
+    }
+    flags = [aliases.get(flag, flag) for flag in flags]
     phases = [flag.removeprefix(_PHASE) for flag in flags if flag.startswith(_PHASE)]
     phase = None
     if len(phases) == 1 and phases[0] in IREE.phases:
