@@ -84,27 +84,33 @@ def track_of(case: CaseResult, kind: ToolchainKind) -> Track:
 class CaseRow:
     """What a store keeps of every case of a night."""
 
-    status: Status
-    change: CaseChangeKind
-    failure: Failure | None
-    input: str
+    status: Status = Status.PASSED
+    change: CaseChangeKind = CaseChangeKind.PASSING
+    failure: Failure | None = None
+    input: str = ""
     """The beginning of the hash of the input; empty if it is not known."""
-    source: str
+    source: str = ""
     """The file of its recipe, where it is known."""
-    metrics: Mapping[str, float]
-    """Those that pages draw."""
 
 
-TrackRows = list[tuple[Track, dict[str, CaseRow]]]
-"""The rows of a night, by the names of the cases."""
+@dataclass(frozen=True)
+class TrackRows:
+    """The cases of a track in a night."""
+
+    track: Track
+    cases: dict[str, CaseRow] = field(default_factory=dict)
+    metrics: dict[str, list[float | None]] = field(
+        default_factory=lambda: {metric.name: [] for metric in METRICS}
+    )
+    """What pages draw: a number for each case."""
 
 
 @cache
-def _adapter() -> TypeAdapter[TrackRows]:
-    return TypeAdapter(TrackRows)
+def _adapter() -> TypeAdapter[list[TrackRows]]:
+    return TypeAdapter(list[TrackRows])
 
 
-def parse_rows(line: bytes) -> TrackRows:
+def parse_rows(line: bytes) -> list[TrackRows]:
     """Read the last line that `history_lines` returned."""
     return _adapter().validate_json(line)
 
@@ -113,22 +119,20 @@ def history_lines(night: Night) -> list[bytes]:
     """Return what histories need of a night: the night without the cases that passed,
     failed as before or could not be tested, and a row for every case.
     """
-    tracks = defaultdict[Track, dict[str, CaseRow]](dict)
+    tracks: dict[Track, TrackRows] = {}
     for case in night.cases:
-        numbers, names = case.numbers, [metric.name for metric in METRICS]
-        tracks[track_of(case, night.kind)][case.case] = CaseRow(
-            case.status,
-            case.change,
-            case.failure,
-            case.input[:8],
-            case.source,
-            {name: numbers[name] for name in names if name in numbers},
+        track = track_of(case, night.kind)
+        rows = tracks.setdefault(track, TrackRows(track))
+        rows.cases[case.case] = CaseRow(
+            case.status, case.change, case.failure, case.input[:8], case.source
         )
+        for metric, values in rows.metrics.items():
+            values.append(case.numbers.get(metric))
     listed = [case for case in night.cases if case.change not in _PLAIN]
-    rows = _adapter().dump_json(
-        list(tracks.items()), by_alias=True, exclude_defaults=True
+    lines = _adapter().dump_json(
+        list(tracks.values()), by_alias=True, exclude_defaults=True
     )
-    return [night_bytes(replace(night, cases=listed)), rows]
+    return [night_bytes(replace(night, cases=listed)), lines]
 
 
 @dataclass(eq=False)
@@ -181,16 +185,16 @@ class CaseHistory:
     def add(self, night: int, row: CaseRow) -> None:
         """Add the result in the next night."""
         self.source = row.source
-        for metric, value in row.metrics.items():
-            self.metrics[metric][night] = value
-        is_edited = bool(row.input and self._input) and row.input != self._input
-        run = StateRun(row.status, row.change, row.failure, night, night, is_edited)
-        if row.input and run.tested:
+        status, failure, before = row.status, row.failure, self._input
+        if row.input and status is not Status.UNTESTABLE:
             self._input = row.input
         last = self.runs[-1] if self.runs else None
-        if last and (last.status, last.signature) == (run.status, run.signature):
-            last.last, last.failure, last.count = night, row.failure, last.count + 1
+        signature = failure.signature if failure else ""
+        if last and last.status is status and last.signature == signature:
+            last.last, last.failure, last.count = night, failure, last.count + 1
         else:
+            is_edited = bool(row.input and before) and row.input != before
+            run = StateRun(status, row.change, failure, night, night, is_edited)
             self.runs.append(run)
 
     @property
@@ -261,7 +265,8 @@ class NightsHistory:
 
 
 def history_of(
-    stored: Iterable[tuple[NightSummary, Night, TrackRows]], pattern: str = "*"
+    stored: Iterable[tuple[NightSummary, Night, Sequence[TrackRows]]],
+    pattern: str = "*",
 ) -> NightsHistory:
     """Align nights, the oldest first. Results with an older toolchain than the track
     had before are left out.
@@ -271,11 +276,12 @@ def history_of(
     shown: list[tuple[NightSummary, Night]] = []
     newest: dict[Track, Revision] = {}
     nights = defaultdict[Track, list[int]](list)
-    cases: dict[tuple[Track, str], CaseHistory] = {}
+    cases = defaultdict[Track, dict[str, CaseHistory]](dict)
     for summary, night, tracks in stored:
         toolchain, number = night.toolchain, len(shown)
         is_shown = pattern == "*"
-        for track, rows in tracks:
+        for rows in tracks:
+            track = rows.track
             if is_older(toolchain, newest.get(track, toolchain)):
                 continue
             newest[track] = toolchain
@@ -283,10 +289,15 @@ def history_of(
                 continue
             is_shown = True
             nights[track].append(number)
-            for name, row in rows.items():
-                if (track, name) not in cases:
-                    cases[track, name] = CaseHistory(track, name)
-                cases[track, name].add(number, row)
+            members = cases[track]
+            for name, row in rows.cases.items():
+                if name not in members:
+                    members[name] = CaseHistory(track, name)
+                members[name].add(number, row)
+            for metric, values in rows.metrics.items():
+                for name, value in zip(rows.cases, values, strict=True):
+                    if value is not None:
+                        members[name].metrics[metric][number] = value
         if is_shown:
             shown.append((summary, night))
     if newest and not nights:
@@ -295,7 +306,7 @@ def history_of(
     return NightsHistory(
         [summary for summary, _ in shown],
         [night for _, night in shown],
-        list(cases.values()),
+        [case for members in cases.values() for case in members.values()],
         {track: nights[track] for track in sorted(nights)},
     )
 
