@@ -25,15 +25,7 @@ from triage.nightly.known_case import LogExcerpt, case_runs, night_logs
 from triage.nightly.result import Night
 from triage.nightly.store import NightStore
 from triage.nightly.trends import metric_steps
-from triage.report.document import (
-    Code,
-    Details,
-    Heading,
-    Span,
-    Table,
-    TableRows,
-    facts,
-)
+from triage.report.document import facts
 from triage.report.elements import compiler_title, plural
 from triage.report.facts import (
     came_span,
@@ -53,7 +45,6 @@ from triage.toolchains.home import disk_errors, write_whole
 
 _GRID_NIGHTS = 14
 _MARK = "made-by-triage-site"  # a folder with this file may be written again
-_MOST_CASES = 500  # of a failure on its page
 _MOST_STEPS = 10  # the steepest
 
 
@@ -84,7 +75,7 @@ class Site:
         }
         recent = history.numbers[-_GRID_NIGHTS:]
         self.urls = {number: f"nights/{number}.html" for number in recent}
-        self.environment = _environment(history, self.pages)
+        self.environment = _environment(history, self.pages, self.urls)
         with disk_errors(f"write {self.out}"):
             _clear(self.out)
             write_whole(
@@ -96,7 +87,9 @@ class Site:
                 write_whole(self.out / "assets" / name, asset)
             self._write_page("index", **_overview(history, self.lives))
             table = night_table(history.summaries[::-1], self.urls)
-            self._write_page("nights", "report", title="Nights", blocks=[table])
+            self._write_page(
+                "nights", "report", title="Nights", blocks=[table], logs={}
+            )
             self._write_page("trends", steps=metric_steps(history)[:_MOST_STEPS])
             self._write_page("search")
             logs = {
@@ -155,32 +148,15 @@ class Site:
         self, life: FailureLife, logs: Mapping[CaseHistory, Mapping[int, LogExcerpt]]
     ) -> None:
         """Write when and where a failure was seen, then the text of its issue."""
-        nights, numbers = self.history.nights, self.history.numbers
-        rows: TableRows = []
-        for failing in life.runs[:_MOST_CASES]:
-            first, page = nights[failing.first], f"../{self.pages[failing.case]}.html"
-            url = self.urls.get(numbers[failing.first])
-            seen = {failing.first, failing.last}.intersection(logs[failing.case])
-            log = Span("log", url=f"{page}#log-{max(seen)}") if seen else ""
-            rows.append(
-                [
-                    Span(failing.case.case, url=page),
-                    Span(first.started[:10], url=url and f"../{url}"),
-                    first.toolchain.name,
-                    nights[failing.last].started[:10],
-                    log,
-                ]
-            )
-        found_in = life.found_in or nights[life.current.first]
-        blocks = [
-            facts(life_facts(life)),
-            Heading("Where it was seen"),
-            Table(("case", "since", "toolchain", "last seen", "log"), rows),
-            *night_issue(life.cluster, found_in).blocks,
-        ]
-        title = life.failure.headline[:400]
-        path = f"failures/{life.page}"
-        self._write_page(path, "report", title=title, life=life, blocks=blocks)
+        found_in = life.found_in or self.history.nights[life.current.first]
+        self._write_page(
+            f"failures/{life.page}",
+            "failure",
+            life=life,
+            logs=logs,
+            facts=[facts(life_facts(life))],
+            issue=night_issue(life.cluster, found_in).blocks,
+        )
 
     def _write_night(self, number: int) -> None:
         """Write the report of a night with the output of its failures."""
@@ -188,13 +164,13 @@ class Site:
         if night is None:
             return
         document = night_document(night)
-        blocks = [*document.blocks]
-        for case in night.cases:
-            text = self.store.log(number, case.log or "")
-            if text:
-                blocks.append(Details(f"Output of {case.case}", [Code(text)]))
         title = f"{date_text(night)}: {document.title}"
-        self._write_page(f"nights/{number}", "report", title=title, blocks=blocks)
+        texts = {
+            case.case: self.store.log(number, case.log or "") for case in night.cases
+        }
+        logs = {case: text for case, text in texts.items() if text}
+        path, blocks = f"nights/{number}", document.blocks
+        self._write_page(path, "report", title=title, blocks=blocks, logs=logs)
 
     def _searched(self) -> Iterator[tuple[str, str]]:
         """Yield text and address of what the search finds."""
@@ -342,7 +318,7 @@ def _clear(out: Path) -> None:
 
 
 def _environment(
-    history: NightsHistory, pages: Mapping[CaseHistory, str]
+    history: NightsHistory, pages: Mapping[CaseHistory, str], urls: Mapping[int, str]
 ) -> Environment:
     environment = html_templates()
     environment.filters.update(inline=inline_markup, fragment=fragment)
@@ -350,6 +326,7 @@ def _environment(
         plural=plural,
         history=history,
         pages=pages,
+        urls=urls,
         last=date_text(history.nights[-1]),
         labels=track_labels(history.tracks),
         issue_text=issue_text,
@@ -363,6 +340,5 @@ def _environment(
         run_command=run_command,
         investigation_command=investigation_command,
         commands_by_hand=commands_by_hand,
-        life=None,
     )
     return environment
