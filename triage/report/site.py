@@ -219,18 +219,14 @@ def _overview(history: NightsHistory, lives: Sequence[FailureLife]) -> dict[str,
     nights = range(len(history.nights))[-_GRID_NIGHTS:]
     return {
         **states,
-        "new": {life for life in states["open"] if life.is_new},
         "open": sorted(states["open"], key=lambda life: not life.is_new),
         "toolchains": dict.fromkeys(
             f"{compiler_title(night.compiler)} {night.toolchain.name}".strip()
             for night in last_nights
         ),
-        "baselines": dict.fromkeys(night.baseline.name for night in last_nights),
-        "ran": sum(verdict.cases - verdict.untestable for verdict, _ in verdicts),
-        "total": sum(verdict.cases for verdict, _ in verdicts),
+        "nights": last_nights,
         "verdicts": sorted(verdicts, key=lambda row: not row[0].broken),
         "slower": slower,
-        "passing": [case for case in history.cases if case.now.status is Status.XPASS],
         "flaky": [(case, count) for case, count in flaky.items() if count],
         "grid": [
             (track, [(night, _new_in(lives, track, night)) for night in nights])
@@ -276,7 +272,10 @@ def commands_by_hand(life: FailureLife) -> list[str]:
     if life.cluster.reproducer:
         replay = f"triage replay {life.cluster.reproducer}"
     run = _command_on(life, "run", ("-t",))
-    bisect = _command_on(life, "bisect", ("--good", "--bad"), "--repo", "DIR")
+    ends = ["--good", "--bad"]
+    if life.before is None:
+        ends.remove("--good")
+    bisect = _command_on(life, "bisect", ends, "--repo", "DIR")
     return [line for line in (run, replay, bisect) if line]
 
 
