@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 
-from triage.bisect.changes import answer, passing_search
+from triage.bisect.changes import answer, find_changes, passing_search
 from triage.bisect.line import Candidate, Line
 from triage.bisect.plan import whole_search
 from triage.bisect.prior import Clues
@@ -219,3 +219,11 @@ def run_alone(search: Search) -> Bisection:
     match = search.line.request.match(passing.failure)
     passing = replace(passing, match=match, judge=verdict_of)
     return answer(passing, passing.run())
+
+
+def changes_of(
+    letters: str, kind: BisectKind = BisectKind.REGRESSION, jobs: int = 1
+) -> Bisection:
+    """Search all changes along commits with these outcomes."""
+    engine = HistoryEngine(letters, jobs)
+    return find_changes(search_along(engine, plain_range(len(letters)), kind))

@@ -16,12 +16,12 @@ from tests.bisect import letters
 from tests.bisect.letters import (
     HistoryEngine,
     LetterRange,
+    changes_of,
     letter_range,
     plain_range,
     run_alone,
     search_along,
 )
-from triage.bisect.changes import find_changes
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.model.outcome import Cause
 
@@ -156,8 +156,7 @@ def test_a_culprit_costs_few_probes_and_most_where_a_failure_may_come_and_go(
 ) -> None:
     monkeypatch.setattr(letters.failure, "__defaults__", (family,))
     for culprit in range(1, places):
-        line = "P" * culprit + "F" * (places - culprit)
-        found = find_changes(search_along(HistoryEngine(line), plain_range(places)))
+        found = changes_of("P" * culprit + "F" * (places - culprit))
         assert found.status is Answer.CULPRIT
         assert suspects_of(found) == {culprit}
         assert found.probes <= most
@@ -167,8 +166,8 @@ def test_two_changes_cost_few_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(letters.failure, "__defaults__", ("codegen",))
     for first in range(1, 38, 3):
         for second in range(first + 1, 39, 3):
-            line = "P" * first + "G" * (second - first) + "F" * (40 - second)
-            found = find_changes(search_along(HistoryEngine(line), plain_range(40)))
+            middle = "G" * (second - first)
+            found = changes_of("P" * first + middle + "F" * (40 - second))
             assert found.status is Answer.CULPRIT
             assert found.broke
             assert suspects_of(found) == {second}
@@ -177,8 +176,7 @@ def test_two_changes_cost_few_probes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_search_ends_soon_if_no_compiler_can_be_obtained_between_its_ends() -> None:
-    line = "P" + "X" * 38 + "F"
-    found = find_changes(search_along(HistoryEngine(line), plain_range(len(line))))
+    found = changes_of("P" + "X" * 38 + "F")
     assert (found.status, found.confirmed) == (Answer.SUSPECTS, False)
     assert found.unanswered is not None
     assert found.unanswered.cause is Cause.ENVIRONMENT

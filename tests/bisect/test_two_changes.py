@@ -14,11 +14,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.bisect import letters
-from tests.bisect.letters import HistoryEngine
+from tests.bisect.letters import changes_of
 from tests.bisect.tiny_compiler import answered, between, repository, write_case
 from tests.conftest import Triage
-from triage.bisect.changes import find_changes
-from triage.bisect.result import Answer, Bisection, BisectKind
+from triage.bisect.result import Answer, BisectKind
 
 TEST = """#!/bin/sh
 test -f tinyc.py || exit 125
@@ -81,11 +80,6 @@ def test_commits_are_answered_as_by_git_and_for_this_failure(
     assert broke["confirmed"]
     assert pair(found, shas) == this
     assert (found["changed"] is None) == (this == (before, after))
-
-
-def changes_of(line: str, kind: BisectKind, jobs: int = 1) -> Bisection:
-    engine, candidates = HistoryEngine(line, jobs), letters.plain_range(len(line))
-    return find_changes(letters.search_along(engine, candidates, kind))
 
 
 @settings(max_examples=400, deadline=None)
