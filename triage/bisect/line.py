@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
+from triage.bisect.history import middles_of_changes, state_of
 from triage.bisect.prior import Clues, Suspicion, suspicions
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import Suspect
-from triage.bisect.walk import middles_of_changes, state_of
 from triage.execution.task import ProbeJob
 from triage.git_history.repository import Links, pull_request
 from triage.model.outcome import (

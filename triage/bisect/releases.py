@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from triage.bisect.changes import answer, find_change, passing_search, transition
+from triage.bisect.history import bounds_of, looked_at_first
 from triage.bisect.result import Bisection, BisectKind, Side
 from triage.bisect.search import Search
-from triage.bisect.walk import bounds_of, looked_at_first
 from triage.execution.match import verdict_of
 from triage.execution.task import ProbeJob
 from triage.model.errors import BadInput
