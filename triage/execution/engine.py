@@ -109,9 +109,8 @@ class Engine:
         *,
         jobs: int | None = None,
         fresh: bool = False,
-        cluster: DaskCluster | None = None,
     ) -> None:
-        """Make tasks here or on a cluster, until `stop` is set.
+        """Make tasks here until `stop` is set, or on a cluster if there is one.
 
         Args:
             registry: The toolchains.
@@ -120,11 +119,11 @@ class Engine:
             stop: Ends all work.
             jobs: How many compiles run here at once (default: one for each core).
             fresh: Prepare every input again.
-            cluster: Machines that make tasks as well.
         """
         self.registry, self.compilers, self.cache = registry, compilers, cache
         self.stop, self.progress = stop, registry.workspace.progress
-        self.cluster = cluster
+        self.cluster: DaskCluster | None = None
+        """Machines that make tasks as well."""
         self.local_jobs = jobs or os.cpu_count() or 1
         self.compiles = 0
         """Made so far, cached answers not counted."""
@@ -527,10 +526,9 @@ def open_engine(
         cache = ResultCache(home.results_database, warn, fresh=fresh)
         opened.callback(cache.close)
         registry = ToolchainRegistry(home, families, progress, stop, is_dry=is_dry)
-        machines = opened.enter_context(cluster(registry)) if cluster else None
-        engine = Engine(
-            registry, families, cache, stop, jobs=jobs, fresh=fresh, cluster=machines
-        )
+        engine = Engine(registry, families, cache, stop, jobs=jobs, fresh=fresh)
+        if cluster:
+            engine.cluster = opened.enter_context(cluster(registry))
         try:
             yield engine
         except BaseException:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from triage.compilers.parts import RunValues
+from triage.compilers.base import Compiler
+from triage.compilers.parts import Measures, Runner, RunValues, Surroundings
 from triage.execution.files import KeptFiles
 from triage.execution.inputs import recipe_mistake
 from triage.execution.judge import RUN_MS, agreement_of
@@ -35,11 +35,7 @@ from triage.recipes.run_values import (
     value_ending,
 )
 from triage.toolchains.home import KeptKind
-
-if TYPE_CHECKING:
-    from triage.compilers.base import Compiler
-    from triage.compilers.parts import Measures, Runner, Surroundings
-    from triage.toolchains.registry import ToolchainRegistry
+from triage.toolchains.registry import ToolchainRegistry
 
 
 def agreeing_runs(
