@@ -15,7 +15,12 @@ import psutil
 import pytest
 
 from tests.conftest import Triage
-from tests.processes.test_sealing import ATTACKS, state_of
+from tests.processes.test_sealing import (
+    ATTACKS,
+    bystander,  # noqa: F401
+    state_of,
+    victim,  # noqa: F401
+)
 from tests.programs import write_program
 from triage.compilers.registry import load_cases
 from triage.execution.engine import open_engine
@@ -42,24 +47,13 @@ _attack()
 
 
 @pytest.fixture
-def bystander() -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen(["sleep", "600"]) as process:
-        yield process
-        process.kill()
-
-
-@pytest.fixture
 def attack(
-    tmp_path: Path, bystander: subprocess.Popen[bytes]
+    victim: Path,  # noqa: F811 - a fixture
+    bystander: subprocess.Popen[bytes],  # noqa: F811
 ) -> Iterator[Callable[[], str]]:
     """Returns Python code that attacks a folder and a process. Afterwards, both must be
     as before.
     """
-    victim = tmp_path / "victim"
-    victim.mkdir()
-    for name in ("private", "mode", "times", "attributes"):
-        (victim / name).write_text("secret")
-        os.utime(victim / name, (10**9, 10**9))
     before = state_of(victim, bystander)
     asked: list[str] = []
 
