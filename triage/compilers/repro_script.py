@@ -194,7 +194,9 @@ class ReproScript:
 
     def files(self, task: StandaloneCompile) -> Mapping[str, str]:
         """Return the scripts, name -> text, that the call needs next to the input."""
-        return {COMPARE: task.comparison} if task.comparison else {}
+        if task.comparison:
+            return {COMPARE: task.comparison}
+        return {}
 
 
 class PackageScript(ReproScript):
@@ -320,4 +322,6 @@ def comparing_script(run: RunSpec) -> str:
         return ""
     values = (python_array(file_value(file)) for file in result_files(run))
     text = _LOAD.format(results=", ".join(values)) + comparison(run)
-    return f"import ml_dtypes\n{text}" if _TYPES in text else text
+    if _TYPES in text:
+        return f"import ml_dtypes\n{text}"
+    return text

@@ -124,7 +124,9 @@ class Triton(Compiler):
         source tree built in place. `root` may be the library itself.
         """
         if root.is_file():
-            return root.absolute() if root.match("libtriton*.so") else None
+            if root.match("libtriton*.so"):
+                return root.absolute()
+            return None
         for pattern in _PLACES:
             for library in sorted(root.glob(pattern)):
                 return library.absolute()
@@ -145,9 +147,9 @@ class Triton(Compiler):
             raise EnvironmentFailure(f"{program} has no Triton compiler next to it")
         # The metadata of a nightly's wheel contains the commit, its source does not.
         version, _ = _metadata(program)
-        if not version:
-            match = _VERSION.search(source.read_text("utf-8", "replace"))
-            version = match[1] if match else ""
+        match = _VERSION.search(source.read_text("utf-8", "replace"))
+        if match and not version:
+            version = match[1]
         commit = _COMMIT.search(version)
         backends = ["cuda"]
         if (package / "backends" / "amd").is_dir():

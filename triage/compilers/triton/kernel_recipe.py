@@ -49,7 +49,9 @@ class TritonRecipes(RecipeStarter):
     ) -> RecipeStart | None:
         if source is not None and source.suffix != ".py":
             return None
-        default_chip = "gfx942" if request.backend == "hip" else _DEFAULT_CHIP
+        default_chip = _DEFAULT_CHIP
+        if request.backend == "hip":
+            default_chip = "gfx942"
         start = RecipeStart(
             "triton",
             source or request.path.with_suffix(".py"),
@@ -57,8 +59,9 @@ class TritonRecipes(RecipeStarter):
             copied=None if source else text,
         )
         if source is None and "tt.func" in text:
-            is_lowered = "#ttg." in text or "#triton_gpu." in text
-            suffix = ".ttgir" if is_lowered else ".ttir"
+            suffix = ".ttir"
+            if "#ttg." in text or "#triton_gpu." in text:
+                suffix = ".ttgir"
             return replace(start, input=request.path.with_suffix(suffix))
         if request.kernel is None and _NEEDS_NO_GPU.search(text):
             return start
@@ -73,19 +76,23 @@ class TritonRecipes(RecipeStarter):
         except RecursionError as error:
             name = source.name if source else "the text"
             raise BadInput(f"an expression in {name} is nested too deeply") from error
-        keys = asdict(guess)
+        keys, notes = asdict(guess), []
+        if _LAUNCHES.search(text):
+            notes.append(_why_not_run(guess.kernel))
         return replace(
             start,
             guessed=keys.pop("guessed"),
             keys=keys,
             comment=_COMMENT,
-            notes=[_why_not_run(guess.kernel)] if _LAUNCHES.search(text) else [],
+            notes=notes,
             assumed=_assumed(request, default_chip),
         )
 
     def target_in(self, text: str) -> Target:
         chip = chip_in(text) or _DEFAULT_CHIP
-        return Target("hip" if chip.startswith("gfx") else "cuda", chip)
+        if chip.startswith("gfx"):
+            return Target("hip", chip)
+        return Target("cuda", chip)
 
 
 def _with_imports(kernel: str) -> str:
@@ -101,8 +108,12 @@ def _with_imports(kernel: str) -> str:
 
 def _assumed(request: RecipeRequest, chip: str) -> list[str]:
     """Return the backend and the chip that the user did not name."""
-    assumed = [] if request.backend else ["cuda"]
-    return assumed if request.chip else [*assumed, chip]
+    assumed = []
+    if not request.backend:
+        assumed.append("cuda")
+    if not request.chip:
+        assumed.append(chip)
+    return assumed
 
 
 def _why_not_run(kernel: str) -> str:

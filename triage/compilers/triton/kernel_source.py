@@ -167,7 +167,9 @@ def _guess(
             continue
         else:
             kind = annotation if annotation in _SCALARS else passed.kind
-            number = "fp32" if _NAMES_FRACTION.search(name) else "i32"
+            number = "i32"
+            if _NAMES_FRACTION.search(name):
+                number = "fp32"
             number = _SCALARS.get(kind, number)
             guess.signature[name] = pointers.get(name, number)
         guess.guessed[name] = "by its name and its use"
@@ -184,7 +186,9 @@ def _constant(name: str, kind: str) -> Constant:
         return False
     if kind == "float":
         return 1.0
-    return 2 if _NAMES_COUNT.search(name) else 64
+    if _NAMES_COUNT.search(name):
+        return 2
+    return 64
 
 
 def _host_values(host: ast.Module, kernel: ast.FunctionDef) -> dict[str, HostValue]:
@@ -262,7 +266,9 @@ def _value_of(node: ast.expr, names: Bindings) -> HostValue:
             return HostValue("bool")
         case ast.Attribute(attr="dtype", value=tensor):
             known = _value_of(tensor, names)
-            return HostValue("type", known.value if known.kind == "tensor" else None)
+            if known.kind == "tensor":
+                return HostValue("type", known.value)
+            return HostValue("type")
         case ast.Attribute(attr=name) if _type_named(name):
             return HostValue("type", _type_named(name))
         case ast.Call():
@@ -278,7 +284,9 @@ def _value_of(node: ast.expr, names: Bindings) -> HostValue:
         case ast.Subscript(value=tensor) | ast.Attribute(value=tensor, attr="T"):
             tensors = (tensor,)
     shown = _first_shown(same, names)
-    return shown if shown.kind else _first_shown(tensors, names, "tensor")
+    if shown.kind:
+        return shown
+    return _first_shown(tensors, names, "tensor")
 
 
 def _first_shown(
@@ -321,7 +329,9 @@ def _value_of_call(call: ast.Call, names: Bindings) -> HostValue:
 def _type_named(name: str) -> str | None:
     """Return a type of torch or triton.language, such as `tl.float16` for `half`."""
     name = _TYPES.get(name, name)
-    return f"tl.{name}" if _TYPE.fullmatch(name) else None
+    if _TYPE.fullmatch(name):
+        return f"tl.{name}"
+    return None
 
 
 def _in_signature(type_: Constant) -> str:
@@ -336,9 +346,11 @@ def _pointers_of(kernel: ast.FunctionDef) -> dict[str, str]:
     type, they are those of one kind of floats.
     """
     text, element = ast.unparse(kernel), "fp32"
-    if "float16" in text:
-        # both factors of a product must have one type
-        element = "bf16" if "bfloat16" in text else "fp16"
+    # both factors of a product must have one type
+    if "bfloat16" in text:
+        element = "bf16"
+    elif "float16" in text:
+        element = "fp16"
     addresses: list[ast.AST] = []
     for call in _calls(kernel):
         if _MEMORY.fullmatch(_callee(call)):

@@ -419,7 +419,7 @@ def _explain(error: Exception) -> None:
         print(error, file=sys.stderr)
         # In some releases the cause says what went wrong, in others the last line does.
         lines = [line.strip() for line in str(error).splitlines() if line.strip(" ^")]
-        message = lines[-1] if lines else type(error).__name__
+        message = [type(error).__name__, *lines][-1]
         if error.__cause__ is not None:
             message = repr(error.__cause__)
     elif isinstance(error, AttributeError) and "module 'triton" in str(error):

@@ -50,12 +50,16 @@ class XlaRecipes(RecipeStarter):
         self, request: RecipeRequest, source: Path | None, text: str
     ) -> RecipeStart | None:
         if source is None:
-            suffix = ".hlo" if _is_hlo(text) else ".py"
+            suffix = ".py"
+            if _is_hlo(text):
+                suffix = ".hlo"
             return RecipeStart("xla", request.path.with_suffix(suffix), _CPU)
         is_ours = source.suffix == ".hlo" or request.backend == "xla"
         if request.backend in (None, *_BACKEND_NAMES) and not request.kernel:
             is_ours = is_ours or _JAX.search(text) is not None
-        return RecipeStart("xla", source, _CPU) if is_ours else None
+        if is_ours:
+            return RecipeStart("xla", source, _CPU)
+        return None
 
     def target_in(self, text: str) -> Target:
         return _CPU

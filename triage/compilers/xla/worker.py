@@ -386,7 +386,9 @@ def value(text: str, element: str) -> Any:
     numbers = np.array([_TRUTH.get(word, word) for word in words])
     # numpy reads the numbers of its own types exactly
     array = numbers.astype(dtype if dtype.kind in "iuc" else float).astype(dtype)
-    return np.full(shape, array[0]) if array.size == 1 else array.reshape(shape)
+    if array.size == 1:
+        return np.full(shape, array[0])
+    return array.reshape(shape)
 
 
 def numpy_type(element: str) -> Any:
