@@ -52,6 +52,8 @@ _COUNTS = re.compile(
 )
 # Those that return a tensor of 32-bit floats unless `dtype` names another type.
 _MAKERS = re.compile(r"torch\.(?:empty|zeros|ones|randn?|linspace|eye)")
+# Functions of the kernel's language for floats of 32 bits and more.
+_WIDE = re.compile("exp2?|log2?|r?sqrt|sin|cos|erf|sigmoid")
 # Those whose first argument is an address.
 _MEMORY = re.compile("load|store|make_block_ptr|advance|atomic_.*")
 _LOAD = re.compile("load|atomic_")
@@ -352,20 +354,30 @@ def _pointers_of(kernel: ast.FunctionDef) -> dict[str, str]:
     elif "float16" in text:
         element = "fp16"
     addresses: list[ast.AST] = []
+    wide: list[ast.AST] = []
     for call in _calls(kernel):
         if _MEMORY.fullmatch(_callee(call)):
             bases = [value for name, value in _given(call) if name == "base"]
             addresses += [*call.args[:1], *bases]
+        if _WIDE.fullmatch(_callee(call)):
+            wide += call.args
     bound = _bindings(kernel)
-    loaded: list[ast.AST] = []  # the addresses of what is a part of addresses
-    for node in _followed(addresses, bound, ast.iter_child_nodes):
-        if isinstance(node, ast.Call) and _LOAD.match(_callee(node)):
-            loaded += node.args[:1]
     names = _bases(addresses, bound)
     names |= {item.arg for item in kernel.args.args if item.arg.lower().endswith("ptr")}
-    indices = _bases(loaded, bound) | set(filter(_NAMES_INDICES.search, names))
     floats = dict.fromkeys(names, f"*{element}:16")
+    floats |= dict.fromkeys(_bases(_loaded(wide, bound), bound), "*fp32:16")
+    indices = _bases(_loaded(addresses, bound), bound)
+    indices |= set(filter(_NAMES_INDICES.search, names))
     return floats | dict.fromkeys(indices, "*i32:16")
+
+
+def _loaded(values: Iterable[ast.AST], bound: Bindings) -> list[ast.AST]:
+    """Return the addresses from which the kernel loads to compute these values."""
+    addresses: list[ast.AST] = []
+    for node in _followed(values, bound, ast.iter_child_nodes):
+        if isinstance(node, ast.Call) and _LOAD.match(_callee(node)):
+            addresses += node.args[:1]
+    return addresses
 
 
 def _bases(addresses: Iterable[ast.AST], bound: Bindings) -> set[str]:
