@@ -4,6 +4,7 @@ Failures live from night to night.
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -65,7 +66,9 @@ def test_a_history_has_the_runs_of_equal_states(store: NightStore) -> None:
     assert cases["stable"].metrics["cpu_seconds"] == dict.fromkeys(range(5), 1.5)
 
 
-@pytest.mark.parametrize("content", [b"", b"garbage" * 1000])
+@pytest.mark.parametrize(
+    "content", [b"", b"garbage" * 1000, zlib.compress(b"{}\n{}\n[]")]
+)
 def test_a_damaged_night_is_left_out(store: NightStore, content: bytes) -> None:
     [damaged] = (store.path / "3").glob("*.z")
     damaged.write_bytes(content)

@@ -121,13 +121,13 @@ def history_lines(night: Night) -> list[bytes]:
     """
     tracks: dict[Track, TrackRows] = {}
     for case in night.cases:
-        track = track_of(case, night.kind)
+        track, numbers = track_of(case, night.kind), case.numbers
         rows = tracks.setdefault(track, TrackRows(track))
         rows.cases[case.case] = CaseRow(
             case.status, case.change, case.failure, case.input[:8], case.source
         )
         for metric, values in rows.metrics.items():
-            values.append(case.numbers.get(metric))
+            values.append(numbers.get(metric))
     listed = [case for case in night.cases if case.change not in _PLAIN]
     lines = _adapter().dump_json(
         list(tracks.values()), by_alias=True, exclude_defaults=True

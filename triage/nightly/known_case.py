@@ -142,15 +142,12 @@ def night_logs(
     for run in reversed(case.runs):
         for number in (run.last, run.first) if run.failed else ():
             night = history.nights[number]
-            results = [
-                each for each in night.cases if each.case == case.case and each.log
-            ]
+            results = [each for each in night.cases if each.case == case.case]
             text = None
-            if results and results[0].log:
-                text = store.log(history.numbers[number], results[0].log)
+            if results:
+                text = store.log(history.numbers[number], results[0].log or "")
             if text is not None:
-                failure = results[0].failure
-                yield number, _excerpt(text, failure, night.toolchain.name)
+                yield number, _excerpt(text, results[0].failure, night.toolchain.name)
                 break
 
 
