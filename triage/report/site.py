@@ -44,6 +44,7 @@ from triage.report.tables import backend_sentence, night_table
 from triage.toolchains.home import disk_errors, write_whole
 
 _GRID_NIGHTS = 14
+_QUIET = {Status.PASSED, Status.UNTESTABLE}  # of cases that have no page
 _MARK = "made-by-triage-site"  # a folder with this file may be written again
 _MOST_STEPS = 10  # the steepest
 
@@ -71,7 +72,7 @@ class Site:
         self.pages = {
             case: f"cases/{text_id(f'{case.track.name} {case.case}')}"
             for case in history.cases
-            if case.case in slower or not _only_passed(case)
+            if case.case in slower or not {run.status for run in case.runs} <= _QUIET
         }
         recent = history.numbers[-_GRID_NIGHTS:]
         self.urls = {number: f"nights/{number}.html" for number in recent}
@@ -190,10 +191,6 @@ class Site:
             yield visible(f"{case.case} ({case.track.name})"), f"{page}.html"
 
 
-def _only_passed(case: CaseHistory) -> bool:
-    return {run.status for run in case.runs} <= {Status.PASSED, Status.UNTESTABLE}
-
-
 def _overview(history: NightsHistory, lives: Sequence[FailureLife]) -> dict[str, Any]:
     """Return the values of the template."""
     last = sorted({history.last_night(track) for track in history.tracks})
@@ -252,18 +249,6 @@ def track_labels(tracks: Iterable[Track]) -> dict[Track, str]:
     }
 
 
-def issue_text(life: FailureLife) -> str:
-    """Return the draft of the issue about an investigated failure."""
-    assert life.found_in
-    return issue_markdown(life.cluster, life.found_in, with_title=True)
-
-
-def investigation_command(life: FailureLife) -> str | None:
-    """Return the command that investigates a failure."""
-    more = ("--investigate", "--out", "out")
-    return _command_on(life, "nightly", ("-b", "-t"), *more)
-
-
 def commands_by_hand(life: FailureLife) -> list[str]:
     """Return the commands that repeat a failure: on its case and on its reproducer, and
     those that narrow it to a commit.
@@ -271,15 +256,15 @@ def commands_by_hand(life: FailureLife) -> list[str]:
     replay = None
     if life.cluster.reproducer:
         replay = f"triage replay {life.cluster.reproducer}"
-    run = _command_on(life, "run", ("-t",))
+    run = command_on(life, "run", ("-t",))
     ends = ["--good", "--bad"]
     if life.before is None:
         ends.remove("--good")
-    bisect = _command_on(life, "bisect", ends, "--repo", "DIR")
+    bisect = command_on(life, "bisect", ends, "--repo", "DIR")
     return [line for line in (run, replay, bisect) if line]
 
 
-def _command_on(
+def command_on(
     life: FailureLife, command: str, options: Sequence[str], *more: str
 ) -> str | None:
     """Return a command on the case of a failure. options: those that name the last
@@ -328,7 +313,7 @@ def _environment(
         urls=urls,
         last=date_text(history.nights[-1]),
         labels=track_labels(history.tracks),
-        issue_text=issue_text,
+        issue_markdown=issue_markdown,
         issue_span=issue_span,
         date_text=date_text,
         known_facts=known_facts,
@@ -337,7 +322,7 @@ def _environment(
         range_span=range_span,
         times_text=times_text,
         run_command=run_command,
-        investigation_command=investigation_command,
+        command_on=command_on,
         commands_by_hand=commands_by_hand,
     )
     return environment
