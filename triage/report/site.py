@@ -249,21 +249,6 @@ def track_labels(tracks: Iterable[Track]) -> dict[Track, str]:
     }
 
 
-def commands_by_hand(life: FailureLife) -> list[str]:
-    """Return the commands that repeat a failure: on its case and on its reproducer, and
-    those that narrow it to a commit.
-    """
-    replay = None
-    if life.cluster.reproducer:
-        replay = f"triage replay {life.cluster.reproducer}"
-    run = command_on(life, "run", ("-t",))
-    ends = ["--good", "--bad"]
-    if life.before is None:
-        ends.remove("--good")
-    bisect = command_on(life, "bisect", ends, "--repo", "DIR")
-    return [line for line in (run, replay, bisect) if line]
-
-
 def command_on(
     life: FailureLife, command: str, options: Sequence[str], *more: str
 ) -> str | None:
@@ -323,6 +308,5 @@ def _environment(
         times_text=times_text,
         run_command=run_command,
         command_on=command_on,
-        commands_by_hand=commands_by_hand,
     )
     return environment
