@@ -163,7 +163,9 @@ def answer(search: Search, conclusion: Found | NoAnswer, **more: Any) -> Bisecti
     of its line.
     """
     line = search.line
-    match = _match(search, search.failure) if search.failure else any_failure
+    match: Match = any_failure
+    if search.failure:
+        match = _match(search, search.failure)
     results = [result_of(probe) for probe in _last_probes(line, conclusion)]
     others = [
         result

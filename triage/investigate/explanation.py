@@ -179,8 +179,9 @@ class Explainer:
             EnvironmentFailure: The toolchain cannot be obtained.
         """
         registry = self.engine.registry
-        reported = () if self.rev else self.reported or ()
-        named = registry.reported(self.case.compiler, reported)
+        named: Sequence[ToolchainRef] = ()
+        if self.reported and not self.rev:
+            named = registry.reported(self.case.compiler, self.reported)
         refs = self._toolchains(named)
         known = self._first_answer(refs)
         case = self.case
@@ -366,7 +367,9 @@ class Explainer:
         """Return the command lines that go on from here."""
         commands = []
         if any(step.status == "left" for step in known.left):
-            rev = ["-t", self.rev] if self.rev else []
+            rev = []
+            if self.rev:
+                rev = ["-t", self.rev]
             commands.append(self._command("why", *rev, "--budget", _MORE_TIME))
         if known.failure and known.fails_on and not known.flaky:
             good: list[str] = []

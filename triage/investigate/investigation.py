@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
@@ -158,9 +158,10 @@ class ClusterInWork:
             lacked_it = isinstance(before, Passed)
             if isinstance(before, Failed) and member.changed_failure:
                 lacked_it = not before.flaky and not self._has_failure(before)
-            came_here = lacked_it and self._has_failure(at)
-            names = confirmed if came_here else different
-            names.append(member.case)
+            if lacked_it and self._has_failure(at):
+                confirmed.append(member.case)
+            else:
+                different.append(member.case)
         self.add(confirmed=confirmed, different=different)
         return None
 
@@ -308,12 +309,14 @@ class Investigation:
     _started: float = field(default_factory=time.monotonic)
 
     def add_cluster(
-        self, record: FailureCluster, results: Mapping[str, CaseResult]
+        self, record: FailureCluster, results: Iterable[CaseResult]
     ) -> None:
-        """Take in a cluster with the results of its cases. A regression stands for it,
-        the first that fails about as fast as any: times vary from night to night.
+        """Take in a cluster with its results among those of a night. A regression
+        stands for it, the first that fails about as fast as any: times vary from night
+        to night.
         """
-        members = [results[name] for name in record.cases]
+        names = set(record.cases)
+        members = [result for result in results if result.case in names]
         result = min(
             members,
             key=lambda member: (
@@ -350,8 +353,9 @@ class Investigation:
                 # half of what is left is for this step of all clusters
                 alike = sum(other == name for other, _ in waiting)
                 rest = self.budget - (time.monotonic() - self._started)
-                is_last = name == list(self.steps)[-1]
-                cluster.seconds = rest if is_last else rest / 2 / alike
+                cluster.seconds = rest / 2 / alike
+                if name == list(self.steps)[-1]:
+                    cluster.seconds = rest
             self.finder.engine.progress.note(f"{name}: {cluster.case.name}")
             cluster.do(name, self.steps[name])
             if name == "confirm" and cluster.record.different:
@@ -387,12 +391,12 @@ class Investigation:
 
     def _split(self, cluster: ClusterInWork) -> None:
         """Make a cluster of the cases with the same failure that changed elsewhere."""
-        results = {member.case: member for member in cluster.members}
         names = cluster.record.different
-        rest = [name for name in results if name not in names]
-        cluster.members = [results[name] for name in rest]
-        cluster.add(cases=rest)
+        parted = [member for member in cluster.members if member.case in names]
+        rest = [member for member in cluster.members if member.case not in names]
+        cluster.members = rest
+        cluster.add(cases=[member.case for member in rest])
         key = cluster.record.key
         number = 1 + sum(other.record.key == key for other in self.clusters)
-        part = key.cluster(names, results[names[0]].failure)
-        self.add_cluster(replace(part, id=f"{part.id}.{number}"), results)
+        part = key.cluster(names, parted[0].failure)
+        self.add_cluster(replace(part, id=f"{part.id}.{number}"), parted)

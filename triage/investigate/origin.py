@@ -125,14 +125,16 @@ class OriginFinder:
         else:
             refs = versions_between(registry, new, releases[-1])
             line = release_line(request, refs)
-            line.candidates = [
-                candidate
-                if registry.is_installed(candidate.ref)
-                else replace(candidate, untestable="it is not installed")
-                for candidate in line.candidates
-            ]
+            candidates = []
+            for candidate in line.candidates:
+                if not registry.is_installed(candidate.ref):
+                    candidate = replace(candidate, untestable="it is not installed")
+                candidates.append(candidate)
+            line.candidates = candidates
             fix = find_changes(whole_search(line))
-        return fix if fix.after else None
+        if fix.after:
+            return fix
+        return None
 
     def find_slower(self, case: Case, function: str | None, budget: float) -> Bisection:
         """Bisect the change that made a function run slower; without a function, the

@@ -271,7 +271,7 @@ class NightRun:
             finder, cases, steps, self.budget, self.command, self.files
         )
         for cluster in self.night().clusters:
-            work.add_cluster(cluster, self._results)
+            work.add_cluster(cluster, self._results.values())
         self.investigation = work
         for _ in work.run():
             self.report()
