@@ -8,6 +8,7 @@ import json
 import shlex
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from tests.fake_releases import (
     write_case,
     write_project,
 )
-from tests.nightly.test_nightly_stopped import continued, stop_when
+from tests.nightly.test_nightly_stopped import started
 
 NIGHTLY = "triage nightly cases -t latest -b 1.1.0 --jobs 2 --investigate --out out"
 CASES = {
@@ -140,18 +141,22 @@ def test_a_second_run_continues_and_compiles_nothing_else(
         programs = {digest for _, digest in releases.events("start")}
         return (tmp_path / "out" / "nightly.json").is_file() and len(programs) > 5
 
-    message = stop_when(
-        tmp_path, releases, tuple(NIGHTLY.split()), is_reducing, signal.SIGTERM
-    )
+    running = started(tmp_path, releases, f"exec {NIGHTLY}")
+    while not is_reducing():
+        assert running.poll() is None, running.communicate()
+        time.sleep(0.005)
+    running.send_signal(signal.SIGTERM)
+    _, message = running.communicate(timeout=60)
+    assert running.returncode == 130, message
     night = report(tmp_path)
     assert night["partial"]
     assert "investigation" in night["stopped"]
     assert night["clusters"][0]["culprit"]["after"]["name"] == "1.3.0"
     assert "left" in [statuses(cluster)["reduce"] for cluster in night["clusters"]]
-    done = continued(tmp_path, releases, message)
-    assert done.returncode == 1, done.stderr
-    assert not report(tmp_path)["partial"]
-    assert culprits(report(tmp_path))["later"] == ("1.3.0", "1.4.0")
+    [line] = [line for line in message.splitlines() if line.startswith("  triage ")]
+    night = night_of(tmp_path, releases, line)
+    assert not night["partial"]
+    assert culprits(night)["later"] == ("1.3.0", "1.4.0")
     known = set(releases.events("start"))
     night_of(tmp_path, releases, NIGHTLY)
     assert set(releases.events("start")) == known  # a pair is confirmed anew

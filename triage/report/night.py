@@ -142,19 +142,21 @@ def night_document(night: Night, folder: str = "") -> Document:
         blocks += _folded(f"{title} ({len(reasons)})", "failure", reasons)
     slowest = sorted(night.cases, key=lambda case: -case.seconds)[:_SLOWEST]
     seconds = {case.case: time_text(case.seconds) for case in slowest}
-    blocks += _folded("Slowest", "time", seconds)
+    blocks += _folded("Slowest", "time", seconds, 3)
     blocks.append(Span(_SEALED if night.sealed else _UNSEALED, "dim"))
     blocks.append(Span(night_verdict(night), "strong"))
     return Document(night_title(night), blocks)
 
 
-def _folded(title: str, column: str, cases: Mapping[str, str]) -> list[Block]:
+def _folded(
+    title: str, column: str, cases: Mapping[str, str], named: int = 5
+) -> list[Block]:
     """Return what is said of cases below a title with the first names, if there are
     any.
     """
     if not cases:
         return []
-    names, rows = names_text(list(cases), 5), list(cases.items())
+    names, rows = names_text(list(cases), named), list(cases.items())
     return [Details(f"{title}: {names}", [Table(("case", column), rows)])]
 
 
