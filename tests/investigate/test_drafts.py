@@ -103,20 +103,19 @@ def test_what_is_too_long_or_binary_is_named_and_what_is_long_is_folded() -> Non
 
 @pytest.mark.real
 @pytest.mark.slow
-def test_a_draft_shows_the_readable_form_and_a_folder_the_one_that_more_releases_read(
+def test_a_draft_shows_the_operation_that_its_error_is_about(
     shared_home: Path, triage: Triage, tmp_path: Path
 ) -> None:
-    """Releases before 3.4.0 print another syntax of attention, which newer ones do not
-    read.
+    """Also where releases print another syntax: those before 3.4.0 one of attention that
+    newer ones do not read.
     """
     recipe = ROOT / "recipes" / "llama-attention-aggressive-fusion.yaml"
     words = [recipe, "-t", "3.3.0", "-b", "3.2.0", "--reduce"]
     cluster, _ = draft_of(triage, tmp_path, *words)
     program = cluster["draft"]["files"]["input.mlir"]
-    assert "func.func @attention(" in program
     place = re.search(r"input\.mlir:(\d+):(\d+): error", cluster["draft"]["error"])
     assert place
     line, column = map(int, place.groups())
     message = program.splitlines()[line - 1][column - 1 :]
-    assert message.startswith("iree_linalg_ext.attention")
+    assert message.strip('"').startswith("iree_linalg_ext.attention")
     assert (tmp_path / cluster["reproducer"] / "input.mlir").is_file()
