@@ -12,6 +12,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import (
     ModelProto,
+    ValueInfoProto,
     checker,
     defs,
     helper,
@@ -21,6 +22,7 @@ from onnx.utils import Extractor
 
 from triage.model.case import InputKind
 from triage.reduce.problem import (
+    Entry,
     Form,
     ReducedCase,
     Reducible,
@@ -59,6 +61,17 @@ class OnnxProgram(Reducible):
         return model
 
     @property
+    def inputs(self) -> dict[str, ValueInfoProto]:
+        """The inputs that hold no constant, by name."""
+        held = {value.name for value in self.model.graph.initializer}
+        inputs = self.model.graph.input
+        return {value.name: value for value in inputs if value.name not in held}
+
+    def entry(self, name: str | None) -> Entry | None:  # noqa: ARG002 - a model is one function
+        inputs = self.inputs.items()
+        return Entry(None, tuple((key, _tensor_type(value)) for key, value in inputs))
+
+    @property
     def canonical(self) -> bytes | None:
         try:
             checker.check_model(self.model)
@@ -81,6 +94,23 @@ def onnx_form(source: Path) -> Form:
     return Form(read, passes, (drop_settings,))
 
 
+def _tensor_type(value: ValueInfoProto) -> str:
+    """Return the type in MLIR's notation, and `none` for a value that is not a
+    tensor.
+    """
+    tensor = value.type.tensor_type
+    if not tensor.elem_type:
+        return "none"
+    kind = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+    letter = {"b": "i", "i": "i", "u": "ui", "f": "f"}.get(kind.kind, "none")
+    sizes = [
+        str(size.dim_value) if size.HasField("dim_value") else "?"
+        for size in tensor.shape.dim
+    ]
+    bits = 1 if kind.kind == "b" else 8 * kind.itemsize
+    return f"tensor<{'x'.join([*sizes, f'{letter}{bits}'])}>"
+
+
 def drop_nodes(problem: ReductionProblem) -> None:
     """Drop nodes, halves before single ones. Values that the others need from them
     become inputs of the model, and values that no other node reads its outputs.
@@ -101,11 +131,12 @@ def drop_nodes(problem: ReductionProblem) -> None:
 
 def free_initializers(problem: ReductionProblem) -> None:
     """Turn initializers into inputs, so that the model holds no numbers."""
-    start, graph = problem.current, onnx_program_of(problem.current).model.graph
-    held = [value.name for value in graph.initializer]
-    inputs = [value.name for value in graph.input if value.name not in held]
-    outputs = [value.name for value in graph.output]
-    problem.delete(held, lambda freed: _extracted(start, [*inputs, *freed], outputs))
+    start, program = problem.current, onnx_program_of(problem.current)
+    held = [value.name for value in program.model.graph.initializer]
+    outputs = [value.name for value in program.model.graph.output]
+    problem.delete(
+        held, lambda freed: _extracted(start, [*program.inputs, *freed], outputs)
+    )
 
 
 def _extracted(
