@@ -175,6 +175,11 @@ def why_text(result: ProbeResult, *, short: bool = False) -> str:
     return f"{text} (flaky)" if result.flaky else text
 
 
+def outcome_text(result: ProbeResult) -> str:
+    """Return `passed`, `failed: class: headline` or `untestable: reason`."""
+    return ": ".join(filter(None, (result.plain_status.value, why_text(result))))
+
+
 def outcome_spans(
     result: ProbeResult, *, short: bool = False, plain: bool = False
 ) -> Phrase:

@@ -35,7 +35,7 @@ from triage.report.elements import (
     failure_facts,
     headline_text,
     listed_facts,
-    outcome_spans,
+    outcome_text,
     revision_text,
 )
 from triage.report.formats import rendered
@@ -214,7 +214,7 @@ def reduction_document(result: Reduction, reproducer: Reproducer | None) -> Docu
     if reproducer is None:
         title: Phrase = [case, ": ", Span("not reduced", "warning")]
         texts = [
-            [f"{version.toolchain.name}: ", *outcome_spans(version, plain=True)]
+            f"{version.toolchain.name}: {outcome_text(version)}"
             for version in result.evidence
         ]
         rows = [("reason", result.reason), *listed_facts("tried", texts)]

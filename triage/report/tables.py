@@ -27,6 +27,7 @@ from triage.report.elements import (
     failure_blocks,
     failure_text,
     outcome_spans,
+    outcome_text,
     plural,
 )
 from triage.toolchains.home import below_here
@@ -199,8 +200,8 @@ def replay_document(result: Replays) -> Document:
         for version in replay.versions:
             name = version.toolchain.name
             if replay.states[name] in ("changed", "untestable"):
-                place = f"{replay.reproducer} on {name}: "
-                reasons.append([place, *outcome_spans(version, plain=True)])
+                why = outcome_text(version)
+                reasons.append(f"{replay.reproducer} on {name}: {why}")
     counts = Counter(replay.status.value for replay in result.reproducers)
     order = ("reproduces", "fixed", "changed", "untestable")
     total = ", ".join(f"{counts[state]} {state}" for state in order if counts[state])
