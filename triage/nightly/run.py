@@ -270,8 +270,9 @@ class NightRun:
         work = Investigation(
             finder, cases, steps, self.budget, self.command, self.files
         )
-        for cluster in self.night().clusters:
-            work.add_cluster(cluster, self._results.values())
+        night = self.night()
+        for cluster in night.clusters:
+            work.add_cluster(cluster, night.cases)
         self.investigation = work
         for _ in work.run():
             self.report()
