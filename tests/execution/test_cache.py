@@ -64,6 +64,15 @@ def test_a_record_that_could_not_be_read_back_is_not_written(
     assert (store.find("k"), len(warnings)) == (None, 1)
 
 
+def test_a_cached_number_is_the_number_that_was_measured(tmp_path: Path) -> None:
+    metrics = {"artifact_bytes": 12706, "run_seconds": 0.5, "dispatches": 4.0}
+    store = ResultCache(tmp_path / "e.db")
+    store.add(replace(record(), execution=replace(record().execution, metrics=metrics)))
+    [found] = store.find_all("k")
+    assert found
+    assert repr(found.execution.metrics) == repr(metrics)
+
+
 SLOW = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 300)]
 
 

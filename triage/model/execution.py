@@ -134,7 +134,7 @@ class Execution:
     stderr: Captured = Captured()
     phase: str | None = None  # the last one, from compilers that print it
     # from compilers that print them
-    metrics: Mapping[str, float] = field(default_factory=dict)
+    metrics: Mapping[str, int | float] = field(default_factory=dict)
     disk_free: int | None = None  # least free space of the disk that it worked on
     # time of an exceeded limit in which it was ready to run but had no core
     waited: float = 0.0
