@@ -78,6 +78,15 @@ def test_a_damaged_night_is_left_out(store: NightStore, content: bytes) -> None:
     assert len(warnings) == 1
 
 
+def test_a_night_that_was_cut_is_left_out(store: NightStore) -> None:
+    [damaged] = (store.path / "3").glob("*.z")
+    content, reader = damaged.read_bytes(), zlib.decompressobj()
+    reader.decompress(content)
+    for size in range(0, len(content) - len(reader.unused_data), 10):
+        damaged.write_bytes(content[:size])
+        assert store.history().numbers == [1, 2, 4, 5]
+
+
 def test_a_nightly_learns_from_stored_nights_which_cases_are_flaky(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -221,6 +221,8 @@ class NightStore:
         try:
             [file] = folder.glob("*.json.z")
             lines = reader.decompress(file.read_bytes()).splitlines()
+            if not reader.eof:  # the file was cut
+                lines = []
             line, listed, rows = lines
             summary = NightSummary.read(number, line)
             yield StoredNight(summary, listed, rows, reader.unused_data)
