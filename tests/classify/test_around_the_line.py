@@ -61,3 +61,23 @@ def test_a_crash_that_a_recipe_names_is_not_the_exception_below_it() -> None:
     )
     failure = read_log([text.encode()], rules).findings.failures[0]
     assert failure.signature == "cython-crash:AnalyseExpressionsTransform"
+
+
+@pytest.mark.parametrize(
+    "below",
+    [
+        "",
+        "Mismatched elements: 128 / 128 (100%)\n",
+        "=== short test summary info ===\n",
+    ],
+)
+def test_a_reason_ends_where_a_line_does_not_continue_it(below: str) -> None:
+    raised = (
+        "Traceback (most recent call last):\n"
+        '  File "/w/dispatcher.py", line 3, in compile\n'
+        "    raise e\n"
+        "numba.core.errors.LoweringError: Failed in nopython mode pipeline (step: "
+        "native lowering)\nCannot lower constant of type 'slice'\n"
+    )
+    (failure,) = scan_output((raised + below).encode())
+    assert failure.headline.endswith("lowering) Cannot lower constant of type 'slice'")

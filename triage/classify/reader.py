@@ -190,6 +190,7 @@ class LogReader:
         if frame or stack_dump.AROUND_STACK.match(text):
             self._read_stack_line(line, frame)
         elif failed:
+            self._end_message()
             self._match(line, None)
             self._end_message()
             self.findings.assign_pass(failed)
@@ -201,6 +202,8 @@ class LogReader:
             self._trace = None
             self._read_exception(line, trace)
         elif text.rstrip(":").endswith(_TRACEBACK_ENDS):
+            if not text.startswith(_CRASH_TRACEBACK):
+                self._end_error()
             self._trace = Traceback(line.indent)
             self.plain.append(line)  # its exception may be missing
         else:
@@ -275,11 +278,15 @@ class LogReader:
     def _read_reason(self, finding: Finding, text: str) -> None:
         """Read a line of the message below an exception."""
         said = finding.captures.get("reason", "")
+        goes_on = text[:1].islower() or _ANNOUNCES.search(said)
         if _AT_SOURCE.match(finding.headline):  # the reason is below the caret
             is_reason, self._is_below_caret = self._is_below_caret, text == "^"
             if not is_reason:
                 return
             said = ""
+        elif _AT_SOURCE.match(text) or (said and not goes_on):
+            self._reason_until = 0
+            return
         finding.captures["reason"] = said = f"{said} {text}".strip()
         if said.endswith((".", "!", "?")) or _AT_SOURCE.match(finding.headline):
             self._reason_until = 0
@@ -294,6 +301,8 @@ class LogReader:
             finding.captures["reason"] = f"in {trace.function}: {trace.source}"
         if trace.own_frame and finding.rule.is_identified_by("frame"):
             finding.captures["frame"] = trace.own_frame
+        if not _AT_SOURCE.match(finding.headline):
+            self._cause = None
         self._open(finding)
 
     def _read_stack_line(self, line: LogLine, frame: re.Match[str] | None) -> None:
