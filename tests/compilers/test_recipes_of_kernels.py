@@ -206,6 +206,17 @@ def test_types_and_none_are_constants_as_triton_writes_them() -> None:
     assert guess.constexprs == {"kind": "tl.float16", "bias": None, "size": 64}
 
 
+@pytest.mark.parametrize("test", ["contiguous", "not contiguous", "n and contiguous"])
+def test_a_constant_that_a_kernel_asks_for_is_off(test: str) -> None:
+    text = LAUNCHED.replace("size: ", "contiguous: tl.constexpr, size: ")
+    text = text.replace(
+        "    data = at", f"    if {test}:\n        n += 1\n    data = at"
+    )
+    guess = guess_kernel(text % "torch.ones(8)")
+    assert guess is not None
+    assert guess.constexprs == {"contiguous": False, "size": 64}
+
+
 @pytest.mark.parametrize(
     "line", ["triton.compile(source)", "os.environ['TRITON_INTERPRET'] = '1'"]
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from triage.compilers.base import Constant
@@ -119,10 +119,10 @@ def guess_kernel(source: str, name: str | None = None) -> KernelGuess | None:
     if name not in kernels:
         raise BadInput(f"there is no kernel {name!r}; there is {', '.join(kernels)}")
     kernel = kernels[name]
-    pointers = _pointers_of(kernel)
+    pointers, switches = _pointers_of(kernel), _switches_of(kernel)
     for other in kernels.values():
         other.body.clear()  # what it assigns is not what host code passes
-    return _guess(kernel, _host_values(tree, kernel), pointers)
+    return _guess(kernel, _host_values(tree, kernel), pointers, switches)
 
 
 def is_jit(decorator: ast.expr) -> bool:
@@ -146,6 +146,7 @@ def _guess(
     kernel: ast.FunctionDef,
     shown: Mapping[str, HostValue],
     pointers: Mapping[str, str],
+    switches: Container[str],
 ) -> KernelGuess:
     """Guess what host code does not show."""
     guess = KernelGuess(kernel.name)
@@ -163,7 +164,8 @@ def _guess(
             if passed.kind == "NoneType" or passed.value is not None:
                 guess.constexprs[name] = passed.value
                 continue
-            guess.constexprs[name] = _constant(name, passed.kind)
+            is_switch = name in switches or bool(_NAMES_SWITCH.match(name))
+            guess.constexprs[name] = _constant(name, passed.kind, is_switch=is_switch)
         elif passed.kind == "tensor":
             guess.signature[name] = f"*{_in_signature(passed.value)}:16"
             continue
@@ -178,13 +180,13 @@ def _guess(
     return guess
 
 
-def _constant(name: str, kind: str) -> Constant:
+def _constant(name: str, kind: str, *, is_switch: bool) -> Constant:
     """Guess the value of a constexpr. `kind` is the kind of value that host code
     passes, see `HostValue`.
     """
     if kind == "type" or (not kind and _NAMES_TYPE.search(name)):
         return "tl.float32"
-    if kind == "bool" or (kind != "int" and _NAMES_SWITCH.match(name)):
+    if kind == "bool" or (kind != "int" and is_switch):
         return False
     if kind == "float":
         return 1.0
@@ -369,6 +371,17 @@ def _pointers_of(kernel: ast.FunctionDef) -> dict[str, str]:
     indices = _bases(_loaded(addresses, bound), bound)
     indices |= set(filter(_NAMES_INDICES.search, names))
     return floats | dict.fromkeys(indices, "*i32:16")
+
+
+def _switches_of(kernel: ast.FunctionDef) -> set[str]:
+    """Return the names that are conditions of a kernel, or parts of `and` and `or`."""
+    conditions: list[ast.expr] = []
+    for node in ast.walk(kernel):
+        if isinstance(node, ast.If | ast.IfExp):
+            test = node.test
+            conditions += [test, *getattr(test, "values", [])]
+            conditions.append(getattr(test, "operand", test))
+    return {node.id for node in conditions if isinstance(node, ast.Name)}
 
 
 def _loaded(values: Iterable[ast.AST], bound: Bindings) -> list[ast.AST]:
