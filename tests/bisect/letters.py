@@ -216,7 +216,7 @@ def run_alone(search: Search) -> Bisection:
     if isinstance(passing, NoAnswer):
         return answer(search, passing)
     assert passing.failure
-    match = search.line.request.match(passing.failure)
+    match = search.line.request.match_for(passing.failure)
     passing = replace(passing, match=match, judge=verdict_of)
     return answer(passing, passing.run())
 

@@ -10,7 +10,7 @@ import pytest
 from triage.classify.rules import required_literals
 from triage.classify.rules_file import packaged_rules
 from triage.model import content
-from triage.model.content import kept
+from triage.model.content import cached_in_file
 
 
 @pytest.fixture
@@ -34,13 +34,15 @@ def test_a_file_is_read_once_and_again_when_it_changes_or_the_copy_is_damaged(
         read.append(source.read_text())
         return read[-1].split()
 
-    assert [kept("words", [source], words) for _ in range(3)] == [["a", "b"]] * 3
+    assert [cached_in_file("words", [source], words) for _ in range(3)] == [
+        ["a", "b"]
+    ] * 3
     assert len(read) == 1
     source.write_text("a b c")
-    assert kept("words", [source], words) == ["a", "b", "c"]
+    assert cached_in_file("words", [source], words) == ["a", "b", "c"]
     [copy] = place.iterdir()
     copy.write_bytes(b"\x80\x05garbage")
-    assert kept("words", [source], words) == ["a", "b", "c"]
+    assert cached_in_file("words", [source], words) == ["a", "b", "c"]
     assert len(read) == 3
 
 

@@ -48,10 +48,10 @@ def test_names_that_git_does_not_know(history: History) -> None:
     blob = history.git("hash-object", "-w", "--stdin", data=b"no commit")
     for name in ("", "--all", "a\0b", "HEAD\n", "@{-99}", ":/nothing", blob):
         with pytest.raises(UnknownCommit):
-            timeline.place(name)
+            timeline.position_of(name)
     why = "no branch, tag or commit 'deadbeef' .*git fetch --tags"
     with pytest.raises(UnknownCommit, match=why):
-        timeline.place("deadbeef")
+        timeline.position_of("deadbeef")
 
 
 def test_commits_of_the_line_are_exact_and_those_of_a_branch_are_placed_where_it_left(
@@ -76,15 +76,15 @@ def test_commits_of_the_line_are_exact_and_those_of_a_branch_are_placed_where_it
     history.commit("o")
     history.git("switch", "--quiet", "main")
     timeline = Timeline(history.path)
-    assert timeline.place(second) == CommitPosition(1, second)
+    assert timeline.position_of(second) == CommitPosition(1, second)
     for name in ("main", "HEAD"):
-        assert timeline.place(name) == CommitPosition(3, newest)
+        assert timeline.position_of(name) == CommitPosition(3, newest)
     for name in ("release", "v1.0"):
-        assert timeline.place(name) == CommitPosition(1, release, exact=False)
+        assert timeline.position_of(name) == CommitPosition(1, release, exact=False)
     # What a merge brought in was written on top of the commit it left from.
-    assert timeline.place("side") == CommitPosition(0, side, exact=False)
+    assert timeline.position_of("side") == CommitPosition(0, side, exact=False)
     with pytest.raises(BadInput, match="no first-parent history in common"):
-        timeline.place("other")
+        timeline.position_of("other")
     for old, new in (("main", first), (second, "release")):
         with pytest.raises(BadInput, match="is not older than"):
             timeline.between(old, new)

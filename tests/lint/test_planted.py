@@ -27,7 +27,7 @@ from tests.real.statuses import read_statuses
 from triage.compilers.iree.lint import CHECKS, findings, flags_for
 from triage.compilers.iree.lint_program import LintProgram
 from triage.compilers.linter import LintFinding, Severity
-from triage.lint.check import smallest
+from triage.lint.check import smallest_working
 
 
 def alarms(program: LintProgram) -> list[LintFinding]:
@@ -139,6 +139,6 @@ def test_the_smallest_is_found_from_any_guess(truth: int, guess: int) -> None:
         asked.append(number)
         return number >= truth
 
-    assert smallest(works, 0, 5000, guess) == truth
+    assert smallest_working(works, 0, 5000, guess) == truth
     assert len(set(asked)) == len(asked) <= 20
     assert all(0 < number < 5000 for number in asked)

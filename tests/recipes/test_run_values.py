@@ -14,9 +14,9 @@ from triage.model.errors import BadFiles
 from triage.recipes.run_keys import read_flagfile
 from triage.recipes.run_values import (
     identity_of,
-    located,
     read_value,
     value_type,
+    with_located_file,
 )
 from triage.reduce.runs import ArgumentValues
 
@@ -37,7 +37,7 @@ def test_a_value_comes_back_in_its_own_type(tmp_path: Path, element: Element) ->
         if array.size == 4:
             texts.append(value(element, array, "inline", tmp_path, f"{number}"))
         for text in texts:
-            read = read_value(located(text, tmp_path))
+            read = read_value(with_located_file(text, tmp_path))
             assert read is not None, text
             assert read.dtype == element.dtype
             assert read.shape == array.shape

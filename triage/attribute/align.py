@@ -198,7 +198,9 @@ class Traces:
         name = _class_of(after)
         return self.renamed.get(name, name)
 
-    def find_lasting(self, good: States, bad: States, same: SameTest) -> Pair | None:
+    def find_lasting_difference(
+        self, good: States, bad: States, same: SameTest
+    ) -> Pair | None:
         """Find the first pass after which two sequences of states never become equal
         again, up to the failing pass or the end of the shorter run.
         """
@@ -282,47 +284,49 @@ def find_divergence(traces: Traces, failure_text: str = "") -> Divergence:
 def _find_divergence(traces: Traces, failure_text: str, same: SameTest) -> Divergence:
     failing = traces.bad.failing_functions(failure_text)
     if failing:
-        followed = [_in_function(traces, name, same) for name in failing]
+        followed = [_function_divergence(traces, name, same) for name in failing]
         return max(followed, key=lambda divergence: divergence.persistent is not None)
-    divergences = [_in_program(traces, same)]
+    divergences = [_program_divergence(traces, same)]
     if traces.bad.failed is None:  # else the failing pass ran on the program
         names = sorted(traces.bad.device)
-        divergences += [_in_function(traces, name, same) for name in names]
+        divergences += [_function_divergence(traces, name, same) for name in names]
     return min(divergences, key=lambda divergence: divergence.order)
 
 
-def _in_program(
+def _program_divergence(
     traces: Traces, same: SameTest, function: str | None = None
 ) -> Divergence:
     """Find the divergence in the program. function: the one that is followed."""
     good = traces.good.program
     bad = traces.bad.program
-    return Divergence(bad=function, persistent=traces.find_lasting(good, bad, same))
+    return Divergence(
+        bad=function, persistent=traces.find_lasting_difference(good, bad, same)
+    )
 
 
-def _in_function(traces: Traces, name: str, same: SameTest) -> Divergence:
+def _function_divergence(traces: Traces, name: str, same: SameTest) -> Divergence:
     """Find the divergence in a device function, or in the program before it if the
     function differed from the start.
     """
     bad = traces.bad.functions[name]
     partner = _counterpart(name, traces)
     if partner is None:
-        return _in_program(traces, same, name)
+        return _program_divergence(traces, same, name)
     good = traces.good.functions[partner]
-    changed = traces.find_lasting(good, bad, same)
+    changed = traces.find_lasting_difference(good, bad, same)
     if changed is None:
         return Divergence(partner, name)
     candidates = [changed]
     # a choice for equal operations comes first, one for others follows from them
     if traces.decides:
-        chosen = traces.find_lasting(good, bad, _same_decisions)
+        chosen = traces.find_lasting_difference(good, bad, _same_decisions)
         candidates = [chosen, changed] if chosen else candidates
     same_start = same
     if _is_choice(candidates[0]):  # one for other types follows from the types
         same_start = _same_ir
     candidates = [replace(pair, function=(partner, name)) for pair in candidates]
     if not same_start(good[0], bad[0]):
-        before = traces.find_lasting(
+        before = traces.find_lasting_difference(
             [state for state in traces.good.program if state.index <= good[0].index],
             [state for state in traces.bad.program if state.index <= bad[0].index],
             same_start,

@@ -160,7 +160,7 @@ class _Comparison:
 
     def _find_divergence(self, words: Vocabulary) -> tuple[Trace, Divergence]:
         """Return what the bad compiler did, and where both diverge."""
-        good, bad = self._both(partial(self._trace, words=words))
+        good, bad = self._on_both_toolchains(partial(self._trace, words=words))
         text = ""
         failure = self.failure
         if failure:
@@ -168,7 +168,7 @@ class _Comparison:
         traces = Traces(good, bad, words.passes, decides=not words.detailed)
         return bad, find_divergence(traces, text)
 
-    def _both(self, work: Callable[[Toolchain], T]) -> tuple[T, T]:
+    def _on_both_toolchains(self, work: Callable[[Toolchain], T]) -> tuple[T, T]:
         """Run the same work for both compilers, in parallel if there are two
         workers.
         """
@@ -237,7 +237,7 @@ class _Comparison:
             )
             return tuple(text.lines)
 
-        good, bad = self._both(read)
+        good, bad = self._on_both_toolchains(read)
         return Excerpt(good, bad) if good or bad else None
 
 

@@ -110,11 +110,11 @@ class Belief:
         odds = [0.0] * len(self.weights)
         odds[low + 1 : high + 1] = self.weights[low + 1 : high + 1]
         if self.is_doubtful:
-            odds = self._weighed(odds)
+            odds = self._weigh(odds)
         total = sum(odds)
         return [share / total for share in odds]
 
-    def _weighed(self, odds: Sequence[float]) -> list[float]:
+    def _weigh(self, odds: Sequence[float]) -> list[float]:
         """Weigh each candidate by the probes: those before it should be old."""
         old_after = sum(self.tallies[index].old for index in self.tested)
         new_after = sum(self.tallies[index].new for index in self.tested)
@@ -134,9 +134,9 @@ class Belief:
         return weighed
 
     @cached_property
-    def pair(self) -> tuple[int, int]:
+    def likeliest_pair(self) -> tuple[int, int]:
         """The two candidates around the likeliest suspects that no probe separates."""
-        if not self.is_doubtful and not self.open:
+        if not self.is_doubtful and not self.open_candidates:
             return self.bounds
         without_side = {*self.closed, *self.skipped}
         low = 0
@@ -158,7 +158,7 @@ class Belief:
         return [index for index, tally in self.tallies.items() if not tally.tested]
 
     @cached_property
-    def open(self) -> list[int]:
+    def open_candidates(self) -> list[int]:
         """The candidates whose next probe may separate suspects."""
         low, high = self.bounds
         without_side = {*self.closed, *self.skipped}
@@ -167,7 +167,7 @@ class Belief:
     @property
     def is_resolved(self) -> bool:
         """Whether one group of suspects is sure, with a probe on each side of it."""
-        low, high = self.pair
+        low, high = self.likeliest_pair
         return (
             sum(self.chances[low + 1 : high + 1]) >= _SURE - 1e-12
             and (low == 0 or self.tally(low).old > 0)
@@ -179,7 +179,7 @@ class Belief:
         """Whether the pair was proved by more probes, and the failure is not older."""
         return (
             self.is_resolved
-            and max(self.missing(index) for index in self.pair) <= 0
+            and max(self.missing_probes(index) for index in self.likeliest_pair) <= 0
             and self.older_failure is None
         )
 
@@ -197,7 +197,7 @@ class Belief:
         if self.is_doubtful and self._end_rates() > _HIGHEST_RATES:
             return {}
         if not self.is_resolved:
-            return self.dividing(jobs, seconds)
+            return self.dividing_probes(jobs, seconds)
         return self._probes_of_pair() or self._probes_before_pair(jobs)
 
     def _end_rates(self) -> float:
@@ -209,7 +209,7 @@ class Belief:
         """How often are probes wrong?"""
         if not self.is_doubtful:
             return {}
-        most = max(self.tally(index).tested for index in self.pair)
+        most = max(self.tally(index).tested for index in self.likeliest_pair)
         missing = {
             self.bad_end: max(_END_PROBES, most) - self.tally(self.bad_end).tested
         }
@@ -218,12 +218,12 @@ class Belief:
             missing[self.good_end] = _END_PROBES - good.tested
         return {index: count for index, count in missing.items() if count > 0}
 
-    def dividing(self, jobs: int, seconds: Sequence[float]) -> Mapping[int, int]:
+    def dividing_probes(self, jobs: int, seconds: Sequence[float]) -> Mapping[int, int]:
         """Return the candidates that divide the suspects most evenly."""
-        if not self.open:
+        if not self.open_candidates:
             return {}
         below = list(accumulate(self.chances))
-        longest = max(seconds[index] for index in self.open) or 1.0
+        longest = max(seconds[index] for index in self.open_candidates) or 1.0
         chosen: dict[int, int] = {}
 
         def distance(index: int, wanted: float) -> float:
@@ -234,10 +234,10 @@ class Belief:
             off += _CHEAP * seconds[index] / longest
             return off + _NEAR_UNTESTABLE / (1 + near)
 
-        for part in range(1, min(jobs, len(self.open)) + 1):
+        for part in range(1, min(jobs, len(self.open_candidates)) + 1):
             wanted = part / (jobs + 1)
             best = min(
-                (index for index in self.open if index not in chosen),
+                (index for index in self.open_candidates if index not in chosen),
                 key=lambda index: distance(index, wanted),
             )
             chosen[best] = 1
@@ -245,7 +245,7 @@ class Belief:
 
     def _probes_of_pair(self) -> Mapping[int, int]:
         """Is the pair certain? If a failure comes and goes, the end shows it, too."""
-        missing = {index: self.missing(index) for index in self.pair}
+        missing = {index: self.missing_probes(index) for index in self.likeliest_pair}
         if self.is_doubtful:
             return {index: 1 for index, count in missing.items() if count > 0}
         if self.bad_end not in missing or self._repeats > 1:
@@ -300,14 +300,14 @@ class Belief:
             return _AGAIN_IF_INVERTED
         return self.again
 
-    def missing(self, index: int) -> int:
+    def missing_probes(self, index: int) -> int:
         """Return how many more probes prove the side of a candidate of the pair."""
         tally = self.tally(index)
-        is_old = index == self.pair[0]
+        is_old = index == self.likeliest_pair[0]
         right, wrong = tally[:2] if is_old else (tally.new, tally.old)
         if not self.is_doubtful:
             return self._repeats + 1 - right
-        low, high = self.pair
+        low, high = self.likeliest_pair
         old = max(self._wrong_rate(0, Side.OLD), self._wrong_rate(low, Side.OLD))
         new = max(
             self._wrong_rate(self.last, Side.NEW), self._wrong_rate(high, Side.NEW)
@@ -340,7 +340,7 @@ class Belief:
         """The candidates on the good side of the pair that showed the failure, without
         the good end; the farthest from the pair first.
         """
-        low, high = self.pair
+        low, high = self.likeliest_pair
         if self.failing is Side.NEW:
             inside = [index for index in self.tested if index <= low]
         else:
@@ -352,7 +352,7 @@ class Belief:
         """The candidate from which on the failure comes and goes, if the pair only
         made it worse. What cannot be tested may hide where it became so.
         """
-        low, high = self.pair
+        low, high = self.likeliest_pair
         early = self.early_failures
         if high - low > 1:
             mixed = [

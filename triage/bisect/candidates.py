@@ -91,7 +91,7 @@ def timeline_with(repository: Repository, newest: str) -> Timeline:
     for ref in ("HEAD", *main_refs(repository)):
         try:
             timeline = Timeline(repository, ref)
-            if timeline.place(newest).exact:
+            if timeline.position_of(newest).exact:
                 return timeline
         except BadInput:  # no such ref, or a line without a common commit
             continue

@@ -16,7 +16,7 @@ from typing import Any
 
 from triage.bisect.line import Line
 from triage.bisect.result import Answer, Bisection, LoggedProbe, Transition
-from triage.bisect.search import Found, Search, cannot_test
+from triage.bisect.search import Search, SearchResult, cannot_test
 from triage.execution.judge import result_of
 from triage.execution.match import Match, any_failure, verdict_of, verdict_on_passing
 from triage.model.outcome import (
@@ -49,22 +49,22 @@ def find_changes(search: Search) -> Bisection:
     if isinstance(line.outcome(search.bad_end), NoAnswer):
         pair = passing.run()
         return answer(passing, pair, broke=transition(passing, pair))
-    this = presence_search(search, failure)
-    pair = this.run()
-    good = _nearest_pass(this, pair)
+    presence = presence_search(search, failure)
+    pair = presence.run()
+    good = _nearest_pass(presence, pair)
     other, failing = search.kind.in_order(pair.before, pair.after)
     is_adjacent = pair.after - pair.before == 1
     if good == other and (is_adjacent or not pair.confirmed):
-        return answer(this, pair, broke=transition(this, pair))
+        return answer(presence, pair, broke=transition(presence, pair))
     first, last = sorted((good, failing))
     passing = replace(passing, first=first, last=last)
     broken = passing.run()
     broke = transition(passing, broken)
     if broke.failure == failure:
         return answer(passing, broken, broke=broke)
-    changed = transition(this, pair)
+    changed = transition(presence, pair)
     return answer(
-        this,
+        presence,
         pair,
         status=max(broke.status, changed.status, key=list(Answer).index),
         confirmed=broke.confirmed and pair.confirmed,
@@ -77,18 +77,21 @@ def find_change(search: Search, failure: Failure) -> Bisection:
     """Search where a failure came to a case that may fail in another way at the old
     end.
     """
-    this = presence_search(search, failure)
-    for index, wrong in ((this.good_end, "already has"), (this.bad_end, "lacks")):
-        name = this.line.name(index)
-        outcome = this.line.outcome(index)
+    presence = presence_search(search, failure)
+    for index, wrong in (
+        (presence.good_end, "already has"),
+        (presence.bad_end, "lacks"),
+    ):
+        name = presence.line.name(index)
+        outcome = presence.line.outcome(index)
         if isinstance(outcome, NoAnswer):
-            return answer(this, cannot_test(name, outcome))
-        has_failure = this.verdict(outcome) is Verdict.BAD
-        if has_failure is (index == this.good_end):
+            return answer(presence, cannot_test(name, outcome))
+        has_failure = presence.verdict(outcome) is Verdict.BAD
+        if has_failure is (index == presence.good_end):
             why = f"{name} {wrong} this failure: {failure.headline}"
-            return answer(this, NoAnswer(Cause.NOT_FOUND, why))
-    pair = this.run()
-    return answer(this, pair, changed=transition(this, pair))
+            return answer(presence, NoAnswer(Cause.NOT_FOUND, why))
+    pair = presence.run()
+    return answer(presence, pair, changed=transition(presence, pair))
 
 
 def passing_search(search: Search) -> Search:
@@ -102,21 +105,21 @@ def passing_search(search: Search) -> Search:
 def presence_search(search: Search, failure: Failure) -> Search:
     """Return the search for the first revision with a failure, whatever was before."""
     match = _match(search, failure)
-    return replace(search, failure=failure, match=match, judge=_is_present)
+    return replace(search, failure=failure, match=match, judge=_presence_verdict)
 
 
 def _match(search: Search, failure: Failure) -> Match:
-    return search.line.request.match(failure)
+    return search.line.request.match_for(failure)
 
 
-def _is_present(outcome: Outcome, match: Match) -> Verdict:
+def _presence_verdict(outcome: Outcome, match: Match) -> Verdict:
     verdict = verdict_of(outcome, match)
     if verdict is Verdict.SKIP and isinstance(outcome, Failed) and not outcome.flaky:
         return Verdict.GOOD
     return verdict
 
 
-def _nearest_pass(search: Search, pair: Found) -> int:
+def _nearest_pass(search: Search, pair: SearchResult) -> int:
     """Return the revision that passes, nearest to the pair on its good side. One that
     shows this failure, too, is flaky; one that shows another failure does not pass.
     """
@@ -134,7 +137,7 @@ def _nearest_pass(search: Search, pair: Found) -> int:
     return search.good_end
 
 
-def transition(search: Search, pair: Found) -> Transition:
+def transition(search: Search, pair: SearchResult) -> Transition:
     """Return a change with the failure of its failing side."""
     line = search.line
     failure = search.failure
@@ -158,7 +161,9 @@ def transition(search: Search, pair: Found) -> Transition:
 # The answer
 
 
-def answer(search: Search, conclusion: Found | NoAnswer, **more: Any) -> Bisection:
+def answer(
+    search: Search, conclusion: SearchResult | NoAnswer, **more: Any
+) -> Bisection:
     """Report what a search found, or why there is nothing to search, with all probes
     of its line.
     """
@@ -182,7 +187,7 @@ def answer(search: Search, conclusion: Found | NoAnswer, **more: Any) -> Bisecti
         rounds=line.rounds,
         cached=sum(probe.cached for _, probe in line.log),
         seconds=round(time.monotonic() - line.started, 1),
-        log=tuple(_logged(line, match)),
+        log=tuple(_logged_probes(line, match)),
         untestable=tuple(result for result in results if result.untestable),
         other_failures=tuple(others),
         unanswered=line.stopped or why,
@@ -193,12 +198,12 @@ def answer(search: Search, conclusion: Found | NoAnswer, **more: Any) -> Bisecti
     return effort.about(transition(search, conclusion), **more)
 
 
-def _last_probes(line: Line, conclusion: Found | NoAnswer) -> Iterator[Probe]:
+def _last_probes(line: Line, conclusion: SearchResult | NoAnswer) -> Iterator[Probe]:
     """Yield the last probe of each revision, and one that was not made of those between
     the pair that have no compiler.
     """
     between = range(0)
-    if isinstance(conclusion, Found):
+    if isinstance(conclusion, SearchResult):
         between = range(conclusion.before + 1, conclusion.after)
     for index, candidate in enumerate(line.candidates):
         if line.probes[index]:
@@ -208,7 +213,7 @@ def _last_probes(line: Line, conclusion: Found | NoAnswer) -> Iterator[Probe]:
             yield Probe(line.request.case, candidate.revision, None, why)
 
 
-def _logged(line: Line, match: Match) -> Iterator[LoggedProbe]:
+def _logged_probes(line: Line, match: Match) -> Iterator[LoggedProbe]:
     """Yield the probes of the line, in order, with their verdicts."""
     for index, probe in line.log:
         revision = line.revision(index)

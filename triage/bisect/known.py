@@ -49,8 +49,8 @@ def known_releases(
         if are_all and releases and releases[-1].outcome == status:
             releases[-1] = replace(releases[-1], last=candidate.revision)
         else:
-            known = KnownReleases(status, candidate.revision, candidate.revision)
-            releases.append(known)
+            entry = KnownReleases(status, candidate.revision, candidate.revision)
+            releases.append(entry)
     return tuple(releases)
 
 
@@ -71,8 +71,8 @@ def known_range(
     bad = names.index(failing)
     match = same_signature(failure)
     search = Search(line, bad, bad, BisectKind.REGRESSION, match, failure=failure)
-    older = [index for index in line.seen(Passed) if index < bad]
-    newer = [index for index in line.seen(Passed) if index > bad]
+    older = [index for index in line.indices_of(Passed) if index < bad]
+    newer = [index for index in line.indices_of(Passed) if index > bad]
     answer = Bisection(case.name, search.kind, Answer.SUSPECTS, failure=failure)
     fixed = None
     if newer:
@@ -109,4 +109,4 @@ def _stored_line(
 
 
 def _known_change(search: Search) -> Transition:
-    return transition(search, search.found(search.belief()))
+    return transition(search, search.result(search.belief()))

@@ -108,7 +108,7 @@ class Line:
             self.probe({index: 1})
         return self.probes[index][-1].outcome
 
-    def seen(self, kind: type[Outcome]) -> list[int]:
+    def indices_of(self, kind: type[Outcome]) -> list[int]:
         """Return the candidates that were probed and ended so, each time alike."""
         last = {
             index: probes[-1].outcome for index, probes in self.probes.items() if probes

@@ -309,7 +309,7 @@ def _commit_of_day(repository: Repository, day: str, *, is_nightly: bool) -> str
     for name, sha in timeline.tags.items():
         if is_nightly and stamp in name:
             with suppress(BadInput):  # a tag without common history
-                tagged.append((timeline.place(sha).index, sha))
+                tagged.append((timeline.position_of(sha).index, sha))
     if tagged:
         return max(tagged)[1]
     return timeline.commits[timeline.newest_at(day)].sha

@@ -71,10 +71,10 @@ def _before_older_failures(search: Search, first: int) -> int:
     the pair may be where that only became worse.
     """
     line = search.line
-    failing = [index for index in line.seen(Failed) if index < first]
+    failing = [index for index in line.indices_of(Failed) if index < first]
     if search.kind is BisectKind.FIX or not failing or not line.comes_and_goes():
         return first
-    passing = [index for index in line.seen(Passed) if index < failing[0]]
+    passing = [index for index in line.indices_of(Passed) if index < failing[0]]
     return max(passing, default=first)
 
 
@@ -94,7 +94,9 @@ def _newest_before(search: Search, wanted: type[Outcome]) -> int | None:
     line = search.line
     for looked_at in _releases_to_look_at(search):
         line.walk(looked_at)
-        while seen := [index for index in line.seen(wanted) if index < search.last]:
+        while seen := [
+            index for index in line.indices_of(wanted) if index < search.last
+        ]:
             if len(line.outcomes(seen[-1])) > 1 or not line.comes_and_goes():
                 return seen[-1]
             line.probe({seen[-1]: 1})
@@ -122,7 +124,7 @@ def _releases_to_look_at(search: Search) -> Iterator[list[int]]:
 def _reason_if_alike(search: Search) -> NoAnswer:
     """Return why nothing is before the last release: all that are tested end alike."""
     line = search.line
-    tested = [*line.seen(Passed), *line.seen(Failed)]
+    tested = [*line.indices_of(Passed), *line.indices_of(Failed)]
     oldest = min(index for index in tested if index >= search.first)
     if oldest < search.last:
         return replace(search, first=oldest).problem_of(oldest)
@@ -143,8 +145,8 @@ def _never_passed(search: Search) -> Bisection:
         )
     failure = line.outcome(search.last).failure
     if failure and search.kind is BisectKind.REGRESSION:
-        is_same = line.request.match(failure)
-        for index in reversed(line.seen(Failed)):
+        is_same = line.request.match_for(failure)
+        for index in reversed(line.indices_of(Failed)):
             if verdict_of(line.outcome(index), is_same) is Verdict.SKIP:
                 return find_change(replace(search, first=index), failure)
     return answer(search, _reason_if_alike(search))

@@ -28,7 +28,7 @@ class BisectRequest:
     """A clone of the compiler, to search commits; without one, releases are searched.
     """
     kind: BisectKind = BisectKind.REGRESSION
-    match: Callable[[Failure], Match] = same_signature
+    match_for: Callable[[Failure], Match] = same_signature
     repeats: int = 3
     """How often a pair is probed again if its failure may come and go."""
     build: bool = False

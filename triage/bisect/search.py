@@ -33,7 +33,7 @@ _UNLIKELY = 1e-4  # of all chances: not a suspect any more
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """What a search found on its line."""
 
     before: int
@@ -76,7 +76,7 @@ class Search:
     def side(self, outcome: Outcome) -> Side | None:
         return self.kind.side(self.verdict(outcome))
 
-    def run(self) -> Found:
+    def run(self) -> SearchResult:
         """Probe until the answer is final, or no probe can help."""
         line = self.line
         announced = ""
@@ -88,7 +88,7 @@ class Search:
                 announced = text
             chosen = belief.next_probes(line.request.engine.jobs, self.seconds())
             if not chosen or line.stopped or len(line.log) >= _MOST_PROBES:
-                return self.found(belief)
+                return self.result(belief)
             line.probe({self.first + index: chosen[index] for index in chosen})
 
     def verified(self) -> Search | NoAnswer:
@@ -202,11 +202,11 @@ class Search:
                 return False
         return True
 
-    def found(self, belief: Belief) -> Found:
+    def result(self, belief: Belief) -> SearchResult:
         """Return what the probes so far say."""
         chances: Sequence[float] = belief.chances
         older = belief.older_failure
-        low, high = belief.pair if belief.is_resolved else belief.bounds
+        low, high = belief.likeliest_pair if belief.is_resolved else belief.bounds
         text = None
         if belief.is_resolved and older is not None:
             tally = belief.tally(older)
@@ -235,7 +235,7 @@ class Search:
         has_fork = self.line.fork in suspects
         confirmed = belief.is_confirmed and not (is_stated or has_fork)
         why = NoAnswer(Cause.NOISE, text) if text else None
-        return Found(before, after, suspects, confirmed, why)
+        return SearchResult(before, after, suspects, confirmed, why)
 
     def progress_text(self, belief: Belief) -> str:
         """Say how many suspects are left, and which is the likeliest."""

@@ -45,7 +45,7 @@ def diagnose(
     failing_pass: None before a second run that prints the failing pass; after it, that
     pass, or `NO_PASS` if it named none.
     """
-    reader = _read(execution.stderr, rules)
+    reader = _read_output(execution.stderr, rules)
     findings = reader.findings
     if execution.ok:
         return Diagnosis(warnings=(*findings.failures, *findings.remarks))
@@ -53,9 +53,9 @@ def diagnose(
     if all(map(rules.needs_pass, findings.failures)):
         # a Python front end and many other commands report errors on stdout; some print
         # only a banner on stderr
-        reader = _read(execution.stdout, rules)
+        reader = _read_output(execution.stdout, rules)
         plain += reader.plain
-        if _says_more(reader.findings.failures, findings.failures, rules):
+        if _others_say_more(reader.findings.failures, findings.failures, rules):
             findings = reader.findings
     failures = findings.failures
     explained = tuple(
@@ -88,7 +88,7 @@ def diagnose(
     return Diagnosis(with_pass(failures, known_pass, rules))
 
 
-def _says_more(
+def _others_say_more(
     others: Sequence[Failure], failures: Sequence[Failure], rules: RuleSet
 ) -> bool:
     """Return whether the other failures say more than these."""
@@ -132,7 +132,7 @@ def _crash_failures(
     return (*others, identified)
 
 
-def _read(captured: Captured, rules: RuleSet) -> LogReader:
+def _read_output(captured: Captured, rules: RuleSet) -> LogReader:
     return read_log([captured.text.encode("utf-8", "replace")], rules)
 
 
@@ -147,13 +147,13 @@ def _limit_failure(execution: Execution, rules: RuleSet) -> Failure | None:
                 Ending.TIMED_OUT: f"stopped after {execution.seconds:.0f} s",
                 Ending.OVER_MEMORY: f"stopped at {memory}",
                 Ending.OVER_OUTPUT: "stopped, it wrote more than its limit of output",
-                Ending.NO_OUTPUT: f"exit status 0, but {_missing(execution)}",
+                Ending.NO_OUTPUT: f"exit status 0, but {_output_problem(execution)}",
             }.get(execution.ending, f"ended: {execution.ending}")
             return Finding(rule, headline).failure()
     return None
 
 
-def _missing(execution: Execution) -> str:
+def _output_problem(execution: Execution) -> str:
     """Say what is wrong with the output file of a compiler that succeeded."""
     if execution.metrics.get("artifact_bytes") == 0:
         return "the output file is empty"

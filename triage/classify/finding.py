@@ -145,7 +145,7 @@ class Finding:
             match = compile_regex(lines.regex).search(text)
             if match:
                 self.captures = captures_of(match) | self.captures
-        self.read_name(text)
+        self.read_operator_name(text)
 
     def read_above(self, lines: list[str]) -> None:
         """Read the captures that the rule expects above the match, the nearest line
@@ -164,7 +164,7 @@ class Finding:
         names = (self.captures.get("op"), self.captures.get("source_op"))
         return _WRAPPER in names or f"'{_WRAPPER}'" in self.headline
 
-    def read_name(self, text: str) -> None:
+    def read_operator_name(self, text: str) -> None:
         """Read the name of the operator inside a wrapping operation."""
         if self._is_wrapped and "name" not in self.captures:
             match = _WRAPPED_NAME.search(text)

@@ -44,7 +44,7 @@ class Findings:
             finding.headline = "further errors with other messages"
             finding.captures, finding.location = {}, None
         finding.signature = finding.identify()
-        first = self._kind(finding).setdefault(finding.signature, finding)
+        first = self._same_kind(finding).setdefault(finding.signature, finding)
         if first is finding:
             self._classes[finding.rule.name] += 1
         else:
@@ -54,7 +54,7 @@ class Findings:
 
     def count(self, finding: Finding) -> None:
         """Count a finding once more, whether it was added already or not."""
-        self._kind(finding).get(finding.signature, finding).count += 1
+        self._same_kind(finding).get(finding.signature, finding).count += 1
 
     def assign_pass(self, failed: PassName) -> None:
         """Assign a pass that failed to the findings that were added since the report of
@@ -65,7 +65,7 @@ class Findings:
             finding.failing_pass = finding.failing_pass or failed
         self._without_pass.clear()
 
-    def _kind(self, finding: Finding) -> dict[str, Finding]:
+    def _same_kind(self, finding: Finding) -> dict[str, Finding]:
         return self._remarks if finding.scope is MatchScope.REMARK else self._by_key
 
     @property

@@ -255,7 +255,7 @@ class LogReader:
             self._crash = finding
         else:
             self._error = finding
-            finding.read_name(finding.headline)
+            finding.read_operator_name(finding.headline)
         self._expect_reason(finding)
 
     def _expect_reason(self, finding: Finding) -> None:
@@ -277,18 +277,18 @@ class LogReader:
 
     def _read_reason(self, finding: Finding, text: str) -> None:
         """Read a line of the message below an exception."""
-        said = finding.captures.get("reason", "")
-        goes_on = text[:1].islower() or _ANNOUNCES.search(said)
+        reason = finding.captures.get("reason", "")
+        goes_on = text[:1].islower() or _ANNOUNCES.search(reason)
         if _AT_SOURCE.match(finding.headline):  # the reason is below the caret
             is_reason, self._is_below_caret = self._is_below_caret, text == "^"
             if not is_reason:
                 return
-            said = ""
-        elif _AT_SOURCE.match(text) or (said and not goes_on):
+            reason = ""
+        elif _AT_SOURCE.match(text) or (reason and not goes_on):
             self._reason_until = 0
             return
-        finding.captures["reason"] = said = f"{said} {text}".strip()
-        if said.endswith((".", "!", "?")) or _AT_SOURCE.match(finding.headline):
+        finding.captures["reason"] = reason = f"{reason} {text}".strip()
+        if reason.endswith((".", "!", "?")) or _AT_SOURCE.match(finding.headline):
             self._reason_until = 0
 
     def _read_exception(self, line: LogLine, trace: Traceback) -> None:
@@ -356,10 +356,10 @@ def _known_words(rules: RuleSet) -> frozenset[bytes]:
     return frozenset(word[:_START].encode() for word in _TEXT.findall(text))
 
 
-def _shape(raw: bytes, known: frozenset[bytes]) -> bytes:
+def _shape(raw: bytes, known_words: frozenset[bytes]) -> bytes:
     """Return a line with # for each name and number that no rule knows."""
     return _BYTES.sub(
-        lambda word: word[0] if word[0][:_START].lower() in known else b"#", raw
+        lambda word: word[0] if word[0][:_START].lower() in known_words else b"#", raw
     )
 
 

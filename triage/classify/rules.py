@@ -15,7 +15,7 @@ from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Annotated, Any, ClassVar, Literal
 
 from triage.model.checks import Check, fits
-from triage.model.content import kept
+from triage.model.content import cached_in_file
 from triage.model.execution import Ending
 from triage.model.outcome import Advice, Cause, Detail, Failure
 
@@ -31,7 +31,7 @@ _INTEGER = re.compile(r"-?\d{1,29}\Z")
 def packaged_yaml(name: str) -> Any:
     """Read a YAML file next to this one."""
     path = Path(__file__).with_name(f"{name}.yaml")
-    return kept(name, [path], partial(read_yaml, path))
+    return cached_in_file(name, [path], partial(read_yaml, path))
 
 
 @cache

@@ -19,7 +19,7 @@ from triage.classify.rules import (
     read_yaml,
     required_literals,
 )
-from triage.model.content import kept
+from triage.model.content import cached_in_file
 from triage.model.errors import BadFiles, Problem
 from triage.model.outcome import Failure
 
@@ -65,7 +65,7 @@ def packaged_rules() -> RuleSet:
     """
     files = rule_files()
     modules = [Path(__file__), Path(__file__).with_name("rules.py")]
-    return kept("rules", [*files, *modules], partial(_read_packaged, files))
+    return cached_in_file("rules", [*files, *modules], partial(_read_packaged, files))
 
 
 def _read_packaged(files: Sequence[Path]) -> RuleSet:
@@ -119,10 +119,10 @@ def check_rules(path: Path, elsewhere: Mapping[str, Rule]) -> tuple[Rule, ...]:
     Raises:
         BadFiles: with one problem for each mistake.
     """
-    from triage.recipes.document import checked, read_document
+    from triage.recipes.document import read_document, validated
 
     document = read_document(path, "write a list `classes`")
-    content = checked(document, RuleFile, context={"check": True})
+    content = validated(document, RuleFile, context={"check": True})
     rules = content.rules if content else ()
     for index, rule in enumerate(rules):
         _check_identity(rule, index, document)

@@ -55,7 +55,7 @@ def look_again(
     lines: those of a log in which no rule matched any.
     """
     lines = [line for line in lines if line.text.strip("`~")]  # without fences
-    if any(_has("success", line.text) for line in lines[-_LAST_LINES:]):
+    if any(_matches_format("success", line.text) for line in lines[-_LAST_LINES:]):
         return None, ()
     is_quote = len(lines) <= _QUOTE_LINES
     loud = {line for line in lines if _is_loud(line, is_quote=is_quote)}
@@ -88,14 +88,14 @@ def _is_loud(line: LogLine, *, is_quote: bool) -> bool:
     """Return whether a line has the level, the opening or the words of a failure, a
     signal, or an exit status other than 0.
     """
-    if _has("no_failure", line.text):
+    if _matches_format("no_failure", line.text):
         return False
-    if line.annotation == "logged error" or _has("failure_signs", line.text):
+    if line.annotation == "logged error" or _matches_format("failure_signs", line.text):
         return True
-    return is_quote and _has("quoted_failures", line.text)
+    return is_quote and _matches_format("quoted_failures", line.text)
 
 
-def _has(key: str, text: str) -> bool:
+def _matches_format(key: str, text: str) -> bool:
     return log_format(key).search(text[:_READ]) is not None
 
 

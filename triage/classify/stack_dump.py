@@ -65,16 +65,16 @@ _PASS = re.compile(  # of MLIR; then of LLVM, by its old and its new pass manage
 
 
 @cache
-def _names(key: str) -> re.Pattern[str]:
+def _names_pattern(key: str) -> re.Pattern[str]:
     return re.compile("|".join(packaged_yaml("compiler_names")[key]))
 
 
 def _is_common(symbol: str) -> bool:
-    return _names("common_frames").match(symbol) is not None
+    return _names_pattern("common_frames").match(symbol) is not None
 
 
 def _is_of_header(symbol: str) -> bool:
-    return _names("header_frames").match(symbol) is not None
+    return _names_pattern("header_frames").match(symbol) is not None
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class Stack:
         """The first frames that are specific to the crash, innermost first, up to the
         pass that ran.
         """
-        return tuple(map(_short, self._specific_symbols()))
+        return tuple(map(_class_and_name, self._specific_symbols()))
 
     @property
     def own_frame(self) -> str:
@@ -99,7 +99,9 @@ class Stack:
 
     def _own_frames(self) -> tuple[str, ...]:
         symbols = self._specific_symbols()
-        return tuple(_short(symbol) for symbol in symbols if not _is_of_header(symbol))
+        return tuple(
+            _class_and_name(symbol) for symbol in symbols if not _is_of_header(symbol)
+        )
 
     def _specific_symbols(self) -> list[str]:
         symbols: list[str] = []
@@ -107,7 +109,7 @@ class Stack:
             if _is_common(symbol):
                 continue
             # recursion adds nothing
-            if not symbols or _short(symbols[-1]) != _short(symbol):
+            if not symbols or _class_and_name(symbols[-1]) != _class_and_name(symbol):
                 symbols.append(symbol)
             if len(symbols) == _FRAMES or _PASS.search(symbol):
                 break
@@ -165,11 +167,11 @@ class Stack:
         return int(frame.groupdict().get("index", self.last + 1))
 
 
-def _short(symbol: str) -> str:
+def _class_and_name(symbol: str) -> str:
     """Return a function's name with its class or namespace. The outer namespaces change
     between releases.
 
-    >>> _short("mlir::detail::OpToOpPassAdaptor::run")
+    >>> _class_and_name("mlir::detail::OpToOpPassAdaptor::run")
     'OpToOpPassAdaptor::run'
     """
     return _last_two(symbol.removesuffix("::call").removesuffix("::lambda"))

@@ -25,7 +25,7 @@ from typer.core import TyperCommand, TyperGroup
 from triage.cli.options import flag
 from triage.cli.screen import AppContext
 from triage.model.outcome import MEANINGS
-from triage.processes.sealing import switch
+from triage.processes.sealing import switch_sealing
 from triage.report.printable import printed_streams
 
 _SAME_SIGNAL = 0.3  # seconds within which a second signal belongs to the first
@@ -251,7 +251,7 @@ def options(
     stand before or after the command.
     """
     context.obj = AppContext(quiet, verbose, run_code)
-    switch(on=not unsealed)
+    switch_sealing(on=not unsealed)
 
 
 def _handle_signals() -> None:

@@ -182,7 +182,7 @@ def bisect(
     case = chosen.tested_case(before, after)
     with compiling.open(case, dry=dry_run) as engine:
         request = BisectRequest(
-            engine, case, repo, kind=find, match=match.rule, build=build
+            engine, case, repo, kind=find, match_for=match.rule, build=build
         )
         if dry_run:
             planned = forecast(engine, planned_jobs(request, before, after))

@@ -194,7 +194,7 @@ def cases_in(
     """
     if not suite_configs:
         return registry.load_cases(paths)
-    downloads = default_home().kept(KeptKind.DOWNLOADS)
+    downloads = default_home().folder(KeptKind.DOWNLOADS)
     from triage.toolchains.sources.project import project_here  # slow to import
 
     reader = suite_reader()

@@ -77,14 +77,14 @@ class Session:
     def __init__(self, search: Search, home: Home, out: Console) -> None:
         assert search.failure is not None
         self.line, self.out = search.line, out
-        match = self.line.request.match(search.failure)
+        match = self.line.request.match_for(search.failure)
         self.begun = replace(search, match=match, judge=verdict_of)
         self.indices = {self.line.name(at): at for at in range(len(self.line))}
         self.entries: list[Entry] = []
         ends = self.line.name(search.first), self.line.name(search.last)
         key = json.dumps((self.line.request.case.name, *ends, search.kind))
         digest = blake2b(key.encode(), digest_size=10).hexdigest()
-        self.journal = home.kept(KeptKind.JOURNALS) / f"{digest}.json"
+        self.journal = home.folder(KeptKind.JOURNALS) / f"{digest}.json"
 
     @property
     def search(self) -> Search:
@@ -106,7 +106,7 @@ class Session:
         while not self.line.stopped:
             search = self.search
             belief = search.belief()
-            chosen = list(belief.dividing(1, search.seconds()))
+            chosen = list(belief.dividing_probes(1, search.seconds()))
             if belief.is_resolved or not chosen:
                 break
             if shown is None:
@@ -119,11 +119,11 @@ class Session:
             # `input` would drop a Ctrl-C that arrives while it flushes the output
             line = typed.readline()
             if line.strip() == "quit" or not line:
-                stopped = answer(search, search.found(belief))
+                stopped = answer(search, search.result(belief))
                 return replace(stopped, command=command_again("--resume"))
             self._obey(proposed, belief, line.strip())
         search = self.search
-        ending = search.found(search.belief())
+        ending = search.result(search.belief())
         # their verdict is not confirmed
         if search.stated.keys() & {ending.before, ending.after}:
             return answer(search, ending)

@@ -140,7 +140,7 @@ def nightly(
             command=command_again(),
         )
         try:
-            night = run.do()
+            night = run.run()
         except (KeyboardInterrupt, Exception) as error:
             _publish_partial(run, error, out, output, github)
             raise

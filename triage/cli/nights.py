@@ -220,8 +220,8 @@ def sync(
             done.append(replace(change, issue=number))
     finally:
         left = (*planned.changes[len(done) :], *planned.left)
-        made = replace(planned, changes=tuple(done), left=left, applied=True)
-        write_report(output, made, issues_document)
+        applied = replace(planned, changes=tuple(done), left=left, applied=True)
+        write_report(output, applied, issues_document)
         address = f"{api.removesuffix('/api/v3')}/{repository}/issues/"
         if api == PUBLIC_API:
             address = f"{repository}#"

@@ -63,10 +63,10 @@ class StartedRecipe:
         )
         return (*self.start.assumed, *guessed)
 
-    def write(self, *, over: bool = False) -> None:
+    def write(self, *, overwrite: bool = False) -> None:
         """Write the recipe, and its program where that was copied. Raises BadInput for
-        files that exist, unless `over`, and BadFiles for a recipe that nothing loads,
-        of which no file is left.
+        files that exist, unless `overwrite` is set, and BadFiles for a recipe that
+        nothing loads, of which no file is left.
         """
         path, start = self.path, self.start
         source = os.path.relpath(start.input.absolute(), path.absolute().parent)
@@ -74,13 +74,13 @@ class StartedRecipe:
         if start.copied is not None:
             texts[start.input] = start.copied
         for written in texts:
-            if written.exists() and not over:
+            if written.exists() and not overwrite:
                 raise BadInput(f"{written} exists; nothing was changed")
         with disk_errors(f"write {path}"):
             path.parent.mkdir(parents=True, exist_ok=True)
             for written, text in texts.items():
                 # never over a file that was written meanwhile
-                with written.open("w" if over else "x", encoding="utf-8") as file:
+                with written.open("w" if overwrite else "x", encoding="utf-8") as file:
                     file.write(text)
         try:
             load_recipes([path], recipe_families())
@@ -192,7 +192,7 @@ def recipe_for(
     asked = (place, kernel, *command, content, options.backend, options.chip, *packages)
     key = hashlib.sha256("\0".join(map(str, asked)).encode()).hexdigest()[:12]
     title = name_from("stdin" if name == "-" else file.stem) or "program"
-    path = default_home().kept(KeptKind.PROGRAMS) / key / f"{title}.yaml"
+    path = default_home().folder(KeptKind.PROGRAMS) / key / f"{title}.yaml"
     wanted = NewRecipe(path, source, options.backend, options.chip, kernel, packages)
     try:
         started = start_recipe(options.app, wanted, command, text, content)
@@ -201,7 +201,7 @@ def recipe_for(
     except NoProgramError as error:
         error.text = content
         raise
-    started.write(over=True)
+    started.write(overwrite=True)
     for note in started.start.notes:
         print_stderr(note)
     print_stderr(f"recipe: {path}")

@@ -165,7 +165,7 @@ def new(
     started = start_recipe(target.app, wanted, command or (), from_text, content)
     start = started.start
     started.write()
-    made = {
+    report = {
         "recipe": path,
         "input": start.input,
         "left_out": [*start.left_out, *start.refused],
@@ -175,7 +175,7 @@ def new(
     }
     for note in start.notes:
         print_stderr(note)
-    return write_answer(output, made, str(path))
+    return write_answer(output, report, str(path))
 
 
 expect = typer.Typer(help="Update the lists of known failures.")

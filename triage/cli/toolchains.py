@@ -171,8 +171,8 @@ def doctor(output: str = FORMAT) -> Exit:
     is_good = all(check.grade is not Grade.BROKEN for check in checks)
     rows = [(check.grade, check.check, check.found, check.advice) for check in checks]
     table = Table(("",) * 4, rows)
-    found = {"checks": checks, "ok": is_good}
-    write_answer(output, found, table, title="This machine")
+    report = {"checks": checks, "ok": is_good}
+    write_answer(output, report, table, title="This machine")
     if is_good:
         return Exit.OK
     return Exit.ENVIRONMENT

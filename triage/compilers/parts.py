@@ -54,7 +54,7 @@ class RunValues:
 
     inputs: Sequence[str] = ()
     """The arguments."""
-    results: Sequence[Path] = ()
+    result_files: Sequence[Path] = ()
     """Files to write the results to: raw bytes, or for .npy an array."""
 
 
@@ -142,7 +142,7 @@ class Runner(ABC):
             *(f"--module={path}" for path in (module, *libraries)),
             *options,
             *(f"--input={text}" for text in values.inputs),
-            *(f"--output=@{file}" for file in values.results),
+            *(f"--output=@{file}" for file in values.result_files),
         ]
 
     def persistent_worker(

@@ -44,7 +44,7 @@ _CHIP = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class FoundText:
+class PastedText:
     """The programs of one family in a text, and the calls of its compiler."""
 
     family: str
@@ -52,12 +52,12 @@ class FoundText:
     calls: Sequence[ShellCommand] = ()
 
 
-def found_in(text: str, starters: Mapping[str, RecipeStarter]) -> FoundText:
+def parse_pasted(text: str, starters: Mapping[str, RecipeStarter]) -> PastedText:
     """Return what a text is about: the last family if the text calls its compiler, else
     the first one of which it has anything.
     """
     text = _without_line_numbers(_QUOTE.sub("", text.replace("\r\n", "\n")))
-    chosen: FoundText | None = None
+    chosen: PastedText | None = None
     *_, last = starters
     for family, starter in starters.items():
         # a name without an option is only mentioned
@@ -69,8 +69,8 @@ def found_in(text: str, starters: Mapping[str, RecipeStarter]) -> FoundText:
         programs = starter.programs_in(text)
         is_first = chosen is None and (calls or programs)
         if is_first or (calls and family == last):
-            chosen = FoundText(family, programs, calls)
-    return chosen or FoundText(last)
+            chosen = PastedText(family, programs, calls)
+    return chosen or PastedText(last)
 
 
 def _without_line_numbers(text: str) -> str:
@@ -82,8 +82,8 @@ def _without_line_numbers(text: str) -> str:
         match = _NUMBERED.match(line)
         if not match or int(match[1]) != number + 1:
             if len(listing) >= _SHORTEST_LISTING:
-                for place in listing:
-                    lines[place] = _NUMBERED.sub("", lines[place], count=1)
+                for position in listing:
+                    lines[position] = _NUMBERED.sub("", lines[position], count=1)
             listing = []
         if match:
             listing.append(index)

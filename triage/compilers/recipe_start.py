@@ -17,7 +17,7 @@ from triage.classify import classify_log, packaged_rules
 from triage.classify.log import decoded
 from triage.compilers.base import Compiler
 from triage.compilers.pasted_flags import keep_harmless, names_passes
-from triage.compilers.pasted_text import FoundText, calls_in, found_in, python_in
+from triage.compilers.pasted_text import PastedText, calls_in, parse_pasted, python_in
 from triage.compilers.recipe_input import RecipeRequest
 from triage.compilers.registry import (
     family_named,
@@ -111,28 +111,28 @@ class NewRecipe(RecipeRequest):
         Returns the recipe, and the revisions for which the text reports a failure.
         Raises NoProgramError if the text has no complete program.
         """
-        found = found_in(text, recipe_starters())
+        pasted = parse_pasted(text, recipe_starters())
         if self.packages:
-            found = FoundText("command", python_in(text, _ANY))
-        if not found.programs and self.source is None:
+            pasted = PastedText("command", python_in(text, _ANY))
+        if not pasted.programs and self.source is None:
             raise NoProgramError(f"{name} contains no complete program")
         program = ""
         if self.source is None:
-            program = found.programs[0]
-        if found.calls:
-            start = self._from_calls(found, program)
+            program = pasted.programs[0]
+        if pasted.calls:
+            start = self._from_calls(pasted, program)
         elif self.source:
             start = self.from_file(self.source)
         else:
-            start = self._from_program(found.family, program, text)
+            start = self._from_program(pasted.family, program, text)
         if program:
             start = replace(start, copied=start.copied or program)
-        versions = reported_revisions(text, found.family)
+        versions = reported_revisions(text, pasted.family)
         failure = _reported_failure(text)
         notes = list(start.notes)
-        if len(found.programs) > 1 or len(found.calls) > 1:
+        if len(pasted.programs) > 1 or len(pasted.calls) > 1:
             notes.append(
-                f"The text has {len(found.programs)} programs and {len(found.calls)} "
+                f"The text has {len(pasted.programs)} programs and {len(pasted.calls)} "
                 "command lines; the first of each is taken."
             )
         if start.refused:
@@ -144,12 +144,12 @@ class NewRecipe(RecipeRequest):
             start = replace(start, expect=(failure,))
         return replace(start, notes=tuple(notes)), versions
 
-    def _from_calls(self, found: FoundText, program: str) -> RecipeStart:
+    def _from_calls(self, pasted: PastedText, program: str) -> RecipeStart:
         """Start from the first call that can be read, without what could do harm."""
-        starter = recipe_starters()[found.family]
+        starter = recipe_starters()[pasted.family]
         source = self.source or self.path.with_suffix(starter.suffix_of(program))
         problems = []
-        for call in found.calls:
+        for call in pasted.calls:
             files = [word for word in call.words if word.startswith("@")]
             words = tuple(word for word in call.words if word not in files)
             call = replace(call, words=words)
@@ -159,7 +159,7 @@ class NewRecipe(RecipeRequest):
                 problems.append(error)
                 continue
             allowed = (
-                each.flags_allowed_in_texts for each in recipe_starters().values()
+                other.flags_allowed_in_texts for other in recipe_starters().values()
             )
             start = keep_harmless(start, frozenset().union(*allowed))
             lost = [flag for flag in start.refused if names_passes(flag)]

@@ -30,14 +30,14 @@ class ModulesBeside:
         self, name: str, path: Sequence[str] | None = None, target: object = None
     ) -> Any:
         for folder in self.folders if path is None else path:
-            place = os.path.join(folder, name.rpartition(".")[2])
-            package = os.path.join(place, "__init__.py")
+            module_path = os.path.join(folder, name.rpartition(".")[2])
+            package = os.path.join(module_path, "__init__.py")
             if os.path.isfile(package):
                 return importlib.util.spec_from_file_location(
-                    name, package, submodule_search_locations=[place]
+                    name, package, submodule_search_locations=[module_path]
                 )
-            if os.path.isfile(f"{place}.py"):
-                return importlib.util.spec_from_file_location(name, f"{place}.py")
+            if os.path.isfile(f"{module_path}.py"):
+                return importlib.util.spec_from_file_location(name, f"{module_path}.py")
         return None
 
 

@@ -136,8 +136,8 @@ def main() -> None:
         print_results(json.loads(options.module.read_text()), options.output)
         return
     if flags:
-        kept = os.environ.get(options.flags_in, "")
-        os.environ[options.flags_in] = " ".join([kept, *flags])
+        user_flags = os.environ.get(options.flags_in, "")
+        os.environ[options.flags_in] = " ".join([user_flags, *flags])
     run_script(options)
 
 

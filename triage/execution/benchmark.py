@@ -97,7 +97,7 @@ def function_programs(
     if not specs:
         advice = "name the functions with their inputs under `bench` in the recipe"
         return NoAnswer(Cause.RECIPE, advice)
-    return _compiled(engine, case, ref, folder, specs)
+    return _compiled_programs(engine, case, ref, folder, specs)
 
 
 def _dispatch_programs(
@@ -114,7 +114,7 @@ def _dispatch_programs(
         return NoAnswer(Cause.TARGET, why)
     sources = folder / "dispatches"
     sources.mkdir(parents=True)
-    whole = _compiled(engine, case, ref, folder, [usual], extracted=sources)
+    whole = _compiled_programs(engine, case, ref, folder, [usual], extracted=sources)
     if isinstance(whole, NoAnswer):
         return whole
     size, dispatches = whole[0].bytes, whole[0].dispatches
@@ -128,7 +128,7 @@ def _dispatch_programs(
         ]
         if not named:
             continue
-        compiled = _compiled(engine, alone, ref, folder / source.stem, named)
+        compiled = _compiled_programs(engine, alone, ref, folder / source.stem, named)
         if isinstance(compiled, NoAnswer):
             return compiled
         programs += [
@@ -138,7 +138,7 @@ def _dispatch_programs(
     return programs or NoAnswer(Cause.NOT_FOUND, why)
 
 
-def _compiled(
+def _compiled_programs(
     engine: Engine,
     case: Case,
     ref: ToolchainRef,

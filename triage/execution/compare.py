@@ -98,7 +98,7 @@ def differences(
         allowed.get(element, 0.0),
         True,
     )
-    got, want = (_exact(array.ravel()) for array in (read, wanted))
+    got, want = (_as_exact_floats(array.ravel()) for array in (read, wanted))
     with np.errstate(all="ignore"):
         same = (got == want) | (np.isnan(got) & np.isnan(want) & equal_nan)
         error, size = np.where(same, 0.0, np.abs(got - want)), np.abs(want)
@@ -134,7 +134,7 @@ def _are_integers_of_one_size(read: Array, wanted: Array) -> bool:
     return kinds <= {"i", "u"} and read.dtype.itemsize == wanted.dtype.itemsize
 
 
-def _exact(array: Array) -> Array:
+def _as_exact_floats(array: Array) -> Array:
     """Return numbers in a type of floats that holds them exactly; a long double holds
     integers of 64 bits.
     """

@@ -86,20 +86,22 @@ class DaskCluster:
     def _connect(self) -> Client:
         # what concerns the user is reported here
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
-        place: Any = self._address
-        if place is None:
+        scheduler: Any = self._address
+        if scheduler is None:
             self._closing.enter_context(config.set(_SETTINGS))
             local = _local_cluster(self._jobs or os.cpu_count() or 1)
-            place = self._closing.enter_context(local)
-        elif not place.startswith("tls://"):
+            scheduler = self._closing.enter_context(local)
+        elif not scheduler.startswith("tls://"):
             self._warn(
-                f"{place} is not protected: whoever reaches it can run programs on "
+                f"{scheduler} is not protected: whoever reaches it can run programs on "
                 "its workers; use tls://, or a network that is closed to others"
             )
         try:
-            client = Client(place, timeout=_SECONDS_TO_CONNECT, set_as_default=False)
+            client = Client(
+                scheduler, timeout=_SECONDS_TO_CONNECT, set_as_default=False
+            )
         except (OSError, ValueError) as error:
-            problem = f"cannot reach the Dask scheduler {place}: {error}"
+            problem = f"cannot reach the Dask scheduler {scheduler}: {error}"
             raise EnvironmentFailure(problem) from error
         self._closing.enter_context(client)
         if not client.nthreads():
@@ -129,12 +131,12 @@ class DaskCluster:
                 advice = f"start one with --resources {device}=1"
                 reason = f"no worker offers the device {device}; {advice}"
                 return NoAnswer(Cause.TARGET, reason)
-            order = _order_of(task, ref)
+            order = _worker_arguments(task, ref)
             while len(problems) < _ATTEMPTS and others != []:
                 future = self.client.submit(
                     _make_here, *order, pure=False, resources=resources, workers=others
                 )
-                worker, records, problem = _awaited(future, stop)
+                worker, records, problem = _result_of(future, stop)
                 if not problem:
                     read = record_reader().validate_json
                     return [read(record, strict=True) for record in records]
@@ -152,8 +154,8 @@ class DaskCluster:
         return NoAnswer(Cause.ENVIRONMENT, f"no worker could do this: {reasons}")
 
 
-def _order_of(task: Task, ref: ToolchainRef) -> tuple[object, ...]:
-    """Return the arguments of `_records`: the task as data."""
+def _worker_arguments(task: Task, ref: ToolchainRef) -> tuple[object, ...]:
+    """Return the arguments of `_compile_on_worker`: the task as data."""
     path = task.prepared.path.absolute()
     case = replace(task.case, input=Input(path, InputKind.MLIR), artifacts=())
     rev = ref.release.version if ref.release else f"path:{ref.path}"
@@ -162,20 +164,20 @@ def _order_of(task: Task, ref: ToolchainRef) -> tuple[object, ...]:
 
 def _local_cluster(threads: int) -> SpecCluster:
     """Return a scheduler with one worker, in this process."""
-    here = {
+    settings = {
         "protocol": "inproc://",
         "dashboard": False,
         "dashboard_address": "127.0.0.1:0",
     }
-    worker = {**here, "nthreads": threads, "memory_limit": 0}
+    worker = {**settings, "nthreads": threads, "memory_limit": 0}
     return SpecCluster(
         {0: {"cls": Worker, "options": worker}},
-        {"cls": Scheduler, "options": here},
+        {"cls": Scheduler, "options": settings},
         silence_logs=logging.CRITICAL,
     )
 
 
-def _awaited(future: Any, stop: StopSignal) -> Any:
+def _result_of(future: Any, stop: StopSignal) -> Any:
     """Return a future's result. Raises Interrupted when `stop` is set."""
     # `result` with a timeout may find no result of a task that ends at that moment
     done = threading.Event()
@@ -193,12 +195,12 @@ def _make_here(*order: Any) -> tuple[str, list[str], str]:
     """
     worker = str(get_worker().address)
     try:
-        return worker, _records(*order), ""
+        return worker, _compile_on_worker(*order), ""
     except Exception as error:
         return worker, [], f"{error}"[:300] or repr(error)
 
 
-def _records(
+def _compile_on_worker(
     case: Case,
     content: bytes,
     rev: str,
@@ -224,14 +226,14 @@ def _records(
                 f"its {rev} has other bytes, or the files that the case names, its "
                 "environment or its seal differ"
             )
-        records = engine.make(task, _Released(get_worker()))
+        records = engine.make(task, _AbandonedTask(get_worker()))
         probe = task.probe(*records, cached=False)
         if probe and probe.outcome.cause in OF_MACHINE:
             raise EnvironmentFailure(probe.outcome.reason or "")
     return [record_json(record).replace(str(here), str(there)) for record in records]
 
 
-class _Released:
+class _AbandonedTask:
     """Set once nobody waits for the task that a worker runs now."""
 
     def __init__(self, worker: Worker) -> None:

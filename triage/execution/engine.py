@@ -220,8 +220,8 @@ class Engine:
         task = self.plan(job)
         if isinstance(task, Probe):
             return replace(task, case=job.case)
-        known = None if job.fresh else self._find(task)
-        probe = replace(known or self._make(task, job), case=job.case)
+        cached = None if job.fresh else self._find(task)
+        probe = replace(cached or self._make(task, job), case=job.case)
         if self.judge:
             return self.judge.judge(probe, job.ref)
         return probe
@@ -271,10 +271,10 @@ class Engine:
         if records is None:
             records = self.make(task, stop)
         if isinstance(records, NoAnswer):
-            return task.unprobed(records)
-        return self._keep(task, records)
+            return task.probe_without_answer(records)
+        return self._store(task, records)
 
-    def _keep(self, task: Task, records: Sequence[Record]) -> Probe:
+    def _store(self, task: Task, records: Sequence[Record]) -> Probe:
         """Keep the records of a task for which the machine is not to blame; return its
         probe.
         """
@@ -284,15 +284,15 @@ class Engine:
         if task.has_changed():
             problem = "a file changed while it was read"
         elif not isinstance(probe.outcome, Passed):
-            problem = self._damage(task)
+            problem = self._damaged_install(task)
         if problem:
-            return task.unprobed(NoAnswer(Cause.ENVIRONMENT, problem))
+            return task.probe_without_answer(NoAnswer(Cause.ENVIRONMENT, problem))
         if probe.outcome.cause in OF_MACHINE:
             records = records[:-1]
         self.cache.add(*records)
         return probe
 
-    def _damage(self, task: Task) -> str:
+    def _damaged_install(self, task: Task) -> str:
         """Return what is wrong with the installs that a task used, if anything is:
         another process may have removed one that seems damaged.
         """
@@ -311,7 +311,7 @@ class Engine:
         probe = self._find(task)
         if probe and not isinstance(probe.outcome, Passed):
             return probe
-        return self._keep(task, make())
+        return self._store(task, make())
 
     def last_execution(
         self, case: Case, toolchain: Toolchain
@@ -377,7 +377,7 @@ class Engine:
         """Compile a trial once, everything else up to three times until the ending is
         sure. If the failure needs the name of its pass, compile once more, printing it.
         """
-        reporting = task.altered(lambda passes: passes.naming_failed_pass)
+        reporting = task.with_passes_changed(lambda passes: passes.naming_failed_pass)
         can_report = reporting != task
         if task.naming is Naming.AT_ONCE and can_report:
             return task.record(*self._compile_naming(reporting, stop, use))
@@ -400,7 +400,7 @@ class Engine:
         """Return a crash whose stack is the same each time: threads that crash at
         different places print different stacks.
         """
-        single = task.altered(lambda passes: passes.on_one_thread)
+        single = task.with_passes_changed(lambda passes: passes.on_one_thread)
         rules = rules_of(task.case)
         failures = [judge(crash, rules).failure for crash in crashes]
         stacks = {failure.signature for failure in failures if failure}

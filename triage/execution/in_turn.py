@@ -136,11 +136,13 @@ def measure_in_turn(
     """
     first = 0 if warm_up else 1
     for taken in count(first):
-        for one in contenders if taken % 2 else contenders[::-1]:
-            one.measure()
+        for contender in contenders if taken % 2 else contenders[::-1]:
+            contender.measure()
             if taken == 0:
-                one.samples.clear()
-        contenders[:] = [one for one in contenders if one.problem is None]
+                contender.samples.clear()
+        contenders[:] = [
+            contender for contender in contenders if contender.problem is None
+        ]
         yield taken
         late = time.monotonic() - end
         enough = late > 0 and taken >= LEAST

@@ -26,7 +26,7 @@ from triage.execution.machine_problem import machine_problem
 from triage.execution.reads import (
     mentioned_by,
     surroundings,
-    undeclared,
+    undeclared_read,
     what_was_refused,
 )
 from triage.model.address import Address
@@ -143,7 +143,7 @@ class Inputs:
         if kind is InputKind.GENERATOR:
             generator = self._generator(case)
             if case.input.imported and isinstance(generator, _Maker):
-                return _both(generator, self._importer(case, toolchain))
+                return _generate_then_import(generator, self._importer(case, toolchain))
             return generator
         if case.input.imported:
             return self._importer(case, toolchain)
@@ -167,16 +167,16 @@ class Inputs:
             maker.identity,
         ]
         key = sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
-        target = self.registry.home.kept(KeptKind.INPUTS) / f"{key}.mlir"
+        target = self.registry.home.folder(KeptKind.INPUTS) / f"{key}.mlir"
         record = self.cache.find(key)
         if record is None:
-            made: Prepared | Missing | Execution
+            answer: Prepared | Missing | Execution
             make = partial(maker.make, sources)
-            made = self._kept.get(target, make, fresh=self.fresh)
-            if not isinstance(made, Execution):
-                return made
+            answer = self._kept.get(target, make, fresh=self.fresh)
+            if not isinstance(answer, Execution):
+                return answer
             name = toolchain.revision.name if toolchain else ""
-            record = Record(key, case.name, name, made)
+            record = Record(key, case.name, name, answer)
             self.cache.add(record)
             self.failed_now.add(case.name)
         return judge_import(record.execution, rules_of(case))
@@ -234,7 +234,7 @@ class Inputs:
             return machine
         refused = what_was_refused(execution, seal)
         if refused and is_sealing():
-            return undeclared(refused)
+            return undeclared_read(refused)
         how = execution.ending_text(case.limits)
         if execution.ok:
             how = "it printed nothing"
@@ -318,10 +318,10 @@ class Inputs:
             return False
         from triage.toolchains.web import Web  # slow to import
 
-        told = Web(self.registry.workspace).header(url, "Content-MD5")
+        server_digest = Web(self.registry.workspace).header(url, "Content-MD5")
         with path.open("rb") as file:
             digest = b64encode(file_digest(file, "md5").digest()).decode()
-        return told not in (None, digest)
+        return server_digest not in (None, digest)
 
     def _obtain(self, artifact: Artifact, scratch: Path) -> Path:
         target, source = scratch / artifact.path.name, artifact.source
@@ -336,7 +336,7 @@ class Inputs:
         return target
 
 
-def _both(generator: _Maker, importer: _Maker) -> _Maker:
+def _generate_then_import(generator: _Maker, importer: _Maker) -> _Maker:
     """Return what imports the model that a generator prints."""
 
     def make(sources: Sequence[Path], scratch: Path) -> Made:

@@ -119,7 +119,7 @@ def _diagnosis(
     printed = Captured(readable_output(execution.stdout.text))
     if printed.text != execution.stdout.text:
         execution = replace(execution, stdout=printed)
-    return diagnose(execution, _without_machine(rules), failing_pass)
+    return diagnose(execution, _without_machine_rules(rules), failing_pass)
 
 
 def judge_import(execution: Execution, rules: RuleSet) -> Failed:
@@ -234,7 +234,7 @@ _WRONG_COUNTS = ("output", "element", "mismatches", "elements", "nan", "inf")
 
 
 @cache
-def _without_machine(rules: RuleSet) -> RuleSet:
+def _without_machine_rules(rules: RuleSet) -> RuleSet:
     """Return the rules without the packaged ones for problems of the machine, which
     `machine_problem` decides by facts.
 

@@ -105,14 +105,14 @@ def _check_of_toolchains() -> tuple[str, str]:
 
 def _check_of_index(families: Mapping[str, Compiler]) -> tuple[str, str]:
     registry = ToolchainRegistry(open_home(), families, stop=threading.Event())
-    found = []
+    ranges = []
     for family in families:
         names = [ref.revision.name for ref in registry.releases(family)]
         if not names:
             problem = f"no {family} for this platform at {index_url()}"
             raise FileNotFoundError(problem)
-        found.append(f"{family} {names[0]} to {names[-1]}")
-    return ", ".join(found), ""
+        ranges.append(f"{family} {names[0]} to {names[-1]}")
+    return ", ".join(ranges), ""
 
 
 def _gigabytes(size: int) -> str:

@@ -7,7 +7,7 @@ import re
 import signal
 from pathlib import Path
 
-from triage.execution.reads import undeclared
+from triage.execution.reads import undeclared_read
 from triage.model.execution import Ending, Execution
 from triage.model.outcome import Cause, NoAnswer
 
@@ -40,7 +40,7 @@ def machine_problem(execution: Execution) -> NoAnswer | None:
     the compiler; None if it is not the machine's.
     """
     if execution.refused is not None:
-        return undeclared(execution.refused)
+        return undeclared_read(execution.refused)
     if execution.ending is Ending.NOT_STARTED:
         return NoAnswer(Cause.TOOLCHAIN, execution.stderr.text.strip())
     if execution.ok or execution.ending is Ending.OVER_OUTPUT:

@@ -53,7 +53,7 @@ class WorkerAnswer:
         if self.stage is not Stage.COMPILE:
             compiled = replace(compiled, exit_code=0, stderr=Captured())
         if ran.ok:
-            ran = self.run.compared(ran, self.files[0])
+            ran = self.run.compare_results(ran, self.files[0])
         records = (self.task.record(execution) for execution in (compiled, ran))
         return self.task.probe(*records, cached=False)
 
@@ -104,9 +104,9 @@ class PersistentWorkers:
         }
         limit = task.case.limits.timeout + run.spec.limits.timeout * len(patterns)
         process = self._process(tuple(argv), task)
-        said = process.ask(json.dumps(request, default=str).encode(), limit)
+        answer = process.ask(json.dumps(request, default=str).encode(), limit)
         try:
-            return _read(task, run, json.loads(said or b""), folder)
+            return _read(task, run, json.loads(answer or b""), folder)
         except (ValueError, LookupError, TypeError):  # not an answer of a worker
             return None
 
@@ -130,17 +130,17 @@ class PersistentWorkers:
             return self._processes[argv]
 
 
-def _read(task: Task, run: RunTask, said: Any, folder: Path) -> WorkerAnswer:
+def _read(task: Task, run: RunTask, answer: Any, folder: Path) -> WorkerAnswer:
     """Return an answer as a process wrote it. Raises ValueError, LookupError or
     TypeError for another text.
     """
-    words, error = (str(run.tool),), said.get("error", "")
+    words, error = (str(run.tool),), answer.get("error", "")
     if error:
         failed = Execution(words, Ending.EXITED, 1, stderr=Captured(str(error)))
-        return WorkerAnswer(task, run, Stage(said["stage"]), failed)
+        return WorkerAnswer(task, run, Stage(answer["stage"]), failed)
     files = [
         run.runner.result_files(text, folder / str(number))
-        for number, text in enumerate(said["results"])
+        for number, text in enumerate(answer["results"])
     ]
     if not all(is_regular(file) for call in files for file in call):
         raise ValueError("a result is missing")

@@ -204,8 +204,8 @@ def _library_file(
         outcome = engine.probe_unless_known(task, keep).outcome
         return target if isinstance(outcome, Passed) else outcome
 
-    place = engine.registry.home.kept(KeptKind.MODULES)
-    return engine.kept.get(place / f"{task.keys[0]}.module", make)
+    folder = engine.registry.home.folder(KeptKind.MODULES)
+    return engine.kept.get(folder / f"{task.keys[0]}.module", make)
 
 
 def reference_results(
@@ -227,22 +227,26 @@ def reference_results(
     task = reference_task(engine, case, toolchain, reference)
     if isinstance(task, NoAnswer):
         return task
-    place = folder or engine.registry.home.kept(KeptKind.RESULTS)
+    results_folder = folder or engine.registry.home.folder(KeptKind.RESULTS)
     stop, ignores_memory = AnyOf(engine.stop, cancelled), folder is None
-    kept = engine.kept.get(
-        place / task.keys[1],
-        lambda scratch: _compute(engine, task, scratch, stop, made, ignores_memory),
+    results = engine.kept.get(
+        results_folder / task.keys[1],
+        lambda scratch: _compute_results(
+            engine, task, scratch, stop, made, ignores_memory
+        ),
     )
-    if isinstance(kept, NoAnswer):
-        return kept
-    files = sorted(kept.path.iterdir(), key=lambda file: int(file.name.split(".")[0]))
+    if isinstance(results, NoAnswer):
+        return results
+    files = sorted(
+        results.path.iterdir(), key=lambda file: int(file.name.split(".")[0])
+    )
     if not files:
         problem = "returns nothing, or reads memory that was never written to"
         return recipe_mistake(f"the reference {problem}")
     return tuple(map(file_value, files))
 
 
-def _compute(
+def _compute_results(
     engine: Engine,
     task: Task,
     scratch: Path,
@@ -261,7 +265,7 @@ def _compute(
     def execute(module: Path) -> None:
         execution, files = run_task.results(module, results, stop)
         ran[:] = [task.record(execution, is_run=True)]
-        if ignores_memory or _is_defined(run_task, module, files, stop):
+        if ignores_memory or _ignores_unwritten_memory(run_task, module, files, stop):
             return
         for file in files:
             file.unlink()
@@ -303,7 +307,7 @@ def reference_task(
     return recipe_mistake(f"the reference cannot be run: {why.reason}")
 
 
-def _is_defined(
+def _ignores_unwritten_memory(
     run_task: RunTask, module: Path, files: Sequence[Path], stop: StopSignal
 ) -> bool:
     """Return whether results stay the same when memory that was not written to has

@@ -59,7 +59,7 @@ def mentioned_by(source: Path) -> list[Path]:
     word.
     """
     siblings = _mentionable(source.parent)
-    found: dict[Path, None] = {}
+    mentioned: dict[Path, None] = {}
     pending = [source]
     while pending:
         file, text = pending.pop(), b""
@@ -72,12 +72,12 @@ def mentioned_by(source: Path) -> list[Path]:
             if name not in words and (_WORD.fullmatch(name) or name not in text):
                 continue
             del siblings[name]
-            if path in found or path == source:
+            if path in mentioned or path == source:
                 continue
             files = _files(path)
-            found.update(dict.fromkeys(files))
+            mentioned.update(dict.fromkeys(files))
             pending += [file for file in files if file.suffix in (".py", path.suffix)]
-    return sorted(found)
+    return sorted(mentioned)
 
 
 def _mentionable(folder: Path) -> dict[bytes, Path]:
@@ -141,7 +141,7 @@ def what_was_refused(execution: Execution, seal: Seal) -> str | None:
     return lines[0][:300] if lines else None
 
 
-def undeclared(refused: str) -> NoAnswer:
+def undeclared_read(refused: str) -> NoAnswer:
     """Return the answer for a program that wants what its seal refuses: a path, or the
     line that it printed.
     """

@@ -150,8 +150,8 @@ class RunTask:
             argv += self.measures.report_options
         around = self.surroundings
         named = files_in((*self.options, *self.inputs, *self.expected))
-        own = (*self.reads, module, *self.libraries)
-        reads = (*own, *self.case.reads, *named, *around.reads)
+        task_files = (*self.reads, module, *self.libraries)
+        reads = (*task_files, *self.case.reads, *named, *around.reads)
         writes = tuple({file.parent for file in results})
         execution = sealed_execution(
             self.case,
@@ -169,7 +169,7 @@ class RunTask:
             return replace(execution, ending=Ending.NO_OUTPUT)
         return execution
 
-    def compared(self, execution: Execution, files: Sequence[Path]) -> Execution:
+    def compare_results(self, execution: Execution, files: Sequence[Path]) -> Execution:
         """Return a run as it ends when these results are compared with the expected
         ones: unchanged if they are equal, else with numbers on the first wrong result
         as its metrics.
@@ -191,7 +191,7 @@ class RunTask:
         if not execution.ok:
             # It fails, or has more results, or of types that .npy files cannot hold.
             execution, files = self.results(module, module.parent, stop)
-        return self.compared(execution, files) if execution.ok else execution
+        return self.compare_results(execution, files) if execution.ok else execution
 
     def _milliseconds(self, execution: Execution) -> list[float]:
         if self.spec.measured and self.measures:
@@ -219,7 +219,7 @@ def plan_run(
         return NoAnswer(Cause.TOOLCHAIN, problem)
     root = registry.runtime(toolchain, runner.distribution)
     places = (root, toolchain.program.parent)
-    tools = (runner.program(place, measured=spec.measured) for place in places)
+    tools = (runner.program(folder, measured=spec.measured) for folder in places)
     tool = next(filter(None, tools), None)
     if tool is None:
         problem = (
@@ -227,7 +227,7 @@ def plan_run(
             "to its compiler: build or install them there"
         )
         return NoAnswer(Cause.TOOLCHAIN, problem)
-    kept = partial(_readable, registry.home.kept(KeptKind.VALUES), runner)
+    readable = partial(_readable_value, registry.home.folder(KeptKind.VALUES), runner)
     try:
         task = RunTask(
             case,
@@ -240,8 +240,8 @@ def plan_run(
             tuple(runner.options(case, spec)),
             runner.surroundings(case, spec),
             tuple(libraries),
-            tuple(map(kept, spec.inputs)),
-            tuple(map(kept, spec.expected)),
+            tuple(map(readable, spec.inputs)),
+            tuple(map(readable, spec.expected)),
         )
         identity = _identity(task, toolchain, registry.contents.digest)
         return replace(task, identity=identity)
@@ -275,7 +275,7 @@ def _identity(
     return sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _readable(folder: Path, runner: Runner, text: str) -> str:
+def _readable_value(folder: Path, runner: Runner, text: str) -> str:
     """Return a value as the runtime's program reads it: that of another form is written
     to a folder as raw bytes, once for each content.
 
@@ -289,11 +289,11 @@ def _readable(folder: Path, runner: Runner, text: str) -> str:
         array = read_tensor_proto(proto) if proto else read_value(text)
         if array is None:
             raise ValueError(f"the value {text} cannot be read")
-        made = scratch / "value"
-        made.mkdir()
-        file = made / f"0{value_ending(type_name(array))}"
+        target = scratch / "value"
+        target.mkdir()
+        file = target / f"0{value_ending(type_name(array))}"
         file.write_bytes(array.tobytes())
-        return made
+        return target
 
     key = sha256(identity_of(text).encode()).hexdigest()
     [file] = KeptFiles().get(folder / key, write).path.iterdir()

@@ -162,7 +162,7 @@ class Task:
         """The variables of the family and of the recipe, which take precedence."""
         return {**self.invocation.env, **dict(self.case.env)}
 
-    def altered(
+    def with_passes_changed(
         self, change_of: Callable[[PassTrace], Callable[[Invocation], Invocation]]
     ) -> Task:
         """Return the same task with a change that the family's part for passes makes,
@@ -210,7 +210,7 @@ class Task:
         revision, version = self.toolchain.revision, self.toolchain.version
         return Probe(self.case, revision, version, outcome, measured, cached)
 
-    def unprobed(self, why: NoAnswer) -> Probe:
+    def probe_without_answer(self, why: NoAnswer) -> Probe:
         """Return the probe of a task that could not be made."""
         return Probe(self.case, self.toolchain.revision, self.toolchain.version, why)
 

@@ -57,7 +57,7 @@ class GitRefused(EnvironmentFailure):
     """A git command failed. The message contains git's message."""
 
 
-def reading(name: str, *words: str) -> list[str]:
+def read_command(name: str, *words: str) -> list[str]:
     """Return the words of a command that reads a clone."""
     return [name, *_READING[name].split(), *words]
 
@@ -73,14 +73,14 @@ def run_git(
     stop: StopSignal | None = None,
 ) -> bytes:
     """Return the output of `git WORDS` with `lines` as its standard input. In a clone
-    of somebody else, it may run only what `reading` returns, with `READ_ONLY`.
+    of somebody else, it may run only what `read_command` returns, with `READ_ONLY`.
 
     Raises GitRefused if the command fails.
     """
-    limits, place = unlimited(seconds), ""
+    limits, log_note = unlimited(seconds), ""
     if log:
         log.write(f"$ git {' '.join(words)}\n".encode())
-        place = f" (log: {log.name})"
+        log_note = f" (log: {log.name})"
     output = bytearray()
     execution = run(
         ["git", *_SETTINGS, *words],
@@ -95,10 +95,10 @@ def run_git(
     )
     if execution.ending is Ending.NOT_STARTED:
         raise EnvironmentFailure("there is no git program on the PATH")
-    said = without_secrets(execution.stderr.text)
+    message = without_secrets(execution.stderr.text)
     if log:
-        log.write(said.encode())
+        log.write(message.encode())
     if not execution.ok:
-        reason = " ".join(said.split())[-400:] or execution.ending_text(limits)
-        raise GitRefused(f"git {words[0]} failed in {folder}: {reason}{place}")
+        reason = " ".join(message.split())[-400:] or execution.ending_text(limits)
+        raise GitRefused(f"git {words[0]} failed in {folder}: {reason}{log_note}")
     return bytes(output)

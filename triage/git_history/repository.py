@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from triage.git_history.git_program import READ_ONLY, GitRefused, reading, run_git
+from triage.git_history.git_program import READ_ONLY, GitRefused, read_command, run_git
 from triage.model.address import Address
 from triage.model.content import check_regular
 from triage.model.errors import BadInput
@@ -57,10 +57,10 @@ class Repository:
         self.path = path
         if not path.is_dir():
             raise BadInput(f"there is no folder {path}")
-        place = path.resolve()
+        absolute = path.resolve()
         self.work_tree: Path | None = None
         """The folder of the checked-out files, unless the repository is bare."""
-        for folder in (place, *place.parents):
+        for folder in (absolute, *absolute.parents):
             if os.path.lexists(folder / ".git"):
                 self.work_tree, self.git_dir = folder, folder / ".git"
                 break
@@ -105,7 +105,7 @@ class Repository:
         """
         # Without these, git takes the folder and the files that the clone names.
         env = {"GIT_DIR": str(self.git_dir), "GIT_WORK_TREE": str(self._folder)}
-        command = reading(*words)
+        command = read_command(*words)
         return run_git(
             command, self._folder, {**READ_ONLY, **env}, seconds, lines=lines
         )

@@ -84,7 +84,7 @@ class Timeline:
     def __len__(self) -> int:
         return len(self.commits)
 
-    def place(self, name: str) -> CommitPosition:
+    def position_of(self, name: str) -> CommitPosition:
         """Return the position of a commit. `name` is a sha, a branch or a tag.
 
         Raises:
@@ -115,7 +115,7 @@ class Timeline:
             UnknownCommit: The repository has no such commit.
             BadInput: The first-parent histories share no commit.
         """
-        position = self.place(name)
+        position = self.position_of(name)
         if position.exact:
             return Fork(position.index, self, range(0))
         line = Timeline(self.repository, position.sha)
@@ -137,7 +137,7 @@ class Timeline:
 
         Raises BadInput if `good` is not older than `bad`, and the errors of `place`.
         """
-        old, new = self.place(good).index, self.place(bad).index
+        old, new = self.position_of(good).index, self.position_of(bad).index
         if old < new:
             return range(old + 1, new + 1)
         raise BadInput(

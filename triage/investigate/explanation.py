@@ -19,7 +19,7 @@ from triage.bisect.result import Bisection
 from triage.classify import ClassifiedLog
 from triage.execution.engine import Engine
 from triage.execution.task import ProbeJob
-from triage.investigate.investigation import ClusterInWork, Investigation, Step
+from triage.investigate.investigation import ClusterInvestigation, Investigation, Step
 from triage.investigate.origin import OriginFinder
 from triage.investigate.own_mistake import own_mistake
 from triage.investigate.result import FailureCluster, StepResult
@@ -183,42 +183,42 @@ class Explainer:
         if self.reported and not self.rev:
             named = registry.reported(self.case.compiler, self.reported)
         refs = self._toolchains(named)
-        known = self._first_answer(refs)
+        answer = self._first_answer(refs)
         case = self.case
         finder = OriginFinder(self.engine, (None, refs[0]))
         cases = {sibling.name: sibling for sibling in self.siblings}
-        record = FailureCluster(signature="", cases=[case.name], failure=known.failure)
-        cluster = ClusterInWork(finder, cases, record, case)
-        passes_on_several = known.passes and len(refs) > 1 and not known.unseen
+        record = FailureCluster(signature="", cases=[case.name], failure=answer.failure)
+        cluster = ClusterInvestigation(finder, cases, record, case)
+        passes_on_several = answer.passes and len(refs) > 1 and not answer.unseen
         is_enough = bool(self.rev or self.reported or passes_on_several)
         steps: dict[str, Step] = {
-            "history": partial(self._look_elsewhere, known, refs[1:]),
-            "bisect": partial(self._bisect, known, is_enough),
-            "attribute": ClusterInWork.attribute,
-            "remedy": ClusterInWork.remedy,
+            "history": partial(self._look_elsewhere, answer, refs[1:]),
+            "bisect": partial(self._bisect, answer, is_enough),
+            "attribute": ClusterInvestigation.attribute,
+            "remedy": ClusterInvestigation.remedy,
         }
-        if known.flaky:
+        if answer.flaky:
             steps = {}
         budget = self.budget - (time.monotonic() - self.started)
-        work = Investigation(finder, cases, steps, budget, clusters=[cluster])
-        for _ in work.run():
+        investigation = Investigation(finder, cases, steps, budget, clusters=[cluster])
+        for _ in investigation.run():
             pass
         record = cluster.record
-        known.failure = record.failure
-        known.bisection = record.culprit
+        answer.failure = record.failure
+        answer.bisection = record.culprit
         if record.fix:
-            known.bisection = record.fix
+            answer.bisection = record.fix
             if record.culprit and record.culprit.before:
-                known.bisection = replace(record.culprit, fixed=record.fix.broke)
-        known.attribution = record.attribution
-        known.remedies = record.remedies
-        known.left = [
+                answer.bisection = replace(record.culprit, fixed=record.fix.broke)
+        answer.attribution = record.attribution
+        answer.remedies = record.remedies
+        answer.left = [
             step for step in record.steps if step.status in ("left", "failed")
         ]
-        if known.failure or not self.rev:
-            known.releases = known_releases(self.engine, self.case, named)
-        known.next = self._commands(known)[:2]
-        return known
+        if answer.failure or not self.rev:
+            answer.releases = known_releases(self.engine, self.case, named)
+        answer.next = self._commands(answer)[:2]
+        return answer
 
     def _toolchains(self, named: Sequence[ToolchainRef]) -> list[ToolchainRef]:
         """Return what to try: the toolchain that was asked for. Else those that a text
@@ -239,22 +239,22 @@ class Explainer:
         """Return what the first toolchain says of the case."""
         probe = self._first_probe(refs)
         case, outcome = self.case, probe.outcome
-        known = Explanation(case.name, case.compiler, probe.revision)
-        known.target = " ".join(filter(None, (case.target.backend, case.target.chip)))
-        known.assumed = self.assumed
-        known.passes = isinstance(outcome, Passed)
+        answer = Explanation(case.name, case.compiler, probe.revision)
+        answer.target = " ".join(filter(None, (case.target.backend, case.target.chip)))
+        answer.assumed = self.assumed
+        answer.passes = isinstance(outcome, Passed)
         if isinstance(outcome, NoAnswer):
-            known.unanswered = outcome
-            known.is_reported_error = self._is_reported(outcome)
+            answer.unanswered = outcome
+            answer.is_reported_error = self._is_reported(outcome)
         is_wanted = self._is_wanted(outcome)
-        if not is_wanted and not known.is_reported_error:
-            known.unseen = self._expected_class()
+        if not is_wanted and not answer.is_reported_error:
+            answer.unseen = self._expected_class()
         if isinstance(outcome, Failed):
-            known.fails_otherwise = not is_wanted
-            known.flaky = outcome.flaky
+            answer.fails_otherwise = not is_wanted
+            answer.flaky = outcome.flaky
             if self.rev or outcome.flaky or is_wanted:
-                known.failure, known.fails_on = outcome.failure, probe.revision
-        return known
+                answer.failure, answer.fails_on = outcome.failure, probe.revision
+        return answer
 
     def _first_probe(self, refs: Sequence[ToolchainRef]) -> Probe:
         """Probe the case on the first toolchain. Where only another release can say
@@ -305,34 +305,37 @@ class Explainer:
     # The steps that a night does not have
 
     def _look_elsewhere(
-        self, known: Explanation, others: Sequence[ToolchainRef], cluster: ClusterInWork
+        self,
+        answer: Explanation,
+        others: Sequence[ToolchainRef],
+        cluster: ClusterInvestigation,
     ) -> NoAnswer | None:
         """Find a toolchain that has the failure, or reads the program, for a case
         without it on the first one of all.
         """
-        if known.failure:
+        if answer.failure:
             return NoAnswer(Cause.NEEDLESS, "the first toolchain fails")
-        is_own = self.reported is None or known.is_reported_error
-        is_unreadable = known.cause is Cause.INPUT and is_own
-        wanted = _reads if is_unreadable else self._is_wanted
+        is_own = self.reported is None or answer.is_reported_error
+        is_unreadable = answer.cause is Cause.INPUT and is_own
+        wanted = _program_was_read if is_unreadable else self._is_wanted
         probe = self._first_that(wanted, self.case, others, "why")
         if probe is None:
             return None
         if is_unreadable:
-            known.reads = probe.revision
+            answer.reads = probe.revision
         if probe.outcome.failure and self._is_wanted(probe.outcome):
-            self._found(known, cluster, probe.outcome.failure, probe.revision)
+            self._take_failure(answer, cluster, probe.outcome.failure, probe.revision)
         return None
 
     def _bisect(
-        self, known: Explanation, is_enough: bool, cluster: ClusterInWork
+        self, answer: Explanation, is_enough: bool, cluster: ClusterInvestigation
     ) -> NoAnswer | None:
         """Bisect the failure; without one, find one that a release had before another
         one fixed it.
         """
-        if known.failure:
+        if answer.failure:
             return cluster.bisect()
-        if is_enough or known.reads:
+        if is_enough or answer.reads:
             return NoAnswer(Cause.NEEDLESS, "nothing fails")
         bisection = bisect_between(BisectRequest(self.engine, self.case, repeats=1))
         failure = bisection.failure
@@ -347,42 +350,42 @@ class Explainer:
             assert fails_on
             cluster.add(culprit=bisection)
             cluster.pair = cluster.finder.pair_of(bisection)
-            self._found(known, cluster, failure, fails_on)
+            self._take_failure(answer, cluster, failure, fails_on)
         return None
 
-    def _found(
+    def _take_failure(
         self,
-        known: Explanation,
-        cluster: ClusterInWork,
+        answer: Explanation,
+        cluster: ClusterInvestigation,
         failure: Failure,
         fails_on: Revision,
     ) -> None:
         """Take the failure that another toolchain than the first one has."""
-        known.failure, known.fails_on, known.unseen = failure, fails_on, None
+        answer.failure, answer.fails_on, answer.unseen = failure, fails_on, None
         bad = self.engine.registry.resolve(fails_on.name, self.case.compiler)
         cluster.finder.pair = (None, bad)
         cluster.add(failure=failure)
 
-    def _commands(self, known: Explanation) -> list[str]:
+    def _commands(self, answer: Explanation) -> list[str]:
         """Return the command lines that go on from here."""
         commands = []
-        if any(step.status == "left" for step in known.left):
+        if any(step.status == "left" for step in answer.left):
             rev = []
             if self.rev:
                 rev = ["-t", self.rev]
             commands.append(self._command("why", *rev, "--budget", _MORE_TIME))
-        if known.failure and known.fails_on and not known.flaky:
+        if answer.failure and answer.fails_on and not answer.flaky:
             good: list[str] = []
             kind = ["--find", "fix"]
-            if known.broke and known.bisection and known.bisection.brought_failure:
-                good = ["--good", known.broke[0].name]
+            if answer.broke and answer.bisection and answer.bisection.brought_failure:
+                good = ["--good", answer.broke[0].name]
                 kind = []
-            commands.append(self._command("reduce", "-t", known.fails_on.name, *good))
-            if known.broke:
-                first, last = (end.name for end in known.broke)
+            commands.append(self._command("reduce", "-t", answer.fails_on.name, *good))
+            if answer.broke:
+                first, last = (end.name for end in answer.broke)
                 words = [*kind, "--good", first, "--bad", last, "--repo", "DIR"]
                 commands.append(self._command("bisect", *words))
-        elif known.unseen:
+        elif answer.unseen:
             commands.append(self._command("history"))
         return commands
 
@@ -435,5 +438,5 @@ def _fails_each_time(outcome: Outcome) -> bool:
     return isinstance(outcome, Failed) and not outcome.flaky
 
 
-def _reads(outcome: Outcome) -> bool:
+def _program_was_read(outcome: Outcome) -> bool:
     return outcome.cause is not Cause.INPUT

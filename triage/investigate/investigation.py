@@ -35,7 +35,7 @@ from triage.reduce.reproducer import draft_of, original_draft, reproducer_of
 from triage.reduce.workflow import reduce_case
 from triage.remedy.search import RemedyRequest, find_remedies
 
-Step = Callable[["ClusterInWork"], NoAnswer | None]
+Step = Callable[["ClusterInvestigation"], NoAnswer | None]
 """Adds what it finds out to a cluster, or returns why it finds nothing."""
 _REMEDIES_TRIED = 60  # candidates
 _REMEDY_SECONDS = 300.0  # a budget may allow less
@@ -52,7 +52,7 @@ _STATUSES = {
 
 
 @dataclass(eq=False)
-class ClusterInWork:
+class ClusterInvestigation:
     """A cluster, and the case that stands for it. A step adds its answer to the record,
     and returns why it has none.
     """
@@ -113,10 +113,10 @@ class ClusterInWork:
     def _add_known_range(self) -> None:
         """Add what all tried releases say, for a bisect that was not finished."""
         culprit = self.record.culprit
-        known = self.finder.known(self.case, self.failure)
-        if culprit and known and culprit.before:
-            culprit = replace(culprit, fixed=known.fixed)
-        self.add(culprit=culprit or known)
+        known_range = self.finder.known(self.case, self.failure)
+        if culprit and known_range and culprit.before:
+            culprit = replace(culprit, fixed=known_range.fixed)
+        self.add(culprit=culprit or known_range)
 
     def narrow(self) -> NoAnswer | None:
         """Narrow a pair of releases by commits or nightlies."""
@@ -237,16 +237,16 @@ class ClusterInWork:
 
 #: The cheap ones first; each may use what those before it found.
 STEPS: Mapping[str, Step] = {
-    "bisect": ClusterInWork.bisect,
-    "narrow": ClusterInWork.narrow,
-    "confirm": ClusterInWork.confirm,
-    "attribute": ClusterInWork.attribute,
-    "remedy": ClusterInWork.remedy,
-    "reduce": ClusterInWork.reduce,
+    "bisect": ClusterInvestigation.bisect,
+    "narrow": ClusterInvestigation.narrow,
+    "confirm": ClusterInvestigation.confirm,
+    "attribute": ClusterInvestigation.attribute,
+    "remedy": ClusterInvestigation.remedy,
+    "reduce": ClusterInvestigation.reduce,
 }
 
 
-def _do_step(cluster: ClusterInWork, name: str, step: Step) -> StepResult:
+def _do_step(cluster: ClusterInvestigation, name: str, step: Step) -> StepResult:
     """Do a step within its time. After that, the engine's work is stopped as if the
     user had done it.
     """
@@ -305,7 +305,7 @@ class Investigation:
     again: str = ""
     """The command line that continues."""
     files: ReportFiles | None = None
-    clusters: list[ClusterInWork] = field(default_factory=list)
+    clusters: list[ClusterInvestigation] = field(default_factory=list)
     _started: float = field(default_factory=time.monotonic)
 
     def add_cluster(
@@ -324,7 +324,7 @@ class Investigation:
                 member.seconds // _SLOWER_SECONDS,
             ),
         )
-        cluster = ClusterInWork(
+        cluster = ClusterInvestigation(
             self.finder,
             self.cases,
             replace(record, representative=result.case),
@@ -363,7 +363,7 @@ class Investigation:
             yield
             waiting = self._waiting()
 
-    def _waiting(self) -> list[tuple[str, ClusterInWork]]:
+    def _waiting(self) -> list[tuple[str, ClusterInvestigation]]:
         """Return the steps that are left with their clusters, the next one first."""
         clusters = sorted(self.clusters, key=lambda cluster: cluster.compile_seconds)
         return [
@@ -389,7 +389,7 @@ class Investigation:
         seconds = round(time.monotonic() - self._started, 1)
         return InvestigationSummary(seconds, self.budget, self.again)
 
-    def _split(self, cluster: ClusterInWork) -> None:
+    def _split(self, cluster: ClusterInvestigation) -> None:
         """Make a cluster of the cases with the same failure that changed elsewhere."""
         names = cluster.record.different
         parted = [member for member in cluster.members if member.case in names]

@@ -54,11 +54,11 @@ class LintResult:
 
     @in_json
     def findings(self) -> list[Mapping[str, object]]:
-        return self._of_all("findings")
+        return self._entries_of_all_cases("findings")
 
     @in_json
     def devices(self) -> list[Mapping[str, object]]:
-        return self._of_all("devices")
+        return self._entries_of_all_cases("devices")
 
     @in_json
     def suggested_flags(self) -> list[str]:
@@ -68,7 +68,7 @@ class LintResult:
         wanted = {linted.flags for linted in self.cases if linted.flags}
         return list(wanted.pop()) if len(wanted) == 1 else []
 
-    def _of_all(self, name: str) -> list[Mapping[str, object]]:
+    def _entries_of_all_cases(self, name: str) -> list[Mapping[str, object]]:
         return [
             {**as_json(entry), "case": linted.case}
             for linted in self.cases
@@ -130,7 +130,7 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
         name, recipe = str(prepared.path), case.source
     elif case.source.suffix in _RECIPES:
         name = str(below_here(case.input.path))
-    module = _read(engine, case, toolchain, prepared.path, name)
+    module = _read_module(engine, case, toolchain, prepared.path, name)
     options = _options(engine, case, toolchain)
     report = linter.check(module, options, case.target.backend or None)
     if rev and all(device.declared for device in report.devices):
@@ -146,8 +146,8 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
 
 def _order(finding: LintFinding) -> tuple[int, int]:
     """Return a key for sorting: the worst first, then by line."""
-    place = finding.position
-    return list(Severity).index(finding.severity), place.line if place else 0
+    position = finding.position
+    return list(Severity).index(finding.severity), position.line if position else 0
 
 
 def _options(engine: Engine, case: Case, toolchain: Toolchain) -> tuple[str, ...]:
@@ -159,7 +159,7 @@ def _options(engine: Engine, case: Case, toolchain: Toolchain) -> tuple[str, ...
     return invocation.options
 
 
-def _read(
+def _read_module(
     engine: Engine, case: Case, toolchain: Toolchain, path: Path, name: str
 ) -> Module:
     """Parse a file. Positions in the module have the name instead of the path."""
@@ -205,8 +205,10 @@ def _with_solver(
         not_converging = _RESOURCE_CLASSES | linter.solver_failures
 
         def converges(iterations: int) -> bool:
-            kept = [flag for flag in case.flags if not flag.text.startswith(option)]
-            flags = (*kept, Flag(f"{option}{iterations}"))
+            other_flags = [
+                flag for flag in case.flags if not flag.text.startswith(option)
+            ]
+            flags = (*other_flags, Flag(f"{option}{iterations}"))
             job = ProbeJob(replace(staged, flags=flags), ref, once=Naming.AT_ONCE)
             limited = engine.probe(job).outcome
             if isinstance(limited, NoAnswer):
@@ -215,7 +217,7 @@ def _with_solver(
             return failure is None or failure.failure_class not in not_converging
 
         guess = max(1, report.longest_chain)
-        needed = smallest(converges, 0, _MAX_ITERATIONS + 1, guess)
+        needed = smallest_working(converges, 0, _MAX_ITERATIONS + 1, guess)
         if needed <= _MAX_ITERATIONS:
             flags = (*flags, f"{option}{needed}")
             text += f"; it needs {needed} iterations: pass `{flags[-1]}`"
@@ -225,12 +227,14 @@ def _with_solver(
     return replace(report, findings=(*report.findings, finding), flags=flags)
 
 
-def smallest(works: Callable[[int], bool], low: int, high: int, guess: int) -> int:
+def smallest_working(
+    works: Callable[[int], bool], low: int, high: int, guess: int
+) -> int:
     """Return the smallest number that works, if all greater ones work, too. `low` is
     known not to work, and `high` to work. The search goes away from the guess in
     growing steps, then it halves.
 
-    >>> smallest(lambda number: number >= 138, 0, 4096, guess=140)
+    >>> smallest_working(lambda number: number >= 138, 0, 4096, guess=140)
     138
     """
     number = min(guess, high - 1)

@@ -18,7 +18,7 @@ from triage.mlir.tree import (
     Region,
     SourcePosition,
     Value,
-    closing,
+    end_of_bracket,
     entries,
     entries_text,
     split,
@@ -105,7 +105,7 @@ class _Parser:
         """Read a text in these brackets, if they follow, else none."""
         if not self._next(opening):
             return ""
-        begin, self.at = self.at, closing(self.text, self.at)
+        begin, self.at = self.at, end_of_bracket(self.text, self.at)
         text = self.text[begin : self.at]
         if opening == "<{" and not text.endswith("}>"):
             raise ValueError("expected }> after the properties")
@@ -179,7 +179,7 @@ class _Parser:
         result, _, location = typed.partition(" loc(")
         types = [result.strip()]
         if types[0].startswith("("):
-            if closing(types[0], 0) != len(types[0]):
+            if end_of_bracket(types[0], 0) != len(types[0]):
                 raise ValueError(f"expected the result types of {operation.name}")
             types = split(types[0][1:-1])
         # `%0:2, %1` names the results %0#0, %0#1 and %1

@@ -13,7 +13,7 @@ from hashlib import blake2b
 
 from triage.mlir.fingerprint import Fingerprint, Spellings, Vocabulary
 from triage.mlir.generic_form import OPERATION
-from triage.mlir.tree import UnbalancedError, closing, end_of_attribute, entries
+from triage.mlir.tree import UnbalancedError, end_of_attribute, end_of_bracket, entries
 from triage.model.content import LineCutter
 from triage.model.execution import PassName, dumped_pass
 
@@ -202,7 +202,7 @@ def _details(name: str, line: str, words: Vocabulary) -> Iterator[tuple[str, str
     while match := _ATTRIBUTES.search(line, position):
         begin = match.end() - 1
         try:
-            position = closing(line, begin)
+            position = end_of_bracket(line, begin)
         except UnbalancedError:  # the line is cut
             return
         for key, value in entries(line[begin + 1 : position - 1]).items():

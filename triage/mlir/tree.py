@@ -229,7 +229,7 @@ def _separators(text: str, start: int) -> Iterator[tuple[str, int, int]]:
         yield mark, depth, match.end()
 
 
-def closing(text: str, start: int) -> int:
+def end_of_bracket(text: str, start: int) -> int:
     """Return the index after the bracket that closes the one at `start`. Raises
     UnbalancedError if there is none.
     """

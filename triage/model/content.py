@@ -53,7 +53,7 @@ def _known_sha256(path: str, *_state: int) -> str:
     return file_sha256(path)
 
 
-def kept(name: str, files: Iterable[Path], make: Callable[[], T]) -> T:
+def cached_in_file(name: str, files: Iterable[Path], make: Callable[[], T]) -> T:
     """Return what `make` returns, or what it returned before if no file has changed:
     reading triage's own data files takes as long as a small compile.
 
@@ -67,22 +67,22 @@ def kept(name: str, files: Iterable[Path], make: Callable[[], T]) -> T:
     """
     stats = ((path, path.stat()) for path in files)
     stamp = [(str(path), stat.st_size, stat.st_mtime_ns) for path, stat in stats]
-    place = Path(cache_from_source(__file__)).with_name(
+    cache_file = Path(cache_from_source(__file__)).with_name(
         f"{name}.{sys.implementation.cache_tag}.data"
     )
     value: T
     with suppress(Exception):  # there is none, or it is damaged
         # it is next to compiled modules, which are code as well
-        before, value = pickle.loads(place.read_bytes())  # noqa: S301
+        before, value = pickle.loads(cache_file.read_bytes())  # noqa: S301
         if before == stamp:
             return value
     value = make()
     if not sys.dont_write_bytecode:
-        temporary = place.with_suffix(f".{os.getpid()}")
+        temporary = cache_file.with_suffix(f".{os.getpid()}")
         with suppress(OSError):
-            place.parent.mkdir(exist_ok=True)
+            cache_file.parent.mkdir(exist_ok=True)
             temporary.write_bytes(pickle.dumps((stamp, value)))
-            temporary.replace(place)
+            temporary.replace(cache_file)
     return value
 
 
@@ -103,16 +103,16 @@ class LineCutter:
     def feed(self, piece: bytes) -> Iterator[bytes]:
         """Yield the lines that end in the next piece of the stream."""
         *ended, self._begun = (self._begun + piece).split(b"\n")
-        yield from map(self._kept, ended)
+        yield from map(self._shorten, ended)
         if len(self._begun) > 2 * (self._first + self._last):
-            self._begun = self._kept(self._begun)
+            self._begun = self._shorten(self._begun)
 
     def finish(self) -> Iterator[bytes]:
         """Yield the last line if the stream does not end with a line break."""
         if self._begun:
-            yield self._kept(self._begun)
+            yield self._shorten(self._begun)
 
-    def _kept(self, line: bytes) -> bytes:
+    def _shorten(self, line: bytes) -> bytes:
         if len(line) <= self._first + self._last:
             return line
         return line[: self._first] + line[len(line) - self._last :]
@@ -128,20 +128,20 @@ def check_regular(path: Path, limit: int, folder: Path | None = None) -> Path:
 
     Raises OSError for another file, and if there is none.
     """
-    place = path
+    real_path = path
     if folder or path.is_symlink():
         root = Path(os.path.realpath(folder or path.parent))
-        place = Path(os.path.realpath(path))
-        if not place.is_relative_to(root):
+        real_path = Path(os.path.realpath(path))
+        if not real_path.is_relative_to(root):
             problem = "it is a link that leaves its folder"
             raise OSError(errno.EACCES, problem, str(path))
-    status = place.stat()
+    status = real_path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     if status.st_size > limit:
         message = f"it has more than {limit >> 20} MiB"
         raise OSError(errno.EFBIG, message, str(path))
-    return place
+    return real_path
 
 
 def read_bytes(path: Path, limit: int, folder: Path | None = None) -> bytes:

@@ -164,7 +164,7 @@ class Execution:
             case Ending.OVER_OUTPUT:
                 return f"wrote more than {limits.output >> 20} MiB"
             case Ending.SIGNALLED:
-                names = (each.name for each in Signals if each == self.signal)
+                names = (signal.name for signal in Signals if signal == self.signal)
                 return f"ended by {next(names, f'signal {self.signal}')}"
             case Ending.NO_OUTPUT:
                 return "exit status 0 without an output file"
@@ -214,8 +214,8 @@ def dumped_pass(header: str, begin: str = IR_DUMP_LINE) -> tuple[PassName, bool]
     """
     if not header.startswith(begin):
         return None
-    found = _DUMPED.match(header, len(begin))
-    if found is None:
+    match = _DUMPED.match(header, len(begin))
+    if match is None:
         return None
-    name = PassName(found["name"].rsplit("::", 1)[-1], found["argument"] or None)
-    return name, bool(found["failed"])
+    name = PassName(match["name"].rsplit("::", 1)[-1], match["argument"] or None)
+    return name, bool(match["failed"])

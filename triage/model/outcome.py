@@ -259,12 +259,12 @@ class ProbeResult:
     @property
     def numbers(self) -> Mapping[str, float]:
         """All measured numbers by name. Costs of a compile that are 0 are left out."""
-        own = {
+        costs = {
             "compile_seconds": self.seconds,
             "cpu_seconds": self.cpu_seconds,
             "peak_rss_mb": self.peak_rss_mb,
         }
-        measured = {name: value for name, value in own.items() if value}
+        measured = {name: value for name, value in costs.items() if value}
         return {**measured, **self.metrics}
 
 

@@ -154,7 +154,7 @@ class FailureLife:
         night = self.history.nights[number]
         return SeenAt(night.started[:10], night.toolchain, is_edited)
 
-    def has(self, night: int, names: Collection[str]) -> bool:
+    def had_failure(self, night: int, names: Collection[str]) -> bool:
         """Return whether one of these cases had the failure in a night."""
         return any(
             run.case.case in names and run.first <= night <= run.last
@@ -175,7 +175,9 @@ def failure_lives(
         for run in _episodes(case):
             if run.failed and run.failure:
                 alike[case.track, run.signature].append(run)
-    groups = [group for runs in alike.values() for group in _by_range(runs, history)]
+    groups = [
+        group for runs in alike.values() for group in _grouped_by_range(runs, history)
+    ]
     groups.sort(key=lambda group: (group[0].first, group[0].case.track))
     lives = defaultdict[ClusterKey, list[FailureLife]](list)
     for group in groups:
@@ -186,7 +188,7 @@ def failure_lives(
         page = f"{cluster.id}-{len(others) + 1}" if others else cluster.id
         life = FailureLife(track, group, history, newest.failure, page, cluster)
         others.append(life)
-    _learn(history, lives, issues or {})
+    _add_conclusions(history, lives, issues or {})
     return sorted(
         (life for others in lives.values() for life in others),
         key=lambda life: (
@@ -221,7 +223,7 @@ def _episodes(case: CaseHistory) -> list[Episode]:
     return episodes
 
 
-def _by_range(
+def _grouped_by_range(
     runs: Sequence[Episode], history: NightsHistory
 ) -> Sequence[Sequence[Episode]]:
     """Group the runs of one signature by the nights between which they came: those of a
@@ -242,7 +244,7 @@ def _by_range(
     return groups
 
 
-def _learn(
+def _add_conclusions(
     history: NightsHistory,
     lives: Mapping[ClusterKey, Sequence[FailureLife]],
     issues: Mapping[str, Mapping[str, str]],
@@ -257,17 +259,17 @@ def _learn(
             if cluster.representative:
                 names = [cluster.representative, *cluster.confirmed]
             for life in lives.get(cluster.key, ()):
-                is_more = _worth(cluster) >= _worth(life.cluster)
-                if life.has(number, names) and (is_more or not life.found_in):
+                is_more = _completeness(cluster) >= _completeness(life.cluster)
+                if life.had_failure(number, names) and (is_more or not life.found_in):
                     life.cluster, life.found_in = cluster, night
         opened = issues.get(night.started, {})
         for case in night.cases:
             issue = case.issue or opened.get(case.case)
             alike = lives.get(case.key_of(case.failure), ()) if case.failure else ()
             for life in alike:
-                if issue and life.has(number, [case.case]):
+                if issue and life.had_failure(number, [case.case]):
                     life.issue = issue
 
 
-def _worth(cluster: FailureCluster) -> tuple[bool, bool]:
+def _completeness(cluster: FailureCluster) -> tuple[bool, bool]:
     return bool(cluster.steps), cluster.is_explained

@@ -142,7 +142,7 @@ def night_logs(
     for run in reversed(case.runs):
         for number in (run.last, run.first) if run.failed else ():
             night = history.nights[number]
-            results = [each for each in night.cases if each.case == case.case]
+            results = [result for result in night.cases if result.case == case.case]
             text = None
             if results:
                 text = store.log(history.numbers[number], results[0].log or "")
@@ -152,7 +152,7 @@ def night_logs(
 
 
 def _state_of(record: Record) -> ProbeResult:
-    outcome = _judged(record)
+    outcome = _outcome_of(record)
     return ProbeResult(
         case=record.case_name,
         recipe=record.case_name.partition("[")[0],
@@ -166,7 +166,7 @@ def _state_of(record: Record) -> ProbeResult:
     )
 
 
-def _judged(record: Record) -> Outcome:
+def _outcome_of(record: Record) -> Outcome:
     return judge(record.execution, packaged_rules(), record.failing_pass)
 
 
@@ -177,7 +177,7 @@ def _cached_logs(records: Sequence[Record]) -> Iterator[LogExcerpt]:
             execution = record.execution
             stream = execution.stdout if execution.stderr.empty else execution.stderr
             output = readable_output(stream.text)
-            yield _excerpt(output, _judged(record).failure, record.toolchain)
+            yield _excerpt(output, _outcome_of(record).failure, record.toolchain)
 
 
 def _excerpt(text: str, failure: Failure | None, toolchain: str) -> LogExcerpt:

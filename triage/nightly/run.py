@@ -104,7 +104,7 @@ class NightRun:
     def cases_by_name(self) -> dict[str, Case]:
         return {case.name: case for case in self.cases}
 
-    def do(self) -> Night:
+    def run(self) -> Night:
         """Do everything; return the finished night."""
         self.compare()
         self._time_compiles()
@@ -129,15 +129,15 @@ class NightRun:
         """Return what is known."""
         revisions = {name: probe.revision for (_, name), probe in self._probes.items()}
         old, new = (revisions.get(ref.revision.name, ref.revision) for ref in self.refs)
-        results, work = dict(self._results), self.investigation
-        clusters = work.records() if work else []
+        results, investigation = dict(self._results), self.investigation
+        clusters = investigation.records() if investigation else []
         for cluster in clusters:
             origins = [origin for origin in (cluster.culprit, cluster.fix) if origin]
             for name in filter(None, (cluster.representative, *cluster.confirmed)):
                 results[name] = replace(results[name], bisections=origins)
         names = list(self.cases_by_name)
         cases = [results[name] for name in names if name in results]
-        if not work:
+        if not investigation:
             clusters = clusters_of(cases)
         return Night(
             schema=SCHEMA,
@@ -152,7 +152,7 @@ class NightRun:
             shard=self.shard,
             cases=cases,
             clusters=with_owners(cases, clusters, self.owners),
-            investigation=work.summary if work else None,
+            investigation=investigation.summary if investigation else None,
             times=list(self._times),
             stopped=f"{stopped} during the {self.phase}" if stopped else None,
             not_compared=[name for name in names if name not in results],
@@ -267,25 +267,25 @@ class NightRun:
             if self.investigates or wanted.get(name)
         }
         cases = self.cases_by_name
-        work = Investigation(
+        investigation = Investigation(
             finder, cases, steps, self.budget, self.command, self.files
         )
         night = self.night()
         for cluster in night.clusters:
-            work.add_cluster(cluster, night.cases)
-        self.investigation = work
-        for _ in work.run():
+            investigation.add_cluster(cluster, night.cases)
+        self.investigation = investigation
+        for _ in investigation.run():
             self.report()
 
     def _bisect_slower(self, finder: OriginFinder) -> None:
         self.phase = "bisects"
-        for place, row in enumerate(self._times):
+        for index, row in enumerate(self._times):
             if row.verdict is Pace.SLOWER:
                 case = self.cases_by_name[row.case]
                 function = None if row.measured == "compile" else row.function or ""
                 seconds = self.bench or _SECONDS
                 bisection = finder.find_slower(case, function, seconds)
-                self._times[place] = replace(row, bisection=bisection)
+                self._times[index] = replace(row, bisection=bisection)
 
 
 def _times_of(benchmark: Benchmark) -> Iterator[TimeChange]:

@@ -52,14 +52,14 @@ def merge(
     nights = sorted(shards, key=lambda night: _number_and_count(night.shard))
     # a shard of more shards than cases knows no compiler
     tested = [night for night in nights if night.cases] or nights
-    compared = dict.fromkeys(map(_compared, tested))
+    compared = dict.fromkeys(map(_comparison_text, tested))
     if len(compared) > 1:
         raise BadInput(
             f"these shards do not belong together: {'; '.join(compared)}; run all with "
             "the same two revisions, such as nightly:2025-06-04"
         )
     stopped = [f"{night.shard}: {night.stopped}" for night in nights if night.stopped]
-    missing = _missing(nights)
+    missing = _missing_shards(nights)
     if missing and not allow_missing:
         raise BadInput(
             f"{missing}; pass its folder, or --allow-missing for a partial report"
@@ -86,7 +86,7 @@ def merge(
         shard=None,
         planned=[],
         cases=cases,
-        clusters=_joined(nights, cases),
+        clusters=_joined_clusters(nights, cases),
         investigation=next(investigations, None),
         times=times,
         stopped="; ".join(stopped) or None,
@@ -97,7 +97,7 @@ def merge(
     )
 
 
-def _compared(night: Night) -> str:
+def _comparison_text(night: Night) -> str:
     new, old = (
         f"{end.name} ({end.commit[:10]})" if end.commit else end.name
         for end in (night.toolchain, night.baseline)
@@ -106,7 +106,7 @@ def _compared(night: Night) -> str:
     return f"{night.compiler} {new} with {old} in {count} shards"
 
 
-def _missing(nights: Sequence[Night]) -> str:
+def _missing_shards(nights: Sequence[Night]) -> str:
     """Return which shards are missing; empty when none is."""
     given = {_number_and_count(night.shard) for night in nights}
     count = max(count for _, count in given)
@@ -129,17 +129,17 @@ def _order(nights: Sequence[Night]) -> dict[str, tuple[int, int]]:
         number, _ = _number_and_count(night.shard)
         names = [case.case for case in night.cases]
         names = [*night.planned, *names, *night.not_compared]
-        for place, name in enumerate(dict.fromkeys(names)):
+        for index, name in enumerate(dict.fromkeys(names)):
             if name in order:
                 raise BadInput(
                     f"case {name} is in two shards; pass each shard of one nightly "
                     "once, and the same recipes to all"
                 )
-            order[name] = place, number
+            order[name] = index, number
     return order
 
 
-def _joined(
+def _joined_clusters(
     nights: Sequence[Night], cases: Sequence[CaseResult]
 ) -> list[FailureCluster]:
     """Return the new failures of all shards. Those with one signature and one culprit

@@ -65,10 +65,12 @@ def verdicts_of(
     verdicts = []
     for backend, members in by_backend.items():
         names = {case.case for case in members}
-        failures = [each for each in clusters if not names.isdisjoint(each.cases)]
+        failures = [
+            failure for failure in clusters if not names.isdisjoint(failure.cases)
+        ]
         explained = [cluster.key for cluster in failures if _has_culprit(cluster)]
         # the culprit of another one with its signature may explain it
-        others = [each for each in failures if each.key not in explained]
+        others = [failure for failure in failures if failure.key not in explained]
         changes = Counter(case.change for case in members)
         verdict = BackendVerdict(
             backend,

@@ -67,14 +67,14 @@ class CallRule:
             return []
         lines: list[Line] = [(_RETURN, 0, 0, ANSWERS[self.answer])]
         for match in reversed(list(_CONDITION.finditer(self.conditions))):
-            place = _ARGUMENTS + 8 * int(match["argument"])
+            offset = _ARGUMENTS + 8 * int(match["argument"])
             if match["high"]:
-                place += 4
+                offset += 4
             jumps = (0, len(lines))
             if match["unlike"]:
                 jumps = (len(lines), 0)
             lines = [
-                (_LOAD, 0, 0, place),
+                (_LOAD, 0, 0, offset),
                 (_AND, 0, 0, int(match["mask"] or "0xFFFFFFFF", 0)),
                 (_IF_EQUAL, *jumps, int(match["value"], 0)),
                 *lines,

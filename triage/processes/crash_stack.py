@@ -97,11 +97,11 @@ class _Layout:
                 start, size, first = (int(match[name], 16) for name in names)
                 self.mappings.append((path, start, size, first))
             else:
-                place = self._place(int(match["address"], 16))
-                lines.append(f" #{match['index']} 0x{match['address']:0>16}{place}")
+                frame = self._frame_text(int(match["address"], 16))
+                lines.append(f" #{match['index']} 0x{match['address']:0>16}{frame}")
         return "\n".join(lines)
 
-    def _place(self, address: int) -> str:
+    def _frame_text(self, address: int) -> str:
         """Return the function at an address and its offset in its file, as LLVM prints
         them: ` name (file+0x1f)`. Returns "" if no file is loaded there.
         """

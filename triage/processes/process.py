@@ -161,7 +161,7 @@ def run(
         seal = replace(seal, writes=(*seal.writes, cwd))
     most_used = UNLIMITED
     if limits.output != UNLIMITED:  # what is there before does not count
-        most_used = _used(cwd, limits.output) + limits.output
+        most_used = _used_bytes(cwd, limits.output) + limits.output
     stdout, stderr = Capture(kept), Capture(kept)
     fix_addresses()
     started = time.monotonic()
@@ -313,7 +313,7 @@ class _Watch:
         if self.most_used == UNLIMITED:
             return False
         started = time.monotonic()
-        used = _used(self.cwd, self.most_used)
+        used = _used_bytes(self.cwd, self.most_used)
         now = time.monotonic()
         self.next_measurement = now + _MEASURING_PAUSE * (now - started)
         return used >= self.most_used
@@ -329,7 +329,7 @@ class _Watch:
                 self.disk_free = free
 
 
-def _used(folder: Path, enough: int) -> int:
+def _used_bytes(folder: Path, enough: int) -> int:
     """Return the bytes of all files below a folder. Stop counting above `enough`. Links
     are not followed.
 

@@ -80,7 +80,7 @@ class Seal:
         """Return whether a program may read a file."""
         real = path.resolve()
         allowed = (*SYSTEM, *self.reads, *self.writes, *self.devices, _SINK)
-        return any(real.is_relative_to(place.resolve()) for place in allowed)
+        return any(real.is_relative_to(root.resolve()) for root in allowed)
 
 
 @cache
@@ -104,7 +104,7 @@ def can_seal() -> bool:
 _is_wanted = True
 
 
-def switch(*, on: bool) -> None:
+def switch_sealing(*, on: bool) -> None:
     """Seal nothing from now on if it is off, because the user typed `--unsealed`."""
     global _is_wanted
     _is_wanted = on
@@ -183,16 +183,16 @@ def _restrict_files(seal: Seal, version: int) -> None:
 
 def _allow(ruleset: int, path: Path, rights: int) -> None:
     try:
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:  # there is no such file, or nobody may reach it
         return
     try:
-        if not stat.S_ISDIR(os.fstat(place).st_mode):
+        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
             rights &= _OF_FILES
-        beneath = struct.pack("=Qi", rights, place)
+        beneath = struct.pack("=Qi", rights, descriptor)
         _system_call(_ADD_RULE, ruleset, _PATH_BENEATH, beneath, 0)
     finally:
-        os.close(place)
+        os.close(descriptor)
 
 
 def _system_call(*words: int | bytes | None) -> int:

@@ -72,11 +72,11 @@ class ConfigDocument:
         """Leave out the parts of a location that are not in the file. Pydantic adds
         such parts, for example for the branch of a union.
         """
-        place: Loc = ()
+        loc_in_file: Loc = ()
         for part in loc:
-            if (*place, part) in self.marks:
-                place = (*place, part)
-        return place
+            if (*loc_in_file, part) in self.marks:
+                loc_in_file = (*loc_in_file, part)
+        return loc_in_file
 
     def in_order(self) -> list[Problem]:
         """Return the problems by position, each once."""
@@ -120,7 +120,7 @@ class ConfigDocument:
                 continue
             message = "a key must be one word; put quotes around a ${key}."
             if isinstance(name, str):
-                first = place_of(self.marks[*loc, name][0])
+                first = position_text(self.marks[*loc, name][0])
                 message = f'the key "{name}" is repeated, first at {first}; keep one.'
             self.problems.append(_problem(self.path, key.start_mark, message))
         return data
@@ -194,7 +194,7 @@ def read_text(path: Path) -> str:
     raise BadFiles([Problem(str(path), None, None, message)])
 
 
-def place_of(mark: yaml.Mark) -> str:
+def position_text(mark: yaml.Mark) -> str:
     """Return `line:column`, which count from 1."""
     return f"{mark.line + 1}:{mark.column + 1}"
 
@@ -215,7 +215,7 @@ def _syntax_problem(path: str, text: str, error: yaml.MarkedYAMLError) -> Proble
     elif "${" in line:
         message = 'put quotes around a value with ${key}, such as "--flag=${key}".'
     elif begin and begin.line != mark.line:
-        place = f"{error.context} that begins at {place_of(begin)}"
+        place = f"{error.context} that begins at {position_text(begin)}"
         message = f"this is not YAML: {error.problem} {place}."
     return _problem(path, mark, message)
 
@@ -262,7 +262,7 @@ mapping of names to values.
 """
 
 
-def checked(
+def validated(
     document: ConfigDocument,
     kind: type[Content],
     data: Any = None,
@@ -298,7 +298,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 def content_of(document: ConfigDocument, kind: type[Content]) -> Content:
     """Return the content of a file. Raises BadFiles with every mistake."""
-    content = checked(document, kind)
+    content = validated(document, kind)
     if content is None:
         raise BadFiles(document.in_order())
     return content

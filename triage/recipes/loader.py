@@ -17,9 +17,9 @@ from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.recipes.document import (
     ConfigDocument,
-    checked,
-    place_of,
+    position_text,
     read_document,
+    validated,
 )
 from triage.recipes.expectations import label_of
 from triage.recipes.family import SECTIONS, RecipeFamilies, RecipeFamily
@@ -82,10 +82,10 @@ def load_recipes(
         for case in cases_of_file[:1]:
             first = named_in.setdefault(case.recipe, document)
             if first is not document:
-                place = place_of(first.marks["name",][1])
+                position = position_text(first.marks["name",][1])
                 message = (
-                    f'the name "{case.recipe}" is already used at {first.path}:{place};'
-                    " give each recipe its own name."
+                    f'the name "{case.recipe}" is already used at '
+                    f"{first.path}:{position}; give each recipe its own name."
                 )
                 document.report(("name",), message)
         cases += cases_of_file
@@ -115,14 +115,14 @@ def _recipe_files(paths: Sequence[Path], problems: list[Problem]) -> Collection[
 
 def _files_below(folder: Path) -> Iterator[Path]:
     """Yield the recipes below a folder, without hidden ones."""
-    for parent, folders, names in os.walk(folder, onerror=_stop):
+    for parent, folders, names in os.walk(folder, onerror=_raise):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
             if re.fullmatch(r"[^.].*\.ya?ml", name) and not EXPECT_FILE.match(name):
                 yield Path(parent, name)
 
 
-def _stop(error: OSError) -> NoReturn:
+def _raise(error: OSError) -> NoReturn:
     raise error
 
 
@@ -135,7 +135,7 @@ def _cases_of_document(
     """Return the cases of a recipe, and report problems to the document."""
     data, folder = document.data, source.parent
     if not isinstance(data, dict):
-        checked(document, Recipe)
+        validated(document, Recipe)
         return []
     compiler = str(data.get("compiler", next(iter(families))))
     family = families.get(compiler, RecipeFamily(compiler, any_input=True))
@@ -146,7 +146,9 @@ def _cases_of_document(
     _check_placeholders(document, (*SECTIONS, *family.sections))
     cases: list[Case] = []
     for choice in _choices(document):
-        recipe = checked(document, keys_of(family), _filled(data, choice), setting)
+        recipe = validated(
+            document, keys_of(family), _with_choice(data, choice), setting
+        )
         if recipe is None:
             continue
         inputs: list[tuple[Choice, Path]] = [({}, locate(folder, recipe.input))]
@@ -197,7 +199,7 @@ def _with_expectations(
     document = read_document(path, None)
     if document.data is None:
         return list(cases)
-    lists = checked(document, dict[str, Entries], context=setting) or {}
+    lists = validated(document, dict[str, Entries], context=setting) or {}
     labels = [label_of(case.name) for case in cases]
     for label in lists.keys() - set(labels):
         message = f'the recipe has no case "{label}"{did_you_mean(label, labels)}'
@@ -235,14 +237,14 @@ def _matrix(document: ConfigDocument) -> dict[str, Any]:
     return matrix if isinstance(matrix, dict) else {}
 
 
-def _filled(data: Any, choice: Choice) -> Any:
+def _with_choice(data: Any, choice: Choice) -> Any:
     """Return the data with the values of a choice in place of the placeholders."""
     if not choice:
         return data
     if isinstance(data, dict):
-        return {key: _filled(value, choice) for key, value in data.items()}
+        return {key: _with_choice(value, choice) for key, value in data.items()}
     if isinstance(data, list):
-        return [_filled(value, choice) for value in data]
+        return [_with_choice(value, choice) for value in data]
     if isinstance(data, str):
         return _PLACEHOLDER.sub(lambda match: choice.get(match[1], match[0]), data)
     return data

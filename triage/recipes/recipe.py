@@ -36,7 +36,7 @@ from triage.model.content import check_regular
 from triage.model.execution import Limits
 from triage.recipes.document import STRICT, Variables
 from triage.recipes.family import RecipeFamilies, RecipeFamily
-from triage.recipes.run_values import located
+from triage.recipes.run_values import with_located_file
 from triage.recipes.values import did_you_mean, unknown_word, why_unreadable
 
 MAX_CASES = 4096
@@ -57,17 +57,17 @@ class Setting:
     """Returns the known failure classes. If there are none, any word is accepted."""
 
     def backend(self, word: str) -> str:
-        return _known(word, "backend", self.family.backends)
+        return _check_known(word, "backend", self.family.backends)
 
     def phase(self, word: str) -> str:
-        return _known(word, "phase", self.family.phases)
+        return _check_known(word, "phase", self.family.phases)
 
     def failure(self, word: str) -> str:
-        return _known(word, "failure class", self.failures())
+        return _check_known(word, "failure class", self.failures())
 
     def value(self, text: str) -> str:
         """Return a value with the absolute path of its file."""
-        return located(text, self.folder)
+        return with_located_file(text, self.folder)
 
     def file(self, text: str) -> str:
         """Check a file below the recipe: errors print parts of it."""
@@ -99,7 +99,7 @@ class Setting:
         return text
 
 
-def _known(word: str, noun: str, choices: Collection[str]) -> str:
+def _check_known(word: str, noun: str, choices: Collection[str]) -> str:
     if choices and word not in choices:
         raise ValueError(unknown_word(word, noun, choices))
     return word

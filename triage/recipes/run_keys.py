@@ -16,7 +16,7 @@ from triage.model.checks import file_key
 from triage.model.errors import BadFiles, Problem
 from triage.recipes.document import read_text
 from triage.recipes.recipe import Recipe, is_pattern, locate
-from triage.recipes.run_values import TENSOR_PROTO, located
+from triage.recipes.run_values import TENSOR_PROTO, with_located_file
 
 _TOLERANCE = re.compile(
     r"--expected_(f16|f32|f64|bf16)_threshold=([\d.]+(?:e[+-]?\d+)?)f?\Z"
@@ -62,7 +62,7 @@ class RunnableRecipe(Recipe):
             run = _joined(read_flagfile(locate(folder, run.flagfile)), run)
         if run and run.data is not None:
             data = case.input.path.parent / run.data
-            if is_pattern(self.input) and not os.path.isdir(data):  # noqa: PTH112 - as in `located`
+            if is_pattern(self.input) and not os.path.isdir(data):  # noqa: PTH112 - as in `with_located_file`
                 run = None
             else:
                 run = _joined(_read_data_folder(data), run)
@@ -94,7 +94,7 @@ def read_flagfile(path: Path) -> RunSpec:
         name, _, text = line.lstrip("-").partition("=")
         try:
             if name in ("input", "expected_output"):
-                values[name].append(located(text, path.parent))
+                values[name].append(with_located_file(text, path.parent))
             elif name in ("function", "device"):
                 values[name].append(text)
             elif line and not line.startswith("#"):
@@ -132,7 +132,7 @@ def _read_data_folder(folder: Path) -> RunSpec:
     BadFiles if a number has no file or several, or if there is no output.
     """
     values: dict[str, tuple[str, ...]] = {}
-    is_there = os.path.isdir(folder)  # noqa: PTH112 - as in `located`
+    is_there = os.path.isdir(folder)  # noqa: PTH112 - as in `with_located_file`
     for role in ("input", "output"):
         paths = [
             path.absolute()

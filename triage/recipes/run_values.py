@@ -109,7 +109,7 @@ def split_value(text: str) -> ValueText:
     return ValueText(kind, None, content)
 
 
-def located(text: str, folder: Path) -> str:
+def with_located_file(text: str, folder: Path) -> str:
     """Return a value with the absolute path of its file, which may be relative to a
     folder. Raises ValueError if the file does not exist.
     """

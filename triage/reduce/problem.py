@@ -144,7 +144,7 @@ class ReductionProblem:
             finally:
                 stop.set()
 
-    def is_new(self, candidate: ReducedCase) -> bool:
+    def is_valid_change(self, candidate: ReducedCase) -> bool:
         """Tell whether a candidate is valid and is not the current program. This
         compiles nothing.
         """

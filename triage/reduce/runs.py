@@ -177,7 +177,7 @@ class RunTest(CompileTest):
         """
         first, *others = self.references
         with self.on_disk(candidate) as case:
-            expected = self._computed(case, first, stop)
+            expected = self._reference_results(case, first, stop)
             if expected is None:
                 return False
             spec = replace(run_of(candidate), expected=expected, reference=None)
@@ -187,7 +187,9 @@ class RunTest(CompileTest):
             if not self.baseline.match(outcome.failure):
                 return False
             return not self.is_complete or all(
-                _agree(case, expected, self._computed(case, other, stop))
+                _results_agree(
+                    case, expected, self._reference_results(case, other, stop)
+                )
                 for other in others
             )
 
@@ -203,7 +205,9 @@ class RunTest(CompileTest):
         """Return the candidate with its values and the results that it must compute."""
         ready = self.ready(candidate) or candidate
         with self.on_disk(ready) as case:
-            expected = self._computed(case, self.references[0], threading.Event())
+            expected = self._reference_results(
+                case, self.references[0], threading.Event()
+            )
             arrays = map(read_value, expected or ())
             texts = [
                 self.values.value_of(array) for array in arrays if array is not None
@@ -211,7 +215,7 @@ class RunTest(CompileTest):
         run = replace(run_of(ready), expected=tuple(texts), reference=None)
         return ready.with_case(run=run)
 
-    def _computed(
+    def _reference_results(
         self, case: Case, reference: Reference, stop: threading.Event
     ) -> Texts | None:
         """Return the results that a reference computes; None if it does not run the
@@ -225,7 +229,7 @@ class RunTest(CompileTest):
         if answer:
             first = answer.values()
             others = map(answer.values, range(1, len(answer.files)))
-            if first and all(_agree(case, first, other) for other in others):
+            if first and all(_results_agree(case, first, other) for other in others):
                 return first
             return None
         results = reference_results(
@@ -251,8 +255,8 @@ class RunTest(CompileTest):
         """Return the answer of a persistent worker about a task, if it has one."""
         if not isinstance(task, Task):
             return None
-        place = Path(mkdtemp(dir=case.input.path.parent))
-        answer = self.workers.run(task, place, patterns)
+        folder = Path(mkdtemp(dir=case.input.path.parent))
+        answer = self.workers.run(task, folder, patterns)
         probe = answer.probe() if answer else None
         if probe is None:
             return None
@@ -260,7 +264,9 @@ class RunTest(CompileTest):
         return answer
 
 
-def _agree(case: Case, texts: Sequence[str], others: Sequence[str] | None) -> bool:
+def _results_agree(
+    case: Case, texts: Sequence[str], others: Sequence[str] | None
+) -> bool:
     if others is None or len(texts) != len(others):
         return False
     assert case.run

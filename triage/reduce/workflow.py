@@ -76,7 +76,7 @@ def reduce_case(engine: Engine, request: ReductionRequest) -> Reduction:
             baseline = measure_baseline(engine, request)
             read = engine.planner.input_of(baseline.case, baseline.bad)
             assert isinstance(read, Prepared)  # it was compiled
-            folder = engine.registry.home.kept(KeptKind.REDUCTIONS) / read.digest[:16]
+            folder = engine.registry.home.folder(KeptKind.REDUCTIONS) / read.digest[:16]
             test = _test_of(engine, baseline, folder, stack)
             forms = forms_for(engine, test.baseline, read.path, stack)
             form, start = _open_first(test, forms)
@@ -91,9 +91,7 @@ def reduce_case(engine: Engine, request: ReductionRequest) -> Reduction:
         except NotReducibleError as error:
             return Reduction(request.case, error.answer, error.probes)
     return replace(
-        reduction,
-        seconds=round(time.monotonic() - started, 2),
-        oracle_calls=test.calls,
+        reduction, seconds=round(time.monotonic() - started, 2), oracle_calls=test.calls
     )
 
 

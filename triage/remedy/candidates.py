@@ -92,7 +92,7 @@ def known_remedies(situation: Situation) -> list[ChangedCase]:
     """
     candidates: list[ChangedCase] = []
     for failure, rule in situation.rules():
-        candidates += _of_rule(rule, situation, failure)
+        candidates += _changes_of_rule(rule, situation, failure)
     names = dict.fromkeys(text.partition("=")[0] for text in situation.flags())
     for name in names:
         if "target" not in name:
@@ -126,7 +126,7 @@ def own_options(situation: Situation) -> list[ChangedCase]:
     return _last_for_tests(candidates)
 
 
-def _of_rule(
+def _changes_of_rule(
     rule: RemedyCandidate, situation: Situation, failure: Failure
 ) -> Iterator[ChangedCase]:
     """Yield the changes that a rule's candidate stands for, if they fit the case."""

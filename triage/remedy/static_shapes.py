@@ -57,13 +57,13 @@ def static_program(
     reader = Reader(tools, engine.stop)
     try:
         generic = reader.generic_form(prepared.path)
-        made = with_static_shapes(reader, generic) if generic else None
+        rewritten = with_static_shapes(reader, generic) if generic else None
     finally:
         reader.close()
-    if made is None:
+    if rewritten is None:
         return None
-    text, sizes = made
-    folder = engine.registry.home.kept(KeptKind.REMEDIES)
+    text, sizes = rewritten
+    folder = engine.registry.home.folder(KeptKind.REMEDIES)
     path = folder / f"{sha256(text.encode()).hexdigest()[:24]}.mlir"
     save_file(path, text, "write a changed input")
     return path, sizes

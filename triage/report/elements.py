@@ -125,7 +125,7 @@ def failure_blocks(
 
 def compiler_title(compiler: str | None) -> str:
     """Return how people write the name of a compiler family."""
-    family = _family(compiler)
+    family = _compiler_named(compiler)
     return (family.title if family else "") or FamilyRef.parse(compiler or "").title
 
 
@@ -135,11 +135,11 @@ def issue_form(compiler: str | None) -> IssueForm:
     """
     from triage.compilers.parts import IssueForm
 
-    family = _family(compiler)
+    family = _compiler_named(compiler)
     return family.issue_form if family else IssueForm()
 
 
-def _family(compiler: str | None) -> Compiler | None:
+def _compiler_named(compiler: str | None) -> Compiler | None:
     from triage.compilers.registry import Families  # slow to import
 
     return Families().get(compiler or "")
@@ -167,8 +167,8 @@ def why_text(result: ProbeResult, *, short: bool = False) -> str:
     short: only the class of the failure.
     """
     if result.reason is not None:
-        place = result.failure.location if result.failure else None
-        return f"{result.reason} ({Path(place).name})" if place else result.reason
+        location = result.failure.location if result.failure else None
+        return f"{result.reason} ({Path(location).name})" if location else result.reason
     if result.failure is None:
         return ""
     text = result.failure.failure_class if short else failure_text(result.failure)

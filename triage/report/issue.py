@@ -158,9 +158,9 @@ def issue_document(
     blocks: list[Block] = [Heading(form.happened, 3), happened]
     if draft and draft.explanation:
         blocks.append(draft.explanation)
-    known = facts(known_facts(cluster))
-    if known.rows:
-        blocks.append(known)
+    history = facts(known_facts(cluster))
+    if history.rows:
+        blocks.append(history)
     blocks.append(Code(headline))
     steps: list[Block] = []
     if draft:

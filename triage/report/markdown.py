@@ -121,8 +121,8 @@ def escaped(text: str) -> str:
     if start:
         # the escape stands before a character, or after a number
         is_number = start[0].strip().isdigit()
-        place = start.end() if is_number else start.end() - 1
-        line = f"{line[:place]}\\{line[place:]}"
+        position = start.end() if is_number else start.end() - 1
+        line = f"{line[:position]}\\{line[position:]}"
     return line
 
 

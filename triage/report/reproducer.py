@@ -105,7 +105,7 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
     for key in ("program", "reproducer", "reason", "cause"):
         del record[key]
     record["evidence"] = [
-        _recorded(version) for version in reproducer.reduction.evidence
+        _reproducible_facts(version) for version in reproducer.reduction.evidence
     ]
     [window] = [
         window
@@ -113,22 +113,22 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
         if reproducer.bad in window.probes
     ]
     record["versions"] = {
-        "last_good": _passing(window.before),
+        "last_good": _passing_version(window.before),
         "first_bad": window.probes[0].revision.name,
         "last_bad": window.probes[-1].revision.name,
-        "first_good": _passing(window.after),
+        "first_good": _passing_version(window.after),
     }
     files[RECORD] = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
     return files
 
 
-def _passing(probe: Probe | None) -> str | None:
+def _passing_version(probe: Probe | None) -> str | None:
     if probe and isinstance(probe.outcome, Passed):
         return probe.revision.name
     return None
 
 
-def _recorded(result: ProbeResult) -> Json:
+def _reproducible_facts(result: ProbeResult) -> Json:
     """Return what is the same whenever and wherever the program is compiled."""
     failure = result.failure if result.failed else None
     return {

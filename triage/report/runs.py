@@ -80,7 +80,7 @@ def _family_blocks(results: Sequence[ProbeResult]) -> list[Block]:
             group = failing
         elif statuses == {Status.PASSED} and not warns and len(rows) > 1:
             group = passing
-        words = {version: _words(result) for version, result in row.items()}
+        words = {version: _outcome_text(result) for version, result in row.items()}
         group.append([case, *(words.get(version, "") for version in versions)])
     columns = ["case", *versions]
     blocks: list[Block] = []
@@ -95,7 +95,7 @@ def _family_blocks(results: Sequence[ProbeResult]) -> list[Block]:
     return blocks
 
 
-def _words(result: ProbeResult) -> Inline:
+def _outcome_text(result: ProbeResult) -> Inline:
     words = outcome_spans(result, short=True)
     if result.warnings:
         words.append(Span(f"  warning: {result.warnings[0].headline}", "dim"))

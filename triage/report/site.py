@@ -78,7 +78,7 @@ class Site:
         self.urls = {number: f"nights/{number}.html" for number in recent}
         self.environment = _environment(history, self.pages, self.urls)
         with disk_errors(f"write {self.out}"):
-            _clear(self.out)
+            _remove_earlier_site(self.out)
             write_whole(
                 self.out / _MARK, "`triage site` may write this folder again.\n"
             )
@@ -106,7 +106,7 @@ class Site:
                 self._write_failure(life, logs)
             for number in self.urls:
                 self._write_night(number)
-            rows = json.dumps(list(self._searched()), separators=(",", ":"))
+            rows = json.dumps(list(self._search_entries()), separators=(",", ":"))
             write_whole(self.out / "data" / "search.js", f"triageSearch({rows});\n")
         return {
             "index": str(self.out / "index.html"),
@@ -173,7 +173,7 @@ class Site:
         path, blocks = f"nights/{number}", document.blocks
         self._write_page(path, "report", title=title, blocks=blocks, logs=logs)
 
-    def _searched(self) -> Iterator[tuple[str, str]]:
+    def _search_entries(self) -> Iterator[tuple[str, str]]:
         """Yield text and address of what the search finds."""
         for life in self.lives:
             cluster = life.cluster
@@ -226,7 +226,7 @@ def _overview(history: NightsHistory, lives: Sequence[FailureLife]) -> dict[str,
         "slower": slower,
         "flaky": [(case, count) for case, count in flaky.items() if count],
         "grid": [
-            (track, [(night, _new_in(lives, track, night)) for night in nights])
+            (track, [(night, _count_new(lives, track, night)) for night in nights])
             for track in history.tracks
         ],
     }
@@ -261,7 +261,7 @@ def command_on(
     return command_line(command, case.source, case.case, revisions, *more)
 
 
-def _new_in(lives: Sequence[FailureLife], track: Track, night: int) -> int | None:
+def _count_new(lives: Sequence[FailureLife], track: Track, night: int) -> int | None:
     """Return how many failures came to a track in a night; None if nothing fails."""
     failing = [
         (life, run)
@@ -274,7 +274,7 @@ def _new_in(lives: Sequence[FailureLife], track: Track, night: int) -> int | Non
     return len(new) if failing else None
 
 
-def _clear(out: Path) -> None:
+def _remove_earlier_site(out: Path) -> None:
     """Remove an earlier site. Raises BadInput for a folder with other files."""
     if out.is_dir() and any(out.iterdir()):
         if not (out / _MARK).exists():

@@ -132,15 +132,15 @@ def night_table(
     """Return a row for each night. urls: of the pages of nights, by number."""
     rows: TableRows = []
     for night in nights:
-        said = [backend_sentence(verdict, night) for verdict in night.verdict]
+        sentences = [backend_sentence(verdict, night) for verdict in night.verdict]
         if night.partial:
-            said.insert(0, "Partial.")
+            sentences.insert(0, "Partial.")
         rows.append(
             [
                 Span(str(night.number), url=(urls or {}).get(night.number)),
                 night.started[:16].replace("T", " "),
                 night_title(night),
-                " ".join(said),
+                " ".join(sentences),
             ]
         )
     columns = ("night", "began", "toolchains", "what it said")

@@ -61,16 +61,16 @@ class Home:
     def stored(self, kind: str, key: str) -> bytes | None:
         """Return the text of a key in a small cache, if there is one."""
         with suppress(OSError):
-            return self._state(kind, key).read_bytes()
+            return self._state_path(kind, key).read_bytes()
         return None
 
     def store(self, kind: str, key: str, text: bytes) -> None:
         """Store the text of a key in a small cache. Raises EnvironmentFailure if the
         home cannot be written.
         """
-        save_file(self._state(kind, key), text, f"store {kind}")
+        save_file(self._state_path(kind, key), text, f"store {kind}")
 
-    def _state(self, kind: str, key: str) -> Path:
+    def _state_path(self, kind: str, key: str) -> Path:
         name = blake2b(key.encode("utf-8", "replace"), digest_size=12).hexdigest()
         return self.path / "state" / kind / name
 
@@ -84,7 +84,7 @@ class Home:
         """The one command that measures times holds this lock."""
         return self.path / "measured.lock"
 
-    def kept(self, kind: KeptKind) -> Path:
+    def folder(self, kind: KeptKind) -> Path:
         """Return the folder of kept files of one kind."""
         return self.path / kind
 

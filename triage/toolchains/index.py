@@ -153,7 +153,7 @@ def _wheels(page: Page, distribution: str) -> Iterable[DistributionPackage]:
     from pypi_simple.html_stream import parse_links_stream
 
     if "html" in page.kind:
-        parts = _in_time(page.content.decode("utf-8", "replace"))
+        parts = _within_time(page.content.decode("utf-8", "replace"))
         links = parse_links_stream(parts, page.url)
         named = (link for link in links if _WHEEL.fullmatch(link.text))
         return (DistributionPackage.from_link(link, distribution) for link in named)
@@ -162,7 +162,7 @@ def _wheels(page: Page, distribution: str) -> Iterable[DistributionPackage]:
     return ProjectPage.from_json_data({**data, "files": files}, page.url).packages
 
 
-def _in_time(text: str) -> Iterator[str]:
+def _within_time(text: str) -> Iterator[str]:
     """Yield the parts of a text. Raises ValueError if reading them takes too long, such
     as for unclosed tags, for which the parser takes quadratic time.
     """

@@ -57,7 +57,7 @@ def prune_home(home: Home, keep: int) -> tuple[list[StoredEntry], int]:
             raise EnvironmentFailure(
                 f"cannot prune {home.path}: another command uses it"
             ) from None
-        entries = [*stored_toolchains(home), *_others(home)]
+        entries = [*stored_toolchains(home), *_other_entries(home)]
         entries.sort(key=lambda entry: (entry.intact, entry.used))
         left, removed = sum(entry.bytes for entry in entries), []
         for entry in entries:
@@ -73,14 +73,14 @@ def prune_home(home: Home, keep: int) -> tuple[list[StoredEntry], int]:
         return removed, left
 
 
-def _others(home: Home) -> Iterator[StoredEntry]:
+def _other_entries(home: Home) -> Iterator[StoredEntry]:
     for folder in home.builders.glob("[!.]*"):
         yield _entry([folder])
     for folder in filter(Path.is_dir, home.toolchains.glob(".*")):
         yield _entry([folder], intact=False)
     for kind in KeptKind:
         stem = attrgetter("stem")
-        paths = sorted(home.kept(kind).glob("*"), key=stem)
+        paths = sorted(home.folder(kind).glob("*"), key=stem)
         for name, group in groupby(paths, stem):
             yield _entry([*group], intact=not name.startswith("."))
 

@@ -219,7 +219,7 @@ class ToolchainRegistry:
             return ref.bring is None
         if (ref.family, ref.revision.name) in self._obtained:
             return True
-        return is_intact(self._release(ref).folder(ref.release))
+        return is_intact(self._package_of(ref).folder(ref.release))
 
     # From a text to a reference
 
@@ -351,15 +351,15 @@ class ToolchainRegistry:
         if key not in self._companions:
             root = toolchain.root
             if package and ref.release:
-                root = self._release(ref).companion(package, ref.release.version)
+                root = self._package_of(ref).companion(package, ref.release.version)
             elif package and ref.bring:
                 root = ref.bring(package)
-            self._companions[key] = self._used(root)
+            self._companions[key] = self._mark_used(root)
         return self._companions[key]
 
     def _obtain(self, ref: ToolchainRef) -> Toolchain:
         compiler = self._compiler(ref.family)
-        root = self._used(self._root(ref, compiler))
+        root = self._mark_used(self._root(ref, compiler))
         if not root.exists():
             raise EnvironmentFailure(f"{root} does not exist")
         program = compiler.locate(root)
@@ -397,12 +397,12 @@ class ToolchainRegistry:
             reason = compiler.unsupported(ref.release.version)
             if reason is not None:
                 raise Unobtainable(reason)
-            return self._release(ref).install(ref.release)
+            return self._package_of(ref).install(ref.release)
         if ref.bring:
             return ref.bring()
         return ref.path or Path()
 
-    def _used(self, root: Path) -> Path:
+    def _mark_used(self, root: Path) -> Path:
         """Note that an install is used: the least recently used is pruned first."""
         if root.parent == self.home.toolchains:
             with suppress(OSError):  # the home cannot be written
@@ -442,7 +442,7 @@ class ToolchainRegistry:
             )
         return self._compilers[family]
 
-    def _release(self, ref: ToolchainRef) -> Package:
+    def _package_of(self, ref: ToolchainRef) -> Package:
         """Return the package of which a reference is a version."""
         return self._package(ref.family, nightly=ref.is_nightly)
 

@@ -69,7 +69,7 @@ class Web:
 
     def page(self, url: Address, accept: str) -> Page:
         """Return the answer, read whole."""
-        with self._answer(url, {"Accept": accept}) as response:
+        with self._response(url, {"Accept": accept}) as response:
             # requests itself reads a body without limits of time and size
             content = b"".join(self._parts(response, _LARGEST_PAGE))
             kind = response.headers.get("Content-Type", "html")
@@ -77,14 +77,14 @@ class Web:
 
     def header(self, url: Address, name: str) -> str | None:
         """Return a header of the answer, whose body is not read."""
-        with self._answer(url, {"Accept-Encoding": "identity"}) as response:
+        with self._response(url, {"Accept-Encoding": "identity"}) as response:
             return response.headers.get(name)
 
     def download(self, url: Address, target: Path, name: str, largest: int) -> None:
         """Download a file of at most so many bytes. `name` stands for it in
         messages.
         """
-        with self._answer(url, {"Accept-Encoding": "identity"}) as response:
+        with self._response(url, {"Accept-Encoding": "identity"}) as response:
             length = response.headers.get("Content-Length", "")
             total = int(length) if re.fullmatch("[0-9]{1,15}", length) else 0
             if total > largest:
@@ -102,7 +102,7 @@ class Web:
                     task.advance(len(part) / _MIB)
 
     @contextmanager
-    def _answer(
+    def _response(
         self, url: Address, headers: dict[str, str]
     ) -> Iterator[requests.Response]:
         """Send a request and yield the answer, whose body is read in the `with` block.

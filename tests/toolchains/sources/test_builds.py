@@ -91,10 +91,10 @@ def test_commits_are_built_in_one_folder(
     assert {one.folder for one in stored_toolchains(home)} == set(folders.values())
     assert len(builders(workspace)) == 1
     assert compiled.git("status", "--porcelain", "--branch") == status
-    for log in home.kept(KeptKind.LOGS).iterdir():
+    for log in home.folder(KeptKind.LOGS).iterdir():
         log.write_text("nothing was built again")
     assert mine.obtain(build(mine, timeline, 9)) == folders[9]
-    for log in home.kept(KeptKind.LOGS).iterdir():
+    for log in home.folder(KeptKind.LOGS).iterdir():
         assert log.read_text() == "nothing was built again"
     assert build(mine, timeline, 9).seconds == 0
 

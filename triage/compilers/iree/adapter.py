@@ -162,16 +162,16 @@ class Iree(Compiler):
         )
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
-        known, name = toolchain.capabilities, toolchain.revision.name
+        capabilities, name = toolchain.capabilities, toolchain.revision.name
         backend, phase = case.target.backend, case.phase
-        if backend not in known.backends:
-            has = ", ".join(sorted(known.backends))
+        if backend not in capabilities.backends:
+            has = ", ".join(sorted(capabilities.backends))
             text = f"{name} has no backend {backend} (it has {has})"
             return NoAnswer(Cause.TARGET, text)
-        if phase is not None and phase not in known.phases:
+        if phase is not None and phase not in capabilities.phases:
             return NoAnswer(Cause.FLAG, f"{name} has no phase {phase}")
         flags = applied_flags(case, toolchain.version)
-        options = target_flags(case.target, known.flags, flags)
+        options = target_flags(case.target, capabilities.flags, flags)
         if isinstance(options, NoAnswer):
             return options
         if phase:

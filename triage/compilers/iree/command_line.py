@@ -134,8 +134,8 @@ def _printing_model(code: str) -> str:
     lines = [ast.unparse(statement) for statement in ast.parse(code).body]
     makes_model = [bool(_MAKES_MODEL.search(line)) for line in lines]
     end = len(lines) - makes_model[::-1].index(True)
-    kept = [line for line in lines[:end] if not _OTHER_IMPORT.match(line)]
-    return "\n".join(["import sys", *kept, _PRINT_MODEL])
+    statements = [line for line in lines[:end] if not _OTHER_IMPORT.match(line)]
+    return "\n".join(["import sys", *statements, _PRINT_MODEL])
 
 
 def _start_of_call(

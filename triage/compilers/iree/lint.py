@@ -131,7 +131,7 @@ def missing_affinities(program: LintProgram) -> Messages:
                 severity = Severity.ADVICE
             text = (
                 f"{port.kind} {port.index} of @{function.symbol} has no affinity but "
-                f"others have; it is used on {_names(devices)}"
+                f"others have; it is used on {_names_text(devices)}"
             )
             yield severity, text, port.position
 
@@ -144,7 +144,7 @@ def mixed_devices(program: LintProgram) -> Messages:
         devices = program.devices_at(operation)
         if len(devices) > 1:
             text = (
-                f"{operation.name} reads values on {_names(devices)} without a "
+                f"{operation.name} reads values on {_names_text(devices)} without a "
                 "transfer to one device"
             )
             yield Severity.WARNING, text, operation.position
@@ -160,7 +160,7 @@ def mixed_devices(program: LintProgram) -> Messages:
                 yield Severity.WARNING, text, port.position
 
 
-def _names(devices: Collection[str]) -> str:
+def _names_text(devices: Collection[str]) -> str:
     return " and ".join(f"@{name}" for name in sorted(devices))
 
 
@@ -243,12 +243,14 @@ def flowchart(program: LintProgram) -> str:
     lines = ["flowchart TD"]
     for index, function in enumerate(program.functions):
         lines.append(f'  subgraph f{index}["@{function.symbol}"]')
-        lines += _drawn(program, function, f"f{index}n")
+        lines += _function_chart(program, function, f"f{index}n")
         lines.append("  end")
     return "\n".join(lines) + "\n"
 
 
-def _drawn(program: LintProgram, function: Operation, prefix: str) -> Iterator[str]:
+def _function_chart(
+    program: LintProgram, function: Operation, prefix: str
+) -> Iterator[str]:
     """Yield the lines of a subgraph; the names of its nodes begin with `prefix`. An
     operation is on the first known device of its results and operands.
     """

@@ -75,14 +75,16 @@ class LintProgram:
         """Every device reference in an attribute or a result type, in source order."""
         texts: list[tuple[str, SourcePosition | None]] = []
         for operation in self.module.walk():
-            place = operation.position
+            position = operation.position
             attributes = array_elements(operation.attribute("arg_attrs"))
             for text, value in zip(attributes, arguments_of(operation), strict=False):
-                texts.append((text, value.position or place))
+                texts.append((text, value.position or position))
             named = {**operation.properties, **operation.attributes, "arg_attrs": ""}
-            texts += [(text, place) for text in named.values()]
-            texts += [(value.type, place) for value in operation.results]
-        return [(name, place) for text, place in texts for name in self._devices(text)]
+            texts += [(text, position) for text in named.values()]
+            texts += [(value.type, position) for value in operation.results]
+        return [
+            (name, position) for text, position in texts for name in self._devices(text)
+        ]
 
     def _devices(self, text: str) -> Iterator[str]:
         """Yield the devices in the text of an attribute or type, also behind
@@ -111,8 +113,8 @@ class LintProgram:
             texts = array_elements(function.attribute(attribute)) or [""] * len(values)
             for index, (value, text) in enumerate(zip(values, texts, strict=False)):
                 device = self._device(entries(text[1:-1]).get(_AFFINITY))
-                place = value.position if kind == "argument" else end.position
-                yield Port(kind, index, value, device, place or function.position)
+                position = value.position if kind == "argument" else end.position
+                yield Port(kind, index, value, device, position or function.position)
 
     @cached_property
     def operations(self) -> Sequence[Operation]:

@@ -224,8 +224,8 @@ def _tests(folder: Path) -> list[tuple[str, Path]]:
     suites = (path for path in parents if (path / "conftest.py").is_file())
     suite = next(suites, folder)
     tests = []
-    for place, _, files in os.walk(folder):
-        path = Path(place)
+    for root, _, files in os.walk(folder):
+        path = Path(root)
         if _TORCH_VALUES in files:
             tests.append(("/".join(path.parts[-2:]), path))
         elif _VALUES in files:

@@ -120,14 +120,16 @@ class SuiteFile:
         places += [loc for loc in self.document.marks if loc and loc[-1] == word]
         return BadFiles([self.document.report(next(iter(places), ()), message)])
 
-    def file(self, place: str) -> Path:
+    def file(self, address: str) -> Path:
         """Return the path of a file: downloaded from a URL, or next to this one."""
-        if re.match(r"https?://[^/]+/.", place):
-            return self.suite.download(place)
-        path = (self.path.parent / place).absolute()
+        if re.match(r"https?://[^/]+/.", address):
+            return self.suite.download(address)
+        path = (self.path.parent / address).absolute()
         if not path.is_file():
             advice = "write a URL or a path next to this file."
-            raise self.mistake(f'there is no file "{Address(place)}"; {advice}', place)
+            raise self.mistake(
+                f'there is no file "{Address(address)}"; {advice}', address
+            )
         return path
 
     def file_below(self, name: str) -> Path:
@@ -141,16 +143,18 @@ class SuiteFile:
         place = f"below {self.suite.folder}: name a folder that has it as well."
         return self.mistake(f"there is no {what} {place}", word)
 
-    def program(self, place: str, flags: Sequence[str]) -> Library:
+    def program(self, address: str, flags: Sequence[str]) -> Library:
         """Return a program by its URL or path, with its flags."""
-        path = self.file(place)
+        path = self.file(address)
         if path.suffix not in IREE.inputs:
             suffixes = ", ".join(IREE.inputs)
             text = f'"{path.name}" is not a program: name a file of {suffixes}.'
-            raise self.mistake(text, place)
-        kept = [Flag(flag) for flag in flags if not flag.startswith(_STATISTICS)]
+            raise self.mistake(text, address)
+        compile_flags = [
+            Flag(flag) for flag in flags if not flag.startswith(_STATISTICS)
+        ]
         artifacts = self.suite.artifacts_of([path])
-        return Library(IREE.input_at(path), tuple(kept), artifacts)
+        return Library(IREE.input_at(path), tuple(compile_flags), artifacts)
 
     def value(self, text: str, url: str | None = None) -> str:
         """Find or download the file that a value names; return the value with the path

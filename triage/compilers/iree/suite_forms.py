@@ -57,14 +57,14 @@ def _as_value(value: Any) -> Any:
     return value
 
 
-def _named(*names: str, default: object = ()) -> Any:
+def _field_named(*names: str, default: object = ()) -> Any:
     """Return a field whose key has several names."""
     return Field(default, validation_alias=AliasChoices(*names))
 
 
 class _Value(MappingFormat):
     value: Text | None = None
-    url: Text | None = _named("url", "source", default=None)
+    url: Text | None = _field_named("url", "source", default=None)
 
 
 _Values = tuple[Annotated[_Value, BeforeValidator(_as_value)], ...]
@@ -92,28 +92,30 @@ class _ModelTest(_Module):
 
     mlir: Text = ""
     type: Literal["quality", "benchmark", "compstat"] = "quality"
-    modules: Texts = _named("modules", "module")
+    modules: Texts = _field_named("modules", "module")
     weights: tuple[_Weights, ...] = ()
     real_weights: Text | None = None
     tuner_file: dict[str, Text] = Field({})
     inputs: _Values = ()
-    outputs: _Values = _named("outputs", "expected_outputs")
+    outputs: _Values = _field_named("outputs", "expected_outputs")
     device: Text | None = None
-    function: Text | None = _named("run_function", "function_run", default=None)
-    run_args: Texts = _named("run_args", "threshold_args", "benchmark_flags")
+    function: Text | None = _field_named("run_function", "function_run", default=None)
+    run_args: Texts = _field_named("run_args", "threshold_args", "benchmark_flags")
     pipeline_mlir: Text | None = None
     mlir_file_name: Text | None = None  # also of a pipeline, somewhere in the folder
-    pipeline_flags: Texts = _named("pipeline_compiler_flags", "compile_flags")
+    pipeline_flags: Texts = _field_named("pipeline_compiler_flags", "compile_flags")
     compile_only: bool = False
     run_test_expecting_to_fail: bool = False
     compile_chip_expecting_to_fail: Texts = ()
     specific_chip_to_ignore: Texts = ()
     golden_time_ms: _Golden = Field({}, examples=[5.84])
-    time_factor: _Golden = _named(
+    time_factor: _Golden = _field_named(
         "tolerance_factor", "golden_time_tolerance_multiplier", default={}
     )
-    dispatches: _Golden = _named("golden_dispatch_count", "golden_dispatch", default={})
-    size: _Golden = _named("golden_binary_size", "golden_size", default={})
+    dispatches: _Golden = _field_named(
+        "golden_dispatch_count", "golden_dispatch", default={}
+    )
+    size: _Golden = _field_named("golden_binary_size", "golden_size", default={})
     # only their own harness uses these
     markers: Texts = ()
     custom_real_weights_group: Text = ""
@@ -296,8 +298,8 @@ def onnx_models(file: SuiteFile) -> Iterator[Case]:
             raise file.mistake(_ONNX_ADVICE, test)
         if match is None or outcome == "skip":
             continue
-        place = "/".join(match.groups())
-        local, url = suite.folder / place, f"{_MODELS}{place}"
+        model_path = "/".join(match.groups())
+        local, url = suite.folder / model_path, f"{_MODELS}{model_path}"
         source = url
         if local.is_file():
             source = str(local)
@@ -308,7 +310,7 @@ def onnx_models(file: SuiteFile) -> Iterator[Case]:
         if path.is_file():
             with suppress(ValueError):  # the import reports it
                 run = run.with_arguments()
-        name = place.removesuffix(".onnx")
+        name = model_path.removesuffix(".onnx")
         yield file.case("", program, run, name=name, failing=_STAGES[outcome])
 
 

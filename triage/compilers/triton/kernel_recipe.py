@@ -71,8 +71,8 @@ class TritonRecipes(RecipeStarter):
                 return None
             if not is_standalone(text):
                 copied = copy_kernel(source, text, guess.kernel)
-                place = request.path.with_suffix(".py")
-                start = replace(start, input=place, copied=copied)
+                path = request.path.with_suffix(".py")
+                start = replace(start, input=path, copied=copied)
         except RecursionError as error:
             name = source.name if source else "the text"
             raise BadInput(f"an expression in {name} is nested too deeply") from error
@@ -187,8 +187,8 @@ class _Module:
             return None
         roots = self.path.resolve().parents
         for root in roots[level - 1 : level] if level else roots:
-            place = root.joinpath(*parts)
-            for file in (place.with_suffix(".py"), place / "__init__.py"):
+            stem = root.joinpath(*parts)
+            for file in (stem.with_suffix(".py"), stem / "__init__.py"):
                 if file.is_file() and (level or file != self.path.resolve()):
                     return file
         return None
@@ -219,9 +219,9 @@ class _Copy:
                 if owner != module.name:
                     raise BadInput(f"{owner} and {module.name} both define {name!r}")
                 # those that tune a kernel are left out
-                kept = list(filter(is_jit, statement.decorator_list))
-                statement.decorator_list = kept
-                for decorator in kept:
+                decorators = list(filter(is_jit, statement.decorator_list))
+                statement.decorator_list = decorators
+                for decorator in decorators:
                     text = f"@{ast.unparse(decorator)}\n{text}"
             for used in _names_read(statement):
                 self.add(module, used)

@@ -115,7 +115,7 @@ def guess_kernel(source: str, name: str | None = None) -> KernelGuess | None:
     if not kernels or "triton" not in source:
         return None
     if name is None:
-        name = _outermost(kernels)
+        name = _outermost_kernel(kernels)
     if name not in kernels:
         raise BadInput(f"there is no kernel {name!r}; there is {', '.join(kernels)}")
     kernel = kernels[name]
@@ -130,7 +130,7 @@ def is_jit(decorator: ast.expr) -> bool:
     return ast.unparse(decorator).partition("(")[0] in ("triton.jit", "jit", "tl.jit")
 
 
-def _outermost(kernels: Mapping[str, ast.FunctionDef]) -> str:
+def _outermost_kernel(kernels: Mapping[str, ast.FunctionDef]) -> str:
     """Return the only kernel that no kernel calls."""
     called = {_callee(call) for kernel in kernels.values() for call in _calls(kernel)}
     names = [name for name in kernels if name not in called] or list(kernels)
@@ -167,7 +167,7 @@ def _guess(
             is_switch = name in switches or bool(_NAMES_SWITCH.match(name))
             guess.constexprs[name] = _constant(name, passed.kind, is_switch=is_switch)
         elif passed.kind == "tensor":
-            guess.signature[name] = f"*{_in_signature(passed.value)}:16"
+            guess.signature[name] = f"*{_signature_type(passed.value)}:16"
             continue
         else:
             kind = annotation if annotation in _SCALARS else passed.kind
@@ -209,17 +209,17 @@ def _host_values(host: ast.Module, kernel: ast.FunctionDef) -> dict[str, HostVal
                 case [ast.Dict(keys=keys, values=values), *_]:
                     names = [ast.unparse(key).strip("'") for key in keys if key]
                     passed += zip(names, values, strict=False)
-            passed += _given(call)
+            passed += _argument_pairs(call)
     bound = _bindings(host)
     functions = {
         node.name: node.args for node in host.body if isinstance(node, ast.FunctionDef)
     }
     for call in _calls(host):
         if isinstance(call.func, ast.Subscript) and _callee(call) == kernel.name:
-            passed += _given(call, kernel.args)
+            passed += _argument_pairs(call, kernel.args)
         elif isinstance(call.func, ast.Name) and call.func.id in functions:
             # what a function's callers pass is looked up after its own assignments
-            for name, value in _given(call, functions[call.func.id]):
+            for name, value in _argument_pairs(call, functions[call.func.id]):
                 bound.setdefault(name, []).append(value)
     for name, values in _bindings(kernel.args).items():
         passed += [(name, value) for value in values]
@@ -227,10 +227,10 @@ def _host_values(host: ast.Module, kernel: ast.FunctionDef) -> dict[str, HostVal
     for name, node in passed:
         before = shown.get(name, HostValue("NoneType"))
         if before.value is None:
-            known = _value_of(node, dict(bound))
-            is_first = known.kind and before.kind == "NoneType"
-            if is_first or known.value is not None:
-                shown[name] = known
+            host_value = _value_of(node, dict(bound))
+            is_first = host_value.kind and before.kind == "NoneType"
+            if is_first or host_value.value is not None:
+                shown[name] = host_value
     return shown
 
 
@@ -248,7 +248,7 @@ def _callee(call: ast.Call) -> str:
     return ast.unparse(function).rpartition(".")[2]
 
 
-def _given(call: ast.Call, parameters: ast.arguments | None = None) -> Pairs:
+def _argument_pairs(call: ast.Call, parameters: ast.arguments | None = None) -> Pairs:
     """Return the keyword arguments of a call, and its others by their parameters."""
     names = [item.arg for item in parameters.args] if parameters else []
     keywords = [(word.arg, word.value) for word in call.keywords if word.arg]
@@ -269,9 +269,9 @@ def _value_of(node: ast.expr, names: Bindings) -> HostValue:
         case ast.Compare() | ast.UnaryOp(op=ast.Not()):
             return HostValue("bool")
         case ast.Attribute(attr="dtype", value=tensor):
-            known = _value_of(tensor, names)
-            if known.kind == "tensor":
-                return HostValue("type", known.value)
+            host_value = _value_of(tensor, names)
+            if host_value.kind == "tensor":
+                return HostValue("type", host_value.value)
             return HostValue("type")
         case ast.Attribute(attr=name) if _type_named(name):
             return HostValue("type", _type_named(name))
@@ -287,13 +287,13 @@ def _value_of(node: ast.expr, names: Bindings) -> HostValue:
             tensors = (left, right)
         case ast.Subscript(value=tensor) | ast.Attribute(value=tensor, attr="T"):
             tensors = (tensor,)
-    shown = _first_shown(same, names)
+    shown = _first_known_value(same, names)
     if shown.kind:
         return shown
-    return _first_shown(tensors, names, "tensor")
+    return _first_known_value(tensors, names, "tensor")
 
 
-def _first_shown(
+def _first_known_value(
     nodes: Iterable[ast.expr], names: Bindings, kind: str = ""
 ) -> HostValue:
     """Return the first value of some expressions that shows its kind."""
@@ -309,7 +309,7 @@ def _value_of_call(call: ast.Call, names: Bindings) -> HostValue:
     one, and an integer for a function that returns one.
     """
     name = _callee(call)
-    types = [value for key, value in _given(call) if key == "dtype"]
+    types = [value for key, value in _argument_pairs(call) if key == "dtype"]
     tensors = call.args[:1]
     owner = getattr(call.func, "value", None)
     if owner is not None and ast.unparse(owner) != "torch":
@@ -318,7 +318,7 @@ def _value_of_call(call: ast.Call, names: Bindings) -> HostValue:
             return HostValue("tensor", _type_named(name))
     if name in ("to", "type"):
         types += call.args
-    shown = _first_shown(types, dict(names), "type")
+    shown = _first_known_value(types, dict(names), "type")
     if shown.value:
         return HostValue("tensor", shown.value)
     if _COUNTS.fullmatch(name):
@@ -327,7 +327,7 @@ def _value_of_call(call: ast.Call, names: Bindings) -> HostValue:
         return HostValue()
     if _MAKERS.fullmatch(ast.unparse(call.func)):
         return HostValue("tensor", "tl.float32")
-    return _first_shown(tensors, names, "tensor")
+    return _first_known_value(tensors, names, "tensor")
 
 
 def _type_named(name: str) -> str | None:
@@ -338,7 +338,7 @@ def _type_named(name: str) -> str | None:
     return None
 
 
-def _in_signature(type_: Constant) -> str:
+def _signature_type(type_: Constant) -> str:
     """`fp16` for `tl.float16`."""
     match = _TYPE.search(str(type_))
     assert match
@@ -359,7 +359,7 @@ def _pointers_of(kernel: ast.FunctionDef) -> dict[str, str]:
     wide: list[ast.AST] = []
     for call in _calls(kernel):
         if _MEMORY.fullmatch(_callee(call)):
-            bases = [value for name, value in _given(call) if name == "base"]
+            bases = [value for name, value in _argument_pairs(call) if name == "base"]
             addresses += [*call.args[:1], *bases]
         if _WIDE.fullmatch(_callee(call)):
             wide += call.args
@@ -367,8 +367,8 @@ def _pointers_of(kernel: ast.FunctionDef) -> dict[str, str]:
     names = _bases(addresses, bound)
     names |= {item.arg for item in kernel.args.args if item.arg.lower().endswith("ptr")}
     floats = dict.fromkeys(names, f"*{element}:16")
-    floats |= dict.fromkeys(_bases(_loaded(wide, bound), bound), "*fp32:16")
-    indices = _bases(_loaded(addresses, bound), bound)
+    floats |= dict.fromkeys(_bases(_loaded_addresses(wide, bound), bound), "*fp32:16")
+    indices = _bases(_loaded_addresses(addresses, bound), bound)
     indices |= set(filter(_NAMES_INDICES.search, names))
     return floats | dict.fromkeys(indices, "*i32:16")
 
@@ -384,10 +384,10 @@ def _switches_of(kernel: ast.FunctionDef) -> set[str]:
     return {node.id for node in conditions if isinstance(node, ast.Name)}
 
 
-def _loaded(values: Iterable[ast.AST], bound: Bindings) -> list[ast.AST]:
+def _loaded_addresses(values: Iterable[ast.AST], bound: Bindings) -> list[ast.AST]:
     """Return the addresses from which the kernel loads to compute these values."""
     addresses: list[ast.AST] = []
-    for node in _followed(values, bound, ast.iter_child_nodes):
+    for node in _reachable_nodes(values, bound, ast.iter_child_nodes):
         if isinstance(node, ast.Call) and _LOAD.match(_callee(node)):
             addresses += node.args[:1]
     return addresses
@@ -406,11 +406,11 @@ def _bases(addresses: Iterable[ast.AST], bound: Bindings) -> set[str]:
                 return [inner]
         return []
 
-    nodes = _followed(addresses, bound, first)
+    nodes = _reachable_nodes(addresses, bound, first)
     return {node.id for node in nodes if isinstance(node, ast.Name)}
 
 
-def _followed(
+def _reachable_nodes(
     nodes: Iterable[ast.AST],
     bound: Bindings,
     parts: Callable[[ast.AST], Iterable[ast.AST]],

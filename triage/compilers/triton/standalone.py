@@ -75,7 +75,7 @@ class TritonScript(PackageScript):
 
     def call(self, task: StandaloneCompile) -> StandaloneCall:
         call = super().call(task)
-        if call.install and _release(task) < (3, 3):
+        if call.install and _release_numbers(task) < (3, 3):
             # imported by Triton, but not required by its wheel
             return replace(call, install=f"{call.install} setuptools")
         return call
@@ -84,7 +84,7 @@ class TritonScript(PackageScript):
         return {REPRO: script(task)}
 
 
-def _release(task: StandaloneCompile) -> tuple[int, int]:
+def _release_numbers(task: StandaloneCompile) -> tuple[int, int]:
     """Return major and minor version. A build without a version counts as new."""
     version = parse_version(task.version)
     return (version.major, version.minor) if version else (1000, 0)
@@ -96,9 +96,10 @@ def script(task: StandaloneCompile) -> str:
     """
     from jinja2 import Environment, StrictUndefined
 
-    from triage.compilers.triton.worker import hinted, source_arguments
+    from triage.compilers.triton.worker import hinted_positions, source_arguments
 
-    target, release, kernel = task.case.target, _release(task), kernel_of(task.case)
+    target, kernel = task.case.target, kernel_of(task.case)
+    release = _release_numbers(task)
     chip = chip_of(target.backend, target.chip or "")
     assert chip is not None  # the kernel was compiled for it
     assert kernel is not None
@@ -122,8 +123,8 @@ def script(task: StandaloneCompile) -> str:
         release=release,
         options=dict(kernel.options),
         arguments=source_arguments(names, keys, release),
-        divisible=hinted(names, keys, "divisibility"),
-        ranged=hinted(names, keys, "pointer_range"),
+        divisible=hinted_positions(names, keys, "divisibility"),
+        ranged=hinted_positions(names, keys, "pointer_range"),
     )
 
 

@@ -78,7 +78,7 @@ class Report:
         self, name: str, make: Callable[..., Any], *, ends: bool
     ) -> Callable[..., Any]:
         def watched(source: Any, metadata: dict[str, Any]) -> Any:
-            tell({"stage": name})
+            print_fact({"stage": name})
             self.product = product = make(source, metadata)
             if name == "llir" and metadata.get("shared") is not None:
                 self.metrics["shared_bytes"] = int(metadata["shared"])
@@ -122,11 +122,11 @@ class Report:
         if not isinstance(product, bytes):
             product = str(product).encode()
         output.write_bytes(product)
-        tell({"metrics": self.metrics})
+        print_fact({"metrics": self.metrics})
         used = self.metrics.get("shared_bytes", 0)
         if shared_limit is None or used <= shared_limit:
             return 0
-        tell({"stage": "llir"})  # the stage that allocates shared memory
+        print_fact({"stage": "llir"})  # the stage that allocates shared memory
         sys.stderr.write(
             f"out of resource: shared memory, Required: {used}, Hardware limit: "
             f"{shared_limit}. Reducing block sizes or `num_stages` may help.\n"
@@ -134,7 +134,7 @@ class Report:
         return 1
 
 
-def tell(fact: dict[str, Any]) -> None:
+def print_fact(fact: dict[str, Any]) -> None:
     """Print a line that the program above reads."""
     print("triage: " + json.dumps(fact), flush=True)
 
@@ -246,7 +246,7 @@ def _placeholder(name: str, facts: dict[str, Any]) -> Any:
 # The compile: the format of hints has changed twice since 3.0.
 
 
-def hinted(names: list[str], spec: dict[str, Any], hint: str) -> list[int]:
+def hinted_positions(names: list[str], spec: dict[str, Any], hint: str) -> list[int]:
     """Return the positions of the arguments for which a hint has its usual value."""
     return [
         position
@@ -272,7 +272,7 @@ def source_arguments(
         return {"signature": ordered, "constants": constants}
     attributes: dict[tuple[int], list[list[Any]]] = {}
     for hint, value in _HINTS.items():
-        for position in hinted(names, spec, hint):
+        for position in hinted_positions(names, spec, hint):
             attributes.setdefault((position,), []).append([f"tt.{hint}", value])
     signature = {name: types.get(name, "constexpr") for name in names}
     return {"signature": signature, "constexprs": constants, "attrs": attributes}
@@ -321,7 +321,7 @@ def _ast_source(function: Any, spec: dict[str, Any], version: tuple[int, ...]) -
     values = {name: _constant(value) for name, value in spec["constexprs"].items()}
     arguments = source_arguments(names, {**spec, "constexprs": values}, version)
     compiler = sys.modules["triton.compiler.compiler"]
-    divisible = hinted(names, spec, "divisibility")
+    divisible = hinted_positions(names, spec, "divisibility")
     if version < (3, 2):
         arguments["attrs"] = compiler.AttrsDescriptor(set(divisible), set())
     elif version < (3, 3):
@@ -329,7 +329,7 @@ def _ast_source(function: Any, spec: dict[str, Any], version: tuple[int, ...]) -
 
         descriptor = AttrsDescriptor.from_hints(dict.fromkeys(divisible, 16))
         arguments["attrs"] = descriptor
-        ranged = hinted(names, spec, "pointer_range")
+        ranged = hinted_positions(names, spec, "pointer_range")
         if ranged:
             descriptor.property_values["tt.pointer_range"] = 32
             descriptor.arg_properties["tt.pointer_range"] = ranged
@@ -346,9 +346,9 @@ def _watch(backend: Any, report: Report, options: dict[str, Any], last: str) -> 
     """
     plain_add_stages = backend.add_stages
     module = plain_add_stages.__globals__
-    known = module.get("CUDAOptions") or module["HIPOptions"]
+    options_class = module.get("CUDAOptions") or module["HIPOptions"]
     for name in options:
-        if name not in known.__dataclass_fields__:  # Triton would ignore it
+        if name not in options_class.__dataclass_fields__:  # Triton would ignore it
             raise Refused(f"this Triton has no option {name}")
 
     def add_stages(self: Any, stages: dict[str, Any], *rest: Any) -> None:
@@ -367,7 +367,7 @@ def _kernel_function(source: str, name: str | None) -> Any:
     from triton.runtime.jit import JITFunction
 
     kernels = {}
-    for key, value in vars(_imported(source)).items():
+    for key, value in vars(_import_source(source)).items():
         while type(value).__module__ == "triton.runtime.autotuner":
             value = value.fn
         if isinstance(value, JITFunction):
@@ -380,7 +380,7 @@ def _kernel_function(source: str, name: str | None) -> Any:
     return kernels[name or names]
 
 
-def _imported(source: str) -> Any:
+def _import_source(source: str) -> Any:
     """Import a file. It is not run from text, because Triton reads the text of a
     function from its file.
     """

@@ -240,13 +240,15 @@ def _bypass(problem: ReductionProblem, *, is_inner: bool, step: int = 1) -> None
         _, inner = _blocks_of(module)
         for block in reversed(inner):  # inner before outer ones
             *body, end = block.operations
-            block.operations = [*_used(body, set(free_values(end))), end]
+            block.operations = [*_used_operations(body, set(free_values(end))), end]
         return with_module(start, module)
 
     problem.delete(list(links), without)
 
 
-def _used(operations: Sequence[Operation], needed: set[Value]) -> list[Operation]:
+def _used_operations(
+    operations: Sequence[Operation], needed: set[Value]
+) -> list[Operation]:
     """Return the operations without those whose results nothing needs."""
     used = []
     for operation in reversed(operations):
@@ -319,7 +321,9 @@ def _change_attributes(
             module.trailer = ""
         return with_module(start, module)
 
-    valid = [item for item in attributes if problem.is_new(with_changes([item]))]
+    valid = [
+        item for item in attributes if problem.is_valid_change(with_changes([item]))
+    ]
     problem.delete(valid, with_changes)
 
 
@@ -373,7 +377,7 @@ def _halve(
         _with_halved(start, is_chosen, times)
         for times in range((number - 1).bit_length() - 1, 0, -1)
     )
-    valid = [smaller for smaller in halved if problem.is_new(smaller)]
+    valid = [smaller for smaller in halved if problem.is_valid_change(smaller)]
     problem.take_first([*valid[:1], *valid[len(valid) // 2 :][:1]])
     return bool(valid)
 

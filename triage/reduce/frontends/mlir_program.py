@@ -202,7 +202,7 @@ def cut(
     if block is None:
         return None
     operations = set(operations)
-    needed, kept = set[Value](), list[Operation]()
+    needed, remaining = set[Value](), list[Operation]()
     for operation in reversed(block.operations[:-1]):
         # a constant, or the maker of a value that no argument can carry
         is_taken_along = _follows_its_users(operation) or not all(
@@ -210,22 +210,22 @@ def cut(
         )
         is_read = not needed.isdisjoint(operation.results)
         if operation in operations or (is_taken_along and is_read):
-            kept.append(operation)
+            remaining.append(operation)
             needed.update(free_values(operation))
-    kept.reverse()
+    remaining.reverse()
     returned = [
         value
-        for operation in kept
+        for operation in remaining
         if operation in operations
         for value in filter(_is_crossable, operation.results)
     ]
     returned = [value for value in returned if value not in needed] or returned[-1:]
-    if not returned and all(operation.results for operation in kept):
+    if not returned and all(operation.results for operation in remaining):
         return None
-    inside = {value for operation in kept for value in operation.results}
+    inside = {value for operation in remaining for value in operation.results}
     outside = dict.fromkeys(
         value
-        for operation in kept
+        for operation in remaining
         for value in free_values(operation)
         if value not in inside
     )
@@ -241,7 +241,7 @@ def cut(
     for name in ("sym_visibility", "tied_operands"):
         smaller.inherent.pop(name, None)
     body.arguments = [new[value] for value in arguments]
-    body.operations = [*(new[operation] for operation in kept), end]
+    body.operations = [*(new[operation] for operation in remaining), end]
     end.operands = [new[value] for value in returned]
     retype(smaller)
     _keep_symbols_of(module, smaller)

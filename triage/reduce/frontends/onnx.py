@@ -120,11 +120,11 @@ def drop_nodes(problem: ReductionProblem) -> None:
     held = {value.name for value in graph.initializer}
 
     def without(dropped: Sequence[int]) -> ReducedCase | None:
-        kept = [node for index, node in enumerate(graph.node) if index not in dropped]
-        made = [name for node in kept for name in node.output if name]
-        read = {name for node in kept for name in node.input if name}
-        unread = [name for name in made if name not in read]
-        return _extracted(start, sorted(read.difference(made, held)), unread)
+        nodes = [node for index, node in enumerate(graph.node) if index not in dropped]
+        computed = [name for node in nodes for name in node.output if name]
+        read = {name for node in nodes for name in node.input if name}
+        unread = [name for name in computed if name not in read]
+        return _extracted(start, sorted(read.difference(computed, held)), unread)
 
     problem.delete(range(len(graph.node)), without)
 

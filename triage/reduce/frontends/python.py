@@ -208,12 +208,7 @@ def python_form(case: Case, source: Path) -> Form:
         content = source.read_bytes()
         yield PythonProgram(parse_program(content), unbound_names(content))
 
-    passes: list[Pass] = [
-        drop_statements,
-        open_blocks,
-        inline_names,
-        take_parts,
-    ]
+    passes: list[Pass] = [drop_statements, open_blocks, inline_names, take_parts]
     if kernel_of(case):  # small sizes compile faster
         passes = [drop_parameters, shrink_numbers, *passes, drop_settings]
     return Form(read, passes, (shrink_numbers, drop_settings))
@@ -230,7 +225,7 @@ def drop_statements(problem: ReductionProblem) -> None:
     )
 
 
-def _changing(changes: Callable[[ReducedCase], Iterator[Edits]]) -> Pass:
+def _editing_pass(changes: Callable[[ReducedCase], Iterator[Edits]]) -> Pass:
     """Make a pass that makes one of several edits after another."""
 
     @wraps(changes)
@@ -242,7 +237,7 @@ def _changing(changes: Callable[[ReducedCase], Iterator[Edits]]) -> Pass:
     return run
 
 
-@_changing
+@_editing_pass
 def open_blocks(candidate: ReducedCase) -> Iterator[Edits]:
     """Replace a loop, branch or `with` by its body; a loop's variable becomes 0, and `x
     += y` becomes `x = y`. The bounds of a loop that stays become numbers.
@@ -268,7 +263,7 @@ def open_blocks(candidate: ReducedCase) -> Iterator[Edits]:
                 yield {statement: ast.Assign([target], value, lineno=0)}
 
 
-@_changing
+@_editing_pass
 def inline_names(candidate: ReducedCase) -> Iterator[Edits]:
     """Replace a name that is bound once by its constant or name, or by the first result
     of the same function.
@@ -294,10 +289,12 @@ def inline_names(candidate: ReducedCase) -> Iterator[Edits]:
                         if first != name:
                             value = ast.Name(first, ast.Load())
                     if isinstance(value, (ast.Constant, ast.Name)):
-                        yield {statement: None, **_reads_of(function, name, value)}
+                        yield {statement: None, **_inline_edits(function, name, value)}
 
 
-def _reads_of(function: ast.AST, name: str, value: ast.expr) -> dict[ast.AST, ast.expr]:
+def _inline_edits(
+    function: ast.AST, name: str, value: ast.expr
+) -> dict[ast.AST, ast.expr]:
     """Return the edits that replace a name by a value wherever a function reads it."""
     return {
         node: value
@@ -308,7 +305,7 @@ def _reads_of(function: ast.AST, name: str, value: ast.expr) -> dict[ast.AST, as
     }
 
 
-@_changing
+@_editing_pass
 def take_parts(candidate: ReducedCase) -> Iterator[Edits]:
     """Replace an expression by a part of it, the largest first: no types, tuples,
     strings or functions.
@@ -346,21 +343,25 @@ def drop_parameters(problem: ReductionProblem) -> None:
             values[name] = ast.Name(first, ast.Load())
 
     def without(dropped: Sequence[str]) -> ReducedCase:
-        names = [each for each in parameters(function) if each.arg not in dropped]
+        names = [
+            parameter
+            for parameter in parameters(function)
+            if parameter.arg not in dropped
+        ]
         # without defaults: a specialised kernel gets a value for each parameter
         arguments = ast.arguments([], names, None, [], [], None, [])
         edits: dict[ast.AST, Any] = {function.args: arguments}
         for name in dropped:
             value = values[name]
             if value:
-                edits |= _reads_of(function, name, value)
+                edits |= _inline_edits(function, name, value)
         left = without_names(kernel, dropped, "signature", "constexprs", "hints")
         return with_edits(start, edits).with_case(spec=left)
 
     problem.delete(list(values), without)
 
 
-@_changing
+@_editing_pass
 def shrink_numbers(candidate: ReducedCase) -> Iterator[Edits]:
     """Halve the integers of the program, equal ones together."""
     constants: dict[int, list[ast.AST]] = {}

@@ -110,7 +110,7 @@ class SourceBuilds:
         """
         sha = build.item
         name = self._folder(sha)
-        log = self.workspace.home.kept(KeptKind.LOGS) / f"{name}.log"
+        log = self.workspace.home.folder(KeptKind.LOGS) / f"{name}.log"
         failed = log.with_suffix(".failed")
         if failed.exists():
             raise Unobtainable(failed.read_text("utf-8"), log)
@@ -176,8 +176,8 @@ class SourceBuilds:
             if not execution.ok:
                 what = f"`{command.strip().splitlines()[0][:80]}`: "
                 what += execution.ending_text(limits)
-                said = execution.stdout.text + execution.stderr.text
-                is_full = "No space left on device" in said
+                output = execution.stdout.text + execution.stderr.text
+                is_full = "No space left on device" in output
                 if is_full or execution.exit_code in (None, 137):
                     raise EnvironmentFailure(f"{what} (log: {path})")
                 raise Unobtainable(f"{sha[:10]} does not build: {what}", path)
