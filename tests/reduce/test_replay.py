@@ -19,7 +19,9 @@ from triage.model.errors import BadFiles
 from triage.model.outcome import Probe
 from triage.model.revision import Revision
 from triage.reduce.replay import Replays, open_reproducers, replay
+from triage.report.formats import rendered
 from triage.report.reproducer import write_reproducer
+from triage.report.tables import replay_document
 from triage.toolchains.registry import ToolchainRef
 
 
@@ -60,6 +62,18 @@ def test_the_recorded_version_and_the_newest_are_compiled(
     assert [version.toolchain.name for version in result.versions] == list(
         dict.fromkeys(["3.2.0", f"3.{len(letters) - 1}.0"])
     )
+
+
+def test_a_folder_that_is_named_twice_has_its_results_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_reproducer(reproducer(), tmp_path)
+    monkeypatch.chdir(tmp_path)
+    paths = [Path(), tmp_path]
+    results = replay(FakeEngine("PUGF"), open_reproducers(paths))  # type: ignore[arg-type]
+    assert [len(result.versions) for result in results] == [2, 2]
+    shown = rendered("markdown", Replays(results), replay_document)
+    assert shown.count("on 3.2.0: failed: ") == 2
 
 
 def test_all_mistakes_of_all_folders_are_reported_together(tmp_path: Path) -> None:

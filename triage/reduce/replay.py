@@ -197,24 +197,25 @@ def replay(
 
     Without `revs_of`: on the recorded revision and the newest release.
     """
-    jobs = [
-        ProbeJob(reproducer.program, ref)
-        for reproducer in reproducers
-        for ref in _refs_of(engine.registry, reproducer, revs_of)
-    ]
+    planned: list[tuple[Replay, list[ProbeJob]]] = []
+    for reproducer in reproducers:
+        refs = _refs_of(engine.registry, reproducer, revs_of)
+        jobs = [ProbeJob(reproducer.program, ref) for ref in refs]
+        planned.append((reproducer, jobs))
+    probes = engine.probe_all([job for _, jobs in planned for job in jobs], "replay")
     # by the recipe's file: two folders may hold recipes of the same name
     results = {
-        (probe.case.source, probe.revision.name): result_of(probe)
-        for probe in engine.probe_all(jobs, "replay")
+        (probe.case.source, probe.revision.name): result_of(probe) for probe in probes
     }
-    versions: dict[Path, list[ProbeResult]] = {}
-    for job in jobs:
-        recipe, name = job.case.source, job.ref.revision.name
-        versions.setdefault(recipe, []).append(results[recipe, name])
     return tuple(
-        replace(reproducer, versions=tuple(versions[reproducer.program.source]))
-        for reproducer in reproducers
-        if reproducer.program.source in versions
+        replace(
+            reproducer,
+            versions=tuple(
+                results[job.case.source, job.ref.revision.name] for job in jobs
+            ),
+        )
+        for reproducer, jobs in planned
+        if jobs
     )
 
 

@@ -200,8 +200,8 @@ def replay_document(result: Replays) -> Document:
         for version in replay.versions:
             name = version.toolchain.name
             if replay.states[name] in ("changed", "untestable"):
-                why = outcome_text(version)
-                reasons.append(f"{replay.reproducer} on {name}: {why}")
+                place = f"{replay.reproducer} on {name}"
+                reasons.append(f"{place}: {outcome_text(version)}")
     counts = Counter(replay.status.value for replay in result.reproducers)
     order = ("reproduces", "fixed", "changed", "untestable")
     total = ", ".join(f"{counts[state]} {state}" for state in order if counts[state])
