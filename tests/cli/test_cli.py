@@ -90,7 +90,7 @@ def test_a_read_only_or_full_disk(
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ("import sys; sys.exit('no such shape')", "no such shape"),
+        ("import sys; sys.exit('no such shape')", "exit status 1: no such shape"),
         ("pass", "printed nothing"),
         ("import os; os.kill(os.getpid(), 11)", "SIGSEGV"),
     ],

@@ -240,7 +240,7 @@ class Inputs:
             how = "it printed nothing"
         reasons = filter(None, [how, execution.stderr.last_line[:300]])
         return recipe_mistake(
-            f"the generator {source.name} failed: {', '.join(reasons)}"
+            f"the generator {source.name} failed: {': '.join(reasons)}"
         )
 
     # ONNX
