@@ -69,3 +69,4 @@ def test_a_run_reports_a_wrong_result(line: str, signature: str, headline: str) 
     assert outcome.failure.stage is Stage.COMPARE
     assert outcome.failure.signature == signature
     assert outcome.failure.headline == headline
+    assert outcome.failure.line is None

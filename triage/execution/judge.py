@@ -211,6 +211,7 @@ def _with_numbers(failure: Failure, metrics: Mapping[str, float]) -> Failure:
             share = f"{details['mismatches']} of {details['elements']}"
             headline += f"; {share} elements differ"
     wrong = replace(failure, stage=Stage.COMPARE, headline=headline, details=details)
+    wrong = replace(wrong, line=None)  # triage wrote the line
     kind, _ = kind_of_wrong_result(wrong)
     if kind in NOT_NUMBERS:
         return replace(wrong, signature=f"{wrong.signature} {kind}")
