@@ -191,14 +191,13 @@ class Explainer:
         cluster = ClusterInvestigation(finder, cases, record, case)
         passes_on_several = answer.passes and len(refs) > 1 and not answer.unseen
         is_enough = bool(self.rev or self.reported or passes_on_several)
-        steps: dict[str, Step] = {
-            "history": partial(self._look_elsewhere, answer, refs[1:]),
-            "bisect": partial(self._bisect, answer, is_enough),
-            "attribute": ClusterInvestigation.attribute,
-            "remedy": ClusterInvestigation.remedy,
-        }
-        if answer.flaky:
-            steps = {}
+        steps: dict[str, Step] = {}
+        if answer.failure is None:
+            steps["history"] = partial(self._look_elsewhere, answer, refs[1:])
+        if not answer.flaky:
+            steps["bisect"] = partial(self._bisect, answer, is_enough)
+            steps["attribute"] = ClusterInvestigation.attribute
+            steps["remedy"] = ClusterInvestigation.remedy
         budget = self.budget - (time.monotonic() - self.started)
         investigation = Investigation(finder, cases, steps, budget, clusters=[cluster])
         for _ in investigation.run():
@@ -313,8 +312,6 @@ class Explainer:
         """Find a toolchain that has the failure, or reads the program, for a case
         without it on the first one of all.
         """
-        if answer.failure:
-            return NoAnswer(Cause.NEEDLESS, "the first toolchain fails")
         is_own = self.reported is None or answer.is_reported_error
         is_unreadable = answer.cause is Cause.INPUT and is_own
         wanted = _program_was_read if is_unreadable else self._is_wanted
