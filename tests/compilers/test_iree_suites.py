@@ -193,6 +193,14 @@ def test_mistakes_of_all_files_are_reported_at_once(suite: Path) -> None:
             15,
             "a_vae",
         ),
+        (
+            "shark/benchmarks/a/clip_rocm",
+            "benchmark_flags",
+            "benchmark_flag",
+            5,
+            3,
+            'did you mean "benchmark_flags"?',
+        ),
     ],
 )
 def test_a_mistake_has_its_place(

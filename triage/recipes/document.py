@@ -221,6 +221,8 @@ def _syntax_problem(path: str, text: str, error: yaml.MarkedYAMLError) -> Proble
 
 
 Content = TypeVar("Content")
+OTHER_NAMES = "other_names"
+"""In the JSON schema of a key: the other names that it has."""
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 """For the mapping of a file, whose keys are the fields of a class. A message about a
 key shows the first example of its field.
@@ -386,6 +388,8 @@ def _keys_in(part: Any, kind: Any) -> dict[str, Any]:
     if "$ref" in part:
         part = _schema(kind)["$defs"][part["$ref"].rpartition("/")[2]]
     keys = dict(part.get("properties", {}))
+    for schema in [*keys.values()]:
+        keys |= dict.fromkeys(schema.get(OTHER_NAMES, ()), schema)
     inner = (part.get("items"), part.get("additionalProperties"))
     for other in (*inner, *part.get("anyOf", ()), *part.get("oneOf", ())):
         keys |= _keys_in(other, kind)

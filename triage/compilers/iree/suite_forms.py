@@ -22,7 +22,7 @@ from triage.compilers.iree.suite_files import (
 )
 from triage.model.case import Case, Library, RunSpec
 from triage.model.execution import Stage
-from triage.recipes.document import MappingFormat, Text, Texts
+from triage.recipes.document import OTHER_NAMES, MappingFormat, Text, Texts
 
 _SCOPE = "model"  # of the weights of every model of sharktank
 _LIBRARY = "--iree-codegen-transform-dialect-library="
@@ -59,7 +59,11 @@ def _as_value(value: Any) -> Any:
 
 def _field_named(*names: str, default: object = ()) -> Any:
     """Return a field whose key has several names."""
-    return Field(default, validation_alias=AliasChoices(*names))
+    return Field(
+        default,
+        validation_alias=AliasChoices(*names),
+        json_schema_extra={OTHER_NAMES: [*names[1:]]},
+    )
 
 
 class _Value(MappingFormat):
