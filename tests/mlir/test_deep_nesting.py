@@ -13,7 +13,7 @@ from tests.reduce.made import CASE
 from triage.compilers.iree.lint import IreeLinter
 from triage.mlir.generic_form import UnparsableError, parse_module, print_module
 from triage.mlir.ir_reader import DumpReader
-from triage.reduce.frontends.mlir_program import MlirProgram, copied
+from triage.reduce.frontends.mlir_program import MlirProgram, copy_module
 from triage.reduce.problem import ReducedCase
 from triage.remedy.static_shapes import return_static_values, static_candidates
 
@@ -44,7 +44,7 @@ def read(text: str) -> None:
     dump.feed(b"// -----// IR Dump After CSE (cse) //----- //\n" + text.encode())
     module = parse_module(text)
     start = ReducedCase(MlirProgram(module, ()), CASE)
-    copy, _ = copied(start)
+    copy, _ = copy_module(start)
     assert print_module(copy) == print_module(module)
     IreeLinter().check(module, [], "rocm")
     list(static_candidates(text))

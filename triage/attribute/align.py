@@ -17,14 +17,14 @@ from triage.model.execution import PassName
 
 @dataclass(frozen=True, slots=True)
 class FunctionState:
-    """A function, or the program, after a pass changed it. `index` and `turn` identify
-    the dump, as in `IrDump`.
+    """A function, or the program, after a pass changed it. `index` and `occurrence`
+    identify the dump, as in `IrDump`.
     """
 
     after: PassName
     fingerprint: Fingerprint
     index: int
-    turn: int
+    occurrence: int
     failed: bool
     decisions: Mapping[str, set[str]]
     """The choices made so far, by operation: an attribute is dropped when its operation
@@ -116,7 +116,7 @@ def _add_state(
     decisions |= values_by_key(fingerprint.decided)
     states.append(
         FunctionState(
-            dump.after, fingerprint, dump.index, dump.turn, dump.failed, decisions
+            dump.after, fingerprint, dump.index, dump.occurrence, dump.failed, decisions
         )
     )
 

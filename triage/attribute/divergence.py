@@ -180,7 +180,7 @@ class _Comparison:
         """Return what a compile's passes change."""
         trace = Trace()
         reader = DumpReader(words, trace.add_dump)
-        execution = self.engine.observe(
+        execution = self.engine.compile_altered(
             self.request.case,
             toolchain,
             self.printer.printing_passes,
@@ -228,11 +228,11 @@ class _Comparison:
             argument = state.after.argument if state else None
             if state is None or argument is None:
                 return ()
-            text = DumpText(state.after, state.turn)
+            text = DumpText(state.after, state.occurrence)
             printing = partial(
                 self.printer.printing_passes, only=argument, generic=False
             )
-            self.engine.observe(
+            self.engine.compile_altered(
                 self.request.case, toolchain, printing, on_stderr=text.feed
             )
             return tuple(text.lines)

@@ -15,10 +15,10 @@ _NAME = re.compile(r"%[\w$.#-]+|@\w+|#(?:map|set)\d*\b")
 
 
 class DumpText:
-    """The text of one dump in a compiler's output: the `turn`-th of a pass."""
+    """The text of one dump in a compiler's output: the `occurrence`-th of a pass."""
 
-    def __init__(self, after: PassName, turn: int) -> None:
-        self._after, self._turn = after.key, turn
+    def __init__(self, after: PassName, occurrence: int) -> None:
+        self._after, self._occurrence = after.key, occurrence
         self._is_inside = False
         self._cutter = ir_lines()
         self.lines: list[str] = []
@@ -30,8 +30,8 @@ class DumpText:
             header = dumped_pass(line)
             if header is not None:
                 is_of_pass = header[0].key == self._after
-                self._turn -= is_of_pass
-                self._is_inside = is_of_pass and self._turn == 0
+                self._occurrence -= is_of_pass
+                self._is_inside = is_of_pass and self._occurrence == 0
             elif self._is_inside and line.strip() and len(self.lines) < _MAX_LINES:
                 self.lines.append(line[:_MAX_WIDTH])
 

@@ -63,7 +63,7 @@ def looked_at_first(first: int, last: int, bounds: Iterable[int] = ()) -> list[i
     return [index for index in wanted if first <= index <= last]
 
 
-def bounds_of(case: Case, refs: Sequence[ToolchainRef]) -> set[int]:
+def releases_at_bounds(case: Case, refs: Sequence[ToolchainRef]) -> set[int]:
     """Return the releases around every bound of a window that the recipe names."""
     versions = [Version(ref.revision.name) for ref in refs]
     bounds = [bound for item in case.expect for bound in (item.since, item.until)]
@@ -161,7 +161,7 @@ def histories(
     probes: dict[str, dict[int, Probe]] = {name: {} for name in by_name}
     wanted = []
     for case in cases:
-        named = {0, len(refs) - 1, *bounds_of(case, refs)}
+        named = {0, len(refs) - 1, *releases_at_bounds(case, refs)}
         for index, ref in enumerate(refs):
             if index in named or prober.recall(ProbeJob(case, ref)):
                 wanted.append((index, case.name))

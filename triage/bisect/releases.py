@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from triage.bisect.changes import answer, find_change, passing_search, transition
-from triage.bisect.history import bounds_of, looked_at_first
+from triage.bisect.history import looked_at_first, releases_at_bounds
 from triage.bisect.result import Bisection, BisectKind, Side
 from triage.bisect.search import Search
 from triage.execution.match import verdict_of
@@ -111,7 +111,9 @@ def _releases_to_look_at(search: Search) -> Iterator[list[int]]:
     """
     request = search.line.request
     refs = [candidate.ref for candidate in search.line.candidates]
-    yield looked_at_first(search.first, search.last, bounds_of(request.case, refs))
+    yield looked_at_first(
+        search.first, search.last, releases_at_bounds(request.case, refs)
+    )
     others = range(search.last - 1, search.first - 1, -1)
     recall = request.engine.recall
     registry = request.engine.registry

@@ -220,7 +220,9 @@ def cases_named(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
     )
     if not chosen:
         guess = did_you_mean(text or "", [case.name for case in cases])
-        raise BadInput(f"there is no case {text!r}{guess} Choose from {_listed(cases)}")
+        raise BadInput(
+            f"there is no case {text!r}{guess} Choose from {_names_text(cases)}"
+        )
     return tuple(chosen)
 
 
@@ -230,11 +232,13 @@ def one_case(cases: Sequence[Case], name: str | None) -> Case:
     """
     chosen = cases_named(cases, name)
     if len(chosen) > 1:
-        raise BadInput(f"several cases fit; choose one with --case: {_listed(chosen)}")
+        raise BadInput(
+            f"several cases fit; choose one with --case: {_names_text(chosen)}"
+        )
     return chosen[0]
 
 
-def _listed(cases: Sequence[Case]) -> str:
+def _names_text(cases: Sequence[Case]) -> str:
     names = ", ".join(case.name for case in cases[:_SHOWN])
     if len(cases) > _SHOWN:
         names += f" and {len(cases) - _SHOWN} more; `triage recipe list` shows all"

@@ -121,7 +121,7 @@ class Session:
             if line.strip() == "quit" or not line:
                 stopped = answer(search, search.result(belief))
                 return replace(stopped, command=command_again("--resume"))
-            self._obey(proposed, belief, line.strip())
+            self._run_command(proposed, belief, line.strip())
         search = self.search
         ending = search.result(search.belief())
         # their verdict is not confirmed
@@ -155,7 +155,7 @@ class Session:
             self.out.print(f"       and {len(suspects) - _SHOWN} more")
         self.out.print(f"next: {self.line.name(proposed)}", style="bold")
 
-    def _obey(self, proposed: int, belief: Belief, word: str) -> None:
+    def _run_command(self, proposed: int, belief: Belief, word: str) -> None:
         name = self.line.name(proposed)
         match word:
             case "":

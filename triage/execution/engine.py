@@ -462,7 +462,7 @@ class Engine:
                 on_output(output)
         return execution
 
-    def observe(
+    def compile_altered(
         self,
         case: Case,
         toolchain: Toolchain,

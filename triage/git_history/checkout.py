@@ -37,7 +37,7 @@ class Checkout:
         ignore. Submodules borrow objects from the user's clone as well. Raises
         GitRefused if git fails. It names a submodule that cannot be fetched.
         """
-        self._borrow()
+        self._create_clone()
         self._git("checkout --detach --force --quiet", sha)
         self._git("clean -ffdq")
         if submodules and (self.folder / ".gitmodules").is_file():
@@ -49,7 +49,7 @@ class Checkout:
                 message = f"the submodule {names[-1]} cannot be checked out: {error}"
                 raise GitRefused(message) from error
 
-    def _borrow(self) -> None:
+    def _create_clone(self) -> None:
         """Create the clone if it is missing, and copy the tags of the user's clone to
         it. It reads the objects in the user's. None of the user's settings of the clone
         is copied, because they can name programs.

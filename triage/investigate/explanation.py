@@ -181,7 +181,7 @@ class Explainer:
         registry = self.engine.registry
         named: Sequence[ToolchainRef] = ()
         if self.reported and not self.rev:
-            named = registry.reported(self.case.compiler, self.reported)
+            named = registry.reported_toolchains(self.case.compiler, self.reported)
         refs = self._toolchains(named)
         answer = self._first_answer(refs)
         case = self.case
@@ -267,7 +267,7 @@ class Explainer:
         if not isinstance(probe.outcome, Passed) or not is_comparable:
             return probe
         others = refs[1:] or self.engine.registry.neighbours(first)
-        other = self._first_that(_fails_each_time, compared, others, "compare")
+        other = self._first_wanted(_fails_each_time, compared, others, "compare")
         if other is None:
             return probe
         self.case = compiler.compared_with(self.case, other.revision.name)
@@ -280,7 +280,7 @@ class Explainer:
             raise BadInput(f"the program itself is wrong: {mistake}")
         return probe
 
-    def _first_that(
+    def _first_wanted(
         self,
         is_wanted: Callable[[Outcome], bool],
         case: Case,
@@ -315,7 +315,7 @@ class Explainer:
         is_own = self.reported is None or answer.is_reported_error
         is_unreadable = answer.cause is Cause.INPUT and is_own
         wanted = _program_was_read if is_unreadable else self._is_wanted
-        probe = self._first_that(wanted, self.case, others, "why")
+        probe = self._first_wanted(wanted, self.case, others, "why")
         if probe is None:
             return None
         if is_unreadable:

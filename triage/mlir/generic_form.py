@@ -21,7 +21,7 @@ from triage.mlir.tree import (
     end_of_bracket,
     entries,
     entries_text,
-    split,
+    split_list,
 )
 
 OPERATION = re.compile(r'\s*(?:((?:%[\w$.:-]+(?:,\s*)?)+)\s*=\s*)?"([^"]+)"\(')
@@ -121,11 +121,12 @@ class _Parser:
         self.at = head.end() - 1
         operands = [
             self.values.get(name) or self.undefined.setdefault(name, Value(""))
-            for name in split(self._bracketed("("))
+            for name in split_list(self._bracketed("("))
         ]
         operation = Operation(head[2], operands)
         operation.successors = [
-            blocks.setdefault(label, Block()) for label in split(self._bracketed("["))
+            blocks.setdefault(label, Block())
+            for label in split_list(self._bracketed("["))
         ]
         operation.properties = entries(self._bracketed("<{"))
         if self._next("({"):
@@ -160,7 +161,7 @@ class _Parser:
             raise ValueError("expected the label of another block")
         region.blocks.append(block)
         self.at = label.end()
-        for part in split(self._bracketed("(")):
+        for part in split_list(self._bracketed("(")):
             name, _, typed = part.partition(":")
             kind, _, location = typed.strip().partition(" loc(")
             argument = self._define(name.strip(), kind)
@@ -171,7 +172,7 @@ class _Parser:
     def _read_types(self, operation: Operation, names: str) -> None:
         """Read the types and the location of an operation, and define its results."""
         self._skip(":")
-        operands = split(self._bracketed("("))
+        operands = split_list(self._bracketed("("))
         line = _REST_OF_LINE.match(self.text, self.at)
         assert line
         self.at = line.end()
@@ -181,7 +182,7 @@ class _Parser:
         if types[0].startswith("("):
             if end_of_bracket(types[0], 0) != len(types[0]):
                 raise ValueError(f"expected the result types of {operation.name}")
-            types = split(types[0][1:-1])
+            types = split_list(types[0][1:-1])
         # `%0:2, %1` names the results %0#0, %0#1 and %1
         groups = [(name, int(size or 1), size) for name, size in _RESULT.findall(names)]
         # Checked first, because a damaged program may have any number of names.

@@ -47,7 +47,7 @@ class IrDump:
 
     index: int
     """The number of the dump in the run, from 0."""
-    turn: int
+    occurrence: int
     """The number of the dump among those after this pass, from 1."""
     after: PassName
     failed: bool
@@ -159,8 +159,8 @@ class DumpReader:
             (after, failed), self._header = self._header, None
             device = frozenset(self._device)
             module = PrintedModule(child.inside, self._functions, device)
-            turn = self._turns[after.key]
-            self._on_dump(IrDump(self._index, turn, after, failed, module))
+            occurrence = self._turns[after.key]
+            self._on_dump(IrDump(self._index, occurrence, after, failed, module))
 
     def _types(self, line: str) -> str:
         """Return operand and result types of the operation that ends in a line, in the

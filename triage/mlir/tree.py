@@ -249,7 +249,7 @@ def end_of_attribute(text: str, start: int) -> int:
     return next(ends, len(text))
 
 
-def split(text: str) -> list[str]:
+def split_list(text: str) -> list[str]:
     """Split at the commas outside of brackets, and strip the parts. An empty text has
     no parts.
     """
@@ -264,14 +264,14 @@ def split(text: str) -> list[str]:
 
 def array_elements(text: str | None) -> list[str]:
     """Return the elements of an array attribute `[…]`. None has no elements."""
-    return split((text or "").strip()[1:-1])
+    return split_list((text or "").strip()[1:-1])
 
 
 def entries(text: str) -> dict[str, str]:
     """Return the attributes in the text of a dictionary without its braces: name ->
     text, which is empty for a unit attribute.
     """
-    pairs = (part.partition(" = ") for part in split(text))
+    pairs = (part.partition(" = ") for part in split_list(text))
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 

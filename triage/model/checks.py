@@ -139,7 +139,7 @@ def parse_size(text: str, least: int = 1 << 20) -> int:
     return int(size)
 
 
-def _filled(text: str, _: object) -> str:
+def _not_blank(text: str, _: object) -> str:
     if not text.strip():
         raise ValueError("the text is empty; give it a value or remove the key.")
     return text
@@ -151,7 +151,7 @@ def _device_count(number: int, _: object) -> int:
     return number
 
 
-Text = Annotated[str, Check(_filled, {"pattern": r"\S"})]
+Text = Annotated[str, Check(_not_blank, {"pattern": r"\S"})]
 """A scalar that is not empty, as the text in the file."""
 Word = Annotated[Text, fits(r"\S+", '"{text}" contains white space; write one word.')]
 DeviceCount = Annotated[int, Check(_device_count)]

@@ -54,7 +54,7 @@ def with_named_stack(execution: Execution) -> Execution:
     stderr, layout = execution.stderr, _Layout()
     if execution.ok or "{{{" not in stderr.head + stderr.tail:
         return execution
-    head, tail = layout.named(stderr.head), layout.named(stderr.tail)
+    head, tail = layout.with_names(stderr.head), layout.with_names(stderr.tail)
     return replace(execution, stderr=Captured(head, tail, stderr.dropped))
 
 
@@ -77,7 +77,7 @@ class _Layout:
     file's symbols.
     """
 
-    def named(self, text: str) -> str:
+    def with_names(self, text: str) -> str:
         """Return a text with names in place of addresses. Lines about the layout are
         left out.
         """

@@ -168,7 +168,7 @@ def _as_flag(value: Any) -> Any:
 Bounded = TypeVar("Bounded", Flag, Expectation)
 
 
-def _sensible(item: Bounded) -> Bounded:
+def _check_expectation(item: Bounded) -> Bounded:
     """Refuse bounds with no version between them, and an entry for no failure."""
     if item.since and item.until and Version(item.since) >= Version(item.until):
         raise ValueError(
@@ -183,7 +183,7 @@ def _sensible(item: Bounded) -> Bounded:
     return item
 
 
-def _listed(value: Any, info: ValidationInfo) -> Any:
+def _check_expect_file(value: Any, info: ValidationInfo) -> Any:
     """Check the name of a file of known failures; its lists are read later."""
     if not isinstance(value, str):
         return value
@@ -216,12 +216,12 @@ _Choice = Annotated[str, fits(r"(?!\s)[^,\[\]\n\r\t]*(?<!\s)", _CHOICE_ADVICE)]
 _Choices = Annotated[list[_Choice], Field(min_length=1), AfterValidator(_distinct)]
 _Flag = Annotated[
     Flag,
-    AfterValidator(_sensible),
+    AfterValidator(_check_expectation),
     BeforeValidator(_as_flag, json_schema_input_type=FlagText | Flag),
 ]
-Entries = tuple[Annotated[Expectation, AfterValidator(_sensible)], ...]
+Entries = tuple[Annotated[Expectation, AfterValidator(_check_expectation)], ...]
 """Known failures."""
-_Expect = BeforeValidator(_listed, json_schema_input_type=Text | Entries)
+_Expect = BeforeValidator(_check_expect_file, json_schema_input_type=Text | Entries)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -59,18 +59,18 @@ class RunnableRecipe(Recipe):
         """
         run = RunSpec(**vars(self.run)) if self.run else None
         if run and run.flagfile:
-            run = _joined(read_flagfile(locate(folder, run.flagfile)), run)
+            run = _joined_runs(read_flagfile(locate(folder, run.flagfile)), run)
         if run and run.data is not None:
             data = case.input.path.parent / run.data
             if is_pattern(self.input) and not os.path.isdir(data):  # noqa: PTH112 - as in `with_located_file`
                 run = None
             else:
-                run = _joined(_read_data_folder(data), run)
+                run = _joined_runs(_read_data_folder(data), run)
         benchmarks = tuple(RunSpec(**vars(entry)) for entry in self.bench)
         return replace(case, run=run, benchmarks=benchmarks)
 
 
-def _joined(first: RunSpec, run: RunSpec) -> RunSpec:
+def _joined_runs(first: RunSpec, run: RunSpec) -> RunSpec:
     """Return a run with the values of another in front of its own."""
     return replace(
         run,

@@ -69,7 +69,7 @@ class Situation:
         backend = self.case.target.backend
         return not (self.hints and self.hints.options.is_foreign(name, backend))
 
-    def changed(self, change: Change, other: Case | None = None) -> ChangedCase:
+    def with_change(self, change: Change, other: Case | None = None) -> ChangedCase:
         """Return the candidate for a change of flags or, with `other`, of the input."""
         case = other or self.case
         replaced = {flag_name(text) for text in (*change.flags, *change.dropped_flags)}
@@ -83,7 +83,7 @@ class Situation:
     def with_flag(self, text: str, effect: str, weakness: Weakness) -> ChangedCase:
         if not weakness and "test" in flag_name(text).split("-"):
             weakness = Weakness.FOR_TESTS
-        return self.changed(Change(flags=(text,), effect=effect, weakness=weakness))
+        return self.with_change(Change(flags=(text,), effect=effect, weakness=weakness))
 
 
 def known_remedies(situation: Situation) -> list[ChangedCase]:
@@ -96,13 +96,13 @@ def known_remedies(situation: Situation) -> list[ChangedCase]:
     names = dict.fromkeys(text.partition("=")[0] for text in situation.flags())
     for name in names:
         if "target" not in name:
-            candidates.append(situation.changed(Change(dropped_flags=(name,))))
+            candidates.append(situation.with_change(Change(dropped_flags=(name,))))
     for sibling in situation.siblings:
         changed = set(sibling.matrix) - set(situation.case.matrix)
         if len(changed) == 1:
             text = "=".join(*changed)
             change = Change(input_change=text, weakness=Weakness.OTHER_PROGRAM)
-            candidates.append(situation.changed(change, sibling))
+            candidates.append(situation.with_change(change, sibling))
     return _last_for_tests(candidates)
 
 
@@ -145,14 +145,14 @@ def _changes_of_rule(
         devices = situation.devices | ({named} if isinstance(named, str) else set())
         options = situation.hints.declaring_options(case, devices)
         if options is not None:
-            yield situation.changed(Change(flags=options, effect=effect))
+            yield situation.with_change(Change(flags=options, effect=effect))
     kernel = kernel_of(case)
     if rule.option and kernel:
         for value in rule.values:
             if kernel.options.get(rule.option) != value:
                 spec = replace(kernel, options={**kernel.options, rule.option: value})
                 change = Change(input_change=f"{rule.option}={value}", effect=effect)
-                yield situation.changed(change, replace(case, spec=spec))
+                yield situation.with_change(change, replace(case, spec=spec))
     if rule.rewrite and situation.static:
         program, sizes = situation.static
         weakness, path = Weakness.OTHER_PROGRAM, str(program)
@@ -160,7 +160,7 @@ def _changes_of_rule(
             input_change=sizes, input=path, effect=effect, weakness=weakness
         )
         rewritten = replace(case, input=Input(program, InputKind.MLIR))
-        yield situation.changed(change, rewritten)
+        yield situation.with_change(change, rewritten)
 
 
 def _switches(situation: Situation, catalog: OptionCatalog) -> Iterator[str]:

@@ -184,7 +184,9 @@ class ToolchainRegistry:
         newer = [other for other in releases if other.version > version]
         return [*older[-1:], *newer[:1]]
 
-    def reported(self, family: str, texts: Sequence[str]) -> list[ToolchainRef]:
+    def reported_toolchains(
+        self, family: str, texts: Sequence[str]
+    ) -> list[ToolchainRef]:
         """Return the toolchains that a report names, then the releases next to them.
         What is gone, such as an old nightly, is left out.
         """

@@ -19,7 +19,7 @@ from triage.compilers.iree.targets import (
 )
 from triage.compilers.parts import RemedyHints
 from triage.mlir import Module
-from triage.mlir.tree import entries, split
+from triage.mlir.tree import entries, split_list
 from triage.model.case import Case
 
 _POSITION = re.compile(r"__device_(\d{1,3})")  # a larger number is a mistake
@@ -90,7 +90,7 @@ def devices_declared_in(module: Module) -> dict[str, str]:
     targets = (module.root.attribute(_TARGETS) or "").strip()
     if targets.startswith("{"):
         return declared | dict.fromkeys(entries(targets[1:-1]), _TARGETS)
-    count = len(split(targets[1:-1]))
+    count = len(split_list(targets[1:-1]))
     return declared | {f"__device_{index}": _TARGETS for index in range(count)}
 
 

@@ -364,11 +364,13 @@ def _pointers_of(kernel: ast.FunctionDef) -> dict[str, str]:
         if _WIDE.fullmatch(_callee(call)):
             wide += call.args
     bound = _bindings(kernel)
-    names = _bases(addresses, bound)
+    names = _base_names(addresses, bound)
     names |= {item.arg for item in kernel.args.args if item.arg.lower().endswith("ptr")}
     floats = dict.fromkeys(names, f"*{element}:16")
-    floats |= dict.fromkeys(_bases(_loaded_addresses(wide, bound), bound), "*fp32:16")
-    indices = _bases(_loaded_addresses(addresses, bound), bound)
+    floats |= dict.fromkeys(
+        _base_names(_loaded_addresses(wide, bound), bound), "*fp32:16"
+    )
+    indices = _base_names(_loaded_addresses(addresses, bound), bound)
     indices |= set(filter(_NAMES_INDICES.search, names))
     return floats | dict.fromkeys(indices, "*i32:16")
 
@@ -393,7 +395,7 @@ def _loaded_addresses(values: Iterable[ast.AST], bound: Bindings) -> list[ast.AS
     return addresses
 
 
-def _bases(addresses: Iterable[ast.AST], bound: Bindings) -> set[str]:
+def _base_names(addresses: Iterable[ast.AST], bound: Bindings) -> set[str]:
     """Return the names that addresses such as `x + offsets` begin with."""
 
     def first(node: ast.AST) -> list[ast.expr]:

@@ -27,7 +27,7 @@ from triage.model.execution import Stage
 from triage.model.outcome import Failure
 from triage.reduce.frontends.mlir_program import (
     MlirProgram,
-    copied,
+    copy_module,
     cut,
     mlir_program_of,
     module_of,
@@ -87,14 +87,14 @@ def mlir_form(readers: Sequence[Reader], source: Path, failure: Failure) -> Form
         # a dropped operation's value becomes made-up numbers, a bypassed one's stays
         cuts = (bypass_long_programs, *cuts)
     return Form(
-        partial(_open, readers, source),
+        partial(_read_programs, readers, source),
         (*cuts, thin_bodies, fold, shorten_constants),
         (shrink_dimensions, drop_attributes, drop_settings),
         (find_failing_part(failure),),
     )
 
 
-def _open(readers: Sequence[Reader], source: Path) -> Iterator[MlirProgram]:
+def _read_programs(readers: Sequence[Reader], source: Path) -> Iterator[MlirProgram]:
     is_large = source.stat().st_size > _LARGE
     reader, *others = readers
     for elide in dict.fromkeys((is_large, False)):
@@ -213,7 +213,7 @@ def thin_bodies(problem: ReductionProblem) -> None:
 
 def _bypass(problem: ReductionProblem, *, is_inner: bool, step: int = 1) -> None:
     start = problem.current
-    outer, inner = _blocks_of(module_of(start))
+    outer, inner = _outer_and_inner_blocks(module_of(start))
     links: dict[Operation, dict[Value, Value]] = {}
     for block in inner if is_inner else outer:
         latest: dict[str, Value] = {}
@@ -234,10 +234,10 @@ def _bypass(problem: ReductionProblem, *, is_inner: bool, step: int = 1) -> None
             values = operation.results
 
     def without(dropped: Sequence[Operation]) -> ReducedCase:
-        module, new = copied(start)
+        module, new = copy_module(start)
         pairs = [pair for operation in dropped for pair in links[operation].items()]
         replace_results(module, {new[value]: new[by] for value, by in pairs})
-        _, inner = _blocks_of(module)
+        _, inner = _outer_and_inner_blocks(module)
         for block in reversed(inner):  # inner before outer ones
             *body, end = block.operations
             block.operations = [*_used_operations(body, set(free_values(end))), end]
@@ -258,7 +258,7 @@ def _used_operations(
     return used[::-1]
 
 
-def _blocks_of(module: Module) -> tuple[list[Block], list[Block]]:
+def _outer_and_inner_blocks(module: Module) -> tuple[list[Block], list[Block]]:
     """Return the blocks of functions, and those of operations inside them."""
     functions = module.functions()
     outer = [block for function in functions for block in function.regions[0].blocks]
@@ -310,7 +310,7 @@ def _change_attributes(
     ]
 
     def with_changes(chosen: Sequence[Attribute]) -> ReducedCase:
-        module, new = copied(start)
+        module, new = copy_module(start)
         for operation, name in chosen:
             for holder in (new[operation].attributes, new[operation].properties):
                 text = new_text(name, holder.pop(name)) if name in holder else None
@@ -394,7 +394,7 @@ def _with_halved(
             return -(-number >> times)  # rounded up
         return number
 
-    module, _ = copied(candidate)
+    module, _ = copy_module(candidate)
     for value in module.values():
         value.type = _with_smaller(value.type, _SHAPE, smaller)
     for operation in module.walk():

@@ -120,7 +120,7 @@ def module_of(candidate: ReducedCase) -> Module:
     return mlir_program_of(candidate).module
 
 
-def copied(candidate: ReducedCase) -> tuple[Module, Copies]:
+def copy_module(candidate: ReducedCase) -> tuple[Module, Copies]:
     """Copy the module of a candidate, for a pass to change the copy in place."""
     new: Copies = {}
     module = module_of(candidate)
@@ -232,7 +232,7 @@ def cut(
     old = [value for value in block.arguments if value in outside]
     arguments = list(dict.fromkeys([*old, *outside]))  # the old ones first
 
-    module, new = copied(candidate)
+    module, new = copy_module(candidate)
     smaller: Operation = new[function]
     end: Operation = new[block.operations[-1]]
     body: Block = new[block]

@@ -84,11 +84,11 @@ class SuitesSection:
         return replace(
             case,
             limits=replace(case.limits, timeout=self.timeout),
-            run=case.run and self._limited(case.run),
-            benchmarks=tuple(map(self._limited, case.benchmarks)),
+            run=case.run and self._with_timeout(case.run),
+            benchmarks=tuple(map(self._with_timeout, case.benchmarks)),
         )
 
-    def _limited(self, run: RunSpec) -> RunSpec:
+    def _with_timeout(self, run: RunSpec) -> RunSpec:
         timeout = self.timeout or run.limits.timeout
         return replace(run, limits=replace(run.limits, timeout=timeout))
 
