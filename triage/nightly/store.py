@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from triage.model.content import read_bytes
 from triage.model.errors import BadInput
-from triage.nightly.summary import SCHEMA, NightSummary
+from triage.nightly.summary import NightSummary
 from triage.toolchains.home import Home, disk_errors, write_whole
 
 if TYPE_CHECKING:  # lists need none of their classes, which are slow to import
@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # lists need none of their classes, which are slow to import
 
 NIGHT_FILE = "nightly.json"
 LARGEST_FILE = 1 << 20  # bytes of a file that a night names
+_VERSION = 7  # of the files of the store
 _LARGEST_NIGHT = 1 << 30  # bytes
 _ISSUES = "issues.json"
 _LOG_PART = 32 << 10  # bytes at the beginning and at the end of a log that are stored
@@ -75,7 +76,7 @@ class NightStore:
         self, home: Home, warn: Callable[[str], None] = lambda _: None
     ) -> None:
         """`warn` receives what the user must know about damage."""
-        self.path = home.path / f"nights-{SCHEMA}"
+        self.path = home.path / f"nights-{_VERSION}"
         self._warn = warn
 
     def add(self, night: Night, folder: Path | None = None) -> int | None:

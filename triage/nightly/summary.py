@@ -16,7 +16,7 @@ from triage.model.revision import Revision
 if TYPE_CHECKING:
     from triage.nightly.result import Night
 
-SCHEMA: Final = 6  # of the JSON of a night, and of the store
+SCHEMA: Final = 6  # of the JSON of a night
 
 
 @dataclass(frozen=True, slots=True)
