@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Asked
 from tests.programs import write_program
+from triage.compilers.registry import load_cases
+from triage.execution.task import ProbeJob
+from triage.model.outcome import Cause, NoAnswer, Probe
+from triage.model.revision import Revision
+from triage.nightly.expectation_update import update_expectations
+from triage.recipes.expectations import updated_expectations
+from triage.toolchains.registry import ToolchainRef
 
 RECIPE = """\
 name: own
@@ -79,3 +89,17 @@ def test_a_list_in_a_recipe_is_printed_and_never_written(
     [file] = asked("expect", "update", recipe, "-t", built)["files"]
     assert '"kind=bad":\n  - {failure: unknown, since: "3.0"}\n' in file["paste"]
     assert recipe.read_text() == text
+
+
+def test_cases_are_listed_in_the_order_of_the_recipes(recipe: Path) -> None:
+    def probe_all(jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:
+        for job in reversed(jobs):
+            outcome = NoAnswer(Cause.TIME, "it takes long")
+            yield Probe(job.case, job.ref.revision, "3.0", outcome)
+
+    registry = SimpleNamespace(revision=lambda ref: ref.revision)
+    engine: Any = SimpleNamespace(probe_all=probe_all, registry=registry)
+    cases = load_cases([recipe])
+    ref = ToolchainRef(cases[0].compiler, Revision("3.0"))
+    updated = update_expectations(engine, cases, ref, updated_expectations)
+    assert [left.case for left in updated.left] == [case.name for case in cases]

@@ -30,7 +30,9 @@ def update_expectations(
     """Probe the cases, and write the files of known failures that change. A known
     failure that was not seen is tried once more.
     """
-    probes = list(engine.probe_all([ProbeJob(case, ref) for case in cases]))
+    jobs = [ProbeJob(case, ref) for case in cases]
+    done = {probe.case.name: probe for probe in engine.probe_all(jobs)}
+    probes = [done[case.name] for case in cases]
     passing = [probe.case for probe in probes if status_of(probe) is Status.XPASS]
     again = [ProbeJob(case, ref, fresh=True) for case in passing]
     flaky = {
