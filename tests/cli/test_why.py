@@ -119,10 +119,13 @@ def test_what_always_failed_says_since_when_it_fails_as_today(
 
 @pytest.mark.parametrize("words", [(), ("-t", "1.2.0")])
 def test_a_case_that_passes_has_nothing_to_explain(
-    asked: Asked, tmp_path: Path, words: tuple[str, ...]
+    asked: Asked, triage: Triage, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
-    found = asked("why", recipe(tmp_path, "fine", "fine"), *words)
+    path = recipe(tmp_path, "fine", "fine")
+    found = asked("why", path, *words)
     assert (found["status"], found["failure"], found["next"]) == ("passes", None, [])
+    # no step of an investigation is announced
+    assert ": fine" not in triage("why", path, *words).stderr
 
 
 def test_a_log_is_classified_and_said_not_to_be_run(

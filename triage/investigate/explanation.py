@@ -43,6 +43,7 @@ from triage.recipes.expectations import expected_class, matches
 from triage.remedy.result import Remedy
 from triage.toolchains.registry import ToolchainRef
 
+_NEARLY_ALL = 0.9  # of the time that is left
 _MORE_TIME = "10m"  # in the command that goes on after a spent budget
 
 
@@ -191,14 +192,20 @@ class Explainer:
         cluster = ClusterInvestigation(finder, cases, record, case)
         passes_on_several = answer.passes and len(refs) > 1 and not answer.unseen
         is_enough = bool(self.rev or self.reported or passes_on_several)
-        steps: dict[str, Step] = {}
         if answer.failure is None:
-            steps["history"] = partial(self._look_elsewhere, answer, refs[1:])
-        if not answer.flaky:
-            steps["bisect"] = partial(self._bisect, answer, is_enough)
-            steps["attribute"] = ClusterInvestigation.attribute
-            steps["remedy"] = ClusterInvestigation.remedy
-        budget = self.budget - (time.monotonic() - self.started)
+            look = partial(self._look_elsewhere, answer, refs[1:])
+            self._do_nearly_all(cluster, "history", look)
+        if answer.failure is None and not is_enough and not answer.reads:
+            find = partial(self._find_earlier_failure, answer)
+            self._do_nearly_all(cluster, "bisect", find)
+        steps: dict[str, Step] = {}
+        if answer.failure and not answer.flaky:
+            steps = {
+                "bisect": ClusterInvestigation.bisect,
+                "attribute": ClusterInvestigation.attribute,
+                "remedy": ClusterInvestigation.remedy,
+            }
+        budget = self._seconds_left()
         investigation = Investigation(finder, cases, steps, budget, clusters=[cluster])
         for _ in investigation.run():
             pass
@@ -303,6 +310,16 @@ class Explainer:
 
     # The steps that a night does not have
 
+    def _seconds_left(self) -> float:
+        return self.budget - (time.monotonic() - self.started)
+
+    def _do_nearly_all(
+        self, cluster: ClusterInvestigation, name: str, step: Step
+    ) -> None:
+        """Do a step in nearly all of the time, because the others may be needless."""
+        cluster.seconds = _NEARLY_ALL * self._seconds_left()
+        cluster.do(name, step)
+
     def _look_elsewhere(
         self,
         answer: Explanation,
@@ -324,16 +341,10 @@ class Explainer:
             self._take_failure(answer, cluster, probe.outcome.failure, probe.revision)
         return None
 
-    def _bisect(
-        self, answer: Explanation, is_enough: bool, cluster: ClusterInvestigation
+    def _find_earlier_failure(
+        self, answer: Explanation, cluster: ClusterInvestigation
     ) -> NoAnswer | None:
-        """Bisect the failure; without one, find one that a release had before another
-        one fixed it.
-        """
-        if answer.failure:
-            return cluster.bisect()
-        if is_enough or answer.reads:
-            return NoAnswer(Cause.NEEDLESS, "nothing fails")
+        """Find the failure that a release had before another one fixed it."""
         bisection = bisect_between(BisectRequest(self.engine, self.case, repeats=1))
         failure = bisection.failure
         if failure is None:
