@@ -62,7 +62,8 @@ def write_rows(
         ["yes" if row[column] is True else str(row[column] or "") for column in columns]
         for row in rows
     ]
-    return write_answer(output, {key: rows, **more}, Table(columns, cells))
+    table, title = Table(columns, cells), key.capitalize()
+    return write_answer(output, {key: rows, **more}, table, title=title)
 
 
 def command(function: Callable[..., Exit]) -> Callable[..., None]:
