@@ -40,6 +40,11 @@ def test_a_mistake_has_its_position_and_what_to_write(
     ), problems
 
 
+def test_known_failure_classes_are_named_in_one_order(told: Told) -> None:
+    [problem] = told(f"{BASE}expect: [{{failure: x}}]\n", ["timeout", "crash"])
+    assert problem.endswith("Known: crash, timeout.")
+
+
 def test_many_mistakes_are_reported_at_once(told: Told) -> None:
     """`many_mistakes.txt` has the position and a key word of each."""
     known = {"shared-memory-overflow", "out-of-memory"}

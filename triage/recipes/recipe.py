@@ -63,7 +63,7 @@ class Setting:
         return _check_known(word, "phase", self.family.phases)
 
     def failure(self, word: str) -> str:
-        return _check_known(word, "failure class", self.failures())
+        return _check_known(word, "failure class", sorted(self.failures()))
 
     def value(self, text: str) -> str:
         """Return a value with the absolute path of its file."""
