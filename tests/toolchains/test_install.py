@@ -61,6 +61,16 @@ def test_an_install_is_intact_and_done_once(
     assert not leftovers(tmp_path)
 
 
+def test_the_index_is_asked_once_for_the_releases_of_a_companion(
+    loopback: LoopbackIndex, tmp_path: Path
+) -> None:
+    package = package_of(loopback, tmp_path, "another-compiler")
+    folders = {package.companion(NAME, version) for version in ("1.0.0", "1.1.0")}
+    assert len(folders) == 2
+    pages = [path for path in loopback.requests if path.endswith(f"/{NAME}/")]
+    assert len(pages) == 1
+
+
 def test_installed_is_the_newest_release_without_a_compiler_next_to_the_program(
     loopback: LoopbackIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date, timedelta
 from functools import cached_property
 from hashlib import blake2b
@@ -156,6 +156,10 @@ class Package:
     """Whether it is a page of links to wheels, instead of an index."""
     nightly: bool = False
     """Whether they are nightlies."""
+    _companions: dict[str, Package] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """Name -> the package; the index is asked once for its releases."""
 
     @cached_property
     def url(self) -> Address:
@@ -262,8 +266,10 @@ class Package:
             Unobtainable: The index has no such package.
             EnvironmentFailure: As in `install`.
         """
-        package = replace(self, distribution=name, packaging=PLAIN_WHEEL)
-        wanted = Version(version)
+        if name not in self._companions:
+            other = replace(self, distribution=name, packaging=PLAIN_WHEEL)
+            self._companions[name] = other
+        package, wanted = self._companions[name], Version(version)
 
         def fits(release: Release) -> bool:
             other = Version(release.version)
