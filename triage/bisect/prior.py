@@ -122,8 +122,8 @@ def feature_rows(
     for index, commit in enumerate(commits):
         subject = commit.subject.lower()
         paths = commit.files
-        kinds = [words.kind(path) for path in paths]
-        sources = [path for path in paths if words.kind(path) == "compiler"]
+        kinds = [words.kind_of(path) for path in paths]
+        sources = [path for path in paths if words.kind_of(path) == "compiler"]
         named = suspected and suspected in map(letters, sources)
         decides = any(words.decides.search(path.lower()) for path in sources)
         text = " ".join([commit.subject, *paths[:_MOST_NAMES]])
@@ -189,7 +189,7 @@ class Words:
             {stem(word): f"~{group[0]}" for group in groups for word in group},
         )
 
-    def kind(self, path: str) -> str:
+    def kind_of(self, path: str) -> str:
         """Return what a path is for: `compiler` if no pattern names another kind."""
         for kind, pattern in self.kinds:
             if re.search(pattern, path.lower()):

@@ -58,7 +58,7 @@ def look_again(
     if any(_matches_format("success", line.text) for line in lines[-_LAST_LINES:]):
         return None, ()
     is_quote = len(lines) <= _QUOTE_LINES
-    loud = {line for line in lines if _is_loud(line, is_quote=is_quote)}
+    loud = {line for line in lines if _looks_like_failure(line, is_quote=is_quote)}
     if not loud and lines and lines[-1].annotation == "logged error":
         loud = {lines[-1]}  # harmless only if the program went on
     read = lines if is_quote else loud
@@ -84,7 +84,7 @@ def look_again(
     return None, tuple(SuspiciousLine(number, text) for text, number in shown)
 
 
-def _is_loud(line: LogLine, *, is_quote: bool) -> bool:
+def _looks_like_failure(line: LogLine, *, is_quote: bool) -> bool:
     """Return whether a line has the level, the opening or the words of a failure, a
     signal, or an exit status other than 0.
     """

@@ -41,7 +41,7 @@ class ModulesBeside:
         return None
 
 
-def run_whole(script: str) -> None:
+def run_main_script(script: str) -> None:
     """Run a script. What it needs and a release lacks raises ImportError."""
     try:
         runpy.run_path(script, run_name="__main__")
@@ -57,4 +57,4 @@ if __name__ == "__main__":
     sys.path[:] = [folder for folder in sys.path if folder != here]
     finder: Any = ModulesBeside(sys.argv)
     sys.meta_path.append(finder)
-    run_whole(sys.argv[0])
+    run_main_script(sys.argv[0])

@@ -157,7 +157,7 @@ def headline(explanation: Explanation) -> str:
         return f"{name} cannot read this program; {newest}, and it {verb} there"
     if explanation.unseen and explanation.failure is None:
         tried = [
-            _range(releases)
+            _range_text(releases)
             for releases in explanation.releases
             if releases.outcome != "not tried"
         ]
@@ -185,7 +185,7 @@ def why_facts(explanation: Explanation) -> Iterator[Fact]:
     if explanation.unseen and explanation.failure is None:
         outcomes["failed"] = "fails otherwise on"
     texts = [
-        f"{outcomes.get(releases.outcome, 'not tried on')} {_range(releases)}"
+        f"{outcomes.get(releases.outcome, 'not tried on')} {_range_text(releases)}"
         for releases in reversed(explanation.releases)
     ]
     if texts and not (explanation.bisection and explanation.bisection.confirmed):
@@ -214,6 +214,6 @@ def why_facts(explanation: Explanation) -> Iterator[Fact]:
             yield step.step, step.reason
 
 
-def _range(releases: KnownReleases) -> str:
+def _range_text(releases: KnownReleases) -> str:
     """Return the names of neighbouring releases: `3.1.0`, or `3.1.0 to 3.6.0`."""
     return " to ".join(dict.fromkeys((releases.first.name, releases.last.name)))

@@ -43,14 +43,14 @@ _PLACEHOLDERS = (
 )
 
 
-def _known_placeholders(text: str) -> str:
+def _check_placeholders(text: str) -> str:
     for name in re.findall(r"\{\w+\}", text.replace("${", "")):
         if name not in _PLACEHOLDERS:
             raise ValueError(unknown_word(name, "placeholder", _PLACEHOLDERS))
     return text
 
 
-def _requirement(text: str) -> str:
+def _check_requirement(text: str) -> str:
     # slow to import
     from packaging.requirements import InvalidRequirement, Requirement
 
@@ -64,7 +64,7 @@ def _requirement(text: str) -> str:
     return text
 
 
-def _pattern(text: str) -> str:
+def _check_pattern(text: str) -> str:
     try:
         re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
@@ -72,11 +72,11 @@ def _pattern(text: str) -> str:
     return text
 
 
-_Word = Annotated[str, AfterValidator(_known_placeholders)]
+_Word = Annotated[str, AfterValidator(_check_placeholders)]
 _Words = Annotated[tuple[_Word, ...], Field(min_length=1)]
 _NO_COMMAND = "write the command line; only a .py file with a `package` runs without."
 _Packages = Annotated[
-    tuple[Annotated[Text, AfterValidator(_requirement)], ...],
+    tuple[Annotated[Text, AfterValidator(_check_requirement)], ...],
     OneOrMore,
     Field(min_length=1),
 ]
@@ -89,7 +89,7 @@ class VersionCommand:
     run: _Words = file_key(
         REQUIRED, "Prints the version.", ["{toolchain}/bin/mlir-opt", "--version"]
     )
-    pattern: Annotated[Text, AfterValidator(_pattern)] = file_key(
+    pattern: Annotated[Text, AfterValidator(_check_pattern)] = file_key(
         r"\d+(?:\.\d+)+",
         "A pattern for the version, or with a group for it, in the output.",
     )

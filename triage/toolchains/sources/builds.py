@@ -97,7 +97,9 @@ class SourceBuilds:
             commit, seconds = timeline.commits[index], _COPY_SECONDS
             if self.steps.commands:
                 seconds = _BUILD_SECONDS
-            if is_intact(self.workspace.home.toolchains / self._folder(commit.sha)):
+            if is_intact(
+                self.workspace.home.toolchains / self._folder_name(commit.sha)
+            ):
                 seconds = 0.0
             revision = replace(commit.revision, name=commit.sha)
             position = CommitPosition(index, commit.sha)
@@ -109,7 +111,7 @@ class SourceBuilds:
         installed. A failure is stored, and the same steps are not tried again.
         """
         sha = build.item
-        name = self._folder(sha)
+        name = self._folder_name(sha)
         log = self.workspace.home.folder(KeptKind.LOGS) / f"{name}.log"
         failed = log.with_suffix(".failed")
         if failed.exists():
@@ -131,7 +133,7 @@ class SourceBuilds:
             save_file(failed, error.reason, "write a log")
             raise
 
-    def _folder(self, sha: str) -> str:
+    def _folder_name(self, sha: str) -> str:
         """Return the name of the folder of a commit's build. Two builds with different
         steps are two toolchains.
         """
