@@ -18,15 +18,14 @@ ALWAYS = {"recipe.yaml", "reproducer.json", "repro.sh", "README.md"}
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_each_reproducer_is_complete_and_contains_no_local_path(folder: Path) -> None:
-    names = {path.name for path in folder.iterdir()} - {"issue.md"}
-    values = {name for name in names if name.endswith((".npy", ".bin"))}
-    names -= values
+    values = {path.name for path in folder.glob("*.bin")}
+    names = (
+        {path.name for path in folder.iterdir()} - values - {"issue.md", "compare.py"}
+    )
     files = {name: (folder / name).read_text() for name in names}
-    used = set(re.findall(r"@(\w+\.(?:npy|bin))", files["recipe.yaml"]))
+    used = set(re.findall(r"@(\w+\.bin)", files["recipe.yaml"]))
     assert not values or values == used
     program = {"input.py", "repro.py"} if "input.py" in files else {"input.mlir"}
-    if values:
-        program.add("compare.py")
     assert names == ALWAYS | program
     assert os.access(folder / "repro.sh", os.X_OK)
     assert all(files[name] in files["README.md"] for name in program)
