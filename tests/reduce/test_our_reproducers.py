@@ -19,12 +19,10 @@ ALWAYS = {"recipe.yaml", "reproducer.json", "repro.sh", "README.md"}
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_each_reproducer_is_complete_and_contains_no_local_path(folder: Path) -> None:
     values = {path.name for path in folder.glob("*.bin")}
-    names = (
-        {path.name for path in folder.iterdir()} - values - {"issue.md", "compare.py"}
-    )
+    names = {path.name for path in folder.iterdir()} - values - {"compare.py"}
     files = {name: (folder / name).read_text() for name in names}
     used = set(re.findall(r"@(\w+\.bin)", files["recipe.yaml"]))
-    assert not values or values == used
+    assert values == used
     program = {"input.py", "repro.py"} if "input.py" in files else {"input.mlir"}
     assert names == ALWAYS | program
     assert os.access(folder / "repro.sh", os.X_OK)
