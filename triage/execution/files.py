@@ -89,6 +89,8 @@ def _checksum(target: Path, digest: str) -> str:
 
 def _keep(made: Path, target: Path) -> str:
     digest = _digest(made)
+    if _digest_if_intact(target) == digest:
+        return digest  # a sealed program may be about to open it
     # first, so that what is at `target` is intact as soon as it is there
     write_whole(target.with_suffix(_CHECKSUM), _checksum(target, digest))
     try:
