@@ -31,8 +31,8 @@ def own_mistake(case: Case, outcome: Outcome) -> str | None:
         # a newer Python may know the syntax
         if error.msg in headline:
             return f"{error.filename}:{error.lineno}: {error.msg}"
-    # it is no text, was changed, or is nested too deeply; or the compiler's position
-    # is not one in it
+    # the file is binary, has changed or is nested too deeply, or the position that the
+    # compiler gives lies outside of it
     except (OSError, ValueError, LookupError, RecursionError, MemoryError):
         pass
     return None
