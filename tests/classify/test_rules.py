@@ -2,6 +2,7 @@
 the prefilter lets through.
 """
 
+import re
 from pathlib import Path
 
 import pytest
@@ -44,8 +45,12 @@ def test_a_near_miss_does_not_match(rule: Rule, index: int) -> None:
     }
 
 
-def test_every_class_has_an_explanation_and_advice() -> None:
+def test_every_class_has_an_explanation_advice_and_examples() -> None:
     for rule in packaged_rules():
+        assert rule.examples
+        assert rule.near_misses
+        for pattern in rule.patterns:
+            re.compile(pattern.regex)
         assert rule.explanation.endswith(".")
         assert rule.remedies
 

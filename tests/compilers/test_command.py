@@ -25,17 +25,9 @@ classes:
     patterns:
       - regex: "construct (?P<number>\\\\d+) is not allowed"
         where: line
-        anchor: "is not allowed"
     identity: [number]
     explanation: The construct is not allowed.
-    remedies: ["Use another."]
-    examples:
-      - text: |
-          minicc: x.c: construct 17 is not allowed
-        details: {number: 17}
-    near_misses:
-      - |
-        it is allowed
+    remedies: {all: ["Use another."]}
 """
 RECIPE = """name: mine
 compiler: command

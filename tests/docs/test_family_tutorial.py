@@ -49,7 +49,7 @@ def test_the_family_is_small_and_the_page_shows_its_line() -> None:
     texts = [path for path in FOLDER.iterdir() if path.is_file()]
     assert sum(len(path.read_text().splitlines()) for path in texts) <= 250
     assert LINE.strip() in PAGE
-    assert check_rules(FOLDER / "rules.yaml", {})
+    assert check_rules(FOLDER / "rules.yaml")
 
 
 @pytest.mark.usefixtures("registered")

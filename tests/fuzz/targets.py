@@ -75,7 +75,7 @@ def project(data: bytes, folder: Path) -> None:
 
 
 def rules(data: bytes, folder: Path) -> None:
-    for rule in check_rules(_file(data, folder, "rules.yaml"), {}):
+    for rule in check_rules(_file(data, folder, "rules.yaml")):
         assert rule.name
 
 

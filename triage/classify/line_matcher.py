@@ -12,6 +12,7 @@ from triage.classify.diagnostic import HEADLINE, Diagnostic
 from triage.classify.finding import Finding
 from triage.classify.log_line import LogLine
 from triage.classify.rules import (
+    PLAIN,
     MatchScope,
     Rule,
     RuleSet,
@@ -34,7 +35,6 @@ LOOSE_EXCEPTION = re.compile(
 )
 """The same where a traceback was read, so that an exception may have any name."""
 
-_PLAIN = (MatchScope.LINE, MatchScope.CRASH)
 _START = 4  # characters of a literal by which it is looked for
 
 _Choice = tuple[str, Rule, MatchScope, str]
@@ -81,20 +81,20 @@ def match_line(
     """Find the first rule that matches a line; None if none does, or for a warning or
     note. parsed: the line as a diagnostic, if it has a severity.
     """
-    scopes: tuple[MatchScope, ...] = _PLAIN
+    scopes: tuple[MatchScope, ...] = PLAIN
     if parsed and parsed.severity in ("warning", "note"):
         return None
     if parsed and parsed.severity == "remark":
         scopes = (MatchScope.REMARK,)
     elif parsed:
-        scopes = (*_PLAIN, MatchScope.ERROR)
+        scopes = (*PLAIN, MatchScope.ERROR)
     elif EXCEPTION.match(line.text):
-        scopes = (*_PLAIN, MatchScope.EXCEPTION)
+        scopes = (*PLAIN, MatchScope.EXCEPTION)
     for _, rule, scope, regex in _possible_choices(rules, line.text, *scopes):
         # these concern operations; the compiler of C++ reports others
         if parsed and parsed.of_source and rule.family in ("codegen", "input"):
             continue
-        text = parsed.message if parsed and scope not in _PLAIN else line.text
+        text = parsed.message if parsed and scope not in PLAIN else line.text
         match = compile_regex(regex).search(text)
         if not match:
             continue
@@ -103,7 +103,7 @@ def match_line(
             if finding:
                 finding.line = line.number
             return finding
-        if scope in _PLAIN:  # without the program and the path before it
+        if scope in PLAIN:  # without the program and the path before it
             text = text[match.start() :]
         finding = Finding(rule, text[:HEADLINE], line.number, scope=scope)
         finding.captures = captures_of(match)

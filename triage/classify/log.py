@@ -18,7 +18,7 @@ from functools import cache
 from itertools import groupby
 from typing import Any, BinaryIO, cast
 
-from triage.classify.rules import RuleSet, packaged_yaml
+from triage.classify.rules import PLAIN, RuleSet, packaged_yaml, required_literals
 from triage.model.errors import BadInput
 
 HEAD = 16 << 10
@@ -163,18 +163,21 @@ def _selectors(rules: RuleSet) -> tuple[re.Pattern[bytes], ...]:
     the beginnings of messages. A literal alone is searched forty times as fast as in a
     regex of all.
     """
-    patterns = [pattern for rule in rules for pattern in rule.patterns]
     formats = packaged_yaml("log_formats")
-    anchors = {re.escape(text) for pattern in patterns for text in pattern.anchors}
-    begins = {text for pattern in patterns for text in pattern.begins}
-    begins.update(formats["begins"])
+    anchors: set[str] = set()
+    begins = {*formats["begins"]}
+    for pattern in (pattern for rule in rules for pattern in rule.patterns):
+        begins.update(pattern.begins)
+        anchors.update(pattern.anchors)
+        if pattern.scope in PLAIN and not pattern.literals:  # of a user's rule
+            anchors.update(required_literals(pattern.regex))
     messages = [*formats["messages"]]
     for first, texts in groupby(sorted(begins), key=lambda text: text[0]):
         rests = "|".join(re.escape(text[1:]) for text in texts)
         messages.append(f"{re.escape(first)}(?:{rests})")
     prefixes = "|".join(formats["before_messages"])
     message = f"\n{formats['line_start']}(?:{prefixes}){{0,8}}(?:{'|'.join(messages)})"
-    regexes = [*formats["anywhere"], *sorted(anchors), message]
+    regexes = [*formats["anywhere"], *map(re.escape, sorted(anchors)), message]
     return tuple(re.compile(regex.encode()) for regex in regexes)
 
 

@@ -5,7 +5,7 @@ the files.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, cached_property, partial
@@ -14,12 +14,11 @@ from re import _constants as codes  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Annotated, Any, ClassVar, Literal
 
-from triage.model.checks import Check, fits
+from triage.model.checks import Check
 from triage.model.content import cached_in_file
 from triage.model.execution import Ending
 from triage.model.outcome import Advice, Cause, Detail, Failure
 
-_NEEDLES = ("rror", "Assertion")  # every line that has one is read
 # rules of this rank and above describe consequences of another failure
 _CONSEQUENCE = 80
 _REPEATS = (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT)
@@ -117,50 +116,7 @@ def _regex(text: str, is_of_user: object) -> str:
     return text
 
 
-def _as_list(value: Any) -> Any:
-    if isinstance(value, list):
-        return value
-    return [value]
-
-
-def _by_compiler(value: Any) -> Any:
-    """Return a list for all compilers as a mapping with one list for the compiler
-    `""`.
-    """
-    if isinstance(value, dict):
-        return {name: _as_list(items) for name, items in value.items()}
-    return {"": _as_list(value)}
-
-
-def _is_true(condition: Callable[[Any], object], advice: str) -> Check:
-    """Return a check that a condition holds."""
-
-    def run(value: Any, _: object) -> Any:
-        if not condition(value):
-            raise ValueError(advice)
-        return value
-
-    return Check(run)
-
-
-def _made_by(make: Callable[[Any], Any]) -> Check:
-    """Return what makes the value to read of the one in the file."""
-    return Check(lambda value, _: make(value), is_first=True)
-
-
-Text = Annotated[str, Check(lambda text, _: " ".join(text.split()))]
 Regex = Annotated[str, Check(_regex)]
-WithRegex = _made_by(
-    lambda value: {"regex": value} if isinstance(value, str) else value
-)
-OneOrMore = _made_by(_as_list)
-NotEmpty = _is_true(len, "write at least one")
-Texts = Annotated[tuple[str, ...], OneOrMore]
-_Value = Annotated[Detail, _made_by(detail)]
-_FlagWithValue = Annotated[
-    str,
-    fits(r"--[a-z][a-z0-9_-]*(=\S*)?", '"{text}" is not a flag such as --name=value'),
-]
 
 
 class Strict:
@@ -184,40 +140,25 @@ class MatchScope(StrEnum):
     CRASH = "crash"
 
 
+PLAIN = (MatchScope.LINE, MatchScope.CRASH)
+
+
 @dataclass(frozen=True, slots=True)
 class Pattern(Strict):
-    """One wording of a failure, and how its lines are found in a large log.
-
-    Neither `begins` nor `anchors` is needed when every matching line contains `error`,
-    nor for a failed assertion.
-    """
+    """One wording of a failure."""
 
     regex: Regex
     scope: MatchScope = field(default=MatchScope.ERROR, metadata={"alias": "where"})
-    begins: Texts = ()
-    """The message starts with one of these, after a program name, a location and CI
-    prefixes.
+    begins: tuple[str, ...] = ()
+    """In a large log, lines are read whose message starts with one of these, after a
+    program name, a location and CI prefixes; not needed for lines with `error`.
     """
-    anchors: Texts = field(default=(), metadata={"alias": "anchor"})
-    """Every matching line contains one of these anywhere."""
+    anchors: tuple[str, ...] = field(default=(), metadata={"alias": "anchor"})
+    """The same for texts anywhere in a line."""
     literals: tuple[str, ...] = ()
     """The `required_literals` of a packaged regex, which take as long to find as to
     compile it.
     """
-
-
-def _check_found_fast(pattern: Pattern, is_of_user: object) -> Pattern:
-    has_needle = any(text in pattern.regex for text in _NEEDLES)
-    if (
-        is_of_user
-        and pattern.scope in ("line", "crash")
-        and not (pattern.begins or pattern.anchors or has_needle)
-    ):
-        raise ValueError(
-            f"a `{pattern.scope}` pattern needs `begins` (how its message starts) or "
-            "an `anchor` (a literal)"
-        )
-    return pattern
 
 
 _KINDS = ("give", "declare", "option", "rewrite")
@@ -227,7 +168,7 @@ _KINDS = ("give", "declare", "option", "rewrite")
 class RemedyCandidate(Strict):
     """What `triage remedy` may try against a failure class: one of the first four."""
 
-    give: _FlagWithValue | None = None
+    give: str | None = None
     """A flag to pass instead of any other value of it: `--name=value`, or `--name` with
     each of `values`, of which the first that works is a remedy.
     """
@@ -237,19 +178,17 @@ class RemedyCandidate(Strict):
     """An option to launch a kernel with, in turn with each of `values`."""
     rewrite: Literal["static"] | None = None
     """Make dimensions of arguments static."""
-    why: Text = ""
+    why: str = ""
     checks_less: bool = False
     """The flag only silences a check."""
     recomputes: bool = False
     """The flag changes types of computations and so the results."""
-    values: tuple[_Value, ...] = ()
+    values: tuple[Detail, ...] = ()
 
 
 def _check_one_kind(candidate: RemedyCandidate, _: object) -> RemedyCandidate:
     if sum(getattr(candidate, kind) is not None for kind in _KINDS) != 1:
         raise ValueError(f"a candidate has one of {', '.join(_KINDS)}")
-    if candidate.option and not candidate.values:
-        raise ValueError("`option` needs `values`")
     return candidate
 
 
@@ -260,7 +199,7 @@ class RuleExample(Strict):
     """
 
     text: str
-    details: Mapping[str, _Value] = field(default_factory=dict)
+    details: Mapping[str, Detail] = field(default_factory=dict)
     signature: str | None = None
 
 
@@ -284,59 +223,49 @@ class LinesAbove(Strict):
     """Search the lines only if this regex matches the text of the match."""
 
 
-_CLASS_NAME = fits(
-    "[a-z0-9]+(-[a-z0-9]+)*", '"{text}" is not a name such as verifier-error'
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Rule(Strict):
     """One failure class."""
 
-    name: Annotated[str, _CLASS_NAME] = field(metadata={"alias": "class"})
-    rank: Annotated[int, _is_true(range(100).__contains__, "write 0 to 99")]
+    name: str = field(metadata={"alias": "class"})
+    rank: int
     """Order of root causes, smallest first; 80 and above are consequences, reported
     only when no root cause is found.
     """
-    explanation: Text
-    advice: Annotated[Mapping[str, tuple[Text, ...]], _made_by(_by_compiler)] = field(
-        metadata={"alias": "remedies"}
-    )
-    examples: Annotated[tuple[RuleExample, ...], NotEmpty, OneOrMore]
-    near_misses: Annotated[tuple[str, ...], NotEmpty, OneOrMore]
+    explanation: str
+    advice: Mapping[str, tuple[str, ...]] = field(metadata={"alias": "remedies"})
+    """By compiler family; `all` for all."""
+    examples: tuple[RuleExample, ...] = ()
+    near_misses: tuple[str, ...] = ()
     family: str = ""
-    patterns: Annotated[
-        tuple[Annotated[Pattern, WithRegex, Check(_check_found_fast)], ...],
-        OneOrMore,
-    ] = ()
-    identity: Texts = ()
+    patterns: tuple[Pattern, ...] = ()
+    identity: tuple[str, ...] = ()
     """Captures that enter the signature; `message` stands for the normalised headline,
     `frames` for the stack. A capture `reason`, from the lines around the match, also
     extends the headline.
     """
-    candidates: Annotated[
-        Mapping[str, tuple[Annotated[RemedyCandidate, Check(_check_one_kind)], ...]],
-        _made_by(_by_compiler),
+    candidates: Mapping[
+        str, tuple[Annotated[RemedyCandidate, Check(_check_one_kind)], ...]
     ] = field(default_factory=dict)
-    """What `triage remedy` tries first, most promising first, by compiler family; `""`
+    """What `triage remedy` tries first, most promising first, by compiler family; `all`
     for all.
     """
     phase: str | None = None
     says_nothing: Cause | None = None
     """Why a probe with this failure is untestable."""
-    context: Annotated[tuple[Annotated[LinesAfter, WithRegex], ...], OneOrMore] = ()
+    context: tuple[LinesAfter, ...] = ()
     """Regexes whose captures are read from the lines after the match."""
-    above: Annotated[tuple[LinesAbove, ...], OneOrMore] = ()
+    above: tuple[LinesAbove, ...] = ()
     """The same for the lines above it."""
-    passes: Texts = ()
+    passes: tuple[str, ...] = ()
     """Names of passes that assign this class to a failure no text explains."""
-    frames: Annotated[tuple[Regex, ...], OneOrMore] = ()
+    frames: tuple[Regex, ...] = ()
     """Regexes for symbols of the stack that assign this class to a crash."""
-    endings: Annotated[tuple[Ending, ...], OneOrMore] = ()
+    endings: tuple[Ending, ...] = ()
     """How a process ended that this class describes, with or without output."""
-    signals: Annotated[tuple[int, ...], OneOrMore] = ()
+    signals: tuple[int, ...] = ()
     """Numbers of the signals that end a process with this class."""
-    explains: Texts = ()
+    explains: tuple[str, ...] = ()
     """Signatures (or their beginnings) that this failure causes; they are not reported
     next to it.
     """
@@ -345,7 +274,7 @@ class Rule(Strict):
     def remedies(self) -> tuple[Advice, ...]:
         """What to do, with the compiler family that each advice is for."""
         return tuple(
-            Advice(text, name or None)
+            Advice(text, None if name == "all" else name)
             for name, texts in self.advice.items()
             for text in texts
         )
@@ -373,7 +302,7 @@ class Rule(Strict):
 
     def candidates_for(self, compiler: str) -> tuple[RemedyCandidate, ...]:
         """Return the candidates for one compiler family, in order."""
-        return (*self.candidates.get("", ()), *self.candidates.get(compiler, ()))
+        return (*self.candidates.get("all", ()), *self.candidates.get(compiler, ()))
 
 
 @dataclass(frozen=True, eq=False)
