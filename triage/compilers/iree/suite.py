@@ -70,7 +70,7 @@ class IreeSuites:
             downloads: Where files from URLs are kept.
 
         Raises:
-            BadFiles: With the mistakes of all configs and tests.
+            BadFiles: With the mistakes of the first file that has any.
             BadInput: The folder has no test.
         """
         suite = Suite(folder.absolute(), downloads)
@@ -80,13 +80,8 @@ class IreeSuites:
             name = path.stem
             if stems[name] > 1:
                 name = f"{path.absolute().parent.name}/{name}"
-            with suite.collecting():
-                for file in _files(suite, path):
-                    with suite.collecting():
-                        cases += _cases(file, name, several=len(configs) > 1)
-        if suite.problems:
-            # a quality test is read for its benchmark as well
-            raise BadFiles(list(dict.fromkeys(suite.problems)))
+            for file in _files(suite, path):
+                cases += _cases(file, name, several=len(configs) > 1)
         return tuple(cases)
 
     def updated_config(
@@ -164,10 +159,7 @@ def _operations(file: SuiteFile) -> Iterator[Case]:
             f"{suite.folder}: no folder below it holds a program (*.mlir) and "
             f"{_VALUES} or {_TORCH_VALUES}"
         )
-    programs = {}
-    for name, test in tests:
-        with suite.collecting():
-            programs[name] = _program(suite, test)
+    programs = {name: _program(suite, test) for name, test in tests}
     config = file.content(SuiteConfig)
     compiler_flags = tuple(map(Flag, config.iree_compile_flags))
     backend, _ = target_of(config.iree_compile_flags)

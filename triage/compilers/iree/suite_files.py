@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from math import prod
@@ -27,7 +26,7 @@ from triage.model.case import (
     RunSpec,
     Target,
 )
-from triage.model.errors import BadFiles, Problem
+from triage.model.errors import BadFiles
 from triage.model.execution import Limits, Stage
 from triage.recipes.document import MappingFormat, content_of, read_document
 from triage.recipes.run_keys import without_tolerances
@@ -62,18 +61,8 @@ class Suite:
     """Absolute. Names of modules are relative to it."""
     downloads: Path
     """Where files from URLs and generated files are kept."""
-    problems: list[Problem] = field(default_factory=list)
-    """The mistakes in all files."""
     artifacts: dict[Path, tuple[Artifact, ...]] = field(default_factory=dict)
     """A file that the suite does not contain -> what has to be obtained for it."""
-
-    @contextmanager
-    def collecting(self) -> Iterator[None]:
-        """Add a file's mistakes to `problems`, and go on with the next file."""
-        try:
-            yield
-        except BadFiles as error:
-            self.problems.extend(error.problems)
 
     def add_artifact(
         self, key: str, name: str, source: Address | Generator, *before: Artifact
