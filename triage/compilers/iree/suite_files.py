@@ -26,7 +26,7 @@ from triage.model.case import (
     RunSpec,
     Target,
 )
-from triage.model.errors import BadFiles
+from triage.model.errors import BadFiles, Problem
 from triage.model.execution import Limits, Stage
 from triage.recipes.document import MappingFormat, content_of, read_document
 from triage.recipes.run_keys import without_tolerances
@@ -101,13 +101,9 @@ class SuiteFile:
         """Return the content by its form. Raises BadFiles with every mistake."""
         return content_of(self.document, form)
 
-    def mistake(self, message: str, word: str) -> BadFiles:
-        """Return the error for a mistake at the first key or value that is this
-        word.
-        """
-        places = [loc for loc, text in self.document.texts.items() if text == word]
-        places += [loc for loc in self.document.marks if loc and loc[-1] == word]
-        return BadFiles([self.document.report(next(iter(places), ()), message)])
+    def mistake(self, message: str) -> BadFiles:
+        """Return the error for a mistake in the file."""
+        return BadFiles([Problem(str(self.path), None, None, message)])
 
     def file(self, address: str) -> Path:
         """Return the path of a file: downloaded from a URL, or next to this one."""
@@ -115,30 +111,19 @@ class SuiteFile:
             return self.suite.download(address)
         path = (self.path.parent / address).absolute()
         if not path.is_file():
-            advice = "write a URL or a path next to this file."
-            raise self.mistake(
-                f'there is no file "{Address(address)}"; {advice}', address
-            )
+            text = f'there is no file "{Address(address)}" next to this one.'
+            raise self.mistake(text)
         return path
 
     def file_below(self, name: str) -> Path:
         """Return a file somewhere below the folder, by its name."""
         for file in sorted(self.suite.folder.rglob(name)):
             return file
-        raise self.missing(f'file "{name}"', name)
-
-    def missing(self, what: str, word: str) -> BadFiles:
-        """Return the error for something that no file of the folder has."""
-        place = f"below {self.suite.folder}: name a folder that has it as well."
-        return self.mistake(f"there is no {what} {place}", word)
+        raise self.mistake(f'there is no file "{name}" below {self.suite.folder}.')
 
     def program(self, address: str, flags: Sequence[str]) -> Library:
         """Return a program by its URL or path, with its flags."""
         path = self.file(address)
-        if path.suffix not in IREE.inputs:
-            suffixes = ", ".join(IREE.inputs)
-            text = f'"{path.name}" is not a program: name a file of {suffixes}.'
-            raise self.mistake(text, address)
         compile_flags = [
             Flag(flag) for flag in flags if not flag.startswith(_STATISTICS)
         ]
@@ -156,7 +141,7 @@ class SuiteFile:
         try:
             parts = split_value(text)
         except ValueError as error:
-            raise self.mistake(str(error), text) from None
+            raise self.mistake(str(error)) from None
         if parts.file is None:
             return text
         return str(replace(parts, file=str(self.file(parts.file))))

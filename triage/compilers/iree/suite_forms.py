@@ -242,7 +242,7 @@ def model_test(file: SuiteFile) -> Iterator[Case]:
 def _module(file: SuiteFile, name: str) -> Library:
     path = file.suite.folder / f"{name.removesuffix('.json')}.json"
     if not path.is_file():
-        raise file.mistake(f'there is no module "{name}": {path} does not exist.', name)
+        raise file.mistake(f'there is no module "{name}": {path} does not exist.')
     of_module = SuiteFile(file.suite, path)
     module = of_module.content(_Module)
     return of_module.program(module.mlir, module.compiler_flags)
@@ -288,7 +288,8 @@ def _quality_test(file: SuiteFile, module: str) -> SuiteFile:
             test = SuiteFile(file.suite, path)
             if "mlir" in test.keys:
                 return test
-    raise file.missing(f'quality test for "{name}"', module)
+    folder = file.suite.folder
+    raise file.mistake(f'there is no quality test for "{name}" below {folder}.')
 
 
 def onnx_models(file: SuiteFile) -> Iterator[Case]:
@@ -299,7 +300,7 @@ def onnx_models(file: SuiteFile) -> Iterator[Case]:
     for test, outcome in config.tests_and_expected_outcomes.items():
         match = _ONNX_TEST.match(test)
         if match is None and (test != "default" or outcome != "skip"):
-            raise file.mistake(_ONNX_ADVICE, test)
+            raise file.mistake(f'"{test}" is not a test: {_ONNX_ADVICE}')
         if match is None or outcome == "skip":
             continue
         model_path = "/".join(match.groups())
