@@ -308,8 +308,6 @@ class ModelArguments:
     """
 
     model: Path
-    folder: Path
-    """Where the files of the arguments are generated."""
 
     def __call__(self) -> tuple[Artifact, ...]:
         """Return a file to generate for each argument. Raises ValueError if the model
@@ -332,7 +330,7 @@ class ModelArguments:
                     bound = 1.0
                 drawn = RandomTensor(shape, dtype, index, coeff=bound)
                 name = "-".join(["random", str(index), dtype, *map(str, shape)])
-                files.append(Artifact(self.folder / f"{name}.npy", drawn))
+                files.append(Artifact(self.model.with_name(f"{name}.npy"), drawn))
         except Exception as error:  # protobuf's own class is not public
             raise ValueError(
                 f"{self.model}: it cannot be read as an ONNX model with tensors as "

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -293,10 +292,8 @@ def _quality_test(file: SuiteFile, module: str) -> SuiteFile:
 
 
 def onnx_models(file: SuiteFile) -> Iterator[Case]:
-    """Yield the cases of a config of ONNX models. The folder has models by their path
-    in the zoo; others are downloaded.
-    """
-    config, suite = file.content(_OnnxModels), file.suite
+    """Yield the cases of a config of ONNX models, which are downloaded."""
+    config = file.content(_OnnxModels)
     for test, outcome in config.tests_and_expected_outcomes.items():
         match = _ONNX_TEST.match(test)
         if match is None and (test != "default" or outcome != "skip"):
@@ -304,17 +301,9 @@ def onnx_models(file: SuiteFile) -> Iterator[Case]:
         if match is None or outcome == "skip":
             continue
         model_path = "/".join(match.groups())
-        local, url = suite.folder / model_path, f"{_MODELS}{model_path}"
-        source = url
-        if local.is_file():
-            source = str(local)
-        program = file.program(source, config.iree_compile_flags)
-        path = program.input.path
-        arguments = ModelArguments(path, suite.download(url).parent)
+        program = file.program(f"{_MODELS}{model_path}", config.iree_compile_flags)
+        arguments = ModelArguments(program.input.path)
         run = file.run(flags=config.iree_run_module_flags, arguments=arguments)
-        if path.is_file():
-            with suppress(ValueError):  # the import reports it
-                run = run.with_arguments()
         name = model_path.removesuffix(".onnx")
         yield file.case("", program, run, name=name, failing=_STAGES[outcome])
 
