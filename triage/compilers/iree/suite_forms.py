@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator, Mapping
 from math import prod
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Literal
 
-from pydantic import AliasChoices, BeforeValidator, Field, NonNegativeInt, PositiveFloat
+from pydantic import Field, NonNegativeInt, PositiveFloat
 
 from triage.compilers.iree.suite_files import (
     ModelArguments,
@@ -21,7 +21,7 @@ from triage.compilers.iree.suite_files import (
 )
 from triage.model.case import Case, Library, RunSpec
 from triage.model.execution import Stage
-from triage.recipes.document import OTHER_NAMES, MappingFormat, Text, Texts
+from triage.recipes.document import MappingFormat, Text, Texts
 
 _SCOPE = "model"  # of the weights of every model of sharktank
 _LIBRARY = "--iree-codegen-transform-dialect-library="
@@ -41,38 +41,19 @@ _STAGES: Mapping[str, tuple[Stage, ...]] = {
     "fail-compile": (Stage.COMPILE,),
     "fail-run": RUN_FAILS,
 }
-_ANY = "any machine"
-
-
-def _by_machine(value: Any) -> Any:
-    if value is None or isinstance(value, dict):
-        return value or {}
-    return {_ANY: value}
-
-
-def _as_value(value: Any) -> Any:
-    if isinstance(value, str):
-        return {"value": value}
-    return value
-
-
-def _field_named(*names: str, default: object = ()) -> Any:
-    """Return a field whose key has several names."""
-    return Field(
-        default,
-        validation_alias=AliasChoices(*names),
-        json_schema_extra={OTHER_NAMES: [*names[1:]]},
-    )
+_Golden = PositiveFloat | dict[str, PositiveFloat] | None
+"""A number of all machines, or of each kind of machine."""
 
 
 class _Value(MappingFormat):
+    """A value, or its type and its file."""
+
     value: Text | None = None
-    url: Text | None = _field_named("url", "source", default=None)
+    url: Text | None = None
+    source: Text | None = None
 
 
-_Values = tuple[Annotated[_Value, BeforeValidator(_as_value)], ...]
-_Golden = Annotated[dict[str, PositiveFloat], BeforeValidator(_by_machine)]
-"""The number of each kind of machine; one number is that of all."""
+_Values = tuple[Text | _Value, ...]
 
 
 class _Module(MappingFormat):
@@ -95,30 +76,35 @@ class _ModelTest(_Module):
 
     mlir: Text = ""
     type: Literal["quality", "benchmark", "compstat"] = "quality"
-    modules: Texts = _field_named("modules", "module")
+    module: Texts = ()
+    modules: Texts = ()
     weights: tuple[_Weights, ...] = ()
     real_weights: Text | None = None
-    tuner_file: dict[str, Text] = Field({})
+    tuner_file: dict[str, Text] = {}
     inputs: _Values = ()
-    outputs: _Values = _field_named("outputs", "expected_outputs")
+    outputs: _Values = ()
+    expected_outputs: _Values = ()
     device: Text | None = None
-    function: Text | None = _field_named("run_function", "function_run", default=None)
-    run_args: Texts = _field_named("run_args", "threshold_args", "benchmark_flags")
+    run_function: Text | None = None
+    function_run: Text | None = None
+    run_args: Texts = ()
+    threshold_args: Texts = ()
+    benchmark_flags: Texts = ()
     pipeline_mlir: Text | None = None
     mlir_file_name: Text | None = None  # also of a pipeline, somewhere in the folder
-    pipeline_flags: Texts = _field_named("pipeline_compiler_flags", "compile_flags")
+    pipeline_compiler_flags: Texts = ()
+    compile_flags: Texts = ()
     compile_only: bool = False
     run_test_expecting_to_fail: bool = False
     compile_chip_expecting_to_fail: Texts = ()
     specific_chip_to_ignore: Texts = ()
-    golden_time_ms: _Golden = Field({}, examples=[5.84])
-    time_factor: _Golden = _field_named(
-        "tolerance_factor", "golden_time_tolerance_multiplier", default={}
-    )
-    dispatches: _Golden = _field_named(
-        "golden_dispatch_count", "golden_dispatch", default={}
-    )
-    size: _Golden = _field_named("golden_binary_size", "golden_size", default={})
+    golden_time_ms: _Golden = None
+    tolerance_factor: _Golden = None
+    golden_time_tolerance_multiplier: _Golden = None
+    golden_dispatch_count: _Golden = None
+    golden_dispatch: _Golden = None
+    golden_binary_size: _Golden = None
+    golden_size: _Golden = None
     # only their own harness uses these
     markers: Texts = ()
     custom_real_weights_group: Text = ""
@@ -179,9 +165,14 @@ class _Machine:
             self.name = os.environ.get("SKU", "mi300")
             self.flags = [f"--iree-rocm-target={self.chip}"]
 
-    def golden(self, numbers: Mapping[str, float]) -> float | None:
+    def golden(self, *numbers: _Golden) -> float | None:
         """Return the number for this machine, if there is one."""
-        return numbers.get(self.name, numbers.get(_ANY))
+        for number in numbers:
+            if isinstance(number, dict):
+                number = number.get(self.name)
+            if number:
+                return number
+        return None
 
 
 def model_test(file: SuiteFile) -> Iterator[Case]:
@@ -189,15 +180,15 @@ def model_test(file: SuiteFile) -> Iterator[Case]:
     test, machine = file.content(_ModelTest), _Machine(file)
     if machine.chip in test.specific_chip_to_ignore:
         return
-    kind = test.type
+    kind, modules = test.type, test.modules or test.module or ("",)
     if "type" in file.keys:
-        programs = [_module(file, name) for name in test.modules or ("",)]
+        programs = [_module(file, name) for name in modules]
         weights = [_weights(file, entry) for entry in test.weights]
     else:
         files = [file]
-        if "function_run" in file.keys:
+        if test.function_run:
             kind = "benchmark"
-            files = [_quality_test(file, name) for name in test.modules or ("",)]
+            files = [_quality_test(file, name) for name in modules]
         models = [_sharktank_model(quality) for quality in files]
         programs = [program for program, _ in models]
         weights = [weights for _, weights in models]
@@ -205,23 +196,24 @@ def model_test(file: SuiteFile) -> Iterator[Case]:
     if test.mlir_file_name is not None:
         pipeline = str(file.file_below(test.mlir_file_name))
     if pipeline is not None:
-        flags = [*test.pipeline_flags, *machine.flags]
+        flags = (*test.pipeline_compiler_flags, *test.compile_flags, *machine.flags)
         programs.append(file.program(pipeline, flags))
     run = run_ms = None
     if kind != "compstat" and not test.compile_only:
         run = file.run(
-            [file.value(entry.value or "", entry.url) for entry in test.inputs],
-            [file.value(entry.value or "", entry.url) for entry in test.outputs],
+            [_value(file, entry) for entry in test.inputs],
+            [_value(file, entry) for entry in (*test.outputs, *test.expected_outputs)],
             weights,
-            test.run_args,
+            (*test.run_args, *test.threshold_args, *test.benchmark_flags),
             libraries=tuple(programs[1:]),
             device=test.device,
-            function=test.function,
+            function=test.run_function or test.function_run,
             measured=kind == "benchmark",
         )
     golden = machine.golden(test.golden_time_ms)
     if golden and kind == "benchmark":
-        run_ms = golden * (machine.golden(test.time_factor) or 1.1)
+        factors = (test.tolerance_factor, test.golden_time_tolerance_multiplier)
+        run_ms = golden * (machine.golden(*factors) or 1.1)
     failing: list[Stage] = []
     if test.run_test_expecting_to_fail:
         failing += RUN_FAILS
@@ -233,9 +225,15 @@ def model_test(file: SuiteFile) -> Iterator[Case]:
         run,
         failing=failing,
         run_ms=run_ms,
-        dispatches=machine.golden(test.dispatches),
-        artifact_bytes=machine.golden(test.size),
+        dispatches=machine.golden(test.golden_dispatch_count, test.golden_dispatch),
+        artifact_bytes=machine.golden(test.golden_binary_size, test.golden_size),
     )
+
+
+def _value(file: SuiteFile, entry: str | _Value) -> str:
+    if isinstance(entry, str):
+        return file.value(entry)
+    return file.value(entry.value or "", entry.url or entry.source)
 
 
 def _module(file: SuiteFile, name: str) -> Library:
