@@ -30,12 +30,13 @@ from triage.model.errors import BadFiles, Problem
 from triage.model.execution import Limits, Stage
 from triage.recipes.document import MappingFormat, content_of, read_document
 from triage.recipes.run_keys import without_tolerances
-from triage.recipes.run_values import ValueText, array_dtype, split_value
-
-_EMPTY_FILE = (
-    'write a mapping such as {"config_name": …} or {"type": "compstat", "markers": '
-    '[], "module": …}'
+from triage.recipes.run_values import (
+    ValueText,
+    array_dtype,
+    split_value,
+    with_located_file,
 )
+
 # models take minutes, and their weights gigabytes
 _LIMITS = Limits(timeout=1800.0, memory=64 << 30)
 # written to a file that is read here; the tests' own would be lost
@@ -87,7 +88,7 @@ class SuiteFile:
 
     def __init__(self, suite: Suite, path: Path) -> None:
         self.suite, self.path = suite, path.absolute()
-        self.document = read_document(self.path, _EMPTY_FILE, json=True)
+        self.document = read_document(self.path, "write a mapping", json=True)
         self.data: Any = self.document.data
         self.keys = frozenset[str]()
         if isinstance(self.data, dict):
@@ -135,12 +136,9 @@ class SuiteFile:
         if url is not None:
             return str(ValueText(text, str(self.file(url)), ""))
         try:
-            parts = split_value(text)
+            return with_located_file(text, self.path.parent)
         except ValueError as error:
             raise self.mistake(str(error)) from None
-        if parts.file is None:
-            return text
-        return str(replace(parts, file=str(self.file(parts.file))))
 
     def run(
         self,
@@ -289,9 +287,7 @@ class RandomTensor:
                 array = np.round(array)
             np.save(target, array.astype(self.dtype))
         except TypeError as error:
-            raise ValueError(
-                f"random values of the type {self.dtype} cannot be made: {error}"
-            ) from error
+            raise ValueError(f"no random values of {self.dtype}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,15 +314,10 @@ class ModelArguments:
                 tensor = value.type.tensor_type
                 shape = tuple(size.dim_value or 1 for size in tensor.shape.dim)
                 dtype = str(tensor_dtype_to_np_dtype(tensor.elem_type))
-                bound = 2.0  # integers are 0 or 1
-                if "float" in dtype:
-                    bound = 1.0
-                drawn = RandomTensor(shape, dtype, index, coeff=bound)
-                name = "-".join(["random", str(index), dtype, *map(str, shape)])
-                files.append(Artifact(self.model.with_name(f"{name}.npy"), drawn))
+                path = self.model.with_name(f"{index}-{dtype}-{shape}.npy")
+                files.append(Artifact(path, RandomTensor(shape, dtype, index)))
         except Exception as error:  # protobuf's own class is not public
             raise ValueError(
-                f"{self.model}: it cannot be read as an ONNX model with tensors as "
-                f"arguments: {error}"
+                f"{self.model} has no arguments that can be made: {error}"
             ) from error
         return tuple(files)

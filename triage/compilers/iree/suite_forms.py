@@ -80,7 +80,7 @@ class _ModelTest(_Module):
     modules: Texts = ()
     weights: tuple[_Weights, ...] = ()
     real_weights: Text | None = None
-    tuner_file: dict[str, Text] = {}
+    tuner_file: dict[str, Text] = Field({})
     inputs: _Values = ()
     outputs: _Values = ()
     expected_outputs: _Values = ()
