@@ -12,9 +12,9 @@ from tests.conftest import ROOT
 ANYWHERE = 0
 GENERATOR = ROOT / "recipes" / "models" / "sharded_llama.py"
 
-Planted = tuple[str, tuple[str, ...], int | None]
-"""The text of a program with a fault, its options, and the line of the fault: None for
-a fault in the options, ANYWHERE for several lines.
+Planted = tuple[str, tuple[str, ...], int]
+"""The text of a program with a fault, its options, and the line of the fault: ANYWHERE
+for several lines.
 """
 
 
@@ -61,11 +61,6 @@ def unknown_symbol(n: int) -> Planted:
     return text, hip(n), line_of(text, symbol)
 
 
-def half_named(n: int) -> Planted:
-    options = ("--iree-hal-target-device=first=hip[0]", *hip(n)[1:])
-    return sharded(n, "--layers", "1"), options, None
-
-
 def argument_without_affinity(n: int) -> Planted:
     text = sharded(n, "--layers", "2")
     name = f"%up_1_{n - 1}: "
@@ -107,7 +102,7 @@ def chain(n: int, kind: str) -> Planted:
 # The rule that must find it and its severity -> how each fault is planted for 2, 4 and
 # 8 of something.
 FAULTS: dict[tuple[str, str], list[Callable[[int], Planted]]] = {
-    ("undeclared-device", "error"): [one_too_few, unknown_symbol, half_named],
+    ("undeclared-device", "error"): [one_too_few, unknown_symbol],
     ("missing-affinity", "warning"): [
         argument_without_affinity,
         result_without_affinity,

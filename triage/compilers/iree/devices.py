@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from triage.compilers.iree.targets import (
@@ -30,16 +29,6 @@ _REFERENCE = re.compile(
 _TARGETS = "hal.device.targets"
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredDevices:
-    """The devices that options or a module declare."""
-
-    devices: dict[str, str] = field(default_factory=dict)
-    """Name -> the option or attribute that declares it."""
-    problem: str | None = None
-    """Why the compiler rejects the options."""
-
-
 def devices_in(text: str) -> Iterator[str]:
     """Yield the devices that the text of a program, attribute or type refers to."""
     if "#hal.device." in text:
@@ -54,32 +43,22 @@ def device_order(name: str) -> tuple[int, str]:
     return 1 << 30, name
 
 
-def devices_declared_by(options: Sequence[str]) -> DeclaredDevices:
-    """Return the devices that a command line declares."""
+def devices_declared_by(options: Sequence[str]) -> dict[str, str]:
+    """Return the devices that a command line declares: name -> option."""
     backends = [text for text in options if text.startswith(TARGET_BACKENDS)]
     # the older option: one device, and options that declare devices are ignored
     if backends:
-        return DeclaredDevices({"__device_0": backends[-1]})
+        return {"__device_0": backends[-1]}
     flags = [text for text in options if text.startswith(DEVICE)]
     names = [_NAMED.match(text.removeprefix(DEVICE)) for text in flags]
-    if any(names) and not all(names):
-        unnamed = flags[names.index(None)]
-        return DeclaredDevices(
-            problem=(
-                f"`{unnamed}` has no name but other devices have: name all of them or "
-                "none"
-            )
-        )
-    return DeclaredDevices(
-        {
-            name[1] if name else f"__device_{index}": flag
-            for index, (name, flag) in enumerate(zip(names, flags, strict=True))
-        }
-    )
+    return {
+        name[1] if name else f"__device_{index}": flag
+        for index, (name, flag) in enumerate(zip(names, flags, strict=True))
+    }
 
 
 def devices_declared_in(module: Module) -> dict[str, str]:
-    """Return the devices that a module declares itself, as in `DeclaredDevices`."""
+    """Return the devices that a module declares itself: name -> the declaration."""
     declared = {
         operation.symbol: f"util.global @{operation.symbol}"
         for operation in module.body.operations
@@ -138,8 +117,8 @@ class IreeRemedies(RemedyHints):
                 options += device_flags(case.target)
         flags = [text for text in options if text.startswith(DEVICE)]
         declared = devices_declared_by(flags)
-        missing = sorted(set(devices) - declared.devices.keys(), key=device_order)
-        if not missing or declared.problem:
+        missing = sorted(set(devices) - declared.keys(), key=device_order)
+        if not missing:
             return None
-        wanted = [*declared.devices, *missing]
+        wanted = [*declared, *missing]
         return declaring_options(wanted, case.target.backend, options)

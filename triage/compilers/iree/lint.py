@@ -55,7 +55,7 @@ Messages = Iterator[tuple[Severity, str, SourcePosition | None]]
 
 def devices_of(program: LintProgram) -> tuple[ProgramDevice, ...]:
     """Return all devices that are declared or referenced, declared ones first."""
-    declared = program.declared_devices.devices
+    declared = program.declared_devices
     counts = Counter(name for name, _ in program.references)
     first = dict(reversed(program.references))
     names = dict.fromkeys([*declared, *sorted(counts, key=device_order)])
@@ -78,26 +78,20 @@ def flags_for(program: LintProgram) -> tuple[str, ...]:
     ]
     if not wanted or program.devices_of_module:
         return ()
-    if is_complete and not program.declared_devices.problem:
+    if is_complete:
         return ()
     wanted.sort(key=device_order)
     return declaring_options(wanted, program.backend, program.options)
 
 
 def undeclared_devices(program: LintProgram) -> Messages:
-    """A device that the program uses but nothing declares, or flags that name some
-    devices but not all.
-    """
-    declared = program.declared_devices
-    if declared.problem:
-        yield Severity.ERROR, declared.problem, None
-        return
+    """A device that the program uses but nothing declares."""
     flags = [flag for flag in flags_for(program) if flag not in program.options]
     hint = ""
     if 0 < len(flags) <= _MAX_FLAGS:
         hint = f"; add `{' '.join(flags)}`"
     missing = [device for device in devices_of(program) if device.declared is None]
-    if missing and not declared.devices:
+    if missing and not program.declared_devices:
         names = ", ".join(f"@{device.name}" for device in missing)
         text = f"the program uses {names}, but no flag declares devices{hint}"
         yield Severity.WARNING, text, missing[0].position
@@ -109,7 +103,7 @@ def undeclared_devices(program: LintProgram) -> Messages:
 
 def missing_affinities(program: LintProgram) -> Messages:
     """An argument or result without an affinity in a function where others have one."""
-    first = next(iter(program.declared_devices.devices), "__device_0")
+    first = next(iter(program.declared_devices), "__device_0")
     using: dict[Value, set[str]] = {}
     for operation in program.operations:
         devices = program.devices_at(operation)

@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from triage.compilers.iree.devices import (
-    DeclaredDevices,
     devices_declared_by,
     devices_declared_in,
     devices_in,
@@ -61,10 +60,9 @@ class LintProgram:
         return devices_declared_in(self.module)
 
     @cached_property
-    def declared_devices(self) -> DeclaredDevices:
-        """The devices that options and module declare."""
-        flags = devices_declared_by(self.options)
-        return replace(flags, devices=flags.devices | self.devices_of_module)
+    def declared_devices(self) -> dict[str, str]:
+        """The devices that options and module declare, and what declares them."""
+        return devices_declared_by(self.options) | self.devices_of_module
 
     @cached_property
     def functions(self) -> list[Operation]:
