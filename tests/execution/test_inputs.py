@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import threading
-from base64 import b64encode
-from hashlib import md5
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -101,48 +98,6 @@ def test_downloads_that_took_each_others_name_are_obtained_again(
     assert inputs_in(tmp_path).obtain(artifacts) is None
     assert all(item.path.read_text() == item.source for item in artifacts)
     assert len(urls) == 4
-
-
-class _Weights(BaseHTTPRequestHandler):
-    """Serves `content`, and tells its MD5 as Azure does."""
-
-    content = b"first"
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        digest = b64encode(md5(self.content).digest()).decode()
-        self.send_header("Content-MD5", digest)
-        self.end_headers()
-        self.wfile.write(self.content)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-def test_weights_are_downloaded_again_when_the_server_has_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Weights)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    url = Address(f"http://127.0.0.1:{server.server_port}/weights.bin")
-    artifact = Artifact(tmp_path / "downloads" / "weights.bin", url)
-    downloads: list[Address] = []
-    download = Web.download
-
-    def counted(web: Web, url: Address, *more: Any) -> None:
-        downloads.append(url)
-        download(web, url, *more)
-
-    monkeypatch.setattr(Web, "download", counted)
-    assert inputs_in(tmp_path).obtain([artifact]) is None
-    assert inputs_in(tmp_path, fresh=True).obtain([artifact]) is None
-    assert len(downloads) == 1
-    monkeypatch.setattr(_Weights, "content", b"other")
-    assert inputs_in(tmp_path).obtain([artifact]) is None
-    assert artifact.path.read_bytes() == b"first"
-    assert inputs_in(tmp_path, fresh=True).obtain([artifact]) is None
-    assert (artifact.path.read_bytes(), len(downloads)) == (b"other", 2)
-    server.shutdown()
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,11 @@ import codecs
 import re
 import sys
 import threading
-from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from pathlib import Path
 
 from triage.compilers.base import SCRIPT_RUNNER, Compiler, Needs
@@ -97,7 +96,6 @@ class Inputs:
     """Names of the cases whose import failed here, not from the cache."""
     _kept: KeptFiles = field(default_factory=KeptFiles)
     _prepared: dict[object, Prepared | Missing] = field(default_factory=dict)
-    _asked: set[Path] = field(default_factory=set)
 
     def prepare(self, case: Case, toolchain: Toolchain | None) -> Prepared | Missing:
         """Return the file that the compiler reads for a case, or why there is none.
@@ -298,30 +296,12 @@ class Inputs:
         for artifact in artifacts:
             try:
                 make = partial(self._obtain, artifact)
-                fresh = self._must_download_again(artifact)
-                self._kept.get(artifact.path, make, fresh=fresh)
+                self._kept.get(artifact.path, make)
             except EnvironmentFailure as error:
                 return NoAnswer(Cause.ENVIRONMENT, f"{artifact.source}: {error}")
             except ValueError as error:
                 return recipe_mistake(str(error))
         return None
-
-    def _must_download_again(self, artifact: Artifact) -> bool:
-        """Return whether a server has another file than the one that was downloaded,
-        by its MD5. It is asked once, and only for fresh results.
-        """
-        path, url = artifact.path, artifact.source
-        if not self.fresh or path in self._asked or not isinstance(url, Address):
-            return False
-        self._asked.add(path)
-        if not path.is_file():
-            return False
-        from triage.toolchains.web import Web  # slow to import
-
-        server_digest = Web(self.registry.workspace).header(url, "Content-MD5")
-        with path.open("rb") as file:
-            digest = b64encode(file_digest(file, "md5").digest()).decode()
-        return server_digest not in (None, digest)
 
     def _obtain(self, artifact: Artifact, scratch: Path) -> Path:
         target, source = scratch / artifact.path.name, artifact.source

@@ -75,11 +75,6 @@ class Web:
             kind = response.headers.get("Content-Type", "html")
             return Page(response.url, kind, content)
 
-    def header(self, url: Address, name: str) -> str | None:
-        """Return a header of the answer, whose body is not read."""
-        with self._response(url, {"Accept-Encoding": "identity"}) as response:
-            return response.headers.get(name)
-
     def download(self, url: Address, target: Path, name: str, largest: int) -> None:
         """Download a file of at most so many bytes. `name` stands for it in
         messages.
