@@ -42,15 +42,6 @@ def prepared(path: Path, kind: InputKind = InputKind.GENERATOR) -> Prepared:
     return answer
 
 
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le"])
-def test_a_program_in_another_encoding_is_compiled_as_utf_8(
-    tmp_path: Path, encoding: str
-) -> None:
-    program = tmp_path / "p.mlir"
-    program.write_text("module {}", encoding)
-    assert prepared(program, InputKind.MLIR).path.read_bytes() == b"module {}"
-
-
 @each_damage
 @pytest.mark.parametrize("suffix", [".mlir", ".sha256"])
 def test_a_damaged_cached_input_is_generated_again(

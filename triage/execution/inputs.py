@@ -4,7 +4,6 @@ and the files that suites refer to.
 
 from __future__ import annotations
 
-import codecs
 import re
 import sys
 import threading
@@ -42,7 +41,6 @@ from triage.toolchains.contents import file_state
 from triage.toolchains.home import KeptKind
 from triage.toolchains.registry import ToolchainRegistry, recorded_rev
 
-_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # The same program prints the same input.
 _SAME = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
 # The importer's own OnnxImportError is about the model.
@@ -145,8 +143,6 @@ class Inputs:
             return generator
         if case.input.imported:
             return self._importer(case, toolchain)
-        if kind is InputKind.MLIR and _is_marked(case.input.path):
-            return _Maker("decoded", _write_decoded)
         return None
 
     def _make(
@@ -333,23 +329,6 @@ def named_toolchain(registry: ToolchainRegistry, rev: str, case: Case) -> Toolch
     """Return the toolchain that a recipe names, which is a release or a nightly."""
     text = recorded_rev(rev.removeprefix(f"{case.compiler}:"))
     return registry.obtain(registry.resolve(text, case.compiler))
-
-
-def _is_marked(source: Path) -> bool:
-    """Return whether a text begins with a byte order mark or is not in UTF-8. Compilers
-    read neither.
-    """
-    with source.open("rb") as file:
-        head = file.read(4)
-    return head.startswith(_MARKS) or b"\0" in head
-
-
-def _write_decoded(sources: Sequence[Path], scratch: Path) -> Path:
-    from triage.classify.log import decoded  # slow to import
-
-    target = scratch / "made.mlir"
-    target.write_text(decoded(sources[0].read_bytes()), "utf-8")
-    return target
 
 
 def package_version(package: str) -> str:
