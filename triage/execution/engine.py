@@ -352,24 +352,13 @@ class Engine:
         def use(module: Path) -> None:
             """Run the program while its file exists; the last compile counts."""
             if isinstance(task.run, RunTask):
-                with self._measuring(task.run):
-                    execution, disagreements = task.run.make(module, stop)
+                execution, disagreements = task.run.make(module, stop)
                 ran[:] = [task.record(execution, None, disagreements, is_run=True)]
             if on_output:
                 on_output(module)
 
         with self._slots:
             return [self._compile_until_sure(task, stop, use), *ran]
-
-    @contextmanager
-    def _measuring(self, program: RunTask) -> Iterator[None]:
-        """Let no other process that uses this home measure while a program is."""
-        with ExitStack() as held:
-            if program.spec.measured:
-                lock = self.registry.home.measuring_lock
-                with suppress(OSError):  # a file system without locks
-                    held.enter_context(lock_file(lock, fcntl.LOCK_EX, self.stop))
-            yield
 
     def _compile_until_sure(
         self, task: Task, stop: StopSignal, use: OnOutput

@@ -79,11 +79,6 @@ class Home:
         """All commands that use kept files hold this lock together."""
         return self.path / "kept.lock"
 
-    @property
-    def measuring_lock(self) -> Path:
-        """The one command that measures times holds this lock."""
-        return self.path / "measured.lock"
-
     def folder(self, kind: KeptKind) -> Path:
         """Return the folder of kept files of one kind."""
         return self.path / kind
