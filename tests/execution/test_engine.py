@@ -56,9 +56,6 @@ class ScriptPasses(PassTrace):
     ) -> Invocation:
         return replace(invocation, printing=("--report",))
 
-    def on_one_thread(self, invocation: Invocation) -> Invocation:
-        return replace(invocation, printing=("--one-thread",))
-
 
 class ScriptRunner(Runner):
     """Runs the script `program` beside the compiler, whatever its format."""
@@ -145,19 +142,6 @@ def test_a_crash_is_confirmed_by_a_second_run(
     assert flaky or len(lab.runs) == 2
     recalled = lab.engine.probe(lab.job)
     assert (recalled.cached, recalled.outcome) == (True, outcome)
-
-
-def crashes_in(function: str) -> str:
-    return f"echo ' #0 0x0000000000000001 {function}() (lib.so+0x1)' >&2; {CRASHES}"
-
-
-def test_of_threads_that_crash_at_different_places_a_run_on_one_thread_decides(
-    lab: Laboratory,
-) -> None:
-    lab.plan(crashes_in("ns::first"), crashes_in("ns::second"), crashes_in("ns::third"))
-    outcome = lab.failure()
-    assert (outcome.failure.signature, outcome.flaky) == ("segfault:ns::third", False)
-    assert ["--one-thread" in line for line in lab.runs] == [False, False, True]
 
 
 def test_a_trial_is_recorded_apart_from_probes(lab: Laboratory) -> None:

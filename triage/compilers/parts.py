@@ -250,10 +250,6 @@ class PassTrace(ABC):
         """Return the same compile with options that print which pass failed."""
         return self.printing_passes(invocation)
 
-    def on_one_thread(self, invocation: Invocation) -> Invocation:
-        """Return the same compile on one thread."""
-        return invocation
-
 
 class IrPrinter(PassTrace):
     """Makes a compiler print its IR below each header. `printing_passes` asks for

@@ -32,7 +32,7 @@ from triage.compilers.invocation import Invocation, reported_facts
 from triage.compilers.registry import Families
 from triage.execution.cache import Record, ResultCache
 from triage.execution.files import KeptFiles
-from triage.execution.judge import DISPATCHES, judge, needs_pass, rules_of
+from triage.execution.judge import DISPATCHES, needs_pass, rules_of
 from triage.execution.plan import Planner
 from triage.execution.run_task import RunTask, agreeing_runs, sealed_execution
 from triage.execution.task import (
@@ -366,7 +366,7 @@ class Engine:
         """Compile a trial once, everything else up to three times until the ending is
         sure. If the failure needs the name of its pass, compile once more, printing it.
         """
-        reporting = task.with_passes_changed(lambda passes: passes.naming_failed_pass)
+        reporting = task.naming_failed_pass()
         can_report = reporting != task
         if task.naming is Naming.AT_ONCE and can_report:
             return task.record(*self._compile_naming(reporting, stop, use))
@@ -377,27 +377,10 @@ class Engine:
             task.case, start, lambda execution: execution.ending not in _REPEATED
         )
         execution, failing_pass = same[0], None
-        if execution.ending is Ending.SIGNALLED:
-            execution = self._crash_on_one_thread(task, same, stop)
-        elif can_report and needs_pass(task.case, execution):
+        is_crash = execution.ending is Ending.SIGNALLED
+        if can_report and not is_crash and needs_pass(task.case, execution):
             _, failing_pass = self._compile_naming(reporting, stop)
         return task.record(execution, failing_pass, disagreements)
-
-    def _crash_on_one_thread(
-        self, task: Task, crashes: Sequence[Execution], stop: StopSignal
-    ) -> Execution:
-        """Return a crash whose stack is the same each time: threads that crash at
-        different places print different stacks.
-        """
-        single = task.with_passes_changed(lambda passes: passes.on_one_thread)
-        rules = rules_of(task.case)
-        failures = [judge(crash, rules).failure for crash in crashes]
-        stacks = {failure.signature for failure in failures if failure}
-        if single != task and len(stacks) > 1:
-            again = self.compile(single, stop)
-            if again.signal == crashes[0].signal:
-                return again
-        return crashes[0]
 
     def _compile_naming(
         self, task: Task, stop: StopSignal, use: OnOutput | None = None

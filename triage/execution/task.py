@@ -7,7 +7,6 @@ reference, a library, resource metrics. They differ in their key only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
@@ -16,7 +15,6 @@ from pathlib import Path
 
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation
-from triage.compilers.parts import PassTrace
 from triage.execution.cache import Record
 from triage.execution.files import Prepared
 from triage.execution.judge import (
@@ -162,16 +160,14 @@ class Task:
         """The variables of the family and of the recipe, which take precedence."""
         return {**self.invocation.env, **dict(self.case.env)}
 
-    def with_passes_changed(
-        self, change_of: Callable[[PassTrace], Callable[[Invocation], Invocation]]
-    ) -> Task:
-        """Return the same task with a change that the family's part for passes makes,
-        if it has that part.
+    def naming_failed_pass(self) -> Task:
+        """Return the same task with options that print the failing pass, if the family
+        has any.
         """
         passes = self.compiler.passes
         if passes is None or self.case.script is not None:
             return self
-        return replace(self, invocation=change_of(passes)(self.invocation))
+        return replace(self, invocation=passes.naming_failed_pass(self.invocation))
 
     def record(
         self,

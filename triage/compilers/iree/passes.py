@@ -40,9 +40,6 @@ class IreeIr(IrPrinter):
             invocation, "--mlir-print-ir-after-failure", _ONE_THREAD, _ELIDED
         )
 
-    def on_one_thread(self, invocation: Invocation) -> Invocation:
-        return _printing(invocation, _ONE_THREAD)
-
     def printing_passes(
         self, invocation: Invocation, only: str | None = None, *, generic: bool = True
     ) -> Invocation:
