@@ -19,7 +19,7 @@ from packaging.version import Version
 from triage.model.address import Address, without_secrets
 from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
 from triage.toolchains.home import Workspace
-from triage.toolchains.web import Page, Web, network_seconds
+from triage.toolchains.web import Page, Web
 
 # These packages are imported where they are used, because importing them takes long.
 if TYPE_CHECKING:
@@ -166,12 +166,10 @@ def _within_time(text: str) -> Iterator[str]:
     """Yield the parts of a text. Raises ValueError if reading them takes too long, such
     as for unclosed tags, for which the parser takes quadratic time.
     """
-    until = time.monotonic() + (network_seconds() or _SECONDS)
+    until = time.monotonic() + _SECONDS
     for begin in range(0, len(text), _PART):
         if time.monotonic() > until:
-            raise ValueError(
-                "reading it takes too long; TRIAGE_NETWORK_TIMEOUT=5m allows more time"
-            )
+            raise ValueError("reading it takes too long")
         yield text[begin : begin + _PART]
 
 

@@ -38,7 +38,7 @@ from triage.toolchains.home import (
     write_whole,
 )
 from triage.toolchains.index import Release, index_url, listed_releases
-from triage.toolchains.web import host_of, network_seconds
+from triage.toolchains.web import host_of
 
 # Is written last into each install, which is whole if it is there: its release, and the
 # sizes of its files.
@@ -330,10 +330,9 @@ class Uv:
         # The index of nightlies does not have their dependencies.
         indexes = {"UV_DEFAULT_INDEX": index_url().full}
         indexes["UV_INDEX"] = self.package.url.full
-        timeout = network_seconds() or _TIMEOUT
         execution = run(
             [uv_program(), *words, "--no-progress", "--color=never"],
-            unlimited(timeout),
+            unlimited(_TIMEOUT),
             self.scratch,
             seal=None,
             purpose=Purpose.INSTALL,
@@ -345,6 +344,6 @@ class Uv:
             return
         reason = " ".join(without_secrets(execution.stderr.text).split())[-600:]
         if execution.ending is Ending.TIMED_OUT:
-            reason = f"it takes more than {timeout:.0f} s"
+            reason = f"it takes more than {_TIMEOUT:.0f} s"
         kind = Unobtainable if _PERMANENT.search(reason) else EnvironmentFailure
         raise kind(f"cannot {self.action}: {reason}")
