@@ -147,9 +147,6 @@ def start_recipe(
         raise BadInput("name a program with --input, or a command line after --")
     if start.target and wanted.chip:
         start = replace(start, target=replace(start.target, chip=wanted.chip))
-    is_chosen = wanted.chip or start.copied is None  # not by a text
-    if start.target and is_chosen:
-        recipe_families()[start.family].check_chip(start.target)
     return StartedRecipe(wanted.path, start, reported, content)
 
 

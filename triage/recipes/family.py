@@ -4,15 +4,13 @@ keys; and the text of a new recipe.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.model.case import Input, InputKind, Target
-from triage.model.errors import BadInput
-from triage.recipes.values import did_you_mean, name_from, recipe_lines
+from triage.recipes.values import name_from, recipe_lines
 
 if TYPE_CHECKING:  # pydantic models are slow to import
     from triage.recipes.recipe import Recipe
@@ -21,7 +19,6 @@ SECTIONS = ("input", "args", "flags", "target", "env")
 """Where ${key} is replaced for every family; in flags only the text, not the bounds."""
 MODEL_SUFFIX = ".onnx.py"
 """Of the name of a generator that prints an ONNX model."""
-_ARCHITECTURE = re.compile(r"gfx[0-9a-f]+|sm_\d+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +33,6 @@ class RecipeFamily:
     """In the order to show them. If there are none, any word is accepted."""
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Words that people write for a backend."""
-    chips: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Backend -> the architectures, such as `gfx942` and `sm_86`, for which at least
-    one release compiles.
-    """
     phases: tuple[str, ...] = ()
     """The phases after which the compiler can stop, in order."""
     inputs: Mapping[str, InputKind] = field(
@@ -68,16 +61,6 @@ class RecipeFamily:
         kind = self.kind_of(path.suffix) or InputKind.OTHER
         is_model = kind in self.imported or path.name.endswith(MODEL_SUFFIX)
         return Input(path, kind, args, imported=is_model)
-
-    def check_chip(self, target: Target) -> None:
-        """Raise BadInput if no release compiles for the architecture of a target."""
-        chips, chip = self.chips.get(target.backend, ()), target.chip or ""
-        if chips and _ARCHITECTURE.fullmatch(chip) and chip not in chips:
-            nearest = did_you_mean(chip, chips)
-            raise BadInput(
-                f"no release of {self.name} is known to compile for {chip}{nearest} A "
-                "recipe may name any chip"
-            )
 
 
 RecipeFamilies = Mapping[str, RecipeFamily]

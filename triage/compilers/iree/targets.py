@@ -29,8 +29,6 @@ class Backend:
     old_chip_flags: str = ""
     """Spellings that are only read."""
     aliases: str = ""
-    chips: str = ""
-    """Those that 2.9.0 to 3.13.0 compile a small program for."""
 
 
 BACKENDS = {
@@ -39,7 +37,6 @@ BACKENDS = {
         "iree-cuda-target",
         "iree-cuda-llvm-target-arch iree-hal-cuda-llvm-target-arch",
         "nvidia nvptx",
-        "sm_60 sm_61 sm_62 sm_70 sm_72 sm_75 sm_80 sm_86 sm_87 sm_89 sm_120 sm_121",
     ),
     "llvm-cpu": Backend(
         "local",
@@ -53,11 +50,6 @@ BACKENDS = {
         "iree-rocm-target iree-hip-target",
         "iree-rocm-target-chip",
         "amd amdgpu hip",
-        """
-        gfx908 gfx90a gfx940 gfx941 gfx942 gfx950 gfx1010 gfx1011 gfx1012 gfx1013
-        gfx1030 gfx1031 gfx1032 gfx1033 gfx1034 gfx1035 gfx1036 gfx1100 gfx1101 gfx1102
-        gfx1103 gfx1150 gfx1151 gfx1200 gfx1201 gfx1250
-        """,
     ),
     "vmvx": Backend("local"),
     "vmvx-inline": Backend(),
@@ -80,7 +72,6 @@ IREE = RecipeFamily(
         for name, backend in BACKENDS.items()
         for alias in backend.aliases.split()
     },
-    chips={name: tuple(backend.chips.split()) for name, backend in BACKENDS.items()},
     phases=tuple(_PHASES.split()),
     sections=("run", "bench"),
     keys=runnable_keys,

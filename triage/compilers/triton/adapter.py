@@ -46,17 +46,6 @@ _WORKER = Path(__file__).with_name("worker.py")
 _FIRST = Version("3.0")
 _PHASES = ("ttir", "ttgir", "llir", "ptx", "cubin", "amdgcn", "hsaco")
 # The chips for which 3.1.0 to 3.9.0 compile a small kernel.
-_HIP_CHIPS = """
-gfx906 gfx908 gfx90a gfx940 gfx941 gfx942 gfx950
-gfx1010 gfx1011 gfx1012 gfx1013
-gfx1030 gfx1031 gfx1032 gfx1033 gfx1034 gfx1035 gfx1036
-gfx1100 gfx1101 gfx1102 gfx1103 gfx1150 gfx1151 gfx1152 gfx1153
-gfx1200 gfx1201 gfx1250
-"""
-_CUDA_CHIPS = """
-sm_50 sm_52 sm_53 sm_60 sm_61 sm_62 sm_70 sm_72 sm_75 sm_80 sm_86 sm_87 sm_88 sm_89
-sm_90 sm_100 sm_101 sm_103 sm_110 sm_120 sm_121
-"""
 _LIBRARY = "triton/_C/libtriton*.so"
 _PLACES = (_LIBRARY, f"lib/python3*/site-packages/{_LIBRARY}", f"python/{_LIBRARY}")
 _VERSION = re.compile(r"^__version__\s*=\s*['\"]([^'\"]+)", re.MULTILINE)
@@ -92,7 +81,6 @@ class Triton(Compiler):
         name="triton",
         backends=("cuda", "hip"),
         aliases={"amd": "hip", "nvidia": "cuda", "rocm": "hip"},
-        chips={"hip": tuple(_HIP_CHIPS.split()), "cuda": tuple(_CUDA_CHIPS.split())},
         phases=_PHASES,
         # A kernel file is compiled, not run as a generator. IR compiles with the
         # release that wrote it, and often with its neighbours.
