@@ -71,20 +71,6 @@ def test_the_index_is_asked_once_for_the_releases_of_a_companion(
     assert len(pages) == 1
 
 
-def test_installed_is_the_newest_release_without_a_compiler_next_to_the_program(
-    loopback: LoopbackIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put(loopback, "1.0.0", tmp_path)
-    put(loopback, "1.1.0", tmp_path)
-    monkeypatch.setattr("importlib.metadata.distributions", lambda **_: ())
-    assert (
-        ToolchainRegistry(Home(tmp_path / "home"), Families())
-        .resolve("installed", "iree")
-        .revision.name
-        == "1.1.0"
-    )
-
-
 def test_a_release_has_one_date_whether_it_was_obtained_or_not(
     loopback: LoopbackIndex, tmp_path: Path
 ) -> None:

@@ -92,11 +92,8 @@ def fill_folder(
                     remove_tree(path)
                     path.mkdir()
                 release = fill(folder, scratch)
-                manifest = {
-                    "folder": name,
-                    "release": asdict(release) if release else None,
-                    "files": _sizes(folder),
-                }
+                kind = asdict(release) if release else None
+                manifest = {"release": kind, "files": _sizes(folder)}
                 write_whole(folder / MANIFEST, json.dumps(manifest))
             except BaseException:
                 remove_tree(folder)
@@ -114,15 +111,12 @@ def manifest_of(folder: Path) -> Any:
 
 
 def is_intact(folder: Path) -> bool:
-    """Return whether an install is complete: it has the manifest of this folder, and
-    every file has the size that it was installed with. Raises EnvironmentFailure if the
+    """Return whether an install is complete: it has a manifest, and every file
+    has the size that it was installed with. Raises EnvironmentFailure if the
     machine has no means left to look.
     """
     try:
-        manifest = manifest_of(folder)
-        if manifest["folder"] != folder.name:
-            return False
-        for name, size in manifest["files"].items():
+        for name, size in manifest_of(folder)["files"].items():
             if os.stat(f"{folder}/{name}").st_size != size:  # noqa: PTH116 - is faster
                 return False
     except OSError as error:

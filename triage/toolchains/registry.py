@@ -237,14 +237,14 @@ class ToolchainRegistry:
         for prefix in FamilyRef.parse(family).prefixes:
             rev = rev.removeprefix(prefix)
         kind, _, value = rev.partition(":")
-        if rev == "installed":
-            return self._next_to_program(family)
         if kind == "path" and value:
             path = Path(value).expanduser()
             return ToolchainRef(family, Revision(f"path:{path}"), path=path)
         refs: Sequence[ToolchainRef]
         version = parse_version(rev)
-        if rev == "latest":
+        if rev == "installed":
+            refs = self.installed_releases(family) or self.releases(family)
+        elif rev == "latest":
             refs = self.releases(family)
         elif rev == "previous":
             refs = self.releases(family)[:-1]
@@ -285,25 +285,6 @@ class ToolchainRegistry:
         raise EnvironmentFailure(
             f"{package.distribution} has no release {version} for this platform; "
             "`triage toolchains list` shows those that it has"
-        )
-
-    def _next_to_program(self, family: str) -> ToolchainRef:
-        """Return the compiler in this program's own Python environment, or else the
-        newest installed release.
-        """
-        from importlib.metadata import distributions
-
-        distribution = self._compiler(family).distribution
-        if distribution:
-            for package in distributions(name=distribution):
-                path = Path(str(package.locate_file("")))
-                return ToolchainRef(family, Revision(package.version), path=path)
-        stored = self.installed_releases(family)
-        if stored:
-            return stored[-1]
-        raise EnvironmentFailure(
-            f"{distribution or family} is not installed; name a toolchain, such as -t "
-            f"{family}:latest"
         )
 
     # From a reference to a compiler
