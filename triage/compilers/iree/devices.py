@@ -17,8 +17,6 @@ from triage.compilers.iree.targets import (
     driver_of,
 )
 from triage.compilers.parts import RemedyHints
-from triage.mlir import Module
-from triage.mlir.tree import entries, split_list
 from triage.model.case import Case
 
 _POSITION = re.compile(r"__device_(\d{1,3})")  # a larger number is a mistake
@@ -26,7 +24,6 @@ _NAMED = re.compile(r'([\w$.-]+)=(?=[\w#"])')
 _REFERENCE = re.compile(
     r'#hal\.device\.(?:promise|affinity|fallback)<@("[^"]*"|[\w$.-]+)'
 )
-_TARGETS = "hal.device.targets"
 
 
 def devices_in(text: str) -> Iterator[str]:
@@ -57,33 +54,11 @@ def devices_declared_by(options: Sequence[str]) -> dict[str, str]:
     }
 
 
-def devices_declared_in(module: Module) -> dict[str, str]:
-    """Return the devices that a module declares itself: name -> the declaration."""
-    declared = {
-        operation.symbol: f"util.global @{operation.symbol}"
-        for operation in module.body.operations
-        if operation.name == "util.global"
-        and "!hal.device" in (operation.attribute("type") or "")
-        and operation.symbol
-    }
-    targets = (module.root.attribute(_TARGETS) or "").strip()
-    if targets.startswith("{"):
-        return declared | dict.fromkeys(entries(targets[1:-1]), _TARGETS)
-    count = len(split_list(targets[1:-1]))
-    return declared | {f"__device_{index}": _TARGETS for index in range(count)}
-
-
 def declaring_options(
     devices: Sequence[str], backend: str | None, options: Sequence[str]
 ) -> tuple[str, ...]:
-    """Return the options that declare these devices, with the driver of the given
-    options if they agree on one.
-    """
-    matches = [re.match(rf"{DEVICE}(?:[\w$.-]+=)?([a-z]+)", text) for text in options]
-    drivers = {match[1] for match in matches if match}
+    """Return the options that declare these devices, for a command with `options`."""
     driver = driver_of(backend)
-    if len(drivers) == 1:
-        driver = drivers.pop()
     positions = [_POSITION.fullmatch(name) for name in devices]
     if all(positions):
         # positions count: those before the last one must be declared, too

@@ -11,7 +11,6 @@ from functools import cached_property
 
 from triage.compilers.iree.devices import (
     devices_declared_by,
-    devices_declared_in,
     devices_in,
 )
 from triage.mlir import Module, Operation, SourcePosition, Value
@@ -21,6 +20,7 @@ TRANSFER = "flow.tensor.transfer"
 # operations whose results are their operands
 PASSES_ON = ("util.optimization_barrier", "flow.tensor.barrier", "flow.tensor.clone")
 LOAD, STORE = "util.global.load", "util.global.store"
+_TARGETS = "hal.device.targets"
 _AFFINITY = "iree.abi.affinity"  # of an argument or a result
 _PLACED_BY = ("stream.affinity", "affinity", "target")  # attributes of operations
 # dialects and operations that only pass values on
@@ -56,8 +56,17 @@ class LintProgram:
 
     @cached_property
     def devices_of_module(self) -> dict[str, str]:
-        """The devices that the module declares itself."""
-        return devices_declared_in(self.module)
+        """The devices that the module declares itself, and what declares them."""
+        declared = {
+            operation.symbol: f"util.global @{operation.symbol}"
+            for operation in self.module.body.operations
+            if operation.name == "util.global"
+            and "!hal.device" in (operation.attribute("type") or "")
+            and operation.symbol
+        }
+        if self.module.root.attribute(_TARGETS):  # which devices is not read
+            declared |= dict.fromkeys((name for name, _ in self.references), _TARGETS)
+        return declared
 
     @cached_property
     def declared_devices(self) -> dict[str, str]:
