@@ -18,18 +18,26 @@ from dataclasses import replace
 from typing import Any, Self
 
 from dask import config
-from distributed import Client, KilledWorker, Scheduler, SpecCluster, Worker, get_worker
+from distributed import (
+    Client,
+    Future,
+    KilledWorker,
+    Scheduler,
+    SpecCluster,
+    Worker,
+    get_worker,
+)
 
 from triage.execution.cache import Record, record_json, record_reader
 from triage.execution.engine import open_engine
 from triage.execution.task import Naming, Task
 from triage.model.case import Case, Input, InputKind
-from triage.model.errors import EnvironmentFailure, Interrupted, TriageError
+from triage.model.errors import EnvironmentFailure, Interrupted
 from triage.model.outcome import OF_MACHINE, Cause, NoAnswer, Probe
 from triage.processes.process import StopSignal
-from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
+from triage.toolchains.registry import ToolchainRegistry
 
-_ATTEMPTS = 3  # of one task, each on another worker
+_ATTEMPTS = 3  # of one task
 _SECONDS_BETWEEN_LOOKS = 0.2  # at the stop signal
 _SECONDS_TO_CONNECT = 30.0
 _SETTINGS = {
@@ -37,9 +45,6 @@ _SETTINGS = {
     # whoever reaches them reads what is compiled
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
-    # it looks at the stack 100 times a second, and nobody sees the result
-    "distributed.worker.profile.enabled": False,
-    "distributed.admin.tick.interval": "500ms",
 }
 
 
@@ -109,9 +114,8 @@ class DaskCluster:
         return client
 
     def make(self, task: Task, stop: StopSignal) -> list[Record] | NoAnswer | None:
-        """Make a task on a worker, and on another one where a worker cannot make it.
-        Return None if only the client can: it measures times, or its compiler is only
-        here.
+        """Make a task on a worker. Return None if only the client can: it measures
+        times, or its compiler is only here.
 
         Raises EnvironmentFailure if the scheduler is gone, and Interrupted when `stop`
         is set.
@@ -119,47 +123,39 @@ class DaskCluster:
         run, ref = task.case.run, self._registry.ref_of(task.toolchain)
         if not (ref.release or ref.path) or (run and run.measured):
             return None
+        rev = ref.release.version if ref.release else f"path:{ref.path}"
         device = None
         if run and task.compiler.run:
             device = task.compiler.run.device(task.case, run)
-        resources = {device: 1.0} if device else {}
-        problems: dict[str, str] = {}  # by worker
-        others: list[str] | None = None
+        path = task.prepared.path.absolute()
+        case = replace(task.case, input=Input(path, InputKind.MLIR), artifacts=())
+        client = self.client
         try:
-            workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+            workers = client.scheduler_info(n_workers=-1)["workers"].values()
             if device and not any(device in worker["resources"] for worker in workers):
                 advice = f"start one with --resources {device}=1"
                 reason = f"no worker offers the device {device}; {advice}"
                 return NoAnswer(Cause.TARGET, reason)
-            order = _worker_arguments(task, ref)
-            while len(problems) < _ATTEMPTS and others != []:
-                future = self.client.submit(
-                    _make_here, *order, pure=False, resources=resources, workers=others
-                )
-                worker, records, problem = _result_of(future, stop)
-                if not problem:
-                    read = record_reader().validate_json
-                    return [read(record, strict=True) for record in records]
-                problems[worker] = problem
-                names = self.client.nthreads()
-                others = [name for name in names if name not in problems]
+            words = case, path.read_bytes(), rev, task.variant, task.naming, task.keys
+            future = client.submit(
+                _compile_on_worker,
+                *words,
+                pure=False,
+                resources={device: 1.0} if device else {},
+                retries=_ATTEMPTS - 1,
+            )
+            records = _result_of(future, stop)
         except KilledWorker:
             return NoAnswer(Cause.ENVIRONMENT, "each time, it ended its worker")
+        except Interrupted:
+            raise
         except Exception as error:
-            if self.client.status == "running" or isinstance(error, TriageError):
-                raise
+            if client.status == "running":
+                return NoAnswer(Cause.ENVIRONMENT, f"no worker could do this: {error}")
             problem = "the Dask scheduler is gone; finished work is cached"
             raise EnvironmentFailure(problem) from error
-        reasons = "; ".join(map(": ".join, problems.items()))
-        return NoAnswer(Cause.ENVIRONMENT, f"no worker could do this: {reasons}")
-
-
-def _worker_arguments(task: Task, ref: ToolchainRef) -> tuple[object, ...]:
-    """Return the arguments of `_compile_on_worker`: the task as data."""
-    path = task.prepared.path.absolute()
-    case = replace(task.case, input=Input(path, InputKind.MLIR), artifacts=())
-    rev = ref.release.version if ref.release else f"path:{ref.path}"
-    return case, path.read_bytes(), rev, task.variant, task.naming, task.keys
+        read = record_reader().validate_json
+        return [read(record, strict=True) for record in records]
 
 
 def _local_cluster(threads: int) -> SpecCluster:
@@ -177,7 +173,7 @@ def _local_cluster(threads: int) -> SpecCluster:
     )
 
 
-def _result_of(future: Any, stop: StopSignal) -> Any:
+def _result_of(future: Future, stop: StopSignal) -> list[str]:
     """Return a future's result. Raises Interrupted when `stop` is set."""
     # `result` with a timeout may find no result of a task that ends at that moment
     done = threading.Event()
@@ -186,18 +182,8 @@ def _result_of(future: Any, stop: StopSignal) -> Any:
         if stop.is_set():
             future.cancel(force=True)
             raise Interrupted("stopped")
-    return future.result()
-
-
-def _make_here(*order: Any) -> tuple[str, list[str], str]:
-    """Make a task on a worker. Return the worker, the records as JSON, and the problem
-    of its machine if there is one.
-    """
-    worker = str(get_worker().address)
-    try:
-        return worker, _compile_on_worker(*order), ""
-    except Exception as error:
-        return worker, [], f"{error}"[:300] or repr(error)
+    records: list[str] = future.result()
+    return records
 
 
 def _compile_on_worker(
