@@ -86,7 +86,6 @@ def test_the_most_specific_fact_names_the_owner(
     ("rule", "place"),
     [
         ("- {owner: '@a', backend: rocm}", ":4:19: "),
-        ("- {owner: '@a'}", ":4:"),
         ("- {backends: rocm}", ":4:"),
         ("- {owner: '', backends: rocm}", ":4:13: "),
     ],

@@ -195,13 +195,13 @@ def cases_in(
     if not suite_configs:
         return registry.load_cases(paths)
     downloads = default_home().folder(KeptKind.DOWNLOADS)
-    from triage.toolchains.sources.project import project_here  # slow to import
+    from triage.toolchains.sources.project import find_project  # slow to import
 
     reader = suite_reader()
     suites = [reader.cases(path, suite_configs, downloads) for path in paths]
     cases = tuple(case for cases in suites for case in cases)
-    project = project_here(DEFAULT_FAMILY)
-    return tuple(map(project.suites.applied_to, cases)) if project else cases
+    project = find_project(DEFAULT_FAMILY, Path())
+    return tuple(map(project.suites.applied_to, cases))
 
 
 def cases_named(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:

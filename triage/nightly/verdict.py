@@ -8,10 +8,12 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.bisect.result import Answer
 from triage.investigate.result import CaseChangeKind, CaseResult, FailureCluster
+from triage.model.errors import BadFiles, BadInput
 from triage.model.outcome import Status
 from triage.nightly.summary import BackendVerdict
 
@@ -127,10 +129,14 @@ def owner_rules(family: str) -> Sequence[OwnerRule]:
     """Return the rules for a compiler family in the `triage.yaml` of the current
     folder, if any. BadFiles if the file has mistakes.
     """
-    from triage.toolchains.sources.project import project_here
+    from triage.toolchains.sources.project import find_project
 
-    project = project_here(family)
-    return project.owners if project else ()
+    try:
+        return find_project(family, Path()).owners
+    except BadFiles:
+        raise
+    except BadInput:  # no file is about the family
+        return ()
 
 
 def with_owners(

@@ -55,13 +55,6 @@ class OwnerRule:
     backends: Texts = file_key((), "Shell patterns of backends.")
     suites: Texts = file_key((), "Shell patterns of suites.")
 
-    def __post_init__(self) -> None:
-        if not (self.files or self.passes or self.backends or self.suites):
-            raise ValueError(
-                f'nothing says what belongs to "{self.owner}": add files, passes, '
-                "backends or suites."
-            )
-
 
 @dataclass(frozen=True)
 class SuitesSection:
@@ -120,16 +113,6 @@ class Project:
     suites: SuitesSection = file_key(
         SuitesSection(), "Settings for all tests of its suites."
     )
-
-    def __post_init__(self) -> None:
-        for key in ("releases", "nightlies"):
-            section = getattr(self, key)
-            distribution = getattr(section, "distribution", None)
-            if section and not (distribution or self.distribution):
-                raise ValueError(
-                    f"{key} need the name of the wheels: add `distribution: …` to the "
-                    "project."
-                )
 
     def sections(self) -> list[str]:
         """Return the keys of the sources that there are."""
@@ -200,18 +183,6 @@ def shipped_projects() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
-def project_here(family: str) -> Project | None:
-    """Return the project in the `triage.yaml` of the current folder, if there is one
-    for a compiler family. Raises BadFiles if the file has mistakes.
-    """
-    path = Path(FILE)
-    if not path.is_file():
-        return None
-    project = load_project(path)
-    is_for_family = project.compiler in (family, FamilyRef.parse(family).kind)
-    return project if is_for_family else None
-
-
 def find_project(family: str, *folders: Path) -> Project:
     """Return the project of a compiler family: the `triage.yaml` for it in the first
     folder that has one, or else the shipped one.
@@ -223,14 +194,11 @@ def find_project(family: str, *folders: Path) -> Project:
         BadInput: There is no project for the family.
         BadFiles: The file has mistakes.
     """
-    ref, shipped = FamilyRef.parse(family), shipped_projects()
-    if ref.recipe:  # a compiler in a folder has no name of its own
-        family = ref.kind
-    for path in (*(folder / FILE for folder in folders), shipped.get(family)):
-        if path and path.is_file():
-            project = load_project(path)
-            if project.compiler == family:
-                return _with_sources(project)
+    files = [folder / FILE for folder in folders]
+    for path in (*filter(Path.is_file, files), *shipped_projects().values()):
+        project = load_project(path)
+        if project.compiler in (family, FamilyRef.parse(family).kind):
+            return _with_sources(project)
     paths = " or ".join(str(folder / FILE) for folder in folders) or FILE
     raise BadInput(
         f"no project file says where {family} compilers come from: write {paths} with "
