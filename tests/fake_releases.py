@@ -156,7 +156,7 @@ def repository(folder: Path, count: int, base: Path) -> str:
         f'cp -r "{base}/tools" "$TRIAGE_OUT/"',
         'sed -i "s/REVISION=000/REVISION=$(cat "$TRIAGE_SOURCE/REVISION")/" "$TRIAGE_OUT/tools/iree-compile"',
     ]
-    build = {"submodules": False, "configure": "true", "commands": commands}
+    build = {"submodules": False, "commands": commands}
     return f"name: mini\ncompiler: iree\nbuild: {json.dumps(build)}\n"
 
 

@@ -13,8 +13,6 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
-from pydantic import Field
-
 from triage.git_history.checkout import Checkout
 from triage.git_history.repository import Repository
 from triage.git_history.timeline import CommitPosition, Timeline
@@ -48,11 +46,8 @@ _Below = Annotated[
 class BuildSection:
     """Builds from source: shell commands, files of the checkout, or both."""
 
-    configure: Texts = file_key((), "Run before each build.")
-    commands: Annotated[Texts, Field(min_length=1)] = file_key(
-        (), "Build and put the toolchain into $TRIAGE_OUT."
-    )
-    copy_: Annotated[tuple[_Below, ...], OneOrMore, Field(min_length=1)] = file_key(
+    commands: Texts = file_key((), "Build and put the toolchain into $TRIAGE_OUT.")
+    copy_: Annotated[tuple[_Below, ...], OneOrMore] = file_key(
         (),
         "Files and folders of the checkout that belong to the toolchain; enough alone "
         "for a compiler that needs no build.",
@@ -66,12 +61,6 @@ class BuildSection:
     env: Variables | None = file_key(
         None, "Further variables: names to pass on, or names with values."
     )
-
-    def __post_init__(self) -> None:
-        if not self.commands and not self.copy_:
-            raise ValueError(
-                "a build needs `commands`, or `copy` with files of the checkout."
-            )
 
 
 @dataclass(frozen=True)
@@ -161,7 +150,7 @@ class SourceBuilds:
             "TRIAGE_JOBS": str(len(os.sched_getaffinity(0))),
         }
         deadline = time.monotonic() + self.steps.timeout
-        for command in (*self.steps.configure, *self.steps.commands):
+        for command in self.steps.commands:
             log.write(f"\n$ {command}\n".encode())
             limits = unlimited(max(deadline - time.monotonic(), 0.0))
             execution = run(
@@ -188,7 +177,9 @@ class SourceBuilds:
                 raise Unobtainable(f"{sha[:10]} has no {name}", path)
             _copy(source / name, root / name)
         if not any(root.iterdir()):
-            raise Unobtainable("the commands put nothing into TRIAGE_OUT", path)
+            raise Unobtainable(
+                "`commands` and `copy` put nothing into TRIAGE_OUT", path
+            )
 
     @contextmanager
     def _locked_builder(self) -> Iterator[Path]:
