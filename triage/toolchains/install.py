@@ -250,11 +250,8 @@ class Package:
         return fill_folder(self.workspace, folder, f"install {name}", fill)
 
     def companion(self, name: str, version: str) -> Path:
-        """Return the folder of a package that is released with this one. Install it if
-        it is missing.
-
-        It has the compiler's version. If it lacks a patch release, the newest patch
-        release before it is used.
+        """Return the folder of a package of the same version that is released with this
+        one. Install it if it is missing.
 
         Raises:
             Unobtainable: The index has no such package.
@@ -263,20 +260,11 @@ class Package:
         if name not in self._companions:
             other = replace(self, distribution=name, packaging=PLAIN_WHEEL)
             self._companions[name] = other
-        package, wanted = self._companions[name], Version(version)
-
-        def fits(release: Release) -> bool:
-            other = Version(release.version)
-            is_patch = other < wanted and other.release[:2] == wanted.release[:2]
-            return other == wanted or (is_patch and not wanted.is_prerelease)
-
-        releases = package.installed(version)
-        if not releases:
-            listed = [release for release in package.listed if not release.yanked]
-            releases = list(filter(fits, listed))
-        if not releases:
-            raise Unobtainable(f"there is no {name} {version} at {self.url}")
-        return package.install(releases[-1])
+        package = self._companions[name]
+        for release in package.installed(version) or package.listed:
+            if release.version == version:
+                return package.install(release)
+        raise Unobtainable(f"there is no {name} {version} at {self.url}")
 
 
 @dataclass(frozen=True)
@@ -300,15 +288,10 @@ class Uv:
         """
         options = ("--relocatable", "--no-project", "--no-config", "--clear")
         self._run("venv", *options, f"--python={python}", str(folder))
-        into = ("--python", str(folder / "bin" / "python"))
+        into: tuple[str, ...] = ("--python", str(folder / "bin" / "python"))
         if day is not None:
             until = date.fromisoformat(day) + _UPLOADED_WITHIN
-            # uv leaves out files for which an index has no date. Then today's
-            # dependencies are better than none.
-            with suppress(Unobtainable):
-                newest = f"--exclude-newer={until.isoformat()}T00:00:00Z"
-                self.pip(requirements, *into, newest)
-                return
+            into += (f"--exclude-newer={until.isoformat()}T00:00:00Z",)
         self.pip(requirements, *into)
 
     def pip(self, requirements: Sequence[str], *target: str) -> None:
