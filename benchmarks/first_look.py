@@ -1,7 +1,7 @@
 """Classify logs that were drawn and labelled before any of them was read by a rule.
 
 Run: `python -m benchmarks.first_look SET [--wrong]`, SET one of open, practice,
-third, aside, fresh, sixth, seventh and eighth.
+third, aside, fresh, sixth, seventh, eighth and ninth.
 
 Threads were drawn by neutral queries (names of projects, versions and months) in the
 order in which they came, and retold: the form and the words of tools are theirs, names
@@ -14,6 +14,8 @@ error are left out.
 `eighth` holds texts of issues with their prose: 29 queries of a project's name with
 random words, a month, or a sentence that names no failure showed mostly pull requests;
 these are the issues whose excerpt ends after its message, or has none.
+`ninth` is of public threads found by a project's name with `terminal session` or `log`,
+in the order in which they came; left out are those with no log, or cut before its end.
 About one log in four was completed from the known form of the tool, because its thread
 quotes only a part.
 
@@ -39,7 +41,17 @@ from triage.classify import ClassifiedLog, LogStatus, classify_log, packaged_rul
 
 _SEVERITY = re.compile(r"^(?:\S+: )?error: ")  # is no part of a headline
 _ADDED = {"uncaught-exception"}  # classes added since the labels, of what was `unknown`
-SETS = ("open", "practice", "third", "aside", "fresh", "sixth", "seventh", "eighth")
+SETS = (
+    "open",
+    "practice",
+    "third",
+    "aside",
+    "fresh",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+)
 FOLDER = Path(__file__).with_name("first_look")
 
 
