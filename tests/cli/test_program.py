@@ -96,7 +96,6 @@ def test_an_installed_wheel_brings_the_examples(home: Path, tmp_path: Path) -> N
 
 ENCODINGS: dict[str, Callable[[str], bytes]] = {
     "utf-16": lambda text: text.encode("utf-16"),
-    "utf-16-without-mark": lambda text: text.encode("utf-16-le"),
     "crlf": lambda text: text.replace("\n", "\r\n").encode(),
 }
 

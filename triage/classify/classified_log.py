@@ -62,11 +62,10 @@ class ClassifiedLogs:
 
 
 def classify_log(log: Path | BinaryIO, rules: RuleSet) -> ClassifiedLog:
-    """Return the failures in a log, plain or gzip, in UTF-8 or UTF-16.
+    """Return the failures in a log.
 
     Raises:
-        BadInput: the log cannot be opened, has no text, or its compressed stream is
-            damaged.
+        BadInput: the log cannot be opened or has no text.
     """
     with ExitStack() as stack:
         stream: BinaryIO
