@@ -53,6 +53,7 @@ def test_outputs_are_left_out_and_devices_stay() -> None:
     devices = [f"--iree-hal-target-device=hip[{index}]" for index in (0, 1)]
     assert list(start.flags) == [*devices, "--iree-opt-level=O3"]
     assert list(start.left_out) == [
+        "A=1",
         "--iree-hal-dump-executable-files-to=dump",
         "-o /dev/null",
     ]

@@ -1,4 +1,4 @@
-"""Choose the flags and variables of a pasted command line that can do no harm.
+"""Choose the flags of a pasted command line that can do no harm.
 
 Somebody else wrote the text, and compilers have flags that start programs, load plugins
 and write files. So a flag is passed on only if its name is in a list of flags that do
@@ -13,9 +13,6 @@ from dataclasses import replace
 from triage.model.case import Target
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart
-
-# The variables that a text may set. Many others load code or write files.
-_VARIABLES = "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 
 _HARMLESS_VALUE = re.compile(r"(?!.*\.\.)[\w.,:;+=\[\]-]*")  # no path, no `@FILE`
 _PIPELINES = frozenset({"pass-pipeline", "iree-preprocessing-pass-pipeline", "passes"})
@@ -33,7 +30,7 @@ _NAMES_A_FILE = re.compile(
 
 
 def keep_harmless(start: RecipeStart, names: frozenset[str]) -> RecipeStart:
-    """Move the flags and variables that might do harm to the recipe's `refused`.
+    """Move the flags that might do harm to the recipe's `refused`.
 
     `names` are the names of harmless flags. Raises BadInput if the backend or the chip
     is not a word.
@@ -44,18 +41,12 @@ def keep_harmless(start: RecipeStart, names: frozenset[str]) -> RecipeStart:
             raise BadInput(
                 f"{word!r} names no target; name it with --backend and --chip"
             )
-    env: dict[str, str] = {}
     flags: list[str] = []
     refused: list[str] = []
-    for name, value in start.env.items():
-        if name in _VARIABLES and _HARMLESS_VALUE.fullmatch(value):
-            env[name] = value
-        else:
-            refused.append(f"{name}={value}")
     for flag in start.flags:
         chosen = flags if _is_harmless(flag, names) else refused
         chosen.append(flag)
-    return replace(start, flags=flags, env=env, refused=refused)
+    return replace(start, flags=flags, refused=refused)
 
 
 def names_passes(flag: str) -> bool:

@@ -8,28 +8,27 @@ import ast
 import re
 import shlex
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import takewhile
 from pathlib import Path
 
 from triage.compilers.recipe_input import RecipeStarter, ShellCommand
 from triage.model.errors import BadInput
 from triage.model.execution import IR_DUMP_LINE
 
-_QUOTE = re.compile(r"^>(?: |$)", re.MULTILINE)
-# a line of a listing: its number, and what marks it as one
-_NUMBERED = re.compile(r"[ \t]*(\d{1,5})(?:[:|.)]|(?=\s|$))[ \t]?")
-_SHORTEST_LISTING = 3  # lines
+# a line of a listing
+_NUMBERED = re.compile(r"[ \t]*\d{1,5}(?:[:|.)]|(?=\s))[ \t]?")
 # a backslash at the end of a line, or an option at the beginning of the next one
 _CONTINUED = re.compile(r"\\[ \t]*\n[ \t]*|\n[ \t]*(?=--?[a-z][\w-]*[= \n])")
-_SETTING = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
-_ENDS_OF_CALL = frozenset({"|", "||", "&&", ";", "&", "|&", ";;", "#"})
-_REDIRECTION = re.compile(r"\d*(>&|&>>?|>\||>>?|<<?<?)(.*)", re.DOTALL)
+_VARIABLE = re.compile(r"(?<!\S)[A-Za-z_]\w*=\S*")
+_ENDS_OF_CALL = frozenset({"|", "||", "&&", ";", "&", "|&", "#"})
+_REDIRECTION = re.compile(r"(?<=\s)\d?[<>][<>&]*\s*[^\s|&;]+")
 _STDIN = ("-", "%s", "/dev/stdin")
 _LONGEST_LINE = 1 << 16  # characters of a call
-_MOST_CALLS = 5  # in one line
-_FENCE = re.compile(r"[ \t]*(`{3,}+|~{3,}+)[^`]*$")
+_FENCE = re.compile(r"[ \t]*```[^`]*$")
+_FENCED = re.compile(r"(?ms)^([ \t]*```[^`\n]*\n)(.*?)^[ \t]*```")
 _BEGINS_MLIR = re.compile(
     r"[ \t]*(?:(?:builtin\.)?module\b.*\{|\"builtin\.module\"|(?:\w+\.)?func\b.*@"
     r"|(?:hal|flow|stream)\.executable\b|hw\.module\b|ml_program\.\w"
@@ -56,7 +55,7 @@ def parse_pasted(text: str, starters: Mapping[str, RecipeStarter]) -> PastedText
     """Return what a text is about: the last family if the text calls its compiler, else
     the first one of which it has anything.
     """
-    text = _without_line_numbers(_QUOTE.sub("", text.replace("\r\n", "\n")))
+    text = _FENCED.sub(_without_line_numbers, text.replace("\r\n", "\n"))
     chosen: PastedText | None = None
     *_, last = starters
     for family, starter in starters.items():
@@ -73,84 +72,39 @@ def parse_pasted(text: str, starters: Mapping[str, RecipeStarter]) -> PastedText
     return chosen or PastedText(last)
 
 
-def _without_line_numbers(text: str) -> str:
-    """Remove the numbers before the lines of listings, which count up by one."""
-    lines = text.splitlines(keepends=True)
-    listing: list[int] = []  # the indexes of its lines
-    number = 0
-    for index, line in enumerate((*lines, "")):
-        match = _NUMBERED.match(line)
-        if not match or int(match[1]) != number + 1:
-            if len(listing) >= _SHORTEST_LISTING:
-                for position in listing:
-                    lines[position] = _NUMBERED.sub("", lines[position], count=1)
-            listing = []
-        if match:
-            listing.append(index)
-            number = int(match[1])
-    return "".join(lines)
-
-
 def calls_in(text: str, tools: re.Pattern[str]) -> Iterator[ShellCommand]:
-    """Yield the calls of compilers in a text. Prompts, wrappers, pipes and redirections
-    may surround a call, and it may have several lines.
+    """Yield the calls of compilers in a text, at most one a line. Prompts, wrappers,
+    pipes and redirections may surround a call, and it may have several lines.
     """
     for line in _CONTINUED.sub(" ", text).splitlines():
-        if len(line) > _LONGEST_LINE:
-            continue
-        for match in islice(tools.finditer(line), _MOST_CALLS):
-            before, after = line[: match.start()], line[match.end() :]
-            if line[: match.end()].count("`") % 2:  # code in a sentence
+        match = tools.search(line) if len(line) < _LONGEST_LINE else None
+        if match:
+            before, after = line[: match.end()], line[match.end() :]
+            if before.count("`") % 2:  # code in a sentence
                 after = after.partition("`")[0]
-            words = _words(after.removeprefix('"').removeprefix("'"))
-            # Python's `Invoked with:` prints the name and the path
-            if words and tools.fullmatch(words[0]):
-                del words[0]
-            yield _call(match["tool"] or "", _words(before), words)
+            variables = tuple(_VARIABLE.findall(before))
+            yield ShellCommand(match["tool"] or "", tuple(_words(after)), variables)
 
 
-def _words(text: str) -> list[str]:
-    lexer = shlex.shlex(text, posix=True, punctuation_chars=";<>|&")
+def _words(text: str) -> Iterable[str]:
+    """Return the words of a call to its end, without redirections."""
+    lexer = shlex.shlex(
+        _REDIRECTION.sub(" ", text), posix=True, punctuation_chars="|&;"
+    )
     lexer.whitespace_split, lexer.commenters = True, ""
     try:
-        return list(lexer)
+        words = list(lexer)
     except ValueError:  # a quote that is not closed, such as an apostrophe
-        return text.split()
-
-
-def _call(tool: str, before: list[str], after: list[str]) -> ShellCommand:
-    """Return the call of a tool, by the words around the tool's name."""
-    stdin: str | None = None
-    words: list[str] = []
-    rest = iter(after)
-    for word in rest:
-        if word in _ENDS_OF_CALL:
-            break
-        redirection = _REDIRECTION.fullmatch(word)
-        if not redirection:
-            words.append(word)
-            continue
-        if words and words[-1].isdigit() and not redirection[2]:
-            words.pop()  # `2>&1` and `2> log`
-        file = redirection[2] or next(rest, "")
-        if redirection[1] == "<":
-            stdin = file
-    env: list[tuple[str, str]] = []
-    for word in before:
-        setting = _SETTING.fullmatch(word)
-        if word in _ENDS_OF_CALL and word != "&&":
-            env.clear()  # they belong to another program
-        elif setting:
-            env.append((setting[1], setting[2]))
-    return ShellCommand(tool, tuple(words), tuple(env), stdin)
+        words = text.split()
+    return takewhile(lambda word: word not in _ENDS_OF_CALL, words)
 
 
 def options_and_input(
-    call: ShellCommand, programs: re.Pattern[str]
-) -> tuple[list[str], Path | None]:
+    call: ShellCommand, programs: re.Pattern[str], source: Path | None
+) -> tuple[list[str], Path]:
     """Split the words of a call into its options, with their values joined to them, and
-    its input, the only word that is neither or that is named like `programs`; None if
-    there is not exactly one.
+    its input: the only word that is neither or that is named like `programs`, unless
+    `source` replaces it. Raises BadInput if there is not exactly one.
     """
     options: list[str] = []
     inputs: list[str] = []
@@ -167,19 +121,12 @@ def options_and_input(
             options[-1] += f"={word}"
         else:
             inputs.append(word)
-    if call.stdin and not inputs:
-        inputs = [call.stdin]
-    if len(inputs) == 1:
-        return options, Path(inputs[0])
-    return options, None
-
-
-def no_input(call: ShellCommand) -> BadInput:
-    """Return the error for a call without exactly one input."""
-    return BadInput(
-        f"expected one input file in the command line of {call.tool}; name it with "
-        "--input"
-    )
+    if source is None and len(inputs) != 1:
+        raise BadInput(
+            f"expected one input file in the command line of {call.tool}; name it with "
+            "--input"
+        )
+    return options, source or Path(inputs[0])
 
 
 def mlir_in(text: str) -> list[str]:
@@ -207,37 +154,26 @@ def mlir_in(text: str) -> list[str]:
 def python_in(text: str, marks: re.Pattern[str]) -> list[str]:
     """Return the Python programs that match `marks`, without a common indent."""
     programs = []
-    for block in blocks_in(text):
-        if not marks.search(block):
-            continue
+    for block in filter(marks.search, blocks_in(text)):
         code = textwrap.dedent(block)
-        first, _, rest = code.partition("\n")
-        if first.startswith("@"):  # it was copied without its indent
-            code = f"{first}\n{textwrap.dedent(rest)}"
-        try:
-            ast.parse(code)
         # the last ones for deep nesting
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-        programs.append(code.rstrip() + "\n")
+        with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+            ast.parse(code)
+            programs.append(code.rstrip() + "\n")
     return programs
 
 
 def blocks_in(text: str) -> list[str]:
     """Return the fenced blocks, or the whole text if it has none."""
-    blocks: list[str] = []
-    lines: list[str] = []
-    mark = ""
-    for line in text.splitlines(keepends=True):
-        fence = _FENCE.match(line)
-        if mark and line.strip() == mark:
-            blocks.append("".join(lines))
-            lines, mark = [], ""
-        elif mark:
-            lines.append(line)
-        elif fence:
-            mark = fence[1]
-    return blocks or [text]
+    return [match[2] for match in _FENCED.finditer(text)] or [text]
+
+
+def _without_line_numbers(block: re.Match[str]) -> str:
+    """Return a fenced block, and a listing without the numbers of its lines."""
+    lines = block[2].splitlines(keepends=True)
+    if all(map(_NUMBERED.match, lines)):
+        lines = [_NUMBERED.sub("", line, count=1) for line in lines]
+    return f"{block[1]}{''.join(lines)}```"
 
 
 def chip_in(text: str) -> str | None:
@@ -254,10 +190,10 @@ def chip_in(text: str) -> str | None:
         return match[1].lower() if match[1] else f"sm_{match[2]}"
     import yaml
 
-    cards = yaml.safe_load(Path(__file__).with_name("cards.yaml").read_text("utf-8"))
-    chips = {
-        match.start(): chip
-        for card, chip in cards.items()
-        for match in islice(re.finditer(rf"(?<![\w%@$.])(?:{card})(?!\w)", text), 1)
-    }
-    return chips[min(chips)] if chips else None
+    cards: dict[str, str] = yaml.safe_load(
+        Path(__file__).with_name("cards.yaml").read_text("utf-8")
+    )
+    named = re.search(rf"(?<![\w%@$.])(?:{'|'.join(cards)})(?!\w)", text)
+    if named is None:
+        return None
+    return next(chip for card, chip in cards.items() if re.fullmatch(card, named[0]))

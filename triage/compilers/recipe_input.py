@@ -20,10 +20,8 @@ class ShellCommand:
     """`iree-compile`, `iree-opt`, `llc`, ..."""
     words: tuple[str, ...]
     """Its arguments."""
-    env: tuple[tuple[str, str], ...] = ()
-    """Variables set for it."""
-    stdin: str | None = None
-    """The file that is its standard input, if one is named."""
+    variables: tuple[str, ...] = ()
+    """`NAME=VALUE` in front of it. They are not set."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ gist or a log.
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import shlex
@@ -28,12 +27,11 @@ from triage.model.case import Target
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart
 
-_NUMBER = r"\d+\.\d+(?:\.\d+)?(?:rc\d+)?"
-_VERSION = rf"v?({_NUMBER})(?![\w.]*\d)"
-# further versions: `0.9.2 and 0.10.0`, `3.1.0 -> 3.2.0`
-_MORE = re.compile(
-    r"(?:[ `()]{0,3}(?:[,/&→–-]|->|\b(?:and|or|to|vs|through|until)\b)){1,2}[ `(]{0,3}"
-    rf"{_VERSION}"
+_VERSION = r"\d+\.\d+(?:\.\d+)?(?:rc\d+)?"
+# `0.9.2 and 0.10.0`, `3.1.0 -> 3.2.0`
+_VERSIONS = (
+    rf"v?({_VERSION}(?:(?:[ `(),/&>→–-]|and|or|to|until){{1,8}}{_VERSION})*)"
+    r"(?![\w.]*\d)"
 )
 _NIGHTLY = re.compile(r".*rc(\d{4})(\d\d)(\d\d)")
 # The only words that may stand between the name of a compiler and its version. After
@@ -43,18 +41,12 @@ _BEFORE_VERSION = (
     r"(?![a-z])){1,40}?"
 )
 _RELEASE = re.compile(
-    r"(?im)(?:^[^\w\n]*version|\b(?:the|this|my) (?:compiler|version|release)(?: is)?"
-    r"|\b(?:on|since|with|in|from|to|between)(?: the)?(?: version| release)?)[ :]+"
-    r"v?(\d+\.\d+\.\d+(?:rc\d{8})?)(?!\w|\.\d)"
+    r"(?im)(?:^[^\w\n]*version(?: information)?|\b(?:the|this|my) "
+    r"(?:compiler|version|release)(?: is)?"
+    r"|\b(?:on|since|with|in|from|to|between)(?: the)?(?: version| release)?)[\s:]+"
+    rf"(?=v?\d+\.\d+\.\d){_VERSIONS}"
 )
 _DATED = re.compile(r"(?i)\bnightly\b[^\n\d]{0,20}\b(20\d\d)-?(\d\d)-?(\d\d)\b")
-_FAILURES_IN_WORDS = {
-    "segfault": re.compile(r"(?i)\bseg(?:mentation )?faults?\b"),
-    "wrong-result": re.compile(
-        r"(?i)\b(?:wrong|incorrect) (?:numerical )?(?:results?|outputs?|values?)\b"
-        r"|\bmiscompil"
-    ),
-}
 _ANY = re.compile("")
 _MOST_REVISIONS = 3  # of those that a text names
 _FIRST_BYTES = 1 << 16
@@ -96,13 +88,7 @@ class NewRecipe(RecipeRequest):
             start = starter.from_program(self, source, text)
             if start is not None:
                 return start
-        try:
-            ast.parse(text)
-        except SyntaxError as error:
-            raise BadInput(f"{source}:{error.lineno}: {error.msg}") from None
-        except (ValueError, RecursionError, MemoryError):  # it is nested too deeply
-            pass
-        raise BadInput(f"{source} has no kernel; name one as FILE.py:KERNEL")
+        raise BadInput(f"{source} is no Python file with the kernel {self.kernel}")
 
     def from_text(self, text: str, name: str) -> tuple[RecipeStart, list[str]]:
         """Start from the first program and the first readable command line in a text,
@@ -127,22 +113,13 @@ class NewRecipe(RecipeRequest):
             start = self._from_program(pasted.family, program, text)
         if program:
             start = replace(start, copied=start.copied or program)
-        versions = reported_revisions(text, pasted.family)
-        failure = _reported_failure(text)
         notes = list(start.notes)
-        if len(pasted.programs) > 1 or len(pasted.calls) > 1:
-            notes.append(
-                f"The text has {len(pasted.programs)} programs and {len(pasted.calls)} "
-                "command lines; the first of each is taken."
-            )
         if start.refused:
             notes.append(f"Left out of the text: {' '.join(start.refused)}.")
-        if versions:
-            notes.append(f"Reported for {', '.join(versions)}.")
-        if failure:
-            notes.append(f"Reported failure: {failure}.")
-            start = replace(start, expect=(failure,))
-        return replace(start, notes=tuple(notes)), versions
+        failure = _reported_failure(text)
+        expect = (failure,) if failure else ()
+        start = replace(start, notes=tuple(notes), expect=expect)
+        return start, reported_revisions(text, pasted.family)
 
     def _from_calls(self, pasted: PastedText, program: str) -> RecipeStart:
         """Start from the first call that can be read, without what could do harm."""
@@ -205,37 +182,23 @@ def reported_revisions(text: str, family: str) -> list[str]:
 
 
 def _versions_in(text: str, family: Compiler) -> Iterator[str]:
-    """Yield the versions in the issue form's section for it, then those that follow the
-    compiler's name, then those that follow a word such as `since`, then nightlies.
+    """Yield the versions that follow the compiler's name, then those that follow a word
+    such as `since`, then nightlies.
     """
-    heading = re.escape(family.issue_form.version)
-    section = re.search(rf"(?ims)^#+ *{heading} *\n(.*?)(?=^#|\Z)", text)
-    if section:
-        yield from re.findall(rf"(?m)^[ \t]*{_VERSION}[ \t]*$", section[1])
     names = (family.distribution, *family.recipe.nicknames, family.name)
     compiler = "|".join(re.escape(name) for name in names if name)
-    named = re.compile(rf"(?i)\b(?:{compiler})\b{_BEFORE_VERSION}(?<![\d.]){_VERSION}")
+    named = re.compile(rf"(?i)\b(?:{compiler})\b{_BEFORE_VERSION}(?<![\d.]){_VERSIONS}")
     for pattern in (named, _RELEASE):
-        for first in pattern.finditer(text):
-            match: re.Match[str] | None = first
-            while match:
-                yield match[1]
-                match = _MORE.match(text, match.end())
+        for match in pattern.finditer(text):
+            yield from re.findall(_VERSION, match[1])
     for date in _DATED.finditer(text):
         yield f"nightly:{date[1]}-{date[2]}-{date[3]}"
 
 
 def _reported_failure(text: str) -> str | None:
-    """Return the first failure class in a text that a packaged rule defines, or that
-    its sentences name.
-    """
+    """Return the first failure class in a text that a packaged rule defines."""
     rules = packaged_rules()
     classes = {rule.name for rule in rules}
     log = classify_log(BytesIO(text.encode("utf-8", "replace")), rules)
-    for failure in log.failures:
-        if failure.failure_class in classes:
-            return failure.failure_class
-    for failure_class, words in _FAILURES_IN_WORDS.items():
-        if words.search(text):
-            return failure_class
-    return None
+    reported = (failure.failure_class for failure in log.failures)
+    return next(filter(classes.__contains__, reported), None)

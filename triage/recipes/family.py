@@ -89,8 +89,6 @@ class RecipeStart:
     """The text to write to `input`, unless the file exists."""
     notes: Sequence[str] = ()
     """Sentences for the user, which the recipe holds as comments."""
-    env: Mapping[str, str] = field(default_factory=dict)
-    """Variables that a command line sets."""
     guessed: Mapping[str, str] = field(default_factory=dict)
     """Name of an entry of the family's keys whose value is guessed -> why it has this
     value.
@@ -116,7 +114,6 @@ def new_recipe(title: str, input_path: str, start: RecipeStart) -> str:
         **start.keys,
         "target": start.target,
         "flags": start.flags,
-        "env": start.env,
         "phase": start.phase,
         "limits": {"timeout": "120s", "memory": "8GiB"},
         "expect": [{"failure": failure} for failure in start.expect],

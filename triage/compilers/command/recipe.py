@@ -18,7 +18,6 @@ from triage.compilers.pasted_text import (
     blocks_in,
     calls_in,
     mlir_in,
-    no_input,
     options_and_input,
 )
 from triage.compilers.recipe_input import RecipeRequest, RecipeStarter, ShellCommand
@@ -181,10 +180,7 @@ class LlvmToolRecipes(RecipeStarter):
     def from_call(
         self, call: ShellCommand, backend: str | None, source: Path | None
     ) -> RecipeStart:
-        options, path = options_and_input(call, _PROGRAM)
-        path = source or path
-        if path is None:
-            raise no_input(call)
+        options, path = options_and_input(call, _PROGRAM, source)
         flags = [option for option in options if not option.startswith("-o=")]
         program = f"{{toolchain}}/bin/{call.tool}"
         keys = {
@@ -200,6 +196,7 @@ class LlvmToolRecipes(RecipeStarter):
             None,
             flags,
             keys=keys,
+            left_out=call.variables,
             notes=(f"The toolchain is a folder that holds bin/{call.tool}.",),
             toolchain="path:FOLDER",
         )

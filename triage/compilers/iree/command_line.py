@@ -23,7 +23,6 @@ from triage.compilers.iree.targets import (
 from triage.compilers.pasted_text import (
     chip_in,
     mlir_in,
-    no_input,
     options_and_input,
     python_in,
 )
@@ -92,16 +91,13 @@ class IreeRecipes(RecipeStarter):
     def from_call(
         self, call: ShellCommand, backend: str | None, source: Path | None
     ) -> RecipeStart:
-        words, path = options_and_input(call, _INPUT)
-        path = source or path
-        if path is None:
-            raise no_input(call)
+        words, path = options_and_input(call, _INPUT, source)
         options = [f"--{word.lstrip('-')}" for word in words]
         left_out = [option for option in options if _LEFT_OUT.match(option)]
         flags = [option for option in options if option not in left_out]
         start = _start_of_call(call.tool, path, list(dict.fromkeys(flags)), backend)
         shown = [re.sub("^--o=", "-o ", option) for option in left_out]
-        return replace(start, left_out=tuple(shown), env=dict(call.env))
+        return replace(start, left_out=(*call.variables, *shown))
 
     def from_program(
         self, request: RecipeRequest, source: Path | None, text: str
