@@ -32,7 +32,6 @@ from triage.compilers.linter import (
 from triage.mlir import Module, Operation, SourcePosition, Value
 from triage.model.revision import Toolchain
 
-_MAX_FLAGS = 2  # in a message; the suggested flags are listed next to the findings too
 _MAX_CHAIN = 32  # the solver's original limit of iterations
 # operation -> index of the operand that it updates in place
 _UPDATES = {
@@ -88,7 +87,7 @@ def undeclared_devices(program: LintProgram) -> Messages:
     """A device that the program uses but nothing declares."""
     flags = [flag for flag in flags_for(program) if flag not in program.options]
     hint = ""
-    if 0 < len(flags) <= _MAX_FLAGS:
+    if flags:
         hint = f"; add `{' '.join(flags)}`"
     missing = [device for device in devices_of(program) if device.declared is None]
     if missing and not program.declared_devices:

@@ -4,7 +4,6 @@ value.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,7 +25,6 @@ _PLACED_BY = ("stream.affinity", "affinity", "target")  # attributes of operatio
 # dialects and operations that only pass values on
 _CARRIERS = ("func", "scf", "cf", "util", "hal", "builtin", "stream", "vm")
 _CARRIED = (TRANSFER, "flow.tensor.barrier", "flow.return")
-_ALIAS = re.compile(r"[#!][A-Za-z_][\w$]*(?![\w$.<])")
 _TENSORS = ("tensor<", "!torch.vtensor<", "!hal.buffer_view", "!stream.resource")
 
 Links = Sequence[tuple[Value, Value]]
@@ -90,21 +88,12 @@ class LintProgram:
             texts += [(text, position) for text in named.values()]
             texts += [(value.type, position) for value in operation.results]
         return [
-            (name, position) for text, position in texts for name in self._devices(text)
+            (name, position) for text, position in texts for name in devices_in(text)
         ]
-
-    def _devices(self, text: str) -> Iterator[str]:
-        """Yield the devices in the text of an attribute or type, also behind
-        aliases.
-        """
-        yield from devices_in(text)
-        if "#" in text:
-            for alias in _ALIAS.findall(text):
-                yield from self._devices(self.module.aliases.get(alias, ""))
 
     def _device(self, text: str | None) -> str | None:
         """Return the device that an attribute names; None unless exactly one."""
-        return _only_one(set(self._devices(text or "")))
+        return _only_one(set(devices_in(text or "")))
 
     @cached_property
     def ports(self) -> Mapping[Operation, Sequence[Port]]:
