@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from triage.compilers.iree.targets import (
-    BACKENDS,
     DEVICE,
     LOCAL,
     TARGET_BACKENDS,
@@ -85,13 +84,10 @@ class IreeRemedies(RemedyHints):
         self, case: Case, devices: Collection[str]
     ) -> tuple[str, ...] | None:
         options = [flag.text for flag in case.flags]
-        if not any(text.startswith(DEVICE) for text in options):
-            if case.target.backend not in BACKENDS:
-                return None
-            if case.target.devices:
-                options += device_flags(case.target)
-        flags = [text for text in options if text.startswith(DEVICE)]
-        declared = devices_declared_by(flags)
+        has_devices = any(text.startswith(DEVICE) for text in options)
+        if case.target.devices and not has_devices:
+            options += device_flags(case.target)
+        declared = devices_declared_by(options)
         missing = sorted(set(devices) - declared.keys(), key=device_order)
         if not missing:
             return None

@@ -69,17 +69,9 @@ def flags_for(program: LintProgram) -> tuple[str, ...]:
     the module declares any itself.
     """
     devices = devices_of(program)
-    is_complete = all(device.declared for device in devices)
-    wanted = [
-        device.name
-        for device in devices
-        if device.references or (device.declared or "").startswith("-")
-    ]
-    if not wanted or program.devices_of_module:
+    if program.devices_of_module or all(device.declared for device in devices):
         return ()
-    if is_complete:
-        return ()
-    wanted.sort(key=device_order)
+    wanted = sorted((device.name for device in devices), key=device_order)
     return declaring_options(wanted, program.backend, program.options)
 
 
