@@ -24,6 +24,9 @@ def contents_in(folder: Path) -> Contents:
     return Contents(Workspace(Home(folder / "contents")))
 
 
+NO_TOOLCHAIN: Any = None  # no input here needs one
+
+
 def inputs_in(folder: Path, *, fresh: bool = False) -> Inputs:
     workspace = Workspace(Home(folder))
     registry: Any = SimpleNamespace(
@@ -37,7 +40,7 @@ def inputs_in(folder: Path, *, fresh: bool = False) -> Inputs:
 def prepared(path: Path, kind: InputKind = InputKind.GENERATOR) -> Prepared:
     """Prepare an input as a process with the home beside it does."""
     words = ("r", "r", "", "iree", path, Input(path, kind), Target("llvm-cpu"))
-    answer = inputs_in(path.parent).prepare(Case(*words), None)
+    answer = inputs_in(path.parent).prepare(Case(*words), NO_TOOLCHAIN)
     assert isinstance(answer, Prepared)
     return answer
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Triage
+from tests.execution.test_inputs import NO_TOOLCHAIN
 from tests.programs import write_program
 from triage.processes import sealing
 
@@ -284,7 +285,7 @@ def prepared_input(workshop: Workshop) -> str:
 
     [case] = load_cases([workshop.folder / "mine.yaml"])
     with open_engine([case]) as engine:
-        prepared = engine.planner.input_of(case)
+        prepared = engine.planner.input_of(case, NO_TOOLCHAIN)
     assert isinstance(prepared, Prepared), prepared
     return prepared.path.name
 

@@ -95,10 +95,8 @@ class Inputs:
     _kept: KeptFiles = field(default_factory=KeptFiles)
     _prepared: dict[object, Prepared | Missing] = field(default_factory=dict)
 
-    def prepare(self, case: Case, toolchain: Toolchain | None) -> Prepared | Missing:
-        """Return the file that the compiler reads for a case, or why there is none.
-        `toolchain` imports an ONNX model.
-        """
+    def prepare(self, case: Case, toolchain: Toolchain) -> Prepared | Missing:
+        """Return the file that the compiler reads for a case, or why there is none."""
         missing, source = self.obtain(case.artifacts), case.input.path
         if missing:
             return missing
@@ -129,18 +127,19 @@ class Inputs:
             self._prepared[memo] = prepared
         return prepared
 
-    def _maker_of(
-        self, case: Case, toolchain: Toolchain | None
-    ) -> _Maker | NoAnswer | None:
+    def _maker_of(self, case: Case, toolchain: Toolchain) -> _Maker | NoAnswer | None:
         """Return what makes the input of a case; None if the compiler reads the file
         itself.
         """
         kind = case.input.kind
         if kind is InputKind.GENERATOR:
             generator = self._generator(case)
-            if case.input.imported and isinstance(generator, _Maker):
-                return _generate_then_import(generator, self._importer(case, toolchain))
-            return generator
+            if not case.input.imported or isinstance(generator, NoAnswer):
+                return generator
+            importer = self._importer(case, toolchain)
+            if isinstance(importer, NoAnswer):
+                return importer
+            return _generate_then_import(generator, importer)
         if case.input.imported:
             return self._importer(case, toolchain)
         return None
@@ -150,7 +149,7 @@ class Inputs:
         case: Case,
         sources: Sequence[Path],
         maker: _Maker,
-        toolchain: Toolchain | None,
+        toolchain: Toolchain,
     ) -> Prepared | Missing:
         digest = self.registry.contents.digest
         parts = [
@@ -169,8 +168,7 @@ class Inputs:
             answer = self._kept.get(target, make, fresh=self.fresh)
             if not isinstance(answer, Execution):
                 return answer
-            name = toolchain.revision.name if toolchain else ""
-            record = Record(key, case.name, name, answer)
+            record = Record(key, case.name, toolchain.revision.name, answer)
             self.cache.add(record)
             self.failed_now.add(case.name)
         return judge_import(record.execution, rules_of(case))
@@ -239,49 +237,43 @@ class Inputs:
 
     # ONNX
 
-    def _importer(self, case: Case, toolchain: Toolchain | None) -> _Maker:
-        """Return the importer of a toolchain, else that next to this program."""
+    def _importer(self, case: Case, toolchain: Toolchain) -> _Maker | NoAnswer:
+        """Return the importer of a toolchain."""
         importer = onnx_family().onnx_importer
-        assert importer
+        tools = self.compilers[toolchain.family].mlir_tools(toolchain)
+        if importer is None or tools is None:
+            problem = f"{toolchain.revision.name} has no importer for ONNX"
+            return NoAnswer(Cause.TOOLCHAIN, problem)
         parts = [package_version(package) for package in importer.packages]
-        roots: list[Path | None] = [None]
-        if toolchain:
-            parts.append(toolchain.identity)
-            tools = self.compilers[toolchain.family].mlir_tools(toolchain)
-            if tools:
-                roots.insert(0, tools.python_root)
-        make = partial(self._import_model, case, importer.module, roots)
-        return _Maker(" ".join(parts), make)
+        identity = " ".join([*parts, toolchain.identity])
+        root = tools.python_root
+        return _Maker(identity, partial(self._import, case, importer.module, root))
 
-    def _import_model(
+    def _import(
         self,
         case: Case,
         module: str,
-        roots: Sequence[Path | None],
+        root: Path,
         sources: Sequence[Path],
         scratch: Path,
     ) -> Path | NoAnswer | Execution:
-        """Import a model with the modules in the first of several folders that has
-        them; None stands for those next to this program.
-        """
-        target, why = scratch / "made.mlir", ""
-        argv = [sys.executable, "-m", module, str(sources[0]), "-o", str(target)]
-        for root in roots:
-            reads, env = [*own_python(), *sources], dict(case.env)
-            if root:
-                reads.append(root)
-                env["PYTHONPATH"] = str(root)
-            seal = Seal(tuple(reads))
-            execution = run(
-                argv, case.limits, scratch, seal=seal, env=env, stop=self.stop
-            )
-            if execution.ok and regular_size(target):
-                return target
-            if not _IS_MISSING.search(execution.stderr.text):
-                return machine_problem(execution) or execution
-            why = execution.stderr.last_line[:300]
+        """Import a model with a module in a folder."""
+        target = scratch / "made.mlir"
+        execution = run(
+            [sys.executable, "-m", module, str(sources[0]), "-o", str(target)],
+            case.limits,
+            scratch,
+            seal=Seal((*own_python(), *sources, root)),
+            env={**dict(case.env), "PYTHONPATH": str(root)},
+            stop=self.stop,
+        )
+        if execution.ok and regular_size(target):
+            return target
+        if not _IS_MISSING.search(execution.stderr.text):
+            return machine_problem(execution) or execution
+        why = execution.stderr.last_line[:300]
         advice = "`pip install 'iree-triage[onnx]'` adds what it needs"
-        return recipe_mistake(f"no importer for ONNX runs here: {why}; {advice}")
+        return recipe_mistake(f"the importer for ONNX does not run: {why}; {advice}")
 
     # Files of suites
 

@@ -85,12 +85,8 @@ class Planner:
         inputs = (prepared, invocation, reads, content, state)
         return Task(case, toolchain, compiler, *inputs, run)
 
-    def input_of(
-        self, case: Case, toolchain: Toolchain | None = None
-    ) -> Prepared | NoAnswer:
-        """Return the file that the compiler reads for a case, or why there is none.
-        `toolchain` imports an ONNX model.
-        """
+    def input_of(self, case: Case, toolchain: Toolchain) -> Prepared | NoAnswer:
+        """Return the file that the compiler reads for a case, or why there is none."""
         prepared = self.inputs.prepare(case, toolchain)
         if isinstance(prepared, Prepared):
             return prepared
