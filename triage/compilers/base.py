@@ -238,7 +238,7 @@ class Compiler(ABC):
     measures: Measures | None = None
     """Measures compiled programs: the stage `benchmark`, and `bench`."""
     kernels: IreeKernels | None = None
-    """Counts kernels and measures each alone: `bench --dispatch`."""
+    """Counts kernels."""
     lint: IreeLinter | None = None
     """Checks programs before they are compiled: `lint`."""
     remedies: RemedyHints | None = None
