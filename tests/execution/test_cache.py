@@ -54,16 +54,6 @@ def path(original: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(original, tmp_path / "evidence.db"))
 
 
-@pytest.mark.parametrize("number", [float("nan"), float("inf")])
-def test_a_record_that_could_not_be_read_back_is_not_written(
-    tmp_path: Path, number: float
-) -> None:
-    warnings: list[str] = []
-    store = ResultCache(tmp_path / "e.db", warnings.append)
-    store.add(replace(record(), execution=replace(record().execution, seconds=number)))
-    assert (store.find("k"), len(warnings)) == (None, 1)
-
-
 def test_a_cached_number_is_the_number_that_was_measured(tmp_path: Path) -> None:
     metrics = {"artifact_bytes": 12706, "run_seconds": 0.5, "dispatches": 4.0}
     store = ResultCache(tmp_path / "e.db")

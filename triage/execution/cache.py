@@ -8,7 +8,6 @@ this program wrote, is deleted: whatever is lost is computed again.
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import threading
 import zlib
@@ -83,10 +82,10 @@ class Record:
 
 
 def record_json(record: Record) -> str:
-    """Return the record as JSON. Lone surrogates, which UTF-8 cannot hold, become `?`.
-    ValueError for NaN and infinity.
+    """Return the record as JSON. Lone surrogates, which UTF-8 cannot hold, become
+    `?`.
     """
-    return utf8(json.dumps(asdict(record), ensure_ascii=False, allow_nan=False))
+    return utf8(json.dumps(asdict(record), ensure_ascii=False))
 
 
 @cache
@@ -143,17 +142,12 @@ class ResultCache:
         return tuple(self._records(_NEWEST, utf8(case_name), utf8(case_name)))
 
     def add(self, *records: Record) -> None:
-        """Append records. One that has no JSON is not added, with a warning."""
-        rows: list[tuple[object, ...]] = []
+        """Append records."""
+        rows = []
         for record in records:
             case, toolchain = utf8(record.case_name), utf8(record.toolchain)
-            try:
-                facts = zlib.compress(record_json(record).encode(), 6)
-            except ValueError as error:
-                self._warn(f"{case} on {toolchain} is not cached: {error}")
-                continue
+            facts = zlib.compress(record_json(record).encode(), 6)
             rows.append((record.key, case, toolchain, record.at, facts))
-
         if rows:
             self._run(_INSERT, rows=rows)
 
@@ -184,9 +178,7 @@ class ResultCache:
                         return db.execute(statement, values).fetchall()
                 except sqlite3.Error as error:
                     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-                    is_gone = code == sqlite3.SQLITE_READONLY
-                    is_gone = is_gone and os.access(self._path, os.W_OK)
-                    if is_last or not (code in _CORRUPT or is_gone):
+                    if is_last or code not in _CORRUPT:
                         problem = f"the result cache {self._path} cannot be used"
                         raise EnvironmentFailure(f"{problem}: {error}") from error
                     self._delete()
