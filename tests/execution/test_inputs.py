@@ -12,12 +12,10 @@ from triage.execution.cache import ResultCache
 from triage.execution.files import Prepared
 from triage.execution.inputs import Inputs
 from triage.execution.reads import mentioned_by
-from triage.model.address import Address
-from triage.model.case import Artifact, Case, Input, InputKind, Target
+from triage.model.case import Case, Input, InputKind, Target
 from triage.model.execution import Captured
 from triage.toolchains.contents import Contents
 from triage.toolchains.home import Home, Workspace
-from triage.toolchains.web import Web
 
 
 def contents_in(folder: Path) -> Contents:
@@ -63,35 +61,6 @@ def test_a_damaged_cached_input_is_generated_again(
         assert prepared(script) == first
         assert first.path.read_text() == "tensor<4xf32>\n"
         assert calls.read_text() == "xx"
-
-
-@pytest.mark.parametrize("suffixes", [(".bin",), (".bin", ".sha256")])
-def test_downloads_that_took_each_others_name_are_obtained_again(
-    tmp_path: Path, suffixes: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also of the same size; those that were not touched are downloaded once."""
-    urls: list[Address] = []
-
-    def download(_web: Web, url: Address, target: Path, *_: object) -> None:
-        urls.append(url)
-        target.write_text(url)
-
-    monkeypatch.setattr(Web, "download", download)
-    artifacts = [
-        Artifact(tmp_path / "downloads" / name / "w.bin", Address(f"https://h/{name}"))
-        for name in ("a", "b")
-    ]
-    for _ in range(2):
-        assert inputs_in(tmp_path).obtain(artifacts) is None
-    assert len(urls) == 2
-    for suffix in suffixes:
-        first, second = (item.path.with_suffix(suffix) for item in artifacts)
-        first.rename(aside := tmp_path / "aside")
-        second.rename(first)
-        aside.rename(second)
-    assert inputs_in(tmp_path).obtain(artifacts) is None
-    assert all(item.path.read_text() == item.source for item in artifacts)
-    assert len(urls) == 4
 
 
 @pytest.mark.parametrize(

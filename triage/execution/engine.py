@@ -162,12 +162,8 @@ class Engine:
         if not jobs:
             return
         refs = dict.fromkeys(job.ref for job in jobs)
-        fetching, slots = min(_DOWNLOADS, len(refs)), self.local_jobs
-        if any(ref.bring for ref in refs):
-            # of commits, whose compilers may be built, each on a core
-            fetching = min(fetching, self.local_jobs)
-        if self.cluster and not all(job.here for job in jobs):
-            slots = _QUEUED
+        fetching = min(_DOWNLOADS, self.local_jobs)
+        slots = _QUEUED if self.cluster else self.local_jobs
         threads, obtain = self.registry.workspace.threads, self.registry.obtain
         with self.progress.task(what, total=len(jobs)) as progress:
             progress.describe(f"{what}  {jobs[0].name}")

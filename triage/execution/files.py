@@ -1,8 +1,4 @@
-"""Files that are made once for each content.
-
-Next to each kept file lies a checksum with the name of the file, since a file that took
-the name of another one is not what was asked for.
-"""
+"""Files that are made once for each content. Next to each one lies its checksum."""
 
 from __future__ import annotations
 
@@ -15,7 +11,6 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import quote
 
 from triage.model.content import file_sha256
 from triage.toolchains.home import (
@@ -76,15 +71,13 @@ class KeptFiles:
 def _digest_if_intact(target: Path) -> str | None:
     """Return the digest of a kept file or folder if it is there and intact."""
     with suppress(OSError, ValueError):
-        line, digest = target.with_suffix(_CHECKSUM).read_text("utf-8"), _digest(target)
-        if line == _checksum(target, digest):
+        known, digest = (
+            target.with_suffix(_CHECKSUM).read_text("utf-8"),
+            _digest(target),
+        )
+        if known == digest:
             return digest
     return None
-
-
-def _checksum(target: Path, digest: str) -> str:
-    """Return what stands next to a kept file: its digest and its name."""
-    return f"{digest} {quote(target.parent.name)}/{quote(target.name)}\n"
 
 
 def _keep(made: Path, target: Path) -> str:
@@ -92,7 +85,7 @@ def _keep(made: Path, target: Path) -> str:
     if _digest_if_intact(target) == digest:
         return digest  # a sealed program may be about to open it
     # first, so that what is at `target` is intact as soon as it is there
-    write_whole(target.with_suffix(_CHECKSUM), _checksum(target, digest))
+    write_whole(target.with_suffix(_CHECKSUM), digest)
     try:
         made.replace(target)
     except OSError:
