@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -16,9 +15,8 @@ from tests.fake_releases import compiler
 from tests.toolchains.loopback import LoopbackIndex, make_wheel
 from triage.compilers.base import Environment, Needs, Packaging
 from triage.compilers.registry import Families
-from triage.model.errors import EnvironmentFailure
 from triage.toolchains.home import Home, Workspace
-from triage.toolchains.install import PLAIN_WHEEL, Package, is_intact
+from triage.toolchains.install import PLAIN_WHEEL, Package
 from triage.toolchains.pruning import prune_home, stored_toolchains
 from triage.toolchains.registry import ToolchainRegistry
 
@@ -59,16 +57,6 @@ def test_an_install_is_intact_and_done_once(
     assert put(loopback, "1.1.0", tmp_path) == folder
     assert not [path for path in loopback.requests[asked:] if path.endswith(".whl")]
     assert not leftovers(tmp_path)
-
-
-def test_the_index_is_asked_once_for_the_releases_of_a_companion(
-    loopback: LoopbackIndex, tmp_path: Path
-) -> None:
-    package = package_of(loopback, tmp_path, "another-compiler")
-    folders = {package.companion(NAME, version) for version in ("1.0.0", "1.1.0")}
-    assert len(folders) == 2
-    pages = [path for path in loopback.requests if path.endswith(f"/{NAME}/")]
-    assert len(pages) == 1
 
 
 def test_a_release_has_one_date_whether_it_was_obtained_or_not(
@@ -175,21 +163,6 @@ def test_an_environment_has_the_dependencies_of_its_day(
     assert [path.name for path in folder.glob("lib/*/site-packages/its_runtime-*")] == [
         "its_runtime-1.1.dist-info"
     ]
-
-
-def test_a_machine_without_means_takes_no_install_for_damaged(
-    loopback: LoopbackIndex, tmp_path: Path
-) -> None:
-    """It would be removed while others use it."""
-    folder = put(loopback, "1.1.0", tmp_path)
-    usual = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, usual[1]))
-    try:
-        with pytest.raises(EnvironmentFailure, match="Too many open files"):
-            is_intact(folder)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, usual)
-    assert is_intact(folder)
 
 
 def test_an_iree_compiler_in_an_environment_needs_no_other_package(

@@ -4,7 +4,6 @@ it.
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import threading
@@ -24,11 +23,6 @@ from triage.model.progress import Progress
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-# Errors that the user can repair; others are defects of the program.
-_DISK_ERRORS = {
-    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM),
-    *(errno.ENOTDIR, errno.EEXIST, errno.ENOENT),
-}
 _LOCK_TICK = 0.02  # seconds between attempts to lock a file
 
 
@@ -123,17 +117,19 @@ def default_home() -> Home:
 
 @contextmanager
 def disk_errors(action: str) -> Iterator[None]:
-    """Turn errors of a full, read-only or forbidden disk into an EnvironmentFailure:
+    """Turn errors such as those of a full or read-only disk into an EnvironmentFailure:
     `cannot ACTION: reason (file)`.
     """
     try:
         yield
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        if error.errno not in _DISK_ERRORS:
+        if error.strerror is None:  # of a library
             raise
         file = f" ({error.filename})" if error.filename else ""
         raise EnvironmentFailure(
-            f"cannot {action}: {(error.strerror or '').lower()}{file}"
+            f"cannot {action}: {error.strerror.lower()}{file}"
         ) from error
 
 

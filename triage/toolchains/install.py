@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import json
 import os
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import date, timedelta
 from functools import cached_property
 from hashlib import blake2b
@@ -44,8 +43,6 @@ from triage.toolchains.web import host_of
 # sizes of its files.
 MANIFEST = "toolchain.json"
 PLAIN_WHEEL = Wheel()
-# Errors that say nothing about an install.
-_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 _TIMEOUT = 3600.0  # seconds of one run of uv; a slow network may need them
 # Packages that are released together are uploaded within this time.
 _UPLOADED_WITHIN = timedelta(days=3)
@@ -112,18 +109,13 @@ def manifest_of(folder: Path) -> Any:
 
 def is_intact(folder: Path) -> bool:
     """Return whether an install is complete: it has a manifest, and every file
-    has the size that it was installed with. Raises EnvironmentFailure if the
-    machine has no means left to look.
+    has the size that it was installed with.
     """
     try:
         for name, size in manifest_of(folder)["files"].items():
             if os.stat(f"{folder}/{name}").st_size != size:  # noqa: PTH116 - is faster
                 return False
-    except OSError as error:
-        if error.errno in _EXHAUSTED:
-            raise EnvironmentFailure(f"{folder.name}: {error.strerror}") from error
-        return False
-    except (ValueError, LookupError, AttributeError, TypeError):
+    except (OSError, ValueError, LookupError, AttributeError, TypeError):
         return False
     return True
 
@@ -150,10 +142,6 @@ class Package:
     """Whether it is a page of links to wheels, instead of an index."""
     nightly: bool = False
     """Whether they are nightlies."""
-    _companions: dict[str, Package] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
-    """Name -> the package; the index is asked once for its releases."""
 
     @cached_property
     def url(self) -> Address:
@@ -257,10 +245,7 @@ class Package:
             Unobtainable: The index has no such package.
             EnvironmentFailure: As in `install`.
         """
-        if name not in self._companions:
-            other = replace(self, distribution=name, packaging=PLAIN_WHEEL)
-            self._companions[name] = other
-        package = self._companions[name]
+        package = replace(self, distribution=name, packaging=PLAIN_WHEEL)
         for release in package.installed(version) or package.listed:
             if release.version == version:
                 return package.install(release)
