@@ -30,7 +30,7 @@ input: p.txt
 """
 PROJECT = """name: tinyc
 compiler: command
-build: {copy: [tinyc.py], submodules: true}
+build: {commands: 'cp tinyc.py "$TRIAGE_OUT"', submodules: true}
 """
 # Every setting of git that names a program or another place to look for one.
 SETTINGS = """

@@ -19,7 +19,7 @@ PROGRAMS = {
 }
 COPIED = """name: tinyc
 compiler: command
-build: {copy: [tinyc.py]}
+build: {commands: 'cp tinyc.py "$TRIAGE_OUT"'}
 paths: [tinyc.py]
 """
 RECIPE = """name: p

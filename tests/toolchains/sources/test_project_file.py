@@ -72,7 +72,7 @@ def test_the_shipped_projects_are_sound(history: History, workspace: Workspace) 
 
 def test_the_users_file_has_precedence(tmp_path: Path) -> None:
     (tmp_path / "triage.yaml").write_text(
-        "name: mine\ncompiler: iree\nbuild: {copy: a.py}\n"
+        "name: mine\ncompiler: iree\nbuild: {commands: make}\n"
     )
     assert find_project("iree", tmp_path / "no", tmp_path).name == "mine"
     (tmp_path / "own").mkdir()
@@ -105,16 +105,3 @@ def test_paths_name_the_files_that_can_change_the_compiler(
         for path in ("a.cpp", "docs/a.md", "lib/test/a.mlir")
         if project.can_change(path)
     } == changing
-
-
-@pytest.mark.parametrize(
-    ("build", "wrong"),
-    [
-        ("{copy: ../other}", "not a file below the checkout"),
-        ("{copy: [a, /etc/passwd]}", "not a file below the checkout"),
-        ("{copy: .}", "not a file below the checkout"),
-    ],
-)
-def test_a_build_copies_only_files_of_the_checkout(build: str, wrong: str) -> None:
-    [problem] = problems(f"{SMALL}build: {build}\n")
-    assert wrong in problem

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import BinaryIO
 
 from triage.git_history.checkout import Checkout
 from triage.git_history.repository import Repository
 from triage.git_history.timeline import CommitPosition, Timeline
-from triage.model.checks import Duration, Text, file_key, fits
+from triage.model.checks import REQUIRED, Duration, file_key
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.processes.containment import Purpose
 from triage.processes.process import run, unlimited
-from triage.recipes.document import OneOrMore, Texts, Variables
+from triage.recipes.document import Texts, Variables
 from triage.toolchains.home import (
     KeptKind,
     Workspace,
@@ -32,27 +31,17 @@ from triage.toolchains.home import (
 from triage.toolchains.install import fill_folder, is_intact
 from triage.toolchains.sources.base import Build
 
-_COPY_SECONDS = 5.0
 _BUILD_SECONDS = 3600.0  # that a build counts for
-
-
-_Below = Annotated[
-    Text,
-    fits(r"(?![/.]|.*\.\.).+", '"{text}" is not a file below the checkout.'),
-]
 
 
 @dataclass(frozen=True, kw_only=True)
 class BuildSection:
-    """Builds from source: shell commands, files of the checkout, or both."""
+    """Builds from source by shell commands."""
 
-    commands: Texts = file_key((), "Build and put the toolchain into $TRIAGE_OUT.")
-    copy_: Annotated[tuple[_Below, ...], OneOrMore] = file_key(
-        (),
-        "Files and folders of the checkout that belong to the toolchain; enough alone "
-        "for a compiler that needs no build.",
-        ["my_compiler", "main.py"],
-        alias="copy",
+    commands: Texts = file_key(
+        REQUIRED,
+        "Build and put the toolchain into $TRIAGE_OUT.",
+        'cp -r my_compiler "$TRIAGE_OUT"',
     )
     submodules: bool = file_key(
         False, "Whether the build needs the submodules, which may be fetched."
@@ -83,12 +72,9 @@ class SourceBuilds:
         """Return one build for each commit."""
         builds = []
         for index in indices:
-            commit, seconds = timeline.commits[index], _COPY_SECONDS
-            if self.steps.commands:
-                seconds = _BUILD_SECONDS
-            if is_intact(
-                self.workspace.home.toolchains / self._folder_name(commit.sha)
-            ):
+            commit, seconds = timeline.commits[index], _BUILD_SECONDS
+            folder = self._folder_name(commit.sha)
+            if is_intact(self.workspace.home.toolchains / folder):
                 seconds = 0.0
             revision = replace(commit.revision, name=commit.sha)
             position = CommitPosition(index, commit.sha)
@@ -130,9 +116,9 @@ class SourceBuilds:
         return f"build-{self.project}-{sha[:16]}-{_digest(steps)}"
 
     def _make(self, sha: str, root: Path, folder: Path, log: BinaryIO) -> None:
-        """Check out a commit, run the commands and copy the files. Raises Unobtainable
-        if one fails, and EnvironmentFailure if a command takes too long or is killed,
-        because that may be the machine's fault, as a full disk is.
+        """Check out a commit and run the commands. Raises Unobtainable if one fails,
+        and EnvironmentFailure if a command takes too long or is killed, because that
+        may be the machine's fault, as a full disk is.
         """
         source, path = folder / "source", Path(log.name)
         checkout = Checkout(source, self.repository, log, self.workspace.stop)
@@ -172,14 +158,8 @@ class SourceBuilds:
                 if is_full or execution.exit_code in (None, 137):
                     raise EnvironmentFailure(f"{what} (log: {path})")
                 raise Unobtainable(f"{sha[:10]} does not build: {what}", path)
-        for name in self.steps.copy_:
-            if not (source / name).exists():
-                raise Unobtainable(f"{sha[:10]} has no {name}", path)
-            _copy(source / name, root / name)
         if not any(root.iterdir()):
-            raise Unobtainable(
-                "`commands` and `copy` put nothing into TRIAGE_OUT", path
-            )
+            raise Unobtainable("the commands put nothing into TRIAGE_OUT", path)
 
     @contextmanager
     def _locked_builder(self) -> Iterator[Path]:
@@ -201,15 +181,6 @@ class SourceBuilds:
                 yield folder
             finally:
                 remove_tree(temporary)
-
-
-def _copy(source: Path, target: Path) -> None:
-    """Copy a file or a folder. Links are copied as links."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if source.is_dir() and not source.is_symlink():
-        shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
-    else:
-        shutil.copy2(source, target, follow_symlinks=False)
 
 
 def _digest(text: str) -> str:
