@@ -136,10 +136,15 @@ class LintProgram:
             for port in self.ports[function]:
                 if port.kind == "argument" and port.device:
                     devices[port.value] = port.device
+            # value -> the devices of all values that control flow passes on to it
+            passed_on: dict[Value, set[str | None]] = {}
             for operation, links in steps_of(function.regions[0]):
                 for source, target in links:
-                    if source in devices:
-                        devices.setdefault(target, devices[source])
+                    passed_on.setdefault(target, set()).add(devices.get(source))
+                    devices.pop(target, None)
+                    device = _only_one(passed_on[target])
+                    if device:
+                        devices[target] = device
                 if operation is not None:
                     device = self._device_of_results(operation, devices)
                     if device:
