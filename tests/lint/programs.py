@@ -40,6 +40,15 @@ def replaced(text: str, old: str, new: str) -> str:
     return text.replace(old, new, 1)
 
 
+def inserted(text: str, before: str, *lines: str) -> tuple[str, int]:
+    """The lines put before the one that holds `before`, and the number of the last of
+    them.
+    """
+    at = line_of(text, before)
+    rows = text.split("\n")
+    return "\n".join([*rows[: at - 1], *lines, *rows[at - 1 :]]), at - 1 + len(lines)
+
+
 def one_too_few(n: int) -> Planted:
     text = sharded(n, "--layers", "1")
     return text, hip(n - 1), line_of(text, f"@__device_{n - 1}>")

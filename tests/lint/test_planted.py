@@ -19,6 +19,8 @@ from tests.lint.programs import (
     FAULTS,
     Planted,
     hip,
+    inserted,
+    replaced,
     sharded,
 )
 from tests.real.statuses import read_statuses
@@ -93,6 +95,22 @@ def test_a_large_number_in_the_name_of_a_device_is_not_a_position(read: Read) ->
         "--iree-hal-target-device=__device_0=hip[0]",
         "--iree-hal-target-device=__device_20000=hip[1]",
     )
+
+
+def test_a_global_places_its_loads(read: Read) -> None:
+    text = sharded(2, "--layers", "1")
+    kind = "tensor<64x64xf32>"
+    weight = f"util.global private @weight {{stream.affinity = #hal.device.promise<@__device_0>}} = dense<0.5> : {kind}\n"
+    planted, line = inserted(
+        text, "%inner_0_1 =", f"  %weight = util.global.load @weight : {kind}"
+    )
+    planted = replaced(planted, "ins(%x_0_1, %up_0_1 ", "ins(%x_0_1, %weight ")
+    found = findings(read(weight + planted, hip(2), "rocm"))
+    assert [
+        one.position.line
+        for one in found
+        if one.rule == "mixed-devices" and one.position
+    ] == [line + 2]
 
 
 def test_devices_and_transfers_are_in_the_flowchart(home: Path, triage: Triage) -> None:

@@ -154,12 +154,15 @@ class LintProgram:
     def _device_of_results(
         self, operation: Operation, devices: Mapping[Value, str]
     ) -> str | None:
-        """Return the device of an operation's results: the one that it names, or that
-        of all values it uses. None if that is unknown.
+        """Return the device of an operation's results: the one that it names, that of
+        the global it loads, or that of all values it uses. None if that is unknown.
         """
         device = self._device_named_by(operation)
         if device is not None or operation.name in PASSES_ON:
             return device
+        if operation.name == LOAD:
+            name = (operation.attribute("global") or "").lstrip("@").strip('"')
+            return self._device_of_global.get(name)
         if _is_carrier(operation):
             return None
         return _only_one(_devices_at(operation, devices))
@@ -167,6 +170,15 @@ class LintProgram:
     def _device_named_by(self, operation: Operation) -> str | None:
         devices = (self._device(operation.attribute(name)) for name in _PLACED_BY)
         return next(filter(None, devices), None)
+
+    @cached_property
+    def _device_of_global(self) -> Mapping[str, str | None]:
+        """The device that each global names, by its symbol."""
+        return {
+            operation.symbol: self._device_named_by(operation)
+            for operation in self.module.body.operations
+            if operation.symbol
+        }
 
     def devices_at(self, operation: Operation) -> set[str]:
         """Return the devices of the values that an operation uses."""
