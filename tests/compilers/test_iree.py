@@ -12,7 +12,7 @@ import pytest
 from tests.mlir.printed_ir import Op, printed, program, read
 from tests.programs import write_program
 from triage.compilers.iree.adapter import Iree
-from triage.compilers.iree.runner import IreeRunner
+from triage.compilers.iree.runner import IreeKernels, IreeRunner
 from triage.compilers.parts import IrPrinter
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.outcome import Cause, NoAnswer
@@ -118,6 +118,25 @@ def test_the_binary_is_found_in_every_layout(tmp_path: Path, place: str) -> None
     program = write_program(tmp_path / place, "\x7fELF")
     assert IREE.locate(tmp_path) == program
     assert IREE.locate(program) == program
+
+
+KERNELS = IreeKernels()
+
+
+def test_the_kernels_of_an_extracted_program_and_how_each_is_measured_alone() -> None:
+    kernel = 'util.func public @k_elf_{}(%arg0: i32) attributes {{iree.reflection = {{iree.benchmark = "dispatch"}}}} {{'
+    text = "\n".join(
+        [
+            "hal.executable private @k {",
+            "util.func private @k_elf_no(%arg0: i32) {",
+            *map(kernel.format, "ab"),
+        ]
+    )
+    assert KERNELS.kernels_in(text) == [
+        ("k", "--benchmark_filter=^BM_k_elf_a/"),
+        ("k-2", "--benchmark_filter=^BM_k_elf_b/"),
+    ]
+    assert KERNELS.kernels_in("module {}") == []
 
 
 @pytest.mark.parametrize(

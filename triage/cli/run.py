@@ -91,6 +91,11 @@ def _readable_text(engine: Engine, job: ProbeJob) -> str:
 def bench(
     chosen: SeveralCases,
     toolchain: list[str] | None = TOOLCHAINS,
+    dispatch: str | None = option(
+        "NAME",
+        "Measure each dispatch whose name contains NAME, or `all` (default: "
+        "whole functions).",
+    ),
     time: float | None = duration_option(
         "Measure for at most this long (default: 60s)."
     ),
@@ -103,6 +108,9 @@ def bench(
     3 when a verdict is unclear and none is slower.
 
     - `triage bench recipes/row-sum.yaml -t 3.10.0 -t 3.11.0`
+
+    - `triage bench recipes/row-sum.yaml -t 3.10.0 -t 3.11.0 --dispatch all` compares
+      their kernels one by one
     """
     from triage.execution.benchmark import Benchmark  # slow to import
 
@@ -117,7 +125,8 @@ def bench(
         rows = [ProbeJob(case, ref) for case in selection.cases for ref in refs]
         benchmark = Benchmark(rows, rows[0])
         try:
-            benchmark.measure(engine, time or SECONDS)
+            dispatch = "" if dispatch == "all" else dispatch
+            benchmark.measure(engine, time or SECONDS, dispatch)
         except (KeyboardInterrupt, Interrupted):
             benchmark.stopped = True
             write_report(output, benchmark, benchmark_document)

@@ -238,7 +238,7 @@ class Compiler(ABC):
     measures: Measures | None = None
     """Measures compiled programs: the stage `benchmark`, and `bench`."""
     kernels: IreeKernels | None = None
-    """Counts kernels."""
+    """Counts kernels and measures each alone: `bench --dispatch`."""
     lint: IreeLinter | None = None
     """Checks programs before they are compiled: `lint`."""
     remedies: RemedyHints | None = None

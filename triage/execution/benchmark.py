@@ -25,7 +25,7 @@ from triage.execution.in_turn import (
 from triage.execution.judge import DISPATCHES, judge, rules_of
 from triage.execution.run_task import RunTask
 from triage.execution.task import ProbeJob, why_unusable
-from triage.model.case import Case
+from triage.model.case import Case, Input, InputKind, RunSpec
 from triage.model.content import is_regular
 from triage.model.json_form import UNPRINTED, in_json, key
 from triage.model.outcome import Cause, Exit, NoAnswer, Probe
@@ -77,17 +77,78 @@ class Program:
 
 
 def function_programs(
-    engine: Engine, case: Case, ref: ToolchainRef, folder: Path
+    engine: Engine,
+    case: Case,
+    ref: ToolchainRef,
+    folder: Path,
+    dispatch: str | None = None,
 ) -> list[Program] | NoAnswer:
-    """Compile a case into a folder; return the functions that its recipe measures, or
-    else runs.
+    """Compile a case; return the functions that its recipe measures, or else runs.
+
+    With `dispatch`, return its kernels with this text in their names instead, each with
+    the size and the number of dispatches of the whole.
     """
     specs = case.benchmarks
     if not specs and case.run:
         specs = (case.run,)
+    if dispatch is not None:
+        usual = next(iter(specs), RunSpec())
+        return _dispatch_programs(engine, case, ref, folder, usual, dispatch)
     if not specs:
         advice = "name the functions with their inputs under `bench` in the recipe"
         return NoAnswer(Cause.RECIPE, advice)
+    return _compiled_programs(engine, case, ref, folder, specs)
+
+
+def _dispatch_programs(
+    engine: Engine,
+    case: Case,
+    ref: ToolchainRef,
+    folder: Path,
+    usual: RunSpec,
+    text: str,
+) -> list[Program] | NoAnswer:
+    kernels = engine.compilers[case.compiler].kernels
+    if kernels is None:
+        why = f"{case.compiler} has no kernels that are measured alone"
+        return NoAnswer(Cause.TARGET, why)
+    sources = folder / "dispatches"
+    sources.mkdir(parents=True)
+    whole = _compiled_programs(engine, case, ref, folder, [usual], extracted=sources)
+    if isinstance(whole, NoAnswer):
+        return whole
+    size, dispatches = whole[0].bytes, whole[0].dispatches
+    programs: list[Program] = []
+    for source in filter(is_regular, sorted(sources.glob("*.mlir"))):
+        alone = replace(case, input=Input(source, InputKind.MLIR))
+        named = [
+            RunSpec(usual.device, flags=(*usual.flags, option), name=name)
+            for name, option in kernels.kernels_in(source.read_text("utf-8", "replace"))
+            if text in name
+        ]
+        if not named:
+            continue
+        compiled = _compiled_programs(engine, alone, ref, folder / source.stem, named)
+        if isinstance(compiled, NoAnswer):
+            return compiled
+        programs += [
+            replace(program, bytes=size, dispatches=dispatches) for program in compiled
+        ]
+    why = f"{ref.revision.name} extracts no dispatch with {text!r} in its name"
+    return programs or NoAnswer(Cause.NOT_FOUND, why)
+
+
+def _compiled_programs(
+    engine: Engine,
+    case: Case,
+    ref: ToolchainRef,
+    folder: Path,
+    specs: Sequence[RunSpec],
+    extracted: Path | None = None,
+) -> list[Program] | NoAnswer:
+    """Compile a case into a folder, and write its kernels to another one if there is
+    one; return its functions.
+    """
     case = replace(case, phase=None, thresholds=((DISPATCHES, math.inf),))
     tasks, runs = [], []
     for spec in specs:
@@ -101,16 +162,26 @@ def function_programs(
         assert run.measures
         tasks.append(task)
         runs.append(replace(run, options=(*run.options, run.measures.quick_option)))
+    task = tasks[0]
+    writes: tuple[Path, ...] = ()
+    kernels = task.compiler.kernels
+    if extracted and kernels:
+        printing = (*task.invocation.printing, *kernels.extract_options(extracted))
+        task = replace(task, invocation=replace(task.invocation, printing=printing))
+        writes = (extracted,)
     folder.mkdir(parents=True, exist_ok=True)
-    module, task, stop = folder / "program", tasks[0], engine.stop
+    module = folder / "program"
     compiled = engine.compile(
-        task, stop, on_output=lambda output: shutil.move(output, module)
+        task,
+        engine.stop,
+        on_output=lambda output: shutil.move(output, module),
+        writes=writes,
     )
     if not is_regular(module):
         return why_unusable(judge(compiled, rules_of(case)))
     size, dispatches = module.stat().st_size, compiled.metrics.get(DISPATCHES)
     count = None if dispatches is None else int(dispatches)
-    revision = task.toolchain.revision
+    revision, stop = task.toolchain.revision, engine.stop
     return [Program(run, module, size, count, revision, stop) for run in runs]
 
 
@@ -207,11 +278,15 @@ class Benchmark:
             if row.configuration == configuration
         }
 
-    def measure(self, engine: Engine, budget: float) -> Self:
+    def measure(
+        self, engine: Engine, budget: float, dispatch: str | None = None
+    ) -> Self:
         """Compile every configuration, and measure them in turn.
 
         It ends when every verdict is clear, or `budget` seconds after the compiles. The
-        least number of samples is taken even then, unless that takes much longer.
+        least number of samples is taken even then, unless that takes much longer. With
+        `dispatch`, kernels with this text in their names are measured instead of
+        functions.
         """
         with temporary_folder() as folder:
             # paths have one length: that of a command moves the stack, and some times
@@ -219,14 +294,17 @@ class Benchmark:
                 case, ref = configuration.case, configuration.ref
                 target = folder / f"{index:04}"
                 with engine.progress.task(f"compile  {configuration.name}"):
-                    programs = function_programs(engine, case, ref, target)
+                    programs = function_programs(engine, case, ref, target, dispatch)
                 if isinstance(programs, NoAnswer):
                     self.series.append(Series(configuration, problem=programs))
                     continue
                 for program in programs:
-                    row = Series(
-                        configuration, program.label, program, sampler=program.sample
-                    )
+                    label = program.label
+                    if dispatch is not None:
+                        # where the whole is split otherwise, another kernel has the
+                        # same name
+                        label += f" of {program.dispatches}"
+                    row = Series(configuration, label, program, sampler=program.sample)
                     self.series.append(row)
             self._measure_in_turn(engine, time.monotonic() + budget)
         return self

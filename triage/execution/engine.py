@@ -397,10 +397,12 @@ class Engine:
         *,
         on_stderr: Callable[[bytes], None] | None = None,
         on_output: OnOutput | None = None,
+        writes: tuple[Path, ...] = (),
     ) -> Execution:
         """Compile once in a folder of its own; nothing is looked up or recorded.
 
-        `on_stderr` receives standard error as it arrives.
+        `on_stderr` receives standard error as it arrives. `writes` are further folders
+        that it may write to.
         """
         case, invocation, kernels = task.case, task.invocation, task.compiler.kernels
         with self.folder() as folder:
@@ -411,7 +413,7 @@ class Engine:
                 argv += kernels.count_options(counted)
             execution = sealed_execution(
                 case,
-                task.seal,
+                replace(task.seal, writes=writes),
                 lambda seal: run(
                     argv,
                     case.limits,

@@ -29,6 +29,11 @@ _NO_DEVICE = re.compile(
     r"'(?P<device>[^']+)'"
 )
 _UNKNOWN_FLAG = re.compile(r"flag '([\w-]+)' not recognized")
+_EXECUTABLE = re.compile(r"\bhal\.executable (?:public |private )?@([\w$.-]+)")
+_DISPATCH = re.compile(
+    r"\butil\.func public @([\w$.-]+)\(%\w+: i32\)[^{]*\{[^\n]*iree\.benchmark = "
+    r'"dispatch"'
+)
 # Types whose numbers the runtime's programs cannot read in a command line.
 _ONLY_IN_FILES = ("i1", "cf64", "cf128")
 
@@ -106,6 +111,29 @@ class IreeKernels:
         # not its usual report
         except (ValueError, RecursionError, LookupError, TypeError, OverflowError):
             return None
+
+    def extract_options(self, folder: Path) -> list[str]:
+        """Return options that make the compiler write small programs to a folder. Each
+        starts one kernel of the compiled program.
+        """
+        return [f"--iree-hal-dump-executable-benchmarks-to={folder}"]
+
+    def kernels_in(self, text: str) -> list[tuple[str, str]]:
+        """Return the kernels that a small program starts: name, and the option that
+        measures this kernel alone.
+        """
+        executable = _EXECUTABLE.search(text)
+        name = "dispatch"
+        if executable:
+            name = executable[1]
+        functions = enumerate(_DISPATCH.findall(text), 1)
+        return [
+            (
+                name if number == 1 else f"{name}-{number}",
+                f"--benchmark_filter=^BM_{function}/",
+            )
+            for number, function in functions
+        ]
 
 
 def _device_name(case: Case, run: RunSpec) -> str:
