@@ -69,7 +69,7 @@ def commits_between(clone: Repo, good: str, bad: str) -> list[Commit]:
 
 def rank_of(clone: Repo, culprit: str, fix: str, commits: list[Commit]) -> float:
     """Return 1 for the likeliest commit; among equals the middle."""
-    clues = Clues(diagnostics(clone, fix, culprit), noticed=False)
+    clues = Clues(diagnostics(clone, fix, culprit))
     suspicious = suspicions(commits, clues, find_project("iree"))
     chances = [suspicion.chance for suspicion in suspicious]
     [blamed] = (i for i, one in enumerate(commits) if one.sha.startswith(culprit))

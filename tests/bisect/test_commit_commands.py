@@ -149,7 +149,6 @@ def test_a_person_leads_and_resumes_and_suspects_know_the_failure(
     suspects = ["suspects", "r.yaml", *words[1:7], "--format", "json"]
     ranked = answered(triage(*suspects))["suspects"]
     assert {one["commit"] for one in ranked} == set(shas[1:])
-    assert all(len(one["reasons"]) <= 2 for one in ranked)
     assert set((home / "toolchains").iterdir()) == built
 
 

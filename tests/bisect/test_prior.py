@@ -13,11 +13,7 @@ from triage.toolchains.sources.project import find_project
 
 CODEGEN = "compiler/src/iree/compiler/Codegen"
 GPU = f"{CODEGEN}/LLVMGPU/KernelConfig.cpp"
-COMMON = f"{CODEGEN}/Common/GPU/GPUPadOperands.cpp"
-DOCS = "docs/website/docs/index.md"
-TEST = f"{CODEGEN}/LLVMGPU/test/config.mlir"
 
-NOTHING = Clues()
 IREE = find_project("iree")
 PROJECTS = (None, IREE, find_project("triton"))
 
@@ -30,26 +26,6 @@ def commit(subject: str, *files: str) -> Commit:
         subject,
         files,
     )
-
-
-def odds(subjects: list[Commit], clues: Clues = NOTHING) -> list[float]:
-    """Each in relation to the first."""
-    prior = [one.chance for one in suspicions(subjects, clues, IREE)]
-    return [one / prior[0] for one in prior]
-
-
-def test_unlikely_culprits_are_demoted_and_never_excluded() -> None:
-    plain, docs, tests, nfc = odds(
-        [
-            commit("Change it", GPU),
-            commit("Say it", DOCS),
-            commit("Check it", TEST),
-            commit("Change it (NFC)", GPU),
-        ],
-        Clues("shared memory"),
-    )
-    assert plain == 1
-    assert all(0 < one < 0.4 for one in (docs, tests, nfc))
 
 
 def test_the_file_of_the_failing_pass_is_most_suspicious() -> None:
@@ -88,7 +64,7 @@ def test_any_history_gets_a_prior_with_its_floor(
 ) -> None:
     commits = [commit(subject, path) for subject, path in subjects]
     for project in PROJECTS:
-        clues = Clues(text, text, noticed=True)
+        clues = Clues(text, text)
         prior = [one.chance for one in suspicions(commits, clues, project)]
         assert sum(prior) == pytest.approx(1)
         assert min(prior) >= FLOOR / len(commits) - 1e-12

@@ -201,8 +201,7 @@ class Line:
         for outcome in self.outcomes(bad)[-1:]:
             if isinstance(outcome, Failed) and outcome.failure == failure:
                 failures += outcome.others
-        noticed = bad > 0 and not self.candidates[bad].ref.is_release
-        return Clues.of(failures, noticed=noticed)
+        return Clues.of(failures)
 
     def suspects(
         self, chances: Mapping[int, float], clues: Clues

@@ -59,9 +59,7 @@ def rank_changes(
     new = line_end(request, bad)
     timeline = timeline_with(repository, new.commit)
     commits = timeline.with_files(timeline.between(old.commit, new.commit))
-    # somebody noticed the failure at a bad end that is a commit or a nightly
-    clues = Clues.of(failures, noticed=not new.is_release)
-    suspicion = suspicions(commits, clues, project)
+    suspicion = suspicions(commits, Clues.of(failures), project)
     links = pages_of(request)
     ranked = []
     for group in group_by_change([commit.subject for commit in commits]):
