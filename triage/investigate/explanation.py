@@ -21,10 +21,8 @@ from triage.execution.engine import Engine
 from triage.execution.task import ProbeJob
 from triage.investigate.investigation import ClusterInvestigation, Investigation, Step
 from triage.investigate.origin import OriginFinder
-from triage.investigate.own_mistake import own_mistake
 from triage.investigate.result import FailureCluster, StepResult
 from triage.model.case import Case
-from triage.model.errors import BadInput
 from triage.model.json_form import UNPRINTED, in_json
 from triage.model.outcome import (
     Cause,
@@ -175,8 +173,7 @@ class Explainer:
         """Explain the case.
 
         Raises:
-            BadInput: The family has no releases, there is no such revision, or the
-                program itself is wrong.
+            BadInput: The family has no releases, or there is no such revision.
             EnvironmentFailure: The toolchain cannot be obtained.
         """
         registry = self.engine.registry
@@ -281,11 +278,7 @@ class Explainer:
         return self._probe(first)
 
     def _probe(self, ref: ToolchainRef) -> Probe:
-        probe = self.engine.probe(ProbeJob(self.case, ref))
-        mistake = own_mistake(self.case, probe.outcome)
-        if mistake:
-            raise BadInput(f"the program itself is wrong: {mistake}")
-        return probe
+        return self.engine.probe(ProbeJob(self.case, ref))
 
     def _first_wanted(
         self,
