@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,16 +42,3 @@ def test_an_absurd_number_is_refused_at_once(
     done = triage(*line.split())
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.usefixtures("home")
-@pytest.mark.parametrize(
-    ("columns", "line"), [("1000000000", "recipe list ."), ("9" * 5000, "run --help")]
-)
-def test_the_width_of_a_terminal_is_bounded(
-    triage_process: Triage, workplace: Path, columns: str, line: str
-) -> None:
-    recipe(workplace, "case", "fine")
-    done = triage_process(*line.split(), env=os.environ | {"COLUMNS": columns})
-    assert done.returncode == 0, done.stderr
-    assert len(done.stdout) < 100_000

@@ -85,13 +85,6 @@ def test_a_mistake_is_answered_with_what_to_write(
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("group", ["nights", "toolchains"])
-def test_a_group_alone_lists(triage: Triage, place: Path, group: str) -> None:
-    done = triage(group)
-    assert done.returncode == 0
-    assert done.stdout
-
-
 def test_without_network_what_is_installed_works(
     triage: Triage, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,21 @@
 the exit code that it promises.
 """
 
-from triage.cli.app import main
+import os
+import signal
 
-__all__ = ["main"]
+
+def main() -> None:
+    """Run the program. Until a command begins, Ctrl-C ends it at once."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, stop_at_once)
+    from triage.cli.app import run  # takes a while
+
+    run()
+
+
+def stop_at_once(_: int, __: object) -> None:
+    """End the program, of which nothing has begun."""
+    os.write(2, b"stopped\n")
+    os._exit(130)

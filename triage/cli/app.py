@@ -9,14 +9,9 @@ from __future__ import annotations
 import gc
 import os
 import shlex
-import signal
 import sys
-import threading
-import time
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from pkgutil import resolve_name
-from types import FrameType
 from typing import Any
 
 import typer
@@ -28,9 +23,6 @@ from triage.model.outcome import MEANINGS
 from triage.processes.sealing import switch_sealing
 from triage.report.printable import printed_streams
 
-_SAME_SIGNAL = 0.3  # seconds within which a second signal belongs to the first
-_HANDLING = 0.1  # seconds in which the main thread handles a signal, unless it waits
-_MOST_DIGITS = 4  # of the size of a terminal
 # made before garbage is collected: more than a start makes, which nearly all stay
 _OBJECTS = 100_000
 _SETTINGS: dict[str, Any] = {
@@ -108,10 +100,6 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 
 
-# Groups that list what they have unless a subcommand is given.
-_LISTS = ("nights", "toolchains", "recipe")
-
-
 def load(name: str) -> Any:
     """Import a command and return it."""
     target = resolve_name(f"triage.cli.{COMMANDS[name][0]}")
@@ -126,34 +114,6 @@ def load(name: str) -> Any:
             if parameter.param_type_name == "argument":  # a type such as <list[Path]>
                 parameter.display_type_rich = lambda *_, **__: None
     return loaded
-
-
-class _Value:
-    """Reads the value of one option or argument: texts and paths as they are.
-
-    Typer makes a schema of pydantic for each option, also for those that are not given,
-    which takes longer than to import typer.
-    """
-
-    def __init__(self, described: Any) -> None:
-        self._described = described
-
-    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        kind = self._described.annotation
-        if value is None:
-            return () if param.multiple or param.nargs == -1 else None
-        if kind in (str, list[str]):
-            return value
-        if kind is Path:
-            return Path(value)
-        if kind == list[Path]:
-            return list(map(Path, value))
-        from typer._coercion import build_runtime_param
-
-        return build_runtime_param(self._described).coerce(value, param, ctx)
-
-
-typer.core.build_runtime_param = _Value  # type: ignore[assignment,attr-defined]
 
 
 class LazyGroup(TyperGroup):
@@ -182,8 +142,6 @@ class LazyGroup(TyperGroup):
     def resolve_command(
         self, ctx: Any, args: list[str]
     ) -> tuple[str | None, Any, list[str]]:
-        if len(args) == 1 and args[0] in _LISTS and not ctx.resilient_parsing:
-            args.append("list")  # not where a shell completes a line
         two_words = " ".join(args[:2])
         if two_words in COMMANDS:
             args = [two_words, *args[2:]]
@@ -254,60 +212,9 @@ def options(
     switch_sealing(on=not unsealed)
 
 
-def _handle_signals() -> None:
-    """End on Ctrl-C and on SIGTERM, which a cancelled CI job sends, with no compiler
-    left running.
-
-    A second signal ends the program at once; the watchdog of `processes.containment`
-    then ends the compilers. Programs such as
-    `timeout` send each signal twice, so that one which follows immediately does not
-    count.
-
-    Only the main thread handles signals. One that another thread receives, or that
-    arrives just before the main thread begins to wait, does not end that wait, and a
-    compile may take minutes. A thread of its own therefore sends it on.
-    """
-    first: list[float] = []  # when the first signal arrived
-
-    def on_signal(_: int, __: FrameType | None) -> None:
-        if not first:
-            first.append(time.monotonic())
-            processes = sys.modules.get("triage.processes.process")
-            if processes is not None:
-                # other threads may wait for them, and this one for the threads
-                processes.interrupt_all()
-            raise KeyboardInterrupt
-        if time.monotonic() - first[0] > _SAME_SIGNAL:
-            # a progress bar hides the cursor
-            os.write(2, b"\x1b[?25h" if os.isatty(2) else b"")
-            os._exit(130)
-
-    handled = (signal.SIGINT, signal.SIGTERM)
-    for number in handled:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, on_signal)
-    arrived, arrival = os.pipe()
-    os.set_blocking(arrival, False)
-    signal.set_wakeup_fd(arrival, warn_on_full_buffer=False)
-    main_thread = threading.get_ident()
-
-    def wake() -> None:
-        while not first:
-            number = os.read(arrived, 1)[0]
-            time.sleep(_HANDLING)
-            if number in handled and not first:
-                signal.pthread_kill(main_thread, number)
-
-    threading.Thread(target=wake, daemon=True).start()
-
-
-def main() -> None:
-    """Run the program."""
-    _handle_signals()
+def run() -> None:
+    """Run the command that the words of the command line name."""
     gc.set_threshold(_OBJECTS)
-    for name in ("COLUMNS", "LINES"):  # rich makes lines as wide as they say
-        if len(os.environ.get(name, "")) > _MOST_DIGITS:
-            del os.environ[name]
     # searching every installed package for plugins slows each start
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"
     words = sys.argv[1:]

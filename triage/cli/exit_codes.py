@@ -11,7 +11,9 @@ import functools
 import inspect
 import os
 import shlex
+import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
@@ -19,6 +21,7 @@ from typing import Any, TypeVar, get_type_hints
 
 import typer
 
+from triage.cli import stop_at_once
 from triage.cli.screen import print_stderr
 from triage.model.errors import BadFiles, Interrupted, TriageError
 from triage.model.outcome import Exit, Result
@@ -26,6 +29,7 @@ from triage.report.document import Block, Document, Table
 from triage.report.formats import write_report
 
 R = TypeVar("R", bound=Result)
+_SAME_SIGNAL = 0.3  # seconds within which a second signal belongs to the first
 
 
 def report(
@@ -126,6 +130,7 @@ def _exit_code(call: Callable[[], Exit], more: list[str]) -> int:
     from triage.toolchains.home import disk_errors
 
     try:
+        _handle_signals()
         with disk_errors("continue"):
             code = call()
             sys.stdout.flush()
@@ -156,3 +161,31 @@ def _exit_code(call: Callable[[], Exit], more: list[str]) -> int:
             "triage: internal error; this is a bug in triage, not in the compiler"
         )
     return Exit.ENVIRONMENT
+
+
+def _handle_signals() -> None:
+    """From now on, end on Ctrl-C and on SIGTERM, which a cancelled CI job sends, with
+    no compiler left running.
+
+    A second signal ends the program at once; the watchdog of `processes.containment`
+    then ends the compilers. Programs such as `timeout` send each signal twice, so that
+    one which follows immediately does not count.
+    """
+    first: list[float] = []  # when the first signal arrived
+
+    def on_signal(_: int, __: object) -> None:
+        if not first:
+            first.append(time.monotonic())
+            processes = sys.modules.get("triage.processes.process")
+            if processes is not None:
+                # other threads may wait for them, and this one for the threads
+                processes.interrupt_all()
+            raise KeyboardInterrupt
+        if time.monotonic() - first[0] > _SAME_SIGNAL:
+            # a progress bar hides the cursor
+            os.write(2, b"\x1b[?25h" if os.isatty(2) else b"")
+            os._exit(130)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is stop_at_once:  # `main` was called
+            signal.signal(number, on_signal)
