@@ -66,7 +66,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "history": (("history", "{cases}", "--until", "1.1.0"), PAGES),
     "nightly": (NIGHT, FORMATS),
     "merge": (("nightly", "merge", "shard-1", "shard-2"), FORMATS),
-    "merge one": (("nightly", "merge", "shard-1", "--allow-missing"), FORMATS),
+    "merge one": (("nightly", "merge", "shard-1"), FORMATS),
     "list": (("nights", "list"), PAGES),
     "night": (("nights", "show", "1"), FORMATS),
     "site": (("site", "--out", "public"), PAGES),

@@ -36,10 +36,8 @@ HISTORIES = {
 CASES = [case_named(name) for name in HISTORIES]
 
 
-def merge(nights: list[Night], *, allow_missing: bool = False) -> Night:
-    return shards_module.merge(
-        nights, lambda: history_of([]), allow_missing=allow_missing
-    )
+def merge(nights: list[Night]) -> Night:
+    return shards_module.merge(nights, lambda: history_of([]))
 
 
 def shards(count: int = 3) -> list[Night]:
@@ -93,7 +91,6 @@ def change(number: int, **values: Any) -> list[Night]:
 @pytest.mark.parametrize(
     ("results", "words"),
     [
-        (shards()[:2], "shard 1/3 missing"),
         ([*shards(), shards()[0]], "is in two shards"),
         ([*shards(3)[:2], shards(2)[-1]], "do not belong together"),
         (change(2, baseline=Revision("1.0.0", "b" * 40)), "bbbbbbbbbb"),
@@ -171,23 +168,22 @@ def test_the_command_joins_reports_and_reproducers(
         assert (workplace / "out" / path / "README.md").read_text() == path
 
 
-def test_the_command_refuses_a_missing_shard_and_a_folder_of_a_shard(
+def test_the_command_reports_a_missing_shard_and_refuses_the_folder_of_one(
     folders: list[Path], triage: Triage
 ) -> None:
     *some, last = folders
-    assert triage("nightly", "merge", *some).returncode == 2
-    partial = triage("nightly", "merge", *some, "--allow-missing")
+    partial = triage("nightly", "merge", *some)
     assert partial.returncode == 1
-    assert "shard 1/3 missing" in partial.stdout
+    assert "2 of 3 shards are there" in partial.stdout
     assert triage("nightly", "merge", *folders, "--out", last).returncode == 2
     assert read_night(last).shard == "1/3"
 
 
 def test_a_night_without_some_of_its_cases_is_not_green() -> None:
     passing = replace(night_of({"e": "PP"}, old=0, new=1), shard="1/2")
-    merged = merge([passing], allow_missing=True)
+    merged = merge([passing])
     assert (passing.exit, merged.exit) == (Exit.OK, Exit.INCONCLUSIVE)
-    assert partial_text(merged) == "shard 2/2 missing"
+    assert partial_text(merged) == "1 of 2 shards are there"
 
 
 @pytest.mark.parametrize("value", ['"cpu_seconds": NaN', '"metrics": {"x": 1e999'])

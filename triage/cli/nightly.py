@@ -172,17 +172,14 @@ def nightly_merge(
         "DIR", "Folders that `triage nightly --shard` wrote."
     ),
     out: Path | None = OUT,
-    allow_missing: bool = flag(
-        "--allow-missing", "Report a night with missing shards, marked as partial."
-    ),
     github: bool = GITHUB,
     output: str = JUNIT_FORMAT,
 ) -> Exit:
     """Join the results of a nightly's shards into one report, as one machine would have
     written it.
 
-    Shards of different toolchains, cases that are in two shards, and missing shards are
-    refused. The exit code is that of the whole night.
+    Shards of different toolchains and cases that are in two shards are refused; without
+    some of its shards, the night is partial. The exit code is that of the whole night.
 
     - `triage nightly merge shards/* --out out --github`
     """
@@ -191,7 +188,7 @@ def nightly_merge(
         for folder in folders
     ]
     nights = [night for _, night in shards]
-    night = merge(nights, earlier_nights(), allow_missing=allow_missing)
+    night = merge(nights, earlier_nights())
     if out:
         copy_files([folder for folder, _ in shards], out)
         night = write_reports(night, out)

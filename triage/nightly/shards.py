@@ -15,7 +15,6 @@ from triage.nightly.compare import EarlierNights, clusters_of, with_earlier_nigh
 from triage.nightly.result import Night
 from triage.toolchains.home import disk_errors
 
-_NAMED = 10  # missing shards in a message
 _FOLDERS = ("attribution", "issues", "logs", "reproducers")
 _SHARD = re.compile("([0-9]{1,4})/([0-9]{1,4})")
 
@@ -40,14 +39,12 @@ def _number_and_count(text: str | None) -> tuple[int, int]:
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
-def merge(
-    shards: Iterable[Night], earlier: EarlierNights, *, allow_missing: bool = False
-) -> Night:
-    """Return one night of all shards, in the order of the recipes.
+def merge(shards: Iterable[Night], earlier: EarlierNights) -> Night:
+    """Return one night of all shards, in the order of the recipes; a partial one if a
+    shard is missing.
 
-    earlier: reads the stored nights; allow_missing: a missing shard makes the night
-    partial. Raises BadInput for shards of different nightlies, for a case that is in
-    two of them, and for a missing shard.
+    earlier: reads the stored nights. Raises BadInput for shards of different nightlies,
+    and for a case that is in two of them.
     """
     nights = sorted(shards, key=lambda night: _number_and_count(night.shard))
     # a shard of more shards than cases knows no compiler
@@ -59,13 +56,9 @@ def merge(
             "the same two revisions, such as nightly:2025-06-04"
         )
     stopped = [f"{night.shard}: {night.stopped}" for night in nights if night.stopped]
-    missing = _missing_shards(nights)
-    if missing and not allow_missing:
-        raise BadInput(
-            f"{missing}; pass its folder, or --allow-missing for a partial report"
-        )
-    if missing:
-        stopped.append(missing)
+    count = max(_number_and_count(night.shard)[1] for night in nights)
+    if len(nights) < count:
+        stopped.append(f"{len(nights)} of {count} shards are there")
     order = _order(nights)
     cases = [
         with_earlier_nights(case, night.kind, earlier)
@@ -104,20 +97,6 @@ def _comparison_text(night: Night) -> str:
     )
     _, count = _number_and_count(night.shard)
     return f"{night.compiler} {new} with {old} in {count} shards"
-
-
-def _missing_shards(nights: Sequence[Night]) -> str:
-    """Return which shards are missing; empty when none is."""
-    given = {_number_and_count(night.shard) for night in nights}
-    count = max(count for _, count in given)
-    missing = [
-        f"{number}/{count}"
-        for number in range(1, count + 1)
-        if (number, count) not in given
-    ]
-    if len(missing) > _NAMED:
-        missing[_NAMED:] = ["more"]
-    return f"shard {', '.join(missing)} missing" if missing else ""
 
 
 def _order(nights: Sequence[Night]) -> dict[str, tuple[int, int]]:
