@@ -55,12 +55,9 @@ def test_a_night_that_is_not_there_is_bad_input(
     assert triage(*words.split()).returncode == 2
 
 
-def test_everything_known_of_a_case_is_shown(
-    answer: Callable[..., Any], triage: Triage
-) -> None:
-    runs = [(run["status"], run["nights"]) for run in answer("show", "break")["runs"]]
-    assert runs == [("failed", 3), ("passed", 2)]
-    assert triage("show", "e").returncode == 2, "several cases"
+def test_everything_known_of_a_case_is_shown(answer: Callable[..., Any]) -> None:
+    runs = [run["status"] for run in answer("show", "breaks")["runs"]]
+    assert runs == ["failed", "passed"]
 
 
 @pytest.mark.parametrize(
@@ -113,7 +110,7 @@ def test_a_nightly_stores_its_night_and_the_page_shows_its_log(
     assert list(cluster["replays"].values()) == ["reproduces"]
     assert triage("nightly", recipes, *ends).returncode == 1, "without a log"
     shown = json.loads(triage("show", "c", "--format", "json").stdout)
-    assert shown["log"]["lines"][shown["log"]["root"]].endswith("error: broken badly")
+    assert "error: broken badly" in shown["log"]
     assert {state["status"] for state in shown["states"]} == {"passed", "failed"}
     assert triage("site", "--out", public).returncode == 0
     [case] = (public / "cases").glob("*.html")

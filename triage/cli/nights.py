@@ -81,7 +81,7 @@ def list_nights(output: str = FORMAT) -> Exit:
 def show_night(
     night: str = argument(
         "NIGHT",
-        "A night's number, its date as 2026-11-21, `latest` or `previous`.",
+        "A night's number, its date as 2026-11-21, or `latest`.",
         "latest",
     ),
     output: str = JUNIT_FORMAT,
@@ -110,7 +110,7 @@ def prune_nights(
 
 @command
 def show(
-    case: str = argument("CASE", "Name of a case, or a part of it."),
+    case: str = argument("CASE", "Name of a case."),
     output: str = FORMAT,
 ) -> Exit:
     """Show everything known of a case: its nights, its state on every toolchain,

@@ -28,23 +28,8 @@ _FLAKY_NIGHTS = 30  # in which changes make a case flaky
 _PLAIN = (CaseChangeKind.PASSING, CaseChangeKind.FAILING, CaseChangeKind.UNTESTABLE)
 
 
-@dataclass(frozen=True)
-class ChartedMetric:
-    """A metric that pages draw as a line."""
-
-    name: str
-    title: str
-    unit: str
-    least_ratio: float
-    """The smallest change that is marked as a step."""
-
-
-METRICS = (
-    ChartedMetric("run_seconds", "Run time", "s", 1.05),
-    ChartedMetric("cpu_seconds", "Compile time (CPU)", "s", 1.1),
-    ChartedMetric("dispatches", "Dispatches", "", 1.01),
-    ChartedMetric("artifact_bytes", "Size", "bytes", 1.05),
-)
+TIMES = {"run_seconds": "Run time", "cpu_seconds": "Compile time (CPU)"}
+"""What pages draw as a line."""
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -91,6 +76,8 @@ class CaseRow:
     """The beginning of the hash of the input; empty if it is not known."""
     source: str = ""
     """The file of its recipe, where it is known."""
+    cpu_seconds: float | None = None
+    run_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -99,10 +86,6 @@ class TrackRows:
 
     track: Track
     cases: dict[str, CaseRow] = field(default_factory=dict)
-    metrics: dict[str, list[float | None]] = field(
-        default_factory=lambda: {metric.name: [] for metric in METRICS}
-    )
-    """What pages draw: a number for each case."""
 
 
 @cache
@@ -121,13 +104,16 @@ def history_lines(night: Night) -> list[bytes]:
     """
     tracks: dict[Track, TrackRows] = {}
     for case in night.cases:
-        track, numbers = track_of(case, night.kind), case.numbers
+        track = track_of(case, night.kind)
         rows = tracks.setdefault(track, TrackRows(track))
         rows.cases[case.case] = CaseRow(
-            case.status, case.change, case.failure, case.input[:8], case.source
+            case.status,
+            case.change,
+            case.failure,
+            case.input[:8],
+            case.source,
+            **{name: case.numbers.get(name) for name in TIMES},
         )
-        for metric, values in rows.metrics.items():
-            values.append(numbers.get(metric))
     listed = [case for case in night.cases if case.change not in _PLAIN]
     lines = _adapter().dump_json(
         list(tracks.values()), by_alias=True, exclude_defaults=True
@@ -151,8 +137,6 @@ class StateRun:
     """The input changed since the case was tested before, so that no compiler made the
     difference.
     """
-    count: int = 1
-    """How many nights have a result of the case."""
 
     @property
     def signature(self) -> str:
@@ -175,23 +159,27 @@ class CaseHistory:
     case: str
     source: str = ""
     runs: list[StateRun] = field(default_factory=list)
-    metrics: dict[str, dict[int, float]] = field(
-        default_factory=lambda: defaultdict(dict)
+    times: dict[str, dict[int, float]] = field(
+        default_factory=lambda: {name: {} for name in TIMES}
     )
-    """What was measured, by metric and night."""
+    """What was measured, by its name and night."""
     _input: str = ""
     """The last one that was tested."""
 
     def add(self, night: int, row: CaseRow) -> None:
         """Add the result in the next night."""
         self.source = row.source
+        for name, times in self.times.items():
+            seconds: float | None = getattr(row, name)
+            if seconds:
+                times[night] = seconds
         status, failure, before = row.status, row.failure, self._input
         if row.input and status is not Status.UNTESTABLE:
             self._input = row.input
         last = self.runs[-1] if self.runs else None
         signature = failure.signature if failure else ""
         if last and last.status is status and last.signature == signature:
-            last.last, last.failure, last.count = night, failure, last.count + 1
+            last.last, last.failure = night, failure
         else:
             is_edited = bool(row.input and before) and row.input != before
             run = StateRun(status, row.change, failure, night, night, is_edited)
@@ -294,10 +282,6 @@ def history_of(
                 if name not in members:
                     members[name] = CaseHistory(track, name)
                 members[name].add(number, row)
-            for metric, values in rows.metrics.items():
-                for name, value in zip(rows.cases, values, strict=True):
-                    if value is not None:
-                        members[name].metrics[metric][number] = value
         if is_shown:
             shown.append((summary, night))
     if newest and not nights:

@@ -6,35 +6,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 from packaging.version import Version
 
 from triage.classify import packaged_rules
-from triage.compilers.invocation import readable_output
 from triage.execution.cache import Record, ResultCache
 from triage.execution.judge import judge
 from triage.model.errors import BadInput
-from triage.model.outcome import Failure, Outcome, ProbeResult, Status
+from triage.model.outcome import ProbeResult, Status
 from triage.model.revision import Revision
 from triage.nightly.failure_life import FailureLife, failure_lives
 from triage.nightly.history import CaseHistory, NightsHistory
 from triage.nightly.store import NightStore
 from triage.recipes.values import parse_version
-from triage.reduce.reproducer import without_paths
-
-# lines of a log that are shown, and those before the root cause
-_LINES, _BEFORE = 400, 20
-
-
-@dataclass(frozen=True)
-class LogExcerpt:
-    """A part of the output of a compiler."""
-
-    toolchain: str
-    lines: list[str]
-    root: int | None
-    """Index of the line with the root cause, if it is known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +27,6 @@ class CaseRun(ProbeResult):
 
     first: str
     last: str
-    nights: int
     last_toolchain: Revision
     track: str
     is_edited: bool
@@ -64,17 +47,14 @@ class KnownCase:
     release first.
     """
     failures: Sequence[FailureLife]
-    log: LogExcerpt | None
-    """Of its last failure."""
+    log: str | None
+    """The output of its last failure that a night kept."""
 
 
 def known_case(
-    text: str, store: NightStore, history: NightsHistory, results: ResultCache
+    name: str, store: NightStore, history: NightsHistory, results: ResultCache
 ) -> KnownCase:
-    """Collect what is known of the case with a name or a part of it. Raises BadInput if
-    nothing is, or several cases fit.
-    """
-    name = _name_of(text, history)
+    """Collect what is known of the case with a name. Raises BadInput if nothing is."""
     records = results.newest_of(name)
     cases = [case for case in history.cases if case.case == name]
     if not cases and not records:
@@ -96,19 +76,8 @@ def known_case(
         flaky_changes=sum(map(history.flaky_changes, cases)),
         states=states,
         failures=[life for life in lives if not set(cases).isdisjoint(life.cases)],
-        log=next(chain(logs, _cached_logs(records)), None),
+        log=next(logs, None),
     )
-
-
-def _name_of(text: str, history: NightsHistory) -> str:
-    """Return the name of the only case that a text fits, else the text."""
-    fitting = sorted({case.case for case in history.cases if text in case.case})
-    if text in fitting or not fitting:
-        return text
-    if len(fitting) > 1:
-        names = ", ".join(fitting[:10])
-        raise BadInput(f"{len(fitting)} cases fit {text!r}; choose from {names}")
-    return fitting[0]
 
 
 def case_runs(history: NightsHistory, case: CaseHistory) -> list[CaseRun]:
@@ -124,7 +93,6 @@ def case_runs(history: NightsHistory, case: CaseHistory) -> list[CaseRun]:
             failure=run.failure,
             first=first.started,
             last=last.started,
-            nights=run.count,
             last_toolchain=last.toolchain,
             track=case.track.name,
             is_edited=run.is_edited,
@@ -135,7 +103,7 @@ def case_runs(history: NightsHistory, case: CaseHistory) -> list[CaseRun]:
 
 def night_logs(
     store: NightStore, history: NightsHistory, case: CaseHistory
-) -> Iterator[tuple[int, LogExcerpt]]:
+) -> Iterator[tuple[int, str]]:
     """Yield the output of each new failure of a case that was stored with its night,
     the newest first, and the night.
     """
@@ -147,12 +115,12 @@ def night_logs(
             if results:
                 text = store.log(history.numbers[number], results[0].log or "")
             if text is not None:
-                yield number, _excerpt(text, results[0].failure, night.toolchain.name)
+                yield number, text
                 break
 
 
 def _state_of(record: Record) -> ProbeResult:
-    outcome = _outcome_of(record)
+    outcome = judge(record.execution, packaged_rules(), record.failing_pass)
     return ProbeResult(
         case=record.case_name,
         recipe=record.case_name.partition("[")[0],
@@ -164,31 +132,3 @@ def _state_of(record: Record) -> ProbeResult:
         seconds=record.execution.seconds,
         metrics=record.execution.metrics,
     )
-
-
-def _outcome_of(record: Record) -> Outcome:
-    return judge(record.execution, packaged_rules(), record.failing_pass)
-
-
-def _cached_logs(records: Sequence[Record]) -> Iterator[LogExcerpt]:
-    """Yield the cached output of each compile that failed, the newest first."""
-    for record in records:
-        if not record.execution.ok:
-            execution = record.execution
-            stream = execution.stdout if execution.stderr.empty else execution.stderr
-            output = readable_output(stream.text)
-            yield _excerpt(output, _outcome_of(record).failure, record.toolchain)
-
-
-def _excerpt(text: str, failure: Failure | None, toolchain: str) -> LogExcerpt:
-    """Return the lines of a log from a little before its root cause on; without one,
-    its end.
-    """
-    lines = without_paths({}, "input")(text).rstrip().splitlines()
-    start, root = max(0, len(lines) - _LINES), None
-    for number, line in enumerate(lines):
-        if failure and failure.headline in line:
-            start = min(start, max(0, number - _BEFORE))
-            root = number - start
-            break
-    return LogExcerpt(toolchain, lines[start : start + _LINES], root)

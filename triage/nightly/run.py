@@ -243,8 +243,10 @@ class NightRun:
                 benchmark = Benchmark((old, new), old)
                 benchmark.measure(self.engine, budget)
                 self._times += _times_of(benchmark)
-                metrics = {**result.metrics, **_metrics_of(benchmark, new)}
-                self._results[name] = replace(result, metrics=metrics)
+                rows = list(benchmark.rows(new).values())
+                if len(rows) == 1 and rows[0].median is not None:
+                    metrics = {**result.metrics, "run_seconds": rows[0].median}
+                    self._results[name] = replace(result, metrics=metrics)
 
     def investigate(self) -> None:
         """Find what made programs slower, and do the steps for each new failure."""
@@ -306,16 +308,6 @@ def _times_of(benchmark: Benchmark) -> Iterator[TimeChange]:
                 name = row.configuration.ref.revision.name
                 times = replace(times, verdict=None, reason=f"{name}: {row.reason}")
         yield times
-
-
-def _metrics_of(benchmark: Benchmark, new: ProbeJob) -> dict[str, float]:
-    """Return the metrics of a program, if it has one function only."""
-    rows = list(benchmark.rows(new).values())
-    if len(rows) != 1:
-        return {}
-    dispatches = rows[0].program.dispatches if rows[0].program else None
-    values = {"run_seconds": rows[0].median, "dispatches": dispatches}
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def _file_name(text: str) -> str:

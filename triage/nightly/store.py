@@ -26,10 +26,10 @@ if TYPE_CHECKING:  # lists need none of their classes, which are slow to import
 
 NIGHT_FILE = "nightly.json"
 LARGEST_FILE = 1 << 20  # bytes of a file that a night names
-_VERSION = 7  # of the files of the store
+_VERSION = 8  # of the files of the store
 _LARGEST_NIGHT = 1 << 30  # bytes
 _ISSUES = "issues.json"
-_LOG_PART = 32 << 10  # bytes at the beginning and at the end of a log that are stored
+_LOG_PART = 16 << 10  # bytes at the beginning and at the end of a log that are stored
 
 
 def read_night(path: Path) -> Night:
@@ -150,17 +150,14 @@ class NightStore:
         return history_of(nights, tracks)
 
     def night_named(self, name: str) -> Night:
-        """Return the night with a number or a date, or `latest` or `previous`. Raises
-        BadInput if there is none.
+        """Return the night with a number or a date, or the `latest`. Raises BadInput if
+        there is none.
         """
-        stored = self.summaries()
-        named = {"latest": stored[-1:], "previous": stored[-2:-1]}
-        numbered = [night for night in stored if str(night.number) == name]
-        dated = [night for night in stored if name in (night.started, night.day)]
-        for summary in reversed(named.get(name) or numbered or dated):
-            night = self.night(summary.number)
-            if night:
-                return night
+        for summary in reversed(self.summaries()):
+            if name in ("latest", str(summary.number), summary.day):
+                night = self.night(summary.number)
+                if night:
+                    return night
         raise BadInput(
             f"there is no night {name!r} in {self.path}; `triage nights list` shows "
             "those that are stored"

@@ -20,11 +20,11 @@ from triage.investigate.result import text_id
 from triage.model.errors import BadInput
 from triage.model.outcome import Status
 from triage.nightly.failure_life import FailureLife, failure_lives
-from triage.nightly.history import CaseHistory, NightsHistory, Track
-from triage.nightly.known_case import LogExcerpt, case_runs, night_logs
+from triage.nightly.history import TIMES, CaseHistory, NightsHistory, Track
+from triage.nightly.known_case import case_runs, night_logs
 from triage.nightly.result import Night
 from triage.nightly.store import NightStore
-from triage.nightly.trends import metric_steps
+from triage.nightly.trends import time_steps
 from triage.report.document import facts
 from triage.report.elements import compiler_title, plural
 from triage.report.facts import (
@@ -91,7 +91,7 @@ class Site:
             self._write_page(
                 "nights", "report", title="Nights", blocks=[table], logs={}
             )
-            self._write_page("trends", steps=metric_steps(history)[:_MOST_STEPS])
+            self._write_page("trends", steps=time_steps(history)[:_MOST_STEPS])
             self._write_page("search")
             logs = {
                 case: dict(night_logs(self.store, history, case)) for case in self.pages
@@ -127,7 +127,7 @@ class Site:
         self,
         case: CaseHistory,
         lives: Sequence[FailureLife],
-        logs: Mapping[int, LogExcerpt],
+        logs: Mapping[int, str],
     ) -> None:
         """Write what to do about a case, its results over the nights and the output of
         its failures.
@@ -146,7 +146,7 @@ class Site:
         )
 
     def _write_failure(
-        self, life: FailureLife, logs: Mapping[CaseHistory, Mapping[int, LogExcerpt]]
+        self, life: FailureLife, logs: Mapping[CaseHistory, Mapping[int, str]]
     ) -> None:
         """Write when and where a failure was seen, then the text of its issue."""
         found_in = life.found_in or self.history.nights[life.current.first]
@@ -293,6 +293,7 @@ def _environment(
     environment.filters.update(inline=inline_markup, fragment=fragment)
     environment.globals.update(
         plural=plural,
+        TIMES=TIMES,
         history=history,
         pages=pages,
         urls=urls,

@@ -11,6 +11,7 @@ from triage.report.document import (
     Block,
     Bullets,
     Code,
+    Details,
     Document,
     Fact,
     Heading,
@@ -47,7 +48,6 @@ if TYPE_CHECKING:  # each command needs the classes of one of them
     from triage.remedy.variants import Variants
 
 _MAX_FINDINGS = 20  # of a case on a terminal; JSON has all
-_LOG_LINES = 6  # on each side of the root cause
 _LOG_STATUSES = {
     "unrecognised": "not recognised: something failed that no rule knows",
     "no failures": "no failures",
@@ -248,11 +248,8 @@ def known_case_document(result: KnownCase) -> Document:
     for life in result.failures:
         blocks.append(Heading(f"{life.cluster.signature}, {life.state}"))
         blocks.append(facts([*life_facts(life), *known_facts(life.cluster)]))
-    log = result.log
-    if log:
-        blocks.append(Heading(f"Output on {log.toolchain}"))
-        first = max(0, (log.root or 0) - _LOG_LINES)
-        blocks.append(Code("\n".join(log.lines[first : first + 2 * _LOG_LINES + 1])))
+    if result.log:
+        blocks.append(Details("Output of the last failure", [Code(result.log)]))
     return Document(result.case, blocks)
 
 
