@@ -201,7 +201,7 @@ def update(
     other list. In the file that a recipe names, such as `expect: expect.yaml`, an entry
     ends at this version, and a new one begins with it; both files are written. The new
     list of a recipe itself is printed, to be pasted. Flaky and untestable cases are
-    named and stay as they are; a known failure that was not seen is tried once more.
+    named and stay as they are.
 
     - `triage expect update recipes/ -t 3.13.0`
 

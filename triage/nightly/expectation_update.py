@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from triage.execution.engine import Engine
-from triage.execution.judge import status_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
-from triage.model.outcome import Failed, NoAnswer, Passed, Probe, Status
+from triage.model.outcome import Failed, NoAnswer, Probe
 from triage.recipes.expectations import (
     ExpectationUpdate,
     LeftCase,
@@ -27,27 +26,16 @@ ListUpdate = Callable[[Path, Sequence[Case], Sequence[ObservedCase]], UpdatedFil
 def update_expectations(
     engine: Engine, cases: Sequence[Case], ref: ToolchainRef, update: ListUpdate
 ) -> ExpectationUpdate:
-    """Probe the cases, and write the files of known failures that change. A known
-    failure that was not seen is tried once more.
-    """
+    """Probe the cases, and write the files of known failures that change."""
     jobs = [ProbeJob(case, ref) for case in cases]
     done = {probe.case.name: probe for probe in engine.probe_all(jobs)}
     probes = [done[case.name] for case in cases]
-    passing = [probe.case for probe in probes if status_of(probe) is Status.XPASS]
-    again = [ProbeJob(case, ref, fresh=True) for case in passing]
-    flaky = {
-        probe.case.name
-        for probe in engine.probe_all(again, "unexpected passes")
-        if not isinstance(probe.outcome, Passed)
-    }
     left: list[LeftCase] = []
     observed = defaultdict[Path, list[ObservedCase]](list)
     for probe in probes:
-        name, reason = probe.case.name, _why_left(probe)
-        if name in flaky:
-            reason = "flaky: it passes and fails"
+        reason = _why_left(probe)
         if reason:
-            left.append(LeftCase(name, reason))
+            left.append(LeftCase(probe.case.name, reason))
             continue
         case = ObservedCase(probe.case, probe.version, probe.outcome.failure)
         observed[probe.case.source].append(case)
