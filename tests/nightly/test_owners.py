@@ -1,6 +1,4 @@
-"""What a night says of its failures: how many there are, and who looks after each, by
-the rules of `triage.yaml`.
-"""
+"""Who looks after each failure of a night, by the rules of `triage.yaml`."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT, Triage
-from tests.nights.documents import FAILURES, case_result
+from tests.nights.documents import FAILURES
 from triage.attribute.result import Attribution, ComparisonResult
 from triage.bisect.result import Answer, Bisection, BisectKind, Suspect
 from triage.investigate.result import ClusterKey, FailureCluster
@@ -20,7 +18,6 @@ from triage.model.revision import Revision
 from triage.nightly.verdict import (
     owner_of,
     owner_rules,
-    verdicts_of,
 )
 
 RULES = """\
@@ -98,17 +95,3 @@ def test_a_bad_rule_is_reported_with_its_place(
     done = triage("nightly", ROOT / "recipes" / "dynamic-matmul.yaml", "--dry-run")
     assert done.returncode == 2
     assert f"triage.yaml{place}" in done.stderr
-
-
-def test_a_case_that_the_baseline_could_not_test_is_no_failure_of_its_own() -> None:
-    """An investigation splits it off, and the page shows both as one failure."""
-    cases = [case_result("a", "F"), case_result("b", "F", "U"), case_result("c", "G")]
-    key = ClusterKey("iree", "llvm-cpu", "legalize:x")
-    explained = replace(key.cluster(["a"], FAILURES["F"]), culprit=culprit("a.cpp"))
-    untested = replace(key.cluster(["b"], FAILURES["F"]), id=f"{explained.id}.2")
-    other = replace(key, signature="other:x").cluster(["c"], FAILURES["G"])
-    [verdict] = verdicts_of(cases, [explained, untested, other], slower=())
-    assert (verdict.broken, verdict.failures, verdict.with_culprit) == (3, 2, 1)
-    apart = replace(untested, culprit=culprit("b.cpp"))
-    [verdict] = verdicts_of(cases, [explained, apart, other], slower=())
-    assert (verdict.failures, verdict.with_culprit) == (3, 2)

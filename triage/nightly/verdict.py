@@ -70,9 +70,6 @@ def verdicts_of(
         failures = [
             failure for failure in clusters if not names.isdisjoint(failure.cases)
         ]
-        explained = [cluster.key for cluster in failures if _has_culprit(cluster)]
-        # the culprit of another one with its signature may explain it
-        others = [failure for failure in failures if failure.key not in explained]
         changes = Counter(case.change for case in members)
         verdict = BackendVerdict(
             backend,
@@ -80,8 +77,8 @@ def verdicts_of(
             broken=sum(case.is_new_failure for case in members),
             fixed=changes[CaseChangeKind.FIXED],
             untestable=changes[CaseChangeKind.UNTESTABLE],
-            failures=len(explained) + len(others),
-            with_culprit=len(explained),
+            failures=len(failures),
+            with_culprit=sum(map(_has_culprit, failures)),
             slower=len(names.intersection(slower)),
         )
         verdicts.append(verdict)
