@@ -249,9 +249,7 @@ def _add_conclusions(
     lives: Mapping[ClusterKey, Sequence[FailureLife]],
     issues: Mapping[str, Mapping[str, str]],
 ) -> None:
-    """Add to each failure what nights found out about it, the last of them that found
-    out most.
-    """
+    """Add to each failure what the last night that investigated it found out."""
     for number, night in enumerate(history.nights):
         for cluster in night.clusters:
             # what was found out holds for the case that was investigated
@@ -259,8 +257,8 @@ def _add_conclusions(
             if cluster.representative:
                 names = [cluster.representative, *cluster.confirmed]
             for life in lives.get(cluster.key, ()):
-                is_more = _completeness(cluster) >= _completeness(life.cluster)
-                if life.had_failure(number, names) and (is_more or not life.found_in):
+                is_more = bool(cluster.steps) or not life.cluster.steps
+                if is_more and life.had_failure(number, names):
                     life.cluster, life.found_in = cluster, night
         opened = issues.get(night.started, {})
         for case in night.cases:
@@ -269,7 +267,3 @@ def _add_conclusions(
             for life in alike:
                 if issue and life.had_failure(number, [case.case]):
                     life.issue = issue
-
-
-def _completeness(cluster: FailureCluster) -> tuple[bool, bool]:
-    return bool(cluster.steps), cluster.is_explained
