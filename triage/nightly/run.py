@@ -77,8 +77,6 @@ class NightRun:
     """Writes the reports of a night into a folder."""
     command: str = "triage nightly"
     """The line that continues."""
-    phase: str = "comparison"
-    """The current phase, which a partial report names."""
     investigation: Investigation | None = None
     """The investigation of the new failures, once it has begun."""
     _probes: dict[tuple[str, str], Probe] = field(default_factory=dict)
@@ -154,7 +152,7 @@ class NightRun:
             clusters=with_owners(cases, clusters, self.owners),
             investigation=investigation.summary if investigation else None,
             times=list(self._times),
-            stopped=f"{stopped} during the {self.phase}" if stopped else None,
+            stopped=stopped,
             not_compared=[name for name in names if name not in results],
             planned=names if self.shard else [],
             strict=self.strict,
@@ -204,7 +202,6 @@ class NightRun:
         """Compile the cases in turn whose compiles took much longer than on the
         baseline, and keep those that are slower.
         """
-        self.phase = "compile times"
         grown = [
             result
             for result in self._results.values()
@@ -235,7 +232,6 @@ class NightRun:
 
         budget: seconds for each case.
         """
-        self.phase = "run times"
         for name, result in self._results.items():
             case = self.cases_by_name[name]
             if result.passes_on_both and (case.benchmarks or case.run):
@@ -256,7 +252,6 @@ class NightRun:
         finder = OriginFinder(self.engine, self.refs, self.repo)
         if self.bisects:
             self._bisect_slower(finder)
-        self.phase = "investigation"
         wanted = {
             "bisect": self.bisects,
             "narrow": self.bisects and self.repo is not None,
@@ -280,7 +275,6 @@ class NightRun:
             self.report()
 
     def _bisect_slower(self, finder: OriginFinder) -> None:
-        self.phase = "bisects"
         for index, row in enumerate(self._times):
             if row.verdict is Pace.SLOWER:
                 case = self.cases_by_name[row.case]
