@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
-from github import Auth, Github, GithubException, GithubRetry
+from github import Auth, Github, GithubRetry
 from github.Issue import Issue
 
 from triage.model.errors import EnvironmentFailure
@@ -27,11 +27,6 @@ _LABEL = "triage"
 _RETRIES = 3
 _PATIENCE = 60  # seconds to wait for the end of a rate limit
 _BODY = 65_000  # characters; GitHub takes 65,536
-_HINTS = {
-    401: "; check GITHUB_TOKEN",
-    403: "; check what GITHUB_TOKEN may do",
-    404: "; does GITHUB_TOKEN see it?",
-}
 
 
 class GitHubIssues:
@@ -128,10 +123,8 @@ class GitHubIssues:
             yield
         except Exception as error:
             why = str(error)[:200] or type(error).__name__
-            if isinstance(error, GithubException):
-                why += _HINTS.get(error.status, "")
             raise EnvironmentFailure(
-                f"cannot {action} of {self._where}: {why}"
+                f"cannot {action} of {self._where}: {why}; check GITHUB_TOKEN"
             ) from error
 
 
