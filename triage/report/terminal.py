@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from io import StringIO
@@ -137,21 +136,11 @@ def _renderables(
                 yield from _flowing(inline_text(block), console)
 
 
-def _table(table: doc.Table, available: int) -> RenderableType:
+def _table(table: doc.Table, most: int) -> RenderableType:
     """Return a table whose widest columns are wrapped. A word is broken only where not
     even the longest words fit: names and flags are copied.
     """
     shown = doc.shown_columns(table)
-    longest_words, widths = {}, {}
-    for number in shown:
-        cells = (doc.plain_text(row[number]) for row in table.rows)
-        text = "\n".join((table.columns[number], *cells))
-        longest_words[number] = max(map(len, text.split()), default=0)
-        widths[number] = max(map(len, text.splitlines()), default=0)
-    room = available - 2 * (len(shown) - 1)
-    while sum(widths.values()) > room:
-        wrapped = [number for number in shown if widths[number] > longest_words[number]]
-        widths[max(wrapped or shown, key=widths.__getitem__)] -= 1
     grid = Grid(
         box=None,
         pad_edge=False,
@@ -159,8 +148,12 @@ def _table(table: doc.Table, available: int) -> RenderableType:
         header_style="dim",
         show_header=any(table.columns),
     )
-    for number, width in widths.items():
-        grid.add_column(table.columns[number], overflow="fold", width=width)
+    for number in shown:
+        cells = (doc.plain_text(row[number]) for row in table.rows)
+        words = " ".join((table.columns[number], *cells)).split()
+        longest = max(map(len, words), default=0)
+        column = table.columns[number]
+        grid.add_column(column, overflow="fold", min_width=min(longest, most))
     for row in table.rows:
         grid.add_row(*(inline_text(row[number], addresses=False) for number in shown))
     return grid
@@ -171,9 +164,8 @@ def _facts(rows: Sequence[tuple[str, doc.Inline]], console: Console) -> Iterator
     column = max((len(name) for name, _ in rows), default=0)
     for name, fact in rows:
         margin = Text(f"  {name:{column}} ", style="dim")
-        for line in _lines(
-            inline_text(fact), max(console.width - len(margin), _NARROWEST)
-        ):
+        width = max(console.width - len(margin), _NARROWEST)
+        for line in _lines(inline_text(fact), console, width):
             yield margin + line
             margin = Text(" " * len(margin))
 
@@ -181,18 +173,12 @@ def _facts(rows: Sequence[tuple[str, doc.Inline]], console: Console) -> Iterator
 def _flowing(shown: Text, console: Console) -> Iterator[Text]:
     """Yield the lines of a text, which is one line in a pipe."""
     if console.is_terminal:
-        yield from _lines(shown, console.width)
+        yield from _lines(shown, console, console.width)
     else:
         yield shown
 
 
-def _lines(shown: Text, width: int) -> Iterator[Text]:
-    """Yield lines that end between words: an address is never broken."""
-    for line in shown.split():
-        starts = [0]
-        for word in re.finditer(r"\S+", line.plain):
-            if word.end() - starts[-1] > width and word.start() > starts[-1]:
-                starts.append(word.start())
-        for part in line.divide(starts[1:]):
-            part.rstrip()
-            yield part
+def _lines(shown: Text, console: Console, width: int) -> Iterable[Text]:
+    """Return lines that end between words: an address is never broken."""
+    shown.overflow = "ignore"
+    return shown.wrap(console, width)
