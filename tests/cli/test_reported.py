@@ -189,8 +189,7 @@ def test_a_reported_failure_that_was_not_seen_is_said(
     tried = {version for version, one in outcomes(found).items() if one == "passed"}
     assert {"1.2.0", "1.3.0", "1.4.0", "1.7.0"} <= tried
     shown = " ".join(triage("why", path).stdout.split())
-    where = "1.0.0, 1.2.0 to 1.4.0 and 1.7.0"
-    assert f"the reported {unseen} was not seen on {where}" in shown
+    assert f"the reported {unseen} was not seen" in shown
     assert "not tried on 1.5.0 to 1.6.0" in shown
     # what was asked for is all that is tried
     one = asked("why", path, "-t", "1.7.0", code=3)

@@ -156,14 +156,7 @@ def headline(explanation: Explanation) -> str:
         newest = f"{explanation.reads.name} is the newest release known to read it"
         return f"{name} cannot read this program; {newest}, and it {verb} there"
     if explanation.unseen and explanation.failure is None:
-        tried = [
-            _range_text(releases)
-            for releases in explanation.releases
-            if releases.outcome != "not tried"
-        ]
-        *others, last = tried or [name]
-        where = " and ".join([*filter(None, [", ".join(others)]), last])
-        return f"the reported {explanation.unseen} was not seen on {where}"
+        return f"the reported {explanation.unseen} was not seen"
     if explanation.failure and explanation.toolchain == explanation.fails_on:
         return f"fails on {name}"
     older = f"; fails on {explanation.fails_on.name}" if explanation.fails_on else ""
