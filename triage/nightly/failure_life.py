@@ -8,12 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from triage.investigate.result import (
-    NEW_FAILURES,
-    CaseChangeKind,
-    ClusterKey,
-    FailureCluster,
-)
+from triage.investigate.result import CaseChangeKind, ClusterKey, FailureCluster
 from triage.model.json_form import UNPRINTED, in_json
 from triage.model.outcome import Failure, Status
 from triage.model.revision import Revision
@@ -35,24 +30,6 @@ class SeenAt:
     """The input was edited just before, so that no compiler made the difference."""
 
 
-@dataclass(eq=False, kw_only=True)
-class Episode(StateRun):
-    """Nights in which a case had one state, whatever its recipe expects."""
-
-    case: CaseHistory
-    before: Episode | None
-    after: Episode | None = None
-
-    @property
-    def is_new(self) -> bool:
-        """Whether a failure was new in its first night: another result was known, or
-        the night says so.
-        """
-        if self.before is None or self.is_edited:
-            return self.change in NEW_FAILURES
-        return self.change is not CaseChangeKind.KNOWN
-
-
 @dataclass(eq=False)
 class FailureLife:
     """All nights and cases of a failure in a track: of one signature that came in
@@ -60,7 +37,7 @@ class FailureLife:
     """
 
     track: Track = field(metadata=UNPRINTED)
-    runs: Sequence[Episode] = field(metadata=UNPRINTED)
+    runs: Sequence[StateRun] = field(metadata=UNPRINTED)
     history: NightsHistory = field(metadata=UNPRINTED)
     failure: Failure = field(metadata=UNPRINTED)
     """As it was last seen."""
@@ -86,7 +63,7 @@ class FailureLife:
         return list(dict.fromkeys(run.case for run in self.runs))
 
     @property
-    def open_runs(self) -> Sequence[Episode]:
+    def open_runs(self) -> Sequence[StateRun]:
         """The runs that have not ended. Those that a recipe expects are left out,
         unless all are expected.
         """
@@ -109,7 +86,7 @@ class FailureLife:
         return any(run.is_new and run.first == last for run in self.open_runs)
 
     @property
-    def current(self) -> Episode:
+    def current(self) -> StateRun:
         """The run since which it is open; the first one where it is gone."""
         return min(self.open_runs or self.runs, key=lambda run: run.first)
 
@@ -170,9 +147,9 @@ def failure_lives(
 
     issues: by the start of a night and a case that failed in it.
     """
-    alike = defaultdict[tuple[Track, str], list[Episode]](list)
+    alike = defaultdict[tuple[Track, str], list[StateRun]](list)
     for case in history.cases:
-        for run in _episodes(case):
+        for run in case.runs:
             if run.failed and run.failure:
                 alike[case.track, run.signature].append(run)
     groups = [
@@ -200,36 +177,13 @@ def failure_lives(
     )
 
 
-def _episodes(case: CaseHistory) -> list[Episode]:
-    episodes: list[Episode] = []
-    for run in filter(lambda run: run.tested, case.runs):
-        last = episodes[-1] if episodes else None
-        if last and last.failed and run.failed and last.signature == run.signature:
-            last.status, last.failure, last.last = run.status, run.failure, run.last
-            continue
-        episode = Episode(
-            status=run.status,
-            change=run.change,
-            failure=run.failure,
-            first=run.first,
-            last=run.last,
-            is_edited=run.is_edited,
-            case=case,
-            before=last,
-        )
-        if last:
-            last.after = episode
-        episodes.append(episode)
-    return episodes
-
-
 def _grouped_by_range(
-    runs: Sequence[Episode], history: NightsHistory
-) -> Sequence[Sequence[Episode]]:
+    runs: Sequence[StateRun], history: NightsHistory
+) -> Sequence[Sequence[StateRun]]:
     """Group the runs of one signature by the nights between which they came: those of a
     group overlap, so that one change can have brought all of them.
     """
-    groups: list[list[Episode]] = []
+    groups: list[list[StateRun]] = []
     for run in sorted(runs, key=lambda run: run.first):
         suspect = 0  # the first night whose toolchain may have brought it
         if run.before and not run.is_edited:

@@ -16,7 +16,12 @@ from itertools import pairwise
 
 from pydantic import TypeAdapter
 
-from triage.investigate.result import CaseChangeKind, CaseResult, ClusterKey
+from triage.investigate.result import (
+    NEW_FAILURES,
+    CaseChangeKind,
+    CaseResult,
+    ClusterKey,
+)
 from triage.model.errors import BadInput
 from triage.model.outcome import FAILING, Failure, Status
 from triage.model.revision import Revision, ToolchainKind
@@ -123,9 +128,14 @@ def history_lines(night: Night) -> list[bytes]:
 
 @dataclass(eq=False)
 class StateRun:
-    """The nights in which a case has the same status and signature."""
+    """The nights in which a case passes, or has the same failure, whatever its recipe
+    expects. Nights in which it could not be tested end no run.
+    """
 
+    case: CaseHistory
+    before: StateRun | None
     status: Status
+    """As it was last seen."""
     change: CaseChangeKind
     """In the first night."""
     failure: Failure | None
@@ -137,6 +147,7 @@ class StateRun:
     """The input changed since the case was tested before, so that no compiler made the
     difference.
     """
+    after: StateRun | None = None
 
     @property
     def signature(self) -> str:
@@ -147,8 +158,13 @@ class StateRun:
         return self.status in FAILING
 
     @property
-    def tested(self) -> bool:
-        return self.status is not Status.UNTESTABLE
+    def is_new(self) -> bool:
+        """Whether a failure was new in its first night: another result was known, or
+        the night says so.
+        """
+        if self.before is None or self.is_edited:
+            return self.change in NEW_FAILURES
+        return self.change is not CaseChangeKind.KNOWN
 
 
 @dataclass(slots=True, eq=False)
@@ -173,21 +189,21 @@ class CaseHistory:
             seconds: float | None = getattr(row, name)
             if seconds:
                 times[night] = seconds
-        status, failure, before = row.status, row.failure, self._input
-        if row.input and status is not Status.UNTESTABLE:
-            self._input = row.input
+        if row.status is Status.UNTESTABLE:
+            return
         last = self.runs[-1] if self.runs else None
-        signature = failure.signature if failure else ""
-        if last and last.status is status and last.signature == signature:
-            last.last, last.failure = night, failure
-        else:
-            is_edited = bool(row.input and before) and row.input != before
-            run = StateRun(status, row.change, failure, night, night, is_edited)
-            self.runs.append(run)
-
-    @property
-    def now(self) -> StateRun:
-        return self.runs[-1]
+        is_edited = bool(row.input and self._input and row.input != self._input)
+        self._input = row.input or self._input
+        signature = row.failure.signature if row.failure else ""
+        if last and last.signature == signature:
+            last.status, last.failure, last.last = row.status, row.failure, night
+            return
+        run = StateRun(
+            self, last, row.status, row.change, row.failure, night, night, is_edited
+        )
+        if last:
+            last.after = run
+        self.runs.append(run)
 
 
 @dataclass(frozen=True)
@@ -224,7 +240,7 @@ class NightsHistory:
             for case in self.cases
             if (case.track, case.case) == identity
             for run in case.runs
-            if run.tested and not self.nights[run.first].toolchain.is_same(new)
+            if not self.nights[run.first].toolchain.is_same(new)
         ]
         signature = result.failure.signature if result.failure else None
         return states[-1:] == [(Status.FAILED, signature)]
@@ -239,8 +255,7 @@ class NightsHistory:
         count = sum(run.change is CaseChangeKind.FLAKY for run in runs)
         for old, new in pairwise(runs):
             before, after = (self.nights[at].toolchain for at in (old.last, new.first))
-            is_tested = old.tested and new.tested
-            count += is_tested and before.is_same(after) and not new.is_edited
+            count += before.is_same(after) and not new.is_edited
         return count
 
     def is_flaky(self, name: str) -> bool:

@@ -44,7 +44,6 @@ from triage.report.tables import backend_sentence, night_table
 from triage.toolchains.home import disk_errors, write_whole
 
 _GRID_NIGHTS = 14
-_QUIET = {Status.PASSED, Status.UNTESTABLE}  # of cases that have no page
 _MARK = "made-by-triage-site"  # a folder with this file may be written again
 _MOST_STEPS = 10  # the steepest
 
@@ -72,7 +71,8 @@ class Site:
         self.pages = {
             case: f"cases/{text_id(f'{case.track.name} {case.case}')}"
             for case in history.cases
-            if case.case in slower or not {run.status for run in case.runs} <= _QUIET
+            if case.case in slower
+            or any(run.status is not Status.PASSED for run in case.runs)
         }
         recent = history.numbers[-_GRID_NIGHTS:]
         self.urls = {number: f"nights/{number}.html" for number in recent}
@@ -216,6 +216,11 @@ def _overview(history: NightsHistory, lives: Sequence[FailureLife]) -> dict[str,
     nights = range(len(history.nights))[-_GRID_NIGHTS:]
     return {
         **states,
+        "passing": [
+            case
+            for case in history.cases
+            if case.runs and case.runs[-1].status is Status.XPASS
+        ],
         "open": sorted(states["open"], key=lambda life: not life.is_new),
         "toolchains": dict.fromkeys(
             f"{compiler_title(night.compiler)} {night.toolchain.name}".strip()
