@@ -193,5 +193,10 @@ def test_the_page_of_a_failing_case_begins_with_its_to_do(
     assert f"{nightly_name(1)} to {nightly_name(2)}" in rest
     for name in ("index", f"failures/{LEGALIZE}"):
         assert f"cases/{page.name}" in (out / f"{name}.html").read_text()
+    _, _, by_hand = (out / f"failures/{LEGALIZE}.html").read_text().partition("by hand")
+    again = [line for line in by_hand.splitlines() if "triage " in line]
+    assert f"triage run recipes/a.yaml --case breaks -t {nightly_name(3)}" in again[0]
+    ends = f"--good {nightly_name(2)} --bad {nightly_name(3)} --repo DIR"
+    assert f"triage bisect recipes/a.yaml --case breaks {ends}" in again[-1]
     urls = [url for text, url in search_rows(out) if "breaks" in text]
     assert urls == [f"cases/{page.name}"]

@@ -254,12 +254,16 @@ def track_labels(tracks: Iterable[Track]) -> dict[Track, str]:
     }
 
 
-def investigate_command(life: FailureLife) -> str | None:
-    """Return the command that investigates a failure, if there is one."""
+def command_on(
+    life: FailureLife, command: str, options: Sequence[str], *more: str
+) -> str | None:
+    """Return a command on the case of a failure. options: those that name the last
+    toolchain, and before it the one without the failure.
+    """
     case, night = life.current.case, life.history.nights[life.current.last]
-    ends = {"-b": (life.before or night.baseline).name, "-t": night.toolchain.name}
-    more = ("--investigate", "--out", "out")
-    return command_line("nightly", case.source, case.case, ends, *more)
+    ends = [(life.before or night.baseline).name, night.toolchain.name]
+    revisions = dict(zip(options, ends[-len(options) :], strict=True))
+    return command_line(command, case.source, case.case, revisions, *more)
 
 
 def _count_new(lives: Sequence[FailureLife], track: Track, night: int) -> int | None:
@@ -309,6 +313,6 @@ def _environment(
         range_span=range_span,
         times_text=times_text,
         run_command=run_command,
-        investigate_command=investigate_command,
+        command_on=command_on,
     )
     return environment
