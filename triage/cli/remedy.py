@@ -26,7 +26,6 @@ from triage.cli.options import (
     toolchain_option,
 )
 from triage.cli.program import TEXTS
-from triage.cli.screen import print_stderr
 from triage.lint.check import LintResult, cases_to_lint, lint_case
 from triage.model.errors import BadInput
 from triage.model.outcome import Exit
@@ -122,7 +121,7 @@ def lint(
     """
     if target.backend or target.chip or any(path.suffix in TEXTS for path in paths):
         paths = target.recipes(paths)
-    cases = cases_named(cases_to_lint(paths, print_stderr), case)
+    cases = cases_named(cases_to_lint(paths), case)
     answers, unreadable = [], []
     with open_engine_for(target.app, cases) as engine:
         for linted in cases:

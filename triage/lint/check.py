@@ -76,16 +76,9 @@ class LintResult:
         ]
 
 
-def cases_to_lint(paths: Sequence[Path], warn: Callable[[str], None]) -> list[Case]:
-    """Return the cases of recipes, and one case for each program.
-
-    Args:
-        paths: Recipes, folders of recipes, and programs.
-        warn: Called with a sentence if cases are left out, because their compiler has
-            no lint rules.
-
-    Raises:
-        BadInput: A program is not one, or no case can be linted.
+def cases_to_lint(paths: Sequence[Path]) -> list[Case]:
+    """Return the cases of recipes whose compiler has lint rules, and one case for each
+    program. Raises BadInput if a program is not one, or no case can be linted.
     """
     family = recipe_families()[DEFAULT_FAMILY]
     programs = [
@@ -94,8 +87,6 @@ def cases_to_lint(paths: Sequence[Path], warn: Callable[[str], None]) -> list[Ca
     recipes = [path for path in paths if path not in programs]
     loaded = load_cases(recipes) if recipes else ()
     cases = [case for case in loaded if family_of(case).lint]
-    if len(cases) < len(loaded):
-        warn(f"no lint rules for the compilers of {len(loaded) - len(cases)} cases")
     for path in programs:
         if family.kind_of(path.suffix) in (None, InputKind.OTHER):
             kinds = ", ".join((*family.inputs, *_RECIPES))
@@ -106,7 +97,7 @@ def cases_to_lint(paths: Sequence[Path], warn: Callable[[str], None]) -> list[Ca
         name, target = path.stem, Target("")
         cases.append(Case(name, str(path), "", family.name, path, program, target))
     if not cases:
-        raise BadInput("there is nothing to lint")
+        raise BadInput("there is nothing to lint: no case has a compiler with rules")
     return cases
 
 
