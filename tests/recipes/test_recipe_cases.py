@@ -213,10 +213,8 @@ def test_the_schema_describes_every_key_and_fits_recipes() -> None:
         for key in found["properties"].values():
             assert "description" in key or "$ref" in key
     changes: list[dict[str, object]] = [
-        {"target": {"backend": ""}},
         {"flgs": []},
         {"compiler": "gcc"},
-        {"name": "A B"},
         {"matrix": {"a": "x"}},
     ]
     for path in (ROOT / "recipes").glob("*.yaml"):

@@ -5,7 +5,7 @@ to import, calls them where a file is read.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Annotated, Any
 
@@ -26,8 +26,6 @@ class Check:
     family. Returns the value to keep. Raises ValueError, which says what to write
     instead.
     """
-    schema: Mapping[str, object] = field(default_factory=dict)
-    """What a JSON schema says of the value."""
     reads: Any = None
     """The type in the file (default: that of the value)."""
     is_first: bool = False
@@ -44,10 +42,6 @@ class Check:
         if self.is_first:
             return core_schema.with_info_before_validator_function(run, read)
         return core_schema.with_info_after_validator_function(run, read)
-
-    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> Any:
-        """Describe it."""
-        return {**handler(schema), **self.schema}
 
 
 def file_key(
@@ -81,8 +75,7 @@ def fits(regex: str, advice: str) -> Check:
             raise ValueError(advice.replace("{text}", text))
         return text
 
-    # or a placeholder
-    return Check(run, {"pattern": rf"^({regex})$|\$\{{"})
+    return Check(run)
 
 
 def checked_by(method: str) -> Check:
@@ -151,7 +144,7 @@ def _device_count(number: int, _: object) -> int:
     return number
 
 
-Text = Annotated[str, Check(_not_blank, {"pattern": r"\S"})]
+Text = Annotated[str, Check(_not_blank)]
 """A scalar that is not empty, as the text in the file."""
 Word = Annotated[Text, fits(r"\S+", '"{text}" contains white space; write one word.')]
 DeviceCount = Annotated[int, Check(_device_count)]
