@@ -41,6 +41,7 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _NULL = "tag:yaml.org,2002:null"
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
+_ADVICE = "indent by spaces, and put quotes around a value with special characters"
 _JSON_COMMENT = re.compile(
     r'"(?:[^"\\\n]|\\.)*+"|\'(?:[^\'\\\n]|\\.)*+\'|//[^\n]*|/\*.*?\*/', re.DOTALL
 )
@@ -155,7 +156,12 @@ def parse_document(
             raise BadFiles([Problem(path, line, column, message)])
         root = yaml.compose(text, Loader=LOADER)
     except yaml.MarkedYAMLError as error:
-        raise BadFiles([_syntax_problem(path, text, error)]) from error
+        place = ""
+        if error.context_mark:
+            begin = position_text(error.context_mark)
+            place = f" {error.context} that begins at {begin}"
+        message = f"this is not YAML: {error.problem}{place}; {_ADVICE}."
+        raise BadFiles([_problem(path, error.problem_mark, message)]) from error
     except RecursionError as error:
         message = "values are nested too deeply; remove some levels."
         raise BadFiles([Problem(path, None, None, message)]) from error
@@ -204,25 +210,7 @@ def _problem(path: str, mark: Any, message: str) -> Problem:
     return Problem(path, mark.line + 1, mark.column + 1, " ".join(message.split()))
 
 
-def _syntax_problem(path: str, text: str, error: yaml.MarkedYAMLError) -> Problem:
-    """Return what is not YAML, and what to write for the usual mistakes."""
-    mark, begin = error.problem_mark or error.context_mark, error.context_mark
-    assert mark
-    [line] = text.splitlines()[mark.line : mark.line + 1] or [""]
-    message = f"this is not YAML: {error.problem}."
-    if re.match(r" *\t", line):
-        message = "a tab indents this line; YAML allows only spaces there."
-    elif "${" in line:
-        message = 'put quotes around a value with ${key}, such as "--flag=${key}".'
-    elif begin and begin.line != mark.line:
-        place = f"{error.context} that begins at {position_text(begin)}"
-        message = f"this is not YAML: {error.problem} {place}."
-    return _problem(path, mark, message)
-
-
 Content = TypeVar("Content")
-OTHER_NAMES = "other_names"
-"""In the JSON schema of a key: the other names that it has."""
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 """For the mapping of a file, whose keys are the fields of a class. A message about a
 key shows the first example of its field.
@@ -327,15 +315,13 @@ def _report(error: ValidationError, document: ConfigDocument, kind: Any) -> None
 def _message(details: ErrorDetails, loc: Loc, kind: Any) -> str:
     """Return a sentence that says what is wrong, and what to write."""
     value = details["input"]
-    names = [part for part in loc if isinstance(part, str)]
-    keys, advice = _keys_in(_schema(kind), kind), "."
-    for number, name in enumerate(names):
-        schema = keys.get(name, {})
-        if schema.get("examples"):  # of the innermost key that has one
-            example = yaml_text(schema["examples"][0])
-            advice = f": write `{name}: {example}`."
-        if number < len(names) - 1:
-            keys = _keys_in(schema, kind) or keys  # those of the user are skipped
+    names, keys = [part for part in loc if isinstance(part, str)], _keys_of(kind)
+    advice, key = ".", ""
+    if names:
+        first, key = names[0], names[-1]
+        examples = keys.get(first, {}).get("examples")
+        if examples:
+            advice = f": write `{first}: {yaml_text(examples[0])}`."
     shape = f'"{value}"'
     if isinstance(value, list | Mapping):
         shape = "a mapping" if isinstance(value, Mapping) else "a list"
@@ -343,15 +329,13 @@ def _message(details: ErrorDetails, loc: Loc, kind: Any) -> str:
     default = details["msg"].replace("Input should be", "{key} must be") + "{advice}"
     if noun:
         default = "{key} must be {noun}, not {shape}{advice}"
-    key = names[-1] if names else ""
     return _SENTENCES.get(details["type"], default).format(
         error=details.get("ctx", {}).get("error"),
         key=f'"{key}"' if key else "the file",
         noun=noun,
         shape=shape,
         advice=advice,
-        keys=", ".join(keys),
-        guess=did_you_mean(key, keys),
+        guess=did_you_mean(key, keys.keys() - {key}),
     )
 
 
@@ -361,7 +345,7 @@ _UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
 _SENTENCES = {
     "value_error": "{error}",
     "missing": "the key {key} is missing{advice}",
-    **dict.fromkeys(_UNKNOWN_KEY, "{key} is not a key here{guess} Keys: {keys}."),
+    **dict.fromkeys(_UNKNOWN_KEY, "{key} is not a key here{guess}"),
     "too_short": "the list of {key} is empty: give it values or remove the key.",
 }
 # the beginning of the type of other errors -> what the value must be
@@ -377,20 +361,12 @@ _NOUNS = {
 
 
 @cache
-def _schema(kind: Any) -> dict[str, Any]:
-    return _adapter(kind).json_schema()
-
-
-def _keys_in(part: Any, kind: Any) -> dict[str, Any]:
-    """Return the JSON schemas of the keys of a mapping by its own schema."""
-    if not isinstance(part, dict):
-        return {}
-    if "$ref" in part:
-        part = _schema(kind)["$defs"][part["$ref"].rpartition("/")[2]]
-    keys = dict(part.get("properties", {}))
-    for schema in [*keys.values()]:
-        keys |= dict.fromkeys(schema.get(OTHER_NAMES, ()), schema)
-    inner = (part.get("items"), part.get("additionalProperties"))
-    for other in (*inner, *part.get("anyOf", ()), *part.get("oneOf", ())):
-        keys |= _keys_in(other, kind)
+def _keys_of(kind: Any) -> dict[str, Any]:
+    """Return the JSON schemas of all keys that a file may have, at whatever place; of a
+    name that several have, that of the outermost.
+    """
+    schema = _adapter(kind).json_schema()
+    keys: dict[str, Any] = {}
+    for part in (*schema.get("$defs", {}).values(), schema):
+        keys |= part.get("properties", {})
     return keys

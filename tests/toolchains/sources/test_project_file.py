@@ -38,7 +38,7 @@ name: again
 """
     expected = [
         ("1:1", "`compiler: my-compiler`"),
-        ("2:1", 'did you mean "nightlies"? Keys: name, compiler, repository, '),
+        ("2:1", 'did you mean "nightlies"?'),
         ("3:25", "https://"),
         ("3:41", "{version}"),
         ("4:11", 'the key "tags" is missing'),
