@@ -5,9 +5,6 @@ however the stream is cut.
 import pytest
 
 from tests.classify.samples import scan_output
-from tests.conftest import ROOT
-from triage.classify import load_rules
-from triage.classify.reader import read_log
 
 IR = "    %1 = arith.addi %0, %0 : index\n"
 ABOVE = "unhandled address space\nUNREACHABLE executed at /b/llvm/Cost.cpp:61!\n"
@@ -48,19 +45,6 @@ def test_the_reason_below_a_kernels_source_identifies_the_failure(lines: int) ->
     assert failure.headline.endswith(
         'at 34:46: ValueError("arange\'s range must be a power of 2")'
     )
-
-
-def test_a_crash_that_a_recipe_names_is_not_the_exception_below_it() -> None:
-    rules = load_rules([ROOT / "recipes/models/cython.rules"])
-    text = (
-        "shapes.pyx:13:17: Compiler crash in AnalyseExpressionsTransform\n\n"
-        "Compiler crash traceback from this point on:\n"
-        '  File "ExprNodes.py", line 7406, in _create_unbound_cmethod_entry\n'
-        "    cname = type.vtabptr_cname\n"
-        "AttributeError: 'CppClassType' object has no attribute 'vtabptr_cname'\n"
-    )
-    failure = read_log([text.encode()], rules).findings.failures[0]
-    assert failure.signature == "cython-crash:AnalyseExpressionsTransform"
 
 
 @pytest.mark.parametrize(

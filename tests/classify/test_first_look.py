@@ -16,8 +16,8 @@ from triage.classify import LogStatus
 # figures, of which one log was spent on leaving out a mechanism
 LEAST = {
     "open": (72, 73, 0),
-    "practice": (166, 168, 0),
-    "third": (33, 27, 1),
+    "practice": (167, 168, 0),
+    "third": (33, 27, 2),
     "aside": (69, 76, 0),
     "fresh": (38, 44, 0),
     "sixth": (56, 56, 0),

@@ -50,13 +50,10 @@ _START = 4  # characters that tell a word
 
 _TRACEBACK = re.compile(r": Traceback \(most recent call last\):?\Z")
 _NO_MESSAGE = re.compile(rf"[\w.]+{_TRACEBACK.pattern}")
-_CRASH_TRACEBACK = "Compiler crash traceback from this point on"
-_TRACEBACK_ENDS = ("(most recent call last)", _CRASH_TRACEBACK)
 _CHAINED = re.compile(r"(?:The above exception was the direct|During handling of the)")
 _FRAME = re.compile(
     r'File "(?P<file>[^"]+)", line \d+(?:,? in (?P<function>[\w.<>]+))?'
 )
-_CALL = re.compile(r'File "[^"]+", line \d+, in [\w.<>]+')
 _LIBRARY = re.compile(r"/lib/python3[.\d]*/(?!(?:site|dist)-packages/)|^<|/importlib/")
 _WRAPPED = re.compile(r"raised:\Z|\ACompiler crash in ")
 # an excerpt of the kernel's source follows
@@ -70,8 +67,6 @@ _ANNOUNCES = re.compile(
 _BROKEN = re.compile(
     r"\bAssertion(?: [`'](?!.*[`'] failed).*)?\Z|: Asse?r?t?i?o?\Z|\bpanicked at \S+:\Z"
 )
-IMPORT = "<import>"
-"""Stands between the files of a traceback where a package is imported."""
 
 
 @dataclass(slots=True)
@@ -80,9 +75,6 @@ class Traceback:
 
     indent: int
     files: list[str] = field(default_factory=list)
-    function: str = ""
-    source: str = ""
-    """The function of the innermost frame, and its line of source."""
     own_frame: str = ""
     """The innermost frame that is not in Python's own library, as `module.function`."""
 
@@ -90,17 +82,12 @@ class Traceback:
         """Read a frame or its source; return whether the line is one."""
         frame = _FRAME.match(line.text)
         if frame is None:
-            self.source = self.source or line.text
             return line.indent > self.indent
-        file, self.function = frame["file"], frame["function"] or ""
-        is_import = self.source.startswith(("import ", "from "))
-        if is_import and file.endswith("__init__.py"):
-            self.files.append(IMPORT)
+        file = frame["file"]
         self.files.append(file)
-        self.source = ""
-        if self.function and not _LIBRARY.search(file):
+        if frame["function"] and not _LIBRARY.search(file):
             module = re.split(r"[/.\\]", file.removesuffix(".py"))[-1]
-            self.own_frame = f"{module}.{self.function}"
+            self.own_frame = f"{module}.{frame['function']}"
         return True
 
     def ends_with(self, text: str) -> bool:
@@ -143,10 +130,6 @@ class LogReader:
                 self._read_line(line)
             if not line.indent and line.text:
                 self._above.appendleft(line.text)
-        trace = self._trace
-        if trace and trace.source.startswith("assert "):  # cut before its exception
-            text = f"AssertionError: {trace.source}"
-            self._read_exception(LogLine(text, number=line.number), trace)
         self._error = self._error or self._cause
         self._end_message()
 
@@ -182,8 +165,6 @@ class LogReader:
 
     def _read_line(self, line: LogLine) -> None:
         text = line.text
-        if self._trace is None and _CALL.match(text):  # its header is missing
-            self._trace = Traceback(max(0, line.indent - 2))
         trace = self._trace
         frame = stack_dump.parse_frame(text)
         failed = failing_pass(text) if "ailed" in text else None
@@ -201,9 +182,8 @@ class LogReader:
         elif trace and trace.ends_with(text) and not _NO_MESSAGE.match(text):
             self._trace = None
             self._read_exception(line, trace)
-        elif text.rstrip(":").endswith(_TRACEBACK_ENDS):
-            if not text.startswith(_CRASH_TRACEBACK):
-                self._end_error()
+        elif text.rstrip(":").endswith("(most recent call last)"):
+            self._end_error()
             self._trace = Traceback(line.indent)
             self.plain.append(line)  # its exception may be missing
         else:
@@ -297,12 +277,10 @@ class LogReader:
         if finding is None:
             return
         finding.line = line.number
-        if finding.captures.get("type") == finding.headline and trace.source:
-            finding.captures["reason"] = f"in {trace.function}: {trace.source}"
+        if finding.captures.get("type") == finding.headline:
+            finding.captures["reason"] = f"in {trace.own_frame}"
         if trace.own_frame and finding.rule.is_identified_by("frame"):
             finding.captures["frame"] = trace.own_frame
-        if not _AT_SOURCE.match(finding.headline):
-            self._cause = None
         self._open(finding)
 
     def _read_stack_line(self, line: LogLine, frame: re.Match[str] | None) -> None:
