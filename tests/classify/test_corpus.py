@@ -13,7 +13,6 @@ WORDLESS = {
     "ish-app/ish#656",
     "pytorch/pytorch#170049",
 }
-# six of them since mechanisms were left out that only these need
 WRONG = WORDLESS | {
     "WisconsinAIVision/yolact_edge#106",
     "iree-org/iree#14593",
@@ -22,11 +21,13 @@ WRONG = WORDLESS | {
     "jax-ml/jax#16546",
     "jax-ml/jax#18514",
     "triton-lang/triton#8072",
+    "own/dominance",
 }
 VAGUE = WORDLESS | {
     "jax-ml/jax#16546",
     "jax-ml/jax#39157",
     "llvm/llvm-project#103706",
+    "llvm/llvm-project#138223",
     "llvm/llvm-project#64976",
     "rust-lang/rust#124523",
 }

@@ -21,11 +21,11 @@ from triage.classify.stack_dump import (
     is_in_header,
     short_name,
     signal_name,
-    symbol_of,
 )
 from triage.model.execution import PassName
 from triage.model.outcome import Detail, Failure
 
+_CONTEXT_LINES = 8  # below a match that its rule reads
 _SIGNATURE_LENGTH = 160  # characters of normalised text that enter a signature
 # around an operator that the importer does not know, whose name says what fails
 _WRAPPER = "torch.operator"
@@ -33,17 +33,12 @@ _WRAPPED_NAME = re.compile(
     rf'{_WRAPPER} "(?P<short>[\w.]+)"|(?:"{_WRAPPER}"\(.*?'
     rf'|\A<?\{{)name = "(?P<name>[\w.]+)"'
 )
-_BETWEEN_WORDS = re.compile(r" |(?<=[a-z])(?=[A-Z])")
-_INTRINSIC = re.compile(r"[%@]llvm\.\w+(?:\.\w+)*")
 
 
 def _apply_replacements(text: str, key: str) -> str:
     """Apply the replacements that `log_formats.yaml` lists under a key."""
-    for regex, instead, *times in packaged_yaml("log_formats")[key]:
-        for _ in range(*times or (1,)):
-            text, replaced = compile_regex(regex).subn(instead, text)
-            if not replaced:
-                break
+    for regex, instead in packaged_yaml("log_formats")[key]:
+        text = compile_regex(regex).sub(instead, text)
     return text
 
 
@@ -59,8 +54,6 @@ def normalise(message: str) -> str:
     "failed to legalize operation 'arith.addf' at %"
     """
     text = _apply_replacements(message, "varies")
-    for name in _INTRINSIC.findall(message):
-        text = text.replace("\x01", name, 1)
     return text.strip(" .:;,")[:_SIGNATURE_LENGTH].rstrip()
 
 
@@ -88,61 +81,39 @@ class Finding:
         """
         parts = []
         for alternatives in self.rule.identity:
-            names = alternatives.split("|")
-            texts = (self._identity(name, alone=len(names) == 1) for name in names)
+            texts = map(self._identity, alternatives.split("|"))
             parts.append(next(filter(None, texts), ""))
         text = " ".join(filter(None, parts))
         if text:
             return f"{self.rule.name}:{text}"
         return self.rule.name
 
-    def _identity(self, name: str, *, alone: bool) -> str:
-        """Return the text of one name of the identity. alone: it has no
-        alternatives.
-        """
+    def _identity(self, name: str) -> str:
+        """Return the text of one name of the identity."""
         value = self.captures.get(name, "")
-        if name == "message":
-            return self._message(alone=alone)
-        if name == "reason":
+        if name == "headline":
+            value = self.headline
+        if name in ("headline", "message", "reason", "status"):
+            if self.rule.name == "unknown":
+                value = _apply_replacements(value, "of_unknown")
             return normalise(value)
-        if name == "status" and "-" not in value:  # `Not found` is `NOT_FOUND`
-            return _BETWEEN_WORDS.sub("_", value).upper()
         if name == "frames":
             return self.stack.place
         if name == "function" and value:
             if is_in_header(value) and self.stack.own_frame:
                 return self.stack.own_frame
             return short_name(value)
-        if name == "frame" and value:
-            return f"in {value}"
-        if name == "symbol":
-            value = symbol_of(value) or value
         value = " ".join(value.split())[:_SIGNATURE_LENGTH]
         if value == _WRAPPER:
             return f"{value} {self.captures.get('name', '')}".rstrip()
         return value
 
-    def _message(self, *, alone: bool) -> str:
-        """Return the message without what varies. Of an unknown failure it has the
-        reason, too.
-        """
-        message = self.captures.get("message", "")
-        if self.rule.name == "unknown":
-            reason = self.captures.get("reason", "")
-            text = f"{message or self.headline} {reason}"
-            return normalise(_apply_replacements(text, "of_unknown"))
-        if alone:
-            message = message or self.headline
-        return normalise(message)
-
     def read_below(self, text: str, distance: int) -> None:
         """Read the captures that the rule expects in a line below the match. distance:
         in lines.
         """
-        for lines in self.rule.context:
-            if distance > lines.within or lines.unless in self.captures:
-                continue
-            match = compile_regex(lines.regex).search(text)
+        for regex in self.rule.context if distance <= _CONTEXT_LINES else ():
+            match = compile_regex(regex).search(text)
             if match:
                 self.captures = captures_of(match) | self.captures
         self.read_operator_name(text)
@@ -183,11 +154,6 @@ class Finding:
 
     def _headline(self) -> str:
         reason = " ".join(self.captures.get("reason", "").split())
-        name = self.captures.get("name", "")
-        if self._is_wrapped and name not in self.headline:
-            return f"{self.headline} ({name})"
-        if self.headline.endswith(":"):
-            reason = reason or self.captures.get("listed", "")
         if reason not in self.headline:
             return f"{self.headline} {reason}"[:HEADLINE]
         return self.headline

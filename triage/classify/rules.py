@@ -22,7 +22,6 @@ from triage.model.outcome import Advice, Cause, Detail, Failure
 # rules of this rank and above describe consequences of another failure
 _CONSEQUENCE = 80
 _REPEATS = (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT)
-_CONTEXT_LINES = 8
 _INTEGER = re.compile(r"-?\d{1,29}\Z")
 
 
@@ -204,17 +203,6 @@ class RuleExample(Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class LinesAfter(Strict):
-    """A regex for the lines after the match."""
-
-    regex: Regex
-    unless: str = ""
-    """Do not search them if the match has this capture."""
-    within: int = _CONTEXT_LINES
-    """How many lines are searched."""
-
-
-@dataclass(frozen=True, slots=True)
 class LinesAbove(Strict):
     """A regex for the lines above the match."""
 
@@ -240,7 +228,7 @@ class Rule(Strict):
     family: str = ""
     patterns: tuple[Pattern, ...] = ()
     identity: tuple[str, ...] = ()
-    """Captures that enter the signature; `message` stands for the normalised headline,
+    """Captures that enter the signature; `headline` stands for the whole message,
     `frames` for the stack. A capture `reason`, from the lines around the match, also
     extends the headline.
     """
@@ -253,7 +241,7 @@ class Rule(Strict):
     phase: str | None = None
     says_nothing: Cause | None = None
     """Why a probe with this failure is untestable."""
-    context: tuple[LinesAfter, ...] = ()
+    context: tuple[Regex, ...] = ()
     """Regexes whose captures are read from the lines after the match."""
     above: tuple[LinesAbove, ...] = ()
     """The same for the lines above it."""
