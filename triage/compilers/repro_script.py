@@ -29,9 +29,16 @@ REPRO = "repro.py"
 NO_OUTPUT = "no-output"  # the class of a compile that wrote nothing
 _PYTHON = "python3"
 _SHELL_PYTHON = '"${PYTHON:-python3}"'
-_TYPES = "ml_dtypes."  # part of a script that needs this package
 
 
+_LOAD = """\
+from math import inf, nan
+
+import ml_dtypes
+import numpy as np
+
+results = [{results}]
+"""
 _COMPARE = """\
 # the relative and the absolute difference that each type may have
 limits = {limits}
@@ -74,46 +81,31 @@ class StandaloneCompile:
     """The name of the compiler's program."""
     options: tuple[str, ...]
     """The command line without program, input and output."""
-    release: str
-    """The name of the compiler and its version, for readers."""
     version: str | None
     """PEP 440."""
-    requirement: str | None
-    """What pip installs for a release, quoted for a shell."""
+    packages: tuple[str, ...]
+    """What pip installs, quoted for a shell; empty for a compiler that is a folder."""
     failure_class: str
     function: PythonFunction | None = None
     """The kernel in the input."""
     run: tuple[str, ...] = ()
     """The command that runs the compiled file; empty if it is not run."""
-    runtime: str | None = None
-    """What pip installs for that command."""
-    comparison: str = ""
-    """A script in Python that compares the results, if that command does not."""
 
 
 @dataclass(frozen=True, slots=True)
 class StandaloneCall:
     """The commands of a reproducer, for its README and its shell script."""
 
-    install: str | None
-    """Arguments of `pip install`, if pip can install the compiler."""
-    words: tuple[str, ...]
-    """The command that compiles."""
+    packages: tuple[str, ...]
+    """What pip installs."""
+    text: str
+    """The commands, each on a line."""
     script: str
     """The lines of the shell script that run all commands."""
-    remark: str
-    """A comment in the script about its variables."""
     setup: tuple[str, ...] = ()
     """Lines of the shell script before `script`."""
-    following: tuple[tuple[str, ...], ...] = ()
-    """The commands that run the compiled file and compare its results."""
     output: str = ""
     """The output file, as the shell script names it."""
-
-    @property
-    def text(self) -> str:
-        """The commands, each on a line."""
-        return "\n".join(map(shlex.join, (self.words, *self.following)))
 
 
 class ReproScript:
@@ -148,9 +140,8 @@ class ReproScript:
 
     def commands(self, task: StandaloneCompile, output: str) -> list[tuple[str, ...]]:
         """Return the commands that compile to a file, and that run it if need be."""
-        run = tuple(word.replace(MODULE_PLACE, output) for word in task.run)
         compiling = (task.program, *task.options, task.source, "-o", output)
-        return [words for words in (compiling, run) if words]
+        return [compiling, task.run] if task.run else [compiling]
 
     def call(self, task: StandaloneCompile) -> StandaloneCall:
         """Return the commands that compile, run and compare. A compiled file that is
@@ -159,43 +150,24 @@ class ReproScript:
         keeps_output = task.run or task.failure_class == NO_OUTPUT
         output = self.module if keeps_output else "/dev/null"
         commands = self.commands(task, output)
-        checks = []
-        packages = [task.requirement, task.runtime]
-        if task.comparison:
+        packages, setup = task.packages, tuple[str, ...]()
+        if COMPARE in self.files(task):
             commands.append((_PYTHON, COMPARE))
-            module = "numpy"
-            if _TYPES in task.comparison:
-                module = "ml_dtypes"
-                packages.append(module)
-            checks.append(f'{_SHELL_PYTHON} -c "import {module}" || exit 127')
-        install = None
-        if task.requirement:
-            install = " ".join(filter(None, packages))
-        lines, variables = [], []
+            packages = (*packages, "ml_dtypes")  # needs numpy
+            setup = (f'{_SHELL_PYTHON} -c "import ml_dtypes" || exit 127',)
+        lines = []
         for program, *arguments in commands:
-            variable = re.sub(r"\W", "_", program).upper()
-            if program == _PYTHON:
-                variable = "PYTHON"
-            variables.append(variable)
-            lines.append(f'"${{{variable}:-{program}}}" {shlex.join(arguments)}')
-        remark = (
-            "\n# The flags use that version's spelling. Set "
-            f"{' and '.join(dict.fromkeys(variables))} to use another compiler."
-        )
-        return StandaloneCall(
-            install,
-            commands[0],
-            " &&\n".join(lines),
-            remark,
-            tuple(checks),
-            following=tuple(commands[1:]),
-            output=output,
-        )
+            variable = re.sub(r"\W", "_", program.removesuffix("3")).upper()
+            line = f'"${{{variable}:-{program}}}" {shlex.join(arguments)}'
+            lines.append(line.replace(MODULE_PLACE, output))
+        text = "\n".join(map(shlex.join, commands)).replace(MODULE_PLACE, output)
+        return StandaloneCall(packages, text, " &&\n".join(lines), setup, output)
 
     def files(self, task: StandaloneCompile) -> Mapping[str, str]:
         """Return the scripts, name -> text, that the call needs next to the input."""
-        if task.comparison:
-            return {COMPARE: task.comparison}
+        run = task.case.run
+        if task.run and run and run.expected:
+            return {COMPARE: comparing_script(run)}
         return {}
 
 
@@ -213,21 +185,11 @@ class PackageScript(ReproScript):
     def call(self, task: StandaloneCompile) -> StandaloneCall:
         """Return the command that runs the script next to the input."""
         return StandaloneCall(
-            task.requirement,
-            (_PYTHON, REPRO),
+            task.packages,
+            f"{_PYTHON} {REPRO}",
             f"{_SHELL_PYTHON} {REPRO}",
-            "\n# Set PYTHON to the interpreter that has it.",
             (f'{_SHELL_PYTHON} -c "import {self.imported}" || exit 127',),
         )
-
-
-_LOAD = """\
-from math import inf, nan
-
-import numpy as np
-
-results = [{results}]
-"""
 
 
 class WorkerScript(ReproScript):
@@ -241,23 +203,16 @@ class WorkerScript(ReproScript):
         return FamilyRef.parse(toolchain.family).title
 
     def commands(self, task: StandaloneCompile, output: str) -> list[tuple[str, ...]]:
+        compiling, *running = super().commands(task, output)
         worker = (_PYTHON, self.worker.name)
-        commands = [(*worker, *task.options, task.source, "-o", output)]
-        run = task.case.run
-        if task.run and run:
-            words = [f"--input={text}" for text in run.inputs]
-            words += [f"--output=@{file}" for file in result_files(run)]
-            commands.append((*worker, "run", f"--module={output}", *words))
+        commands = [(*worker, *compiling[1:])]
+        commands += [(*worker, *words[words.index("run") :]) for words in running]
         return commands
 
     def call(self, task: StandaloneCompile) -> StandaloneCall:
         call = super().call(task)
-        worker = f"{_SHELL_PYTHON} {self.worker.name}"
-        check = f"{worker} describe >/dev/null || exit 127"
-        install = call.install
-        if install and task.comparison:
-            install += " numpy"
-        return replace(call, install=install, setup=(check, *call.setup))
+        check = f"{_SHELL_PYTHON} {self.worker.name} describe >/dev/null || exit 127"
+        return replace(call, setup=(check, *call.setup))
 
     def files(self, task: StandaloneCompile) -> Mapping[str, str]:
         """Return the worker, and the script that compares."""
@@ -301,11 +256,9 @@ def python_array(text: str) -> str:
 
 
 def comparison(run: RunSpec) -> str:
-    """Return Python that compares `results`, a list of arrays, with the expected ones;
-    empty if nothing is expected.
+    """Return Python that compares `results`, a list of arrays, with the expected
+    ones.
     """
-    if not run.expected:
-        return ""
     limits = {**TOLERANCES, **dict(run.tolerances)}
     relative = limits.pop("relative")
     return _COMPARE.format(
@@ -316,12 +269,7 @@ def comparison(run: RunSpec) -> str:
 
 def comparing_script(run: RunSpec) -> str:
     """Return a script in Python that compares the `result_files` of a run with the
-    expected results; empty if nothing is expected.
+    expected results.
     """
-    if not run.expected:
-        return ""
     values = (python_array(file_value(file)) for file in result_files(run))
-    text = _LOAD.format(results=", ".join(values)) + comparison(run)
-    if _TYPES in text:
-        return f"import ml_dtypes\n{text}"
-    return text
+    return _LOAD.format(results=", ".join(values)) + comparison(run)

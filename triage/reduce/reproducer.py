@@ -24,7 +24,6 @@ from triage.compilers.repro_script import (
     RULES_FILE,
     PythonFunction,
     StandaloneCompile,
-    comparing_script,
     result_files,
 )
 from triage.execution.engine import Engine
@@ -160,12 +159,13 @@ def _standalone(
     task: Task, small: Case, failing: Probe, bad: ToolchainRef, source: str
 ) -> StandaloneCompile:
     """Return how to compile, and if need be run, the reduced case without triage."""
-    family, command, runtime, comparison = task.compiler, tuple[str, ...](), None, ""
+    family, command = task.compiler, tuple[str, ...]()
+    packages = _packages(bad, family.packaging)
     if small.run and family.run:
         if isinstance(task.run, RunTask):
-            command, comparison = _run_command(task.run, small.run)
-        if bad.is_release and failing.version and family.run.distribution:
-            runtime = f"{family.run.distribution}=={failing.version}"
+            command = _run_command(task.run, small.run)
+        if packages and family.run.distribution:
+            packages += (f"{family.run.distribution}=={failing.version}",)
     assert failing.outcome.failure
     return StandaloneCompile(
         case=small,
@@ -174,30 +174,26 @@ def _standalone(
         # With the printing options: without them an error prints thousands of lines
         # of IR.
         options=(*task.invocation.options, *task.invocation.printing),
-        release=failing.revision.name,
         version=failing.version,
-        requirement=_requirement(bad, family.packaging),
+        packages=packages,
         failure_class=failing.outcome.failure.failure_class,
         function=_kernel_function(task.case),
         run=command,
-        runtime=runtime,
-        comparison=comparison,
     )
 
 
-def _run_command(run: RunTask, portable: RunSpec) -> tuple[tuple[str, ...], str]:
-    """Return the command that runs the compiled file, and the script that compares its
-    results. portable: the run, with the names of its copied files.
+def _run_command(run: RunTask, portable: RunSpec) -> tuple[str, ...]:
+    """Return the command that runs the compiled file. portable: the run, with the names
+    of its copied files.
     """
-    results = result_files(portable)
     argv = run.runner.argv(
         Path(run.tool.name),
         Path(MODULE_PLACE),
         run.options,
-        RunValues(portable.inputs, results),
+        RunValues(portable.inputs, result_files(portable)),
         run.libraries,
     )
-    return tuple(argv), comparing_script(portable)
+    return tuple(argv)
 
 
 def original_draft(engine: Engine, case: Case, bad: ToolchainRef) -> IssueDraft | None:
@@ -227,8 +223,9 @@ def draft_of(reproducer: Reproducer) -> IssueDraft:
         shown.append(f"... {len(lines) - _OUTPUT_LINES} more lines")
     command = call.text
     version = f"{compiled.program}, version {reproducer.bad.revision.name}"
-    if call.install:
-        command, version = f"pip install {call.install}\n{command}", call.install
+    if call.packages:
+        version = " ".join(call.packages)
+        command = f"pip install {version}\n{command}"
     return IssueDraft(
         files={
             name: text if text and len(text) <= _LONGEST_PROGRAM else None
@@ -336,15 +333,15 @@ def _kernel_function(case: Case) -> PythonFunction | None:
     return PythonFunction(name, tuple(parameter_names(node)))
 
 
-def _requirement(ref: ToolchainRef, packaging: Packaging) -> str | None:
-    """Return what pip installs for a release; None for another toolchain."""
+def _packages(ref: ToolchainRef, packaging: Packaging) -> tuple[str, ...]:
+    """Return what pip installs for a release; nothing for another toolchain."""
     release = ref.release
     if release is None or not ref.is_release:
-        return None
+        return ()
     requirements = [f"{release.distribution}=={release.version}"]
     if isinstance(packaging, Environment):
         requirements += packaging.companions_of(release.version)
-    return shlex.join(requirements)
+    return tuple(map(shlex.quote, requirements))
 
 
 class Window(NamedTuple):

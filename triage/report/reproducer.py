@@ -181,10 +181,11 @@ def _script(reproducer: Reproducer, call: StandaloneCall) -> str:
         f"# {headline}",
         f"# Fails with {reproducer.compile.program} {bad.name}{commit}",
         f"# Exit status: 0 the program {good}, 1 it does not, 127 the compiler is "
-        f"missing.{call.remark}",
+        "missing.",
+        "# Set the variables below to use another compiler.",
     ]
-    if call.install:
-        lines.insert(3, f"#   pip install {call.install}")
+    if call.packages:
+        lines.insert(3, f"#   pip install {' '.join(call.packages)}")
     lines.append('cd "$(dirname "$0")" || exit 127')
     for name, value in case.env:
         if value is not None:

@@ -90,27 +90,18 @@ class CommandScript(ReproScript):
         packages = _spec_of(task.case).packages
         setup = ["OUT=$(mktemp -d) || exit 127", "trap 'rm -rf \"$OUT\"' EXIT"]
         if packages:
-            remark = "\n# Set PYTHON to the interpreter that has it."
             prefix = "$(\"${PYTHON:-python3}\" -c 'import sys; print(sys.prefix)')"
             setup += [f"TOOLCHAIN={prefix} || exit 127", 'PATH="$TOOLCHAIN/bin:$PATH"']
         else:
-            remark = (
-                "\n# Set TOOLCHAIN to the compiler's folder, or to the compiler itself."
-            )
             setup += [
                 'test -e "$TOOLCHAIN" || { echo "TOOLCHAIN is not set" >&2; exit 127; }'
             ]
         shown = {"input": task.source, "output": "out", "python": "python3"}
         words = tuple(fill_placeholders(word, shown) for word in task.options)
         script = " ".join(_shell_word(word, task.source) for word in task.options)
-        return StandaloneCall(
-            task.requirement,
-            words,
-            script,
-            remark,
-            tuple(setup),
-            output='"$OUT/out"',
-        )
+        output = '"$OUT/out"'
+        text = shlex.join(words)
+        return StandaloneCall(task.packages, text, script, tuple(setup), output)
 
 
 def _shell_word(word: str, source: str) -> str:

@@ -75,9 +75,9 @@ class TritonScript(PackageScript):
 
     def call(self, task: StandaloneCompile) -> StandaloneCall:
         call = super().call(task)
-        if call.install and _release_numbers(task) < (3, 3):
+        if call.packages and _release_numbers(task) < (3, 3):
             # imported by Triton, but not required by its wheel
-            return replace(call, install=f"{call.install} setuptools")
+            return replace(call, packages=(*call.packages, "setuptools"))
         return call
 
     def files(self, task: StandaloneCompile) -> Mapping[str, str]:

@@ -3,7 +3,7 @@
 # Fails with iree-compile 3.2.0, commit 0000000000000000000000000000000000000002
 #   pip install iree-base-compiler==3.2.0
 # Exit status: 0 the program compiles, 1 it does not, 127 the compiler is missing.
-# The flags use that version's spelling. Set IREE_COMPILE to use another compiler.
+# Set the variables below to use another compiler.
 cd "$(dirname "$0")" || exit 127
 "${IREE_COMPILE:-iree-compile}" --iree-hal-target-backends=rocm --iree-hip-target=gfx942 '--iree-x=a b' input.mlir -o /dev/null
 status=$?
