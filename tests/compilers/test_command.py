@@ -79,7 +79,6 @@ def test_a_built_compiler_end_to_end_with_rules_of_its_own(
     ("change", "message"),
     [
         (("{input}", "{inptu}"), 'did you mean "{input}"?'),
-        (("rules: minicc.rules", 'package: "numpy<2"'), "numpy<2"),
         (('pattern: "version', 'pattern: "version ('), "regular expression"),
     ],
 )

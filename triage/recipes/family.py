@@ -95,8 +95,6 @@ class RecipeStart:
     """
     expect: Sequence[str] = ()
     """The class of the failure that was reported."""
-    toolchain: str | None = None
-    """The revision to run it with (default: the newest release)."""
     assumed: Sequence[str] = ()
     """Backend, chip and values that nobody named, such as `llvm-cpu`."""
 

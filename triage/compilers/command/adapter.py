@@ -54,10 +54,8 @@ class CommandSpec(CaseSpec):
     """The command line, program first, with placeholders such as `{input}`. If there is
     none, the input is a Python program that runs as it is.
     """
-    packages: tuple[str, ...] = ()
-    """Requirements of the package index, first the one whose releases are the timeline.
-    """
     version: VersionCommand | None = None
+    """How to find the version of a compiler that is not a package."""
     failing_causes: frozenset[str] = frozenset()
 
 
@@ -74,7 +72,7 @@ class CommandScript(ReproScript):
         keys: dict[str, object] = {
             **super().recipe_keys(case),
             "compiler": "command",
-            "package": spec.packages,
+            "package": FamilyRef.parse(case.compiler).packages,
             "command": spec.words,
         }
         if spec.version:
@@ -84,12 +82,12 @@ class CommandScript(ReproScript):
         return {key: value for key, value in keys.items() if value}
 
     def program_name(self, case: Case, toolchain: Toolchain) -> str:
-        return next(iter(_spec_of(case).packages), toolchain.program.name)
+        packages = FamilyRef.parse(case.compiler).packages
+        return packages[0] if packages else toolchain.program.name
 
     def call(self, task: StandaloneCompile) -> StandaloneCall:
-        packages = _spec_of(task.case).packages
         setup = ["OUT=$(mktemp -d) || exit 127", "trap 'rm -rf \"$OUT\"' EXIT"]
-        if packages:
+        if FamilyRef.parse(task.case.compiler).packages:
             prefix = "$(\"${PYTHON:-python3}\" -c 'import sys; print(sys.prefix)')"
             setup += [f"TOOLCHAIN={prefix} || exit 127", 'PATH="$TOOLCHAIN/bin:$PATH"']
         else:
@@ -136,28 +134,21 @@ class Command(Compiler):
 
     def __init__(
         self,
-        name: str = "command",
-        packages: tuple[str, ...] = (),
+        ref: FamilyRef = FamilyRef("command"),  # noqa: B008 - it is frozen
         version: VersionCommand | None = None,
     ) -> None:
-        """Create the family of a compiler.
-
-        Args:
-            name: As `FamilyRef` reads it.
-            packages: The compiler's own package, then further requirements.
-            version: How to find the version of a compiler that is not a package.
+        """Create the family of a compiler. `version` finds the version of one that is
+        not a package.
         """
-        self.name = name
-        self.distribution = next(iter(packages), "")
-        self.packaging: Packaging = Environment(packages[1:])
+        self.name = str(ref)
+        self.distribution = next(iter(ref.packages), "")
+        self.packaging: Packaging = Environment(ref.packages[1:])
         self._version_command = version
 
     def named(self, ref: FamilyRef, spec: CaseSpec | None = None) -> Compiler | None:
         if isinstance(spec, CommandSpec):
-            return Command(str(ref), spec.packages, spec.version)
-        if ref.packages:
-            return Command(str(ref), ref.packages)
-        return None
+            return Command(ref, spec.version)
+        return Command(ref) if ref.packages else None
 
     def locate(self, root: Path) -> Path | None:
         """Return the interpreter of a virtual environment; otherwise the folder or the
@@ -212,20 +203,7 @@ class Command(Compiler):
         if "{flags}" not in spec.words:
             options += flags
         values = _placeholder_values(toolchain.program)
-        for name in ("python", "site_packages"):
-            if name not in values and f"{{{name}}}" in str(options):
-                return NoAnswer(
-                    Cause.RECIPE,
-                    (
-                        f"{toolchain.root} is not a virtual environment, so "
-                        f"{{{name}}} has no value"
-                    ),
-                )
-        path = COMPILE_PATH
-        programs = Path(values["toolchain"], "bin")
-        if programs.is_dir():
-            path = f"{programs}{os.pathsep}{path}"
-        env["PATH"] = path
+        env["PATH"] = f"{values['toolchain']}/bin{os.pathsep}{COMPILE_PATH}"
         return Invocation(tuple(options), env=env, placeholders=values)
 
 

@@ -49,20 +49,6 @@ def _check_placeholders(text: str) -> str:
     return text
 
 
-def _check_requirement(text: str) -> str:
-    # slow to import
-    from packaging.requirements import InvalidRequirement, Requirement
-
-    try:
-        Requirement(text.replace(VERSION, "0"))
-    except InvalidRequirement:
-        raise ValueError(
-            f'"{text}" is not a requirement: write a name such as cython, or bounds '
-            'such as "numpy<2".'
-        ) from None
-    return text
-
-
 def _check_pattern(text: str) -> str:
     try:
         re.compile(text)
@@ -74,11 +60,7 @@ def _check_pattern(text: str) -> str:
 _Word = Annotated[str, AfterValidator(_check_placeholders)]
 _Words = Annotated[tuple[_Word, ...], Field(min_length=1)]
 _NO_COMMAND = "write the command line; only a .py file with a `package` runs without."
-_Packages = Annotated[
-    tuple[Annotated[Text, AfterValidator(_check_requirement)], ...],
-    OneOrMore,
-    Field(min_length=1),
-]
+_Packages = Annotated[tuple[Text, ...], OneOrMore, Field(min_length=1)]
 
 
 @dataclass(frozen=True)
@@ -133,12 +115,6 @@ class CommandRecipe(RunnableRecipe):
             yield "command", _NO_COMMAND
         if self.command and (self.run or self.bench):
             yield "run", "a command runs in one step; remove `run` and `bench`."
-        if self.package and not re.fullmatch(r"[\w.-]+", self.package[0]):
-            yield (
-                "package",
-                f"{self.package[0]} has bounds, but the first package is the one whose "
-                "releases are tried: write its name only.",
-            )
 
     def complete(self, case: Case, folder: Path) -> Case:
         """Return the case with its command and the name of its compiler. Recipes with
@@ -151,13 +127,13 @@ class CommandRecipe(RunnableRecipe):
             failing = frozenset({Cause.INPUT})
         if not self.command:
             failing = frozenset({Cause.INPUT, Cause.RECIPE})
-        packages = self.package
+        packages = tuple(text.replace(" ", "") for text in self.package)
         recipe = None if packages else self.name
         return replace(
             case,
             compiler=str(FamilyRef(case.compiler, packages, recipe)),
             rules=locate(folder, self.rules) if self.rules else None,
-            spec=CommandSpec(self.command, packages, self.version, failing),
+            spec=CommandSpec(self.command, self.version, failing),
         )
 
 
@@ -191,14 +167,7 @@ class LlvmToolRecipes(RecipeStarter):
             },
         }
         return RecipeStart(
-            "command",
-            path,
-            None,
-            flags,
-            keys=keys,
-            left_out=call.variables,
-            notes=(f"The toolchain is a folder that holds bin/{call.tool}.",),
-            toolchain="path:FOLDER",
+            "command", path, None, flags, keys=keys, left_out=call.variables
         )
 
     def suffix_of(self, program: str) -> str:

@@ -142,8 +142,7 @@ def _start_of_call(
     """
     if tool == "iree-opt":
         keys = {"package": "iree-base-compiler", "command": _IREE_OPT}
-        toolchain = "command:iree-base-compiler:latest"
-        return RecipeStart("command", path, None, flags, keys=keys, toolchain=toolchain)
+        return RecipeStart("command", path, None, flags, keys=keys)
     aliases = {
         f"{TARGET_BACKENDS}{alias}": f"{TARGET_BACKENDS}{name}"
         for alias, name in IREE.aliases.items()
