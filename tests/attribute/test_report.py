@@ -8,7 +8,6 @@ from triage.attribute.result import (
     ComparisonResult,
     Difference,
     DivergingPass,
-    Excerpt,
 )
 from triage.model.execution import PassName
 from triage.model.json_form import as_json
@@ -29,7 +28,6 @@ DIVERGING = Attribution(
         "kernel",
         (Difference("t.copy", "1", "3"),),
         (Difference("config.tiles", "[4]", "[8]"),),
-        Excerpt(("t.call", "t.end"), ("t.other", "t.end")),
     ),
     other=DivergingPass(PassName("FusePass"), PassName("FusePass"), None),
     notes=("a note",),

@@ -51,9 +51,7 @@ NAMES_ITS_PASS = (
 
 
 class ScriptPasses(PassTrace):
-    def printing_passes(
-        self, invocation: Invocation, only: str | None = None, *, generic: bool = True
-    ) -> Invocation:
+    def printing_passes(self, invocation: Invocation) -> Invocation:
         return replace(invocation, printing=("--report",))
 
 

@@ -17,14 +17,13 @@ from triage.model.execution import PassName
 
 @dataclass(frozen=True, slots=True)
 class FunctionState:
-    """A function, or the program, after a pass changed it. `index` and `occurrence`
-    identify the dump, as in `IrDump`.
+    """A function, or the program, after a pass changed it. `index` is the number of the
+    dump.
     """
 
     after: PassName
     fingerprint: Fingerprint
     index: int
-    occurrence: int
     failed: bool
     decisions: Mapping[str, set[str]]
     """The choices made so far, by operation: an attribute is dropped when its operation
@@ -115,9 +114,7 @@ def _add_state(
     decisions = dict(before.decisions) if before else {}
     decisions |= values_by_key(fingerprint.decided)
     states.append(
-        FunctionState(
-            dump.after, fingerprint, dump.index, dump.occurrence, dump.failed, decisions
-        )
+        FunctionState(dump.after, fingerprint, dump.index, dump.failed, decisions)
     )
 
 

@@ -9,13 +9,11 @@ from functools import partial
 from typing import TypeVar
 
 from triage.attribute.align import Divergence, Pair, Trace, Traces, find_divergence
-from triage.attribute.excerpt import DumpText
 from triage.attribute.result import (
     Attribution,
     ComparisonResult,
     Difference,
     DivergingPass,
-    Excerpt,
 )
 from triage.compilers.parts import IrPrinter
 from triage.execution.engine import Engine
@@ -41,8 +39,6 @@ class AttributionRequest:
     case: Case
     good: ToolchainRef
     bad: ToolchainRef
-    excerpts: bool = True
-    """Compile again to print the IR after the pass."""
     patience: float = math.inf
     """Seconds for each compile that prints IR, if less than the case's own limit."""
 
@@ -145,9 +141,6 @@ class _Comparison:
             status = ComparisonResult.SAME
             if self.failure:
                 status = ComparisonResult.FAILING
-        elif self.request.excerpts and divergence.persistent:
-            excerpt = self._excerpt(divergence.persistent)
-            passes[0] = replace(passes[0], excerpt=excerpt)
         persistent, other, *_ = (*passes, None, None)
         return replace(
             answer,
@@ -217,28 +210,6 @@ class _Comparison:
             tuple(Difference(name, *map(str, both)) for name, both in counts),
             tuple(Difference(*choice) for choice in good.choice_differences(bad)),
         )
-
-    def _excerpt(self, pair: Pair) -> Excerpt | None:
-        """Compile with both again, print only the diverging pass, and keep the IR after
-        it.
-        """
-
-        def read(toolchain: Toolchain) -> tuple[str, ...]:
-            state = pair.good if toolchain is self.toolchains[0] else pair.bad
-            argument = state.after.argument if state else None
-            if state is None or argument is None:
-                return ()
-            text = DumpText(state.after, state.occurrence)
-            printing = partial(
-                self.printer.printing_passes, only=argument, generic=False
-            )
-            self.engine.compile_altered(
-                self.request.case, toolchain, printing, on_stderr=text.feed
-            )
-            return tuple(text.lines)
-
-        good, bad = self._on_both_toolchains(read)
-        return Excerpt(good, bad) if good or bad else None
 
 
 def _failing_pass(trace: Trace, failure: Failure | None) -> PassName | None:

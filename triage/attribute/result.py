@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from triage.model.execution import PassName
-from triage.model.json_form import UNPRINTED, in_json, key
+from triage.model.json_form import in_json, key
 from triage.model.outcome import (
     Exit,
     Failure,
@@ -38,14 +38,6 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Excerpt:
-    """The IR of both compilers in readable syntax, as lines."""
-
-    good: tuple[str, ...]
-    bad: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class DivergingPass:
     """A pass after which the IR of both compilers differs."""
 
@@ -62,7 +54,6 @@ class DivergingPass:
     """
     choices: tuple[Difference, ...] = ()
     """Decisions of the compilers that differ, such as tile sizes."""
-    excerpt: Excerpt | None = field(default=None, metadata=UNPRINTED)
 
     @in_json
     def name(self) -> str:

@@ -235,11 +235,9 @@ class PassTrace(ABC):
     """
 
     @abstractmethod
-    def printing_passes(
-        self, invocation: Invocation, only: str | None = None, *, generic: bool = True
-    ) -> Invocation:
+    def printing_passes(self, invocation: Invocation) -> Invocation:
         """Return the same compile with options that print a header after each pass that
-        changed the program. `only` names a single pass to print it for.
+        changed the program.
         """
 
     def is_supported_by(self, toolchain: Toolchain) -> bool:
@@ -252,9 +250,7 @@ class PassTrace(ABC):
 
 
 class IrPrinter(PassTrace):
-    """Makes a compiler print its IR below each header. `printing_passes` asks for
-    MLIR's generic form if `generic` is true.
-    """
+    """Makes a compiler print its IR in MLIR's generic form below each header."""
 
     @property
     @abstractmethod

@@ -183,9 +183,7 @@ class ClusterInvestigation:
         if self.failure.stage is not Stage.COMPILE:
             why = f"it fails in the stage {self.failure.stage.value}"
             return NoAnswer(Cause.NEEDLESS, why)
-        request = AttributionRequest(
-            self.case, *pair, excerpts=False, patience=_PATIENCE_SECONDS
-        )
+        request = AttributionRequest(self.case, *pair, patience=_PATIENCE_SECONDS)
         attribution = attribute(engine, request)
         if attribution.unanswered is None:
             self.add(attribution=attribution)

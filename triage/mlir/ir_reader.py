@@ -5,7 +5,6 @@ length is read line by line, in bounded memory.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -47,8 +46,6 @@ class IrDump:
 
     index: int
     """The number of the dump in the run, from 0."""
-    occurrence: int
-    """The number of the dump among those after this pass, from 1."""
     after: PassName
     failed: bool
     """Whether the pass failed."""
@@ -85,7 +82,6 @@ class DumpReader:
         self._words, self._on_dump = words, on_dump
         self._lines = ir_lines()
         self._index = -1
-        self._turns: Counter[str] = Counter()
         self._header: tuple[PassName, bool] | None = None
         """The pass of the IR that is read, and whether it failed; None between dumps.
         """
@@ -103,7 +99,6 @@ class DumpReader:
         if header:
             self._header = header
             self._index += 1
-            self._turns[header[0].key] += 1
             # an incomplete operation is discarded
             self._open, self._functions, self._device = [], {}, set()
         elif self._header:
@@ -159,8 +154,7 @@ class DumpReader:
             (after, failed), self._header = self._header, None
             device = frozenset(self._device)
             module = PrintedModule(child.inside, self._functions, device)
-            occurrence = self._turns[after.key]
-            self._on_dump(IrDump(self._index, occurrence, after, failed, module))
+            self._on_dump(IrDump(self._index, after, failed, module))
 
     def _types(self, line: str) -> str:
         """Return operand and result types of the operation that ends in a line, in the

@@ -5,17 +5,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import TYPE_CHECKING
 
-from triage.attribute.excerpt import diff
 from triage.attribute.result import Attribution, ComparisonResult, DivergingPass
 from triage.report.document import (
     Block,
     Code,
     Document,
     Fact,
-    Heading,
     Phrase,
     Span,
     Style,
@@ -34,23 +31,16 @@ if TYPE_CHECKING:
     from triage.bisect.known import KnownReleases
     from triage.investigate.explanation import Explanation
 
-_MAX_LINES = 80  # of IR
 _MAX_NAMES = 6
 
 
 def attribution_document(attribution: Attribution) -> Document:
-    """Show the pass after which two compilers diverge, with the IR of both."""
+    """Show the pass after which two compilers diverge."""
     answer = attribution_sentence(attribution)
     blocks: list[Block] = [
         [Span(attribution.case, "strong"), ": ", answer],
         facts(_facts(attribution)),
     ]
-    excerpt = attribution.persistent.excerpt if attribution.persistent else None
-    if excerpt:
-        lines = islice(diff(excerpt.good, excerpt.bad), _MAX_LINES)
-        good, bad = attribution.good.name, attribution.bad.name
-        title = f"IR after {attribution.suspect_passes[0]}: - {good}, + {bad}"
-        blocks += [Heading(title), Code("\n".join(lines), "diff")]
     return Document(f"{attribution.case}: {answer}", blocks)
 
 

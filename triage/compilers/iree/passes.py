@@ -18,7 +18,6 @@ _PLAIN = (
     "--mlir-elide-resource-strings-if-larger=16",
 )
 _ONE_THREAD = "--mlir-disable-threading"
-_ONLY_CHANGED = "--mlir-print-ir-after-change"
 
 
 class IreeIr(IrPrinter):
@@ -40,18 +39,17 @@ class IreeIr(IrPrinter):
             invocation, "--mlir-print-ir-after-failure", _ONE_THREAD, _ELIDED
         )
 
-    def printing_passes(
-        self, invocation: Invocation, only: str | None = None, *, generic: bool = True
-    ) -> Invocation:
-        after = "-all"
-        if only:
-            after = f"={only}"
+    def printing_passes(self, invocation: Invocation) -> Invocation:
         # In one thread passes follow each other as they do in the source, and no two
         # dumps are mixed.
-        options = [f"--mlir-print-ir-after{after}", _ONLY_CHANGED, _ONE_THREAD, *_PLAIN]
-        if generic:
-            options.append("--mlir-print-op-generic")
-        return _printing(invocation, *options)
+        return _printing(
+            invocation,
+            "--mlir-print-ir-after-all",
+            "--mlir-print-ir-after-change",
+            "--mlir-print-op-generic",
+            _ONE_THREAD,
+            *_PLAIN,
+        )
 
 
 def _printing(invocation: Invocation, *options: str) -> Invocation:

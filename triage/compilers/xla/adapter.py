@@ -88,13 +88,9 @@ class XlaIr(IrPrinter):
     def naming_failed_pass(self, invocation: Invocation) -> Invocation:
         return replace(invocation, printing=(*invocation.printing, "--name-pass"))
 
-    def printing_passes(
-        self, invocation: Invocation, only: str | None = None, *, generic: bool = True
-    ) -> Invocation:
-        printing = [*invocation.printing, f"--print-after={only or 'all'}"]
-        if generic:
-            printing.append("--generic")
-        return replace(invocation, printing=tuple(printing))
+    def printing_passes(self, invocation: Invocation) -> Invocation:
+        printing = (*invocation.printing, "--print-after=all", "--generic")
+        return replace(invocation, printing=printing)
 
 
 class XlaRemedies(RemedyHints):
