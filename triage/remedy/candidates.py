@@ -41,8 +41,6 @@ class Situation:
     hints: RemedyHints | None = None
     devices: frozenset[str] = frozenset()
     """The devices that the program refers to."""
-    siblings: Sequence[Case] = ()
-    """The cases of the same recipe."""
     static: tuple[Path, str] | None = None
     """The program with static shapes, and its sizes."""
     good: Toolchain | None = None
@@ -88,7 +86,7 @@ class Situation:
 
 def known_remedies(situation: Situation) -> list[ChangedCase]:
     """List the candidates that are always tried: those of the failures' classes, then
-    each flag of the recipe left out, then the neighbours in the matrix.
+    each flag of the recipe left out.
     """
     candidates: list[ChangedCase] = []
     for failure, rule in situation.rules():
@@ -97,12 +95,6 @@ def known_remedies(situation: Situation) -> list[ChangedCase]:
     for name in names:
         if "target" not in name:
             candidates.append(situation.with_change(Change(dropped_flags=(name,))))
-    for sibling in situation.siblings:
-        changed = set(sibling.matrix) - set(situation.case.matrix)
-        if len(changed) == 1:
-            text = "=".join(*changed)
-            change = Change(input_change=text, weakness=Weakness.OTHER_PROGRAM)
-            candidates.append(situation.with_change(change, sibling))
     return _last_for_tests(candidates)
 
 

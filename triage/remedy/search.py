@@ -42,8 +42,6 @@ class RemedyRequest:
     good: ToolchainRef | None = None
     budget: int = 100
     """The maximum number of candidates."""
-    siblings: Sequence[Case] = ()
-    """The recipe's cases."""
     seconds: float = inf
     """The time for trying candidates."""
 
@@ -115,7 +113,6 @@ def _situation(
         toolchain,
         hints,
         devices,
-        request.siblings,
         good=obtain(request.good) if request.good else None,
     )
     if any(rule.rewrite for _, rule in situation.rules()):
