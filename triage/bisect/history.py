@@ -10,7 +10,7 @@ from itertools import groupby, pairwise
 
 from packaging.version import Version
 
-from triage.execution.engine import Prober
+from triage.execution.engine import Engine
 from triage.execution.judge import result_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
@@ -146,7 +146,7 @@ class Histories:
 
 
 def histories(
-    prober: Prober,
+    engine: Engine,
     cases: Sequence[Case],
     refs: Sequence[ToolchainRef],
 ) -> tuple[History, ...]:
@@ -163,11 +163,11 @@ def histories(
     for case in cases:
         named = {0, len(refs) - 1, *releases_at_bounds(case, refs)}
         for index, ref in enumerate(refs):
-            if index in named or prober.recall(ProbeJob(case, ref)):
+            if index in named or engine.recall(ProbeJob(case, ref)):
                 wanted.append((index, case.name))
     while wanted:
         jobs = [ProbeJob(by_name[name], refs[index]) for index, name in sorted(wanted)]
-        for probe in prober.probe_all(jobs, "history"):
+        for probe in engine.probe_all(jobs, "history"):
             probes[probe.case.name][index_of[probe.revision.name]] = probe
         wanted = []
         for name, row in probes.items():

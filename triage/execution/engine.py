@@ -25,7 +25,7 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation, reported_facts
@@ -75,24 +75,6 @@ _REPEATED = (Ending.SIGNALLED, Ending.TIMED_OUT, Ending.OVER_MEMORY, Ending.OVER
 
 OnOutput = Callable[[Path], object]
 """Receives the path of what a compile wrote, before it is removed."""
-
-
-class Prober(Protocol):
-    """What a search needs in order to probe: an engine, or its double in a test."""
-
-    @property
-    def progress(self) -> Progress: ...
-
-    @property
-    def jobs(self) -> int:
-        """How many compiles run at once."""
-        ...
-
-    def probe_all(
-        self, jobs: Sequence[ProbeJob], what: str = "compile"
-    ) -> Iterator[Probe]: ...
-
-    def recall(self, job: ProbeJob) -> Probe | None: ...
 
 
 class Engine:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
 
-from triage.execution.engine import Prober
+from triage.execution.engine import Engine
 from triage.execution.judge import result_of
 from triage.execution.match import same_class
 from triage.execution.task import ProbeJob
@@ -51,13 +51,13 @@ class Variants:
 
 
 def compare_variants(
-    prober: Prober, cases: Sequence[Case], ref: ToolchainRef, about: Case | None = None
+    engine: Engine, cases: Sequence[Case], ref: ToolchainRef, about: Case | None = None
 ) -> Variants:
     """Find the keys that the failure of the case `about` depends on. Without it, this
     is the failure of the first case that fails. Failures are compared by class.
     """
     jobs = [ProbeJob(case, ref) for case in cases]
-    by_name = {probe.case.name: probe for probe in prober.probe_all(jobs, "variants")}
+    by_name = {probe.case.name: probe for probe in engine.probe_all(jobs, "variants")}
     probes = [by_name[case.name] for case in cases]
     wanted = [by_name[about.name]] if about else probes
     failures = [
