@@ -54,15 +54,6 @@ def path(original: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(original, tmp_path / "evidence.db"))
 
 
-def test_a_cached_number_is_the_number_that_was_measured(tmp_path: Path) -> None:
-    metrics = {"artifact_bytes": 12706, "run_seconds": 0.5, "dispatches": 4.0}
-    store = ResultCache(tmp_path / "e.db")
-    store.add(replace(record(), execution=replace(record().execution, metrics=metrics)))
-    [found] = store.find_all("k")
-    assert found
-    assert repr(found.execution.metrics) == repr(metrics)
-
-
 SLOW = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 300)]
 
 
@@ -80,27 +71,6 @@ def test_a_flipped_bit_is_a_miss_or_a_new_file(path: Path, seed: int) -> None:
             assert store.find(f"key{number}") in (None, numbered(number))
         store.newest_of("case1")
         store.add(record())
-
-
-@pytest.mark.parametrize(
-    ("change", "value"),
-    [
-        ("facts = ?", b"\xff"),
-        ("facts = ?", 7),
-        ("key = 'key8', id = id + ?", 0),
-    ],
-)
-def test_a_damaged_row_is_unknown(path: Path, change: str, value: object) -> None:
-    with closing(sqlite3.connect(path)) as db, db:
-        db.execute(f"UPDATE probes SET {change} WHERE key = 'key7'", [value])
-    warnings: list[str] = []
-    with closing(ResultCache(path, warnings.append)) as store:
-        assert store.find("key7") is None
-        assert store.find("key8") == numbered(8)
-        assert len(store.newest_of("case3")) >= 4
-        store.add(numbered(7))
-        assert store.find("key7") == numbered(7)
-    assert len(warnings) <= 1
 
 
 @pytest.mark.parametrize(

@@ -162,16 +162,6 @@ def test_a_kill_from_outside_is_not_recorded(lab: Laboratory) -> None:
     assert not lab.evidence.newest_of("m")
 
 
-def test_a_number_above_its_threshold_is_a_failure(lab: Laboratory) -> None:
-    lab.plan(COMPILES)
-    jobs = [
-        replace(lab.job, case=replace(lab.case, thresholds=(("artifact_bytes", most),)))
-        for most in (9.0, 8.0)
-    ]
-    assert lab.engine.probe(jobs[0]).outcome.failure is None
-    assert lab.failure(jobs[1]).failure.signature == "metric:artifact_bytes"
-
-
 @pytest.mark.parametrize("is_whole", [True, False])
 def test_the_answer_of_an_install_that_is_damaged_meanwhile_is_not_kept(
     tmp_path: Path, is_whole: bool

@@ -32,19 +32,6 @@ def test_a_status_that_no_rule_explains_is_a_failure_of_the_compile() -> None:
 
 
 @pytest.mark.parametrize(
-    "message",
-    [
-        "jaxlib._jax.JaxRuntimeError: UNKNOWN: -:2:8: error: unregistered operation 'stablehlo.new' found in dialect",
-        "jaxlib.xla_extension.XlaRuntimeError: INVALID_ARGUMENT: Failed to upgrade versioned StableHLO.",
-    ],
-)
-def test_a_program_that_a_release_does_not_know_is_untestable(message: str) -> None:
-    outcome = judge(compiled(message), packaged_rules())
-    assert isinstance(outcome, NoAnswer)
-    assert outcome.cause is Cause.INPUT
-
-
-@pytest.mark.parametrize(
     ("line", "signature", "headline"),
     [
         (
