@@ -23,7 +23,8 @@ def command_lines(path: Path, rev: str, suite_configs: list[Path]) -> list[str]:
             ref = engine.registry.resolve(rev, case.compiler)
             task = engine.planner.plan(case, engine.registry.obtain(ref))
             if isinstance(task, Task):
-                lines.append(shlex.join(task.argv(Path(os.devnull))))
+                words = task.toolchain.program, task.prepared.path, Path(os.devnull)
+                lines.append(shlex.join(task.invocation.argv(*words)))
     return lines
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from functools import cache

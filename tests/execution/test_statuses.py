@@ -8,7 +8,7 @@ from triage.classify import packaged_rules
 from triage.compilers.registry import family_named
 from triage.execution.judge import judge, judge_run
 from triage.model.execution import Captured, Ending, Execution, Stage
-from triage.model.outcome import Cause, Failed, NoAnswer
+from triage.model.outcome import Failed
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "/w/compile.py", line 9, in <module>\n    compile(program)\n'
 

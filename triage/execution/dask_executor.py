@@ -30,10 +30,10 @@ from distributed import (
 
 from triage.execution.cache import Record, record_json, record_reader
 from triage.execution.engine import open_engine
-from triage.execution.task import Naming, Task
+from triage.execution.task import Naming, Task, why_unusable
 from triage.model.case import Case, Input, InputKind
 from triage.model.errors import EnvironmentFailure, Interrupted
-from triage.model.outcome import OF_MACHINE, Cause, NoAnswer, Probe
+from triage.model.outcome import OF_MACHINE, Cause, NoAnswer
 from triage.processes.process import StopSignal
 from triage.toolchains.registry import ToolchainRegistry
 
@@ -204,8 +204,8 @@ def _compile_on_worker(
         case = replace(case, input=Input(here, InputKind.MLIR))
         ref = engine.registry.resolve(rev, case.compiler)
         task = engine.planner.plan(case, engine.registry.obtain(ref))
-        if isinstance(task, Probe):
-            raise EnvironmentFailure(str(task.outcome.reason))
+        if not isinstance(task, Task):
+            raise EnvironmentFailure(str(why_unusable(task).reason))
         task = replace(task, variant=variant, naming=naming)
         if task.keys != keys:
             raise EnvironmentFailure(

@@ -232,7 +232,9 @@ class Engine:
             counted = (DISPATCHES, math.inf)
             case = replace(case, thresholds=(*case.thresholds, counted))
         task = self.planner.plan(case, toolchain)
-        if job.once and isinstance(task, Task):
+        if not isinstance(task, Task):
+            return Probe(case, toolchain.revision, toolchain.version, task)
+        if job.once:
             variant = f"trial {job.attempt} {job.once}"
             return replace(task, variant=variant, naming=job.once)
         return task
@@ -298,7 +300,7 @@ class Engine:
         it reached; None if there is no record.
         """
         task = self.planner.plan(case, toolchain)
-        if isinstance(task, Probe):
+        if not isinstance(task, Task):
             return None
         record, *ran = self.cache.find_all(*task.keys)
         if record is None:
@@ -423,8 +425,8 @@ class Engine:
         the options.
         """
         task = self.planner.plan(case, toolchain)
-        if isinstance(task, Probe):
-            return why_unusable(task.outcome)
+        if not isinstance(task, Task):
+            return why_unusable(task)
         altered = replace(task, invocation=alter(task.invocation))
         return self.compile(altered, self.stop, **options)
 

@@ -90,8 +90,6 @@ class Inputs:
     stop: threading.Event
     fresh: bool = False
     """Whether every input is prepared again, once."""
-    failed_now: set[str] = field(default_factory=set)
-    """Names of the cases whose import failed here, not from the cache."""
     _kept: KeptFiles = field(default_factory=KeptFiles)
     _prepared: dict[object, Prepared | Missing] = field(default_factory=dict)
 
@@ -170,7 +168,6 @@ class Inputs:
                 return answer
             record = Record(key, case.name, toolchain.revision.name, answer)
             self.cache.add(record)
-            self.failed_now.add(case.name)
         return judge_import(record.execution, rules_of(case))
 
     # Generators

@@ -20,14 +20,14 @@ from triage.compilers.invocation import Invocation
 from triage.execution.cache import Record
 from triage.execution.compare import differences
 from triage.execution.files import Prepared
-from triage.execution.inputs import Inputs, named_toolchain, recipe_mistake
+from triage.execution.inputs import Inputs, Missing, named_toolchain, recipe_mistake
 from triage.execution.reads import files_in
 from triage.execution.run_task import RunTask, plan_run
 from triage.execution.task import AnyOf, Naming, Task, missing_toolchain, why_unusable
 from triage.model.case import Case, Flag, Library, Reference, RunSpec
 from triage.model.content import file_sha256, settled_sha256
 from triage.model.errors import EnvironmentFailure, TriageError
-from triage.model.outcome import Cause, Failed, NoAnswer, Passed, Probe
+from triage.model.outcome import Cause, NoAnswer, Passed, Probe
 from triage.model.revision import Toolchain
 from triage.processes.containment import COMPILE_PATH
 from triage.processes.process import StopSignal
@@ -54,31 +54,25 @@ class Planner:
             engine.registry, engine.compilers, engine.cache, engine.stop, is_fresh
         )
 
-    def plan(self, case: Case, toolchain: Toolchain) -> Task | Probe:
-        """Return the task of a case, or the probe that says why there is nothing to
-        compile.
-        """
-        revision, version = toolchain.revision, toolchain.version
+    def plan(self, case: Case, toolchain: Toolchain) -> Task | Missing:
+        """Return the task of a case, or why there is nothing to compile."""
         prepared = self.inputs.prepare(case, toolchain)
         if not isinstance(prepared, Prepared):
-            is_new = case.name in self.inputs.failed_now
-            is_cached = isinstance(prepared, Failed) and not is_new
-            return Probe(case, revision, version, prepared, cached=is_cached)
+            return prepared
         compiler = self._engine.compilers[case.compiler]
         if case.script:
             invocation = _script_invocation(case, case.script, toolchain)
         else:
             planned = compiler.invocation(case, toolchain)
             if isinstance(planned, NoAnswer):
-                return Probe(case, revision, version, planned)
+                return planned
             invocation = planned
         try:
             reads = _reads(case, invocation, toolchain, prepared)
             state = file_state(reads)
             content = " ".join(map(self._registry.contents.digest, reads))
         except OSError as error:
-            mistake = recipe_mistake(f"{error.filename}: {error.strerror}")
-            return Probe(case, revision, version, mistake)
+            return recipe_mistake(f"{error.filename}: {error.strerror}")
         run = None
         if case.run and not case.script:
             run = self._plan_run(case, case.run, toolchain)
@@ -117,7 +111,7 @@ class Planner:
 
     def _plan_run(
         self, case: Case, spec: RunSpec, toolchain: Toolchain
-    ) -> RunTask | NoAnswer | Failed:
+    ) -> RunTask | Missing:
         """Return the run of a case with all its files, or why it cannot be run."""
         engine = self._engine
         try:
@@ -177,7 +171,7 @@ def _script_invocation(case: Case, script: Path, toolchain: Toolchain) -> Invoca
 
 def _library_file(
     engine: Engine, case: Case, library: Library, toolchain: Toolchain
-) -> Prepared | NoAnswer | Failed:
+) -> Prepared | Missing:
     """Return the compiled file of a library, compiled once for each content, or why
     there is none.
     """
@@ -191,10 +185,10 @@ def _library_file(
         benchmarks=(),
     )
     task = engine.planner.plan(plain, toolchain)
-    if isinstance(task, Probe):
-        return why_unusable(task.outcome)
+    if not isinstance(task, Task):
+        return why_unusable(task)
 
-    def make(scratch: Path) -> Path | NoAnswer | Failed:
+    def make(scratch: Path) -> Path | Missing:
         target = scratch / "module"
         keep = partial(engine.make, task, engine.stop, lambda out: out.replace(target))
         outcome = engine.probe_unless_known(task, keep).outcome
@@ -297,7 +291,7 @@ def reference_task(
     task = engine.planner.plan(plain, toolchain)
     if isinstance(task, Task) and isinstance(task.run, RunTask):
         return replace(task, variant="reference", naming=Naming.NEVER)
-    outcome = task.outcome if isinstance(task, Probe) else task.run
+    outcome = task.run if isinstance(task, Task) else task
     assert not isinstance(outcome, RunTask)
     why = why_unusable(outcome)
     return recipe_mistake(f"the reference cannot be run: {why.reason}")

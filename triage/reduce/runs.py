@@ -19,7 +19,7 @@ from triage.execution.persistent_workers import PersistentWorkers, WorkerAnswer
 from triage.execution.plan import UNWRITTEN, reference_results, reference_task
 from triage.execution.task import Task
 from triage.model.case import Case, Reference, RunSpec
-from triage.model.outcome import Failed, NoAnswer, Outcome, Probe
+from triage.model.outcome import Failed, NoAnswer, Outcome
 from triage.recipes.run_values import (
     ValueType,
     file_value,
@@ -250,7 +250,7 @@ class RunTest(CompileTest):
         return self.compile(case, self.baseline.request.bad, stop)
 
     def _ask_worker(
-        self, case: Case, task: Task | Probe | NoAnswer, patterns: Sequence[int]
+        self, case: Case, task: Task | Outcome, patterns: Sequence[int]
     ) -> WorkerAnswer | None:
         """Return the answer of a persistent worker about a task, if it has one."""
         if not isinstance(task, Task):
