@@ -40,12 +40,6 @@ MISTAKES = {
     "no reproducer": ("replay empty", 2, "contains no reproducer"),
     "no clone": ("bisect good.mlir --repo .", 2, "repository"),
     "no such clone": ("nightly good.yaml --repo nowhere", 2, "nowhere"),
-    "no chip": ("run good.mlir --backend cuda --chip sm_68", 2, "sm_68"),
-    "a chip": (
-        "recipe new r.yaml --input good.mlir --backend rocm --chip gfx924",
-        2,
-        'mean "gfx942"',
-    ),
     "no name of a recipe": ("recipe new good.mlir --input good.mlir", 2, ".yaml"),
     "an empty program": ("why empty.mlir", 2, "empty"),
     "a blank program": ("run blank.mlir", 2, "empty"),
