@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput, Problem
@@ -35,7 +36,7 @@ from triage.recipes.recipe import (
     locate,
     matching,
 )
-from triage.recipes.values import closest, did_you_mean, unknown_word, why_unreadable
+from triage.recipes.values import closest, did_you_mean, unknown_word
 
 _START = "`triage recipe new` writes a recipe to start from"
 _PLACEHOLDER = re.compile(r"\$\{([^{}]*)\}")
@@ -96,15 +97,14 @@ def load_recipes(
 
 
 def _recipe_files(paths: Sequence[Path], problems: list[Problem]) -> Collection[Path]:
-    """Return the files, and the sorted recipes of the folders, each file once."""
+    """Return the files, and the sorted recipes below the folders without hidden ones,
+    each file once.
+    """
     files: dict[str, Path] = {}
     for path in paths:
-        try:
-            below = sorted(_files_below(path)) if path.is_dir() else [path]
-        except OSError as error:
-            name, message = error.filename or path, why_unreadable(path, error)
-            problems.append(Problem(str(name), None, None, message))
-            continue
+        below = [path]
+        if path.is_dir():
+            below = sorted(filter(partial(_is_recipe, path), path.rglob("*.y*ml")))
         if not below:
             message = "this folder has no recipe, *.yaml or *.yml, in it or below it."
             problems.append(Problem(str(path), None, None, message))
@@ -113,17 +113,10 @@ def _recipe_files(paths: Sequence[Path], problems: list[Problem]) -> Collection[
     return files.values()
 
 
-def _files_below(folder: Path) -> Iterator[Path]:
-    """Yield the recipes below a folder, without hidden ones."""
-    for parent, folders, names in os.walk(folder, onerror=_raise):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        for name in names:
-            if re.fullmatch(r"[^.].*\.ya?ml", name) and not EXPECT_FILE.match(name):
-                yield Path(parent, name)
-
-
-def _raise(error: OSError) -> NoReturn:
-    raise error
+def _is_recipe(folder: Path, file: Path) -> bool:
+    names = file.relative_to(folder).parts
+    is_hidden = any(name.startswith(".") for name in names)
+    return not is_hidden and not EXPECT_FILE.match(file.name)
 
 
 def _cases_of_document(
