@@ -116,7 +116,9 @@ def new_recipe(title: str, input_path: str, start: RecipeStart) -> str:
         "limits": {"timeout": "120s", "memory": "8GiB"},
         "expect": [{"failure": failure} for failure in start.expect],
     }
-    comments = "\n".join(filter(None, (*start.notes, start.comment)))
+    notes = [*start.notes, start.comment]
+    notes += [f"guessed: {name}, {why}" for name, why in start.guessed.items()]
+    comments = "\n".join(filter(None, notes))
     lines = [f"# {line}\n" for line in comments.splitlines()]
-    lines += [f"{line}\n" for line in recipe_lines(values, start.guessed)]
+    lines += [f"{line}\n" for line in recipe_lines(values)]
     return "".join(lines)

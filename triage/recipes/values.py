@@ -109,24 +109,9 @@ def yaml_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def recipe_lines(
-    values: Mapping[str, Any], guessed: Mapping[str, str] | None = None
-) -> list[str]:
-    """Return the lines of a recipe, without keys that have no value.
-
-    `guessed` maps names of entries to the reason of their value, which becomes a
-    comment; the entries of such a mapping have a line each.
-    """
-    reasons, lines = guessed or {}, []
-    for key, value in values.items():
-        if isinstance(value, Mapping) and reasons.keys() & value.keys():
-            lines.append(f"{key}:")
-            for name, item in value.items():
-                comment = f"  # guessed: {reasons[name]}" if name in reasons else ""
-                lines.append(f"  {name}: {yaml_text(item)}{comment}")
-        elif value:
-            lines.append(f"{key}: {yaml_text(value)}")
-    return lines
+def recipe_lines(values: Mapping[str, Any]) -> list[str]:
+    """Return the lines of a recipe, without keys that have no value."""
+    return [f"{key}: {yaml_text(value)}" for key, value in values.items() if value]
 
 
 def name_from(text: str) -> str:
@@ -144,9 +129,7 @@ def closest(word: str, choices: Iterable[str]) -> str | None:
     """Return the known word that a mistyped word probably means, if one is similar."""
     from difflib import get_close_matches
 
-    by_lower = {name.lower(): name for name in sorted(choices, reverse=True)}
-    similar = get_close_matches(word.strip().lower(), sorted(by_lower), n=1)
-    return by_lower[similar[0]] if similar else None
+    return next(iter(get_close_matches(word, sorted(choices), n=1)), None)
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
@@ -162,8 +145,6 @@ def why_unreadable(path: Path, error: OSError | ValueError) -> str:
     if not isinstance(error, FileNotFoundError | NotADirectoryError):
         reason = getattr(error, "strerror", None) or str(error)
         return f"cannot be read: {reason.lower()}."
-    if path.is_symlink():
-        return f'this link points to "{path.readlink()}", which does not exist.'
     names = [entry.name for entry in path.parent.glob("*")]
     return "no such file or folder" + did_you_mean(path.name, names)
 
