@@ -16,7 +16,7 @@ RELEASES = 1
 UNREACHABLE = "http://127.0.0.1:9/simple/"
 MISTAKES = {
     "a mistyped key": ("run key.yaml", 2, 'key.yaml:4:1: "flgs".* mean "flags"'),
-    "an unknown version": ("run good.yaml -t 9.9.9", 4, "no release 9.9.9.*list"),
+    "an unknown version": ("run good.yaml -t 9.9.9", 4, "9.9.9.*list"),
     "a mistyped option": ("run good.yaml --tolchain 1", 2, "--toolchain"),
     "a mistyped command": ("bisct good.yaml", 2, "mean 'bisect'"),
     "no such recipe": ("run gud.yaml", 2, 'mean "good.yaml"'),

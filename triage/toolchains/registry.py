@@ -219,8 +219,6 @@ class ToolchainRegistry:
         """Return whether obtaining the toolchain needs no download and no build."""
         if ref.release is None:
             return ref.bring is None
-        if (ref.family, ref.revision.name) in self._obtained:
-            return True
         return is_intact(self._package_of(ref).folder(ref.release))
 
     # From a text to a reference
@@ -255,22 +253,21 @@ class ToolchainRegistry:
         elif is_day(rev):
             refs = [ref for ref in self.listed_releases(family) if ref.day <= rev]
         elif version:
-            return self._at_version(family, version)
+            refs = self._at_version(family, version)
         else:
-            hint = ""
-            if Path(text).exists():
-                hint = f" (for a folder write `path:{text}`)"
             raise BadInput(
-                f"{text!r} is not a revision: write {_FORMS}{hint}; a commit "
-                "needs a clone, which `bisect` and `suspects` take with --repo"
+                f"{text!r} is not a revision: write {_FORMS}; a commit needs a clone, "
+                "which `bisect` and `suspects` take with --repo"
             )
         if not refs:
             raise EnvironmentFailure(
-                f"nothing that is listed for this platform is {text!r}"
+                f"there is no {family} {text} for this platform; `triage toolchains "
+                f"list {family}` shows what there is"
             )
         return refs[-1]
 
-    def _at_version(self, family: str, version: Version) -> ToolchainRef:
+    def _at_version(self, family: str, version: Version) -> list[ToolchainRef]:
+        """Return the releases of a version; if there are none, the nightlies."""
         package = self._package(family)
         # Asking the index takes longer than a small compile, so installs come first.
         refs = _refs(family, package.installed(str(version)))
@@ -278,14 +275,8 @@ class ToolchainRegistry:
             refs = _refs(family, package.listed)
             if version.is_prerelease:  # reports name nightlies by their versions
                 with suppress(BadInput, EnvironmentFailure):
-                    refs += self.nightlies(family)
-        for ref in refs:
-            if ref.version == version:
-                return ref
-        raise EnvironmentFailure(
-            f"{package.distribution} has no release {version} for this platform; "
-            "`triage toolchains list` shows those that it has"
-        )
+                    refs = (*self.nightlies(family), *refs)
+        return [ref for ref in refs if ref.version == version]
 
     # From a reference to a compiler
 
