@@ -133,7 +133,7 @@ def test_an_issue_stays_within_the_limit() -> None:
     ("known", "to_do"),
     [
         ({"steps": [DONE]}, (Action.FILE, None, None)),
-        ({"steps": [DONE], "fix": FIX}, (Action.UPGRADE, "1.2.0", None)),
+        ({"steps": [DONE], "culprit": FIX}, (Action.UPGRADE, "1.2.0", None)),
         ({"steps": [DONE], "culprit": GONE}, (Action.UPGRADE, "1.2.0", None)),
         ({"steps": [LEFT]}, (Action.INVESTIGATE, None, "the budget is spent")),
     ],

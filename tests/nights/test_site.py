@@ -171,7 +171,7 @@ def test_the_first_page_begins_with_what_broke_and_what_to_do(tmp_path: Path) ->
     ("known", "button"),
     [
         ({"steps": [DONE]}, "Copy issue"),
-        ({"fix": FIX}, "Upgrade to 3.11.0"),
+        ({"culprit": FIX}, "Upgrade to 3.11.0"),
         ({}, "Copy command"),
     ],
 )

@@ -188,6 +188,13 @@ class Bisection(MayLackAnswer):
         return exit_without_answer(self.cause)
 
     @property
+    def fixed_in(self) -> Revision | None:
+        """The first revision with a fix of the failure."""
+        if self.brought_failure:
+            return self.fixed.after if self.fixed else None
+        return (self.broke or self).after
+
+    @property
     def brought_failure(self) -> bool:
         """Whether the change is from good to bad."""
         return self.kind is BisectKind.REGRESSION

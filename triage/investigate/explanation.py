@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from triage.attribute.result import Attribution
@@ -103,14 +103,7 @@ class Explanation(MayLackAnswer):
     @property
     def fixed(self) -> Revision | None:
         """The first release with the fix."""
-        bisection = self.bisection
-        if bisection is None:
-            return None
-        if bisection.fixed:
-            return bisection.fixed.after
-        if bisection.brought_failure:
-            return None
-        return (bisection.broke or bisection).after
+        return self.bisection.fixed_in if self.bisection else None
 
     @property
     def broke(self) -> tuple[Revision, Revision] | None:
@@ -209,10 +202,6 @@ class Explainer:
         record = cluster.record
         answer.failure = record.failure
         answer.bisection = record.culprit
-        if record.fix:
-            answer.bisection = record.fix
-            if record.culprit and record.culprit.before:
-                answer.bisection = replace(record.culprit, fixed=record.fix.broke)
         answer.attribution = record.attribution
         answer.remedies = record.remedies
         answer.left = [

@@ -65,7 +65,6 @@ class ClusterInvestigation:
     members: Sequence[CaseResult] = ()
     """The results of all its cases in a night."""
     change: CaseChangeKind = CaseChangeKind.REGRESSED
-    compile_seconds: float = 0.0
     files: ReportFiles | None = None
     pair: ToolchainPair | None = None
     """The toolchains before and at the culprit, once they are known."""
@@ -105,18 +104,15 @@ class ClusterInvestigation:
         self.pair = self.finder.pair_of(culprit)
         self.add(culprit=culprit)
         fix = self.finder.find_fix(self.case)
-        self.add(fix=fix)
-        if culprit.after is None and fix is None:
-            return culprit.unanswered or NoAnswer(Cause.NOT_FOUND, "no answer")
-        return None
+        if fix:
+            culprit = replace(culprit, fixed=fix.broke) if culprit.after else fix
+            self.add(culprit=culprit)
+        return culprit.unanswered if culprit.after is None else None
 
     def _add_known_range(self) -> None:
         """Add what all tried releases say, for a bisect that was not finished."""
-        culprit = self.record.culprit
-        known_range = self.finder.known(self.case, self.failure)
-        if culprit and known_range and culprit.before:
-            culprit = replace(culprit, fixed=known_range.fixed)
-        self.add(culprit=culprit or known_range)
+        culprit = self.record.culprit or self.finder.known(self.case, self.failure)
+        self.add(culprit=culprit)
 
     def narrow(self) -> NoAnswer | None:
         """Narrow a pair of releases by commits or nightlies."""
@@ -130,9 +126,12 @@ class ClusterInvestigation:
                 return NoAnswer(Cause.NEEDLESS, why)
             raise
         if culprit.after is None:
-            return culprit.unanswered or NoAnswer(Cause.NOT_FOUND, "no answer")
+            return culprit.unanswered
         self.pair = self.finder.pair_of(culprit)
-        self.add(culprit=culprit, release_culprit=self.record.culprit)
+        releases = self.record.culprit
+        if releases:
+            culprit = replace(culprit, fixed=releases.fixed)
+        self.add(culprit=culprit, release_culprit=releases)
         return None
 
     def confirm(self) -> NoAnswer | None:
@@ -174,15 +173,12 @@ class ClusterInvestigation:
     def attribute(self) -> NoAnswer | None:
         """Find the pass after which the IR of both toolchains diverges."""
         engine = self.finder.engine
-        pair = self.pair or self.finder.pair_of(self.record.fix)
+        pair = self.pair or self.finder.pair_of(self.record.culprit)
         if pair is None:
             return NoAnswer(Cause.NEEDLESS, "its culprit is not known")
-        if not isinstance(engine.compilers[self.case.compiler].passes, IrPrinter):
-            why = f"the IR of {self.case.compiler} cannot be printed"
-            return NoAnswer(Cause.NEEDLESS, why)
-        if self.failure.stage is not Stage.COMPILE:
-            why = f"it fails in the stage {self.failure.stage.value}"
-            return NoAnswer(Cause.NEEDLESS, why)
+        passes = engine.compilers[self.case.compiler].passes
+        if self.failure.stage is not Stage.COMPILE or not isinstance(passes, IrPrinter):
+            return NoAnswer(Cause.NEEDLESS, "it fails outside of printed passes")
         request = AttributionRequest(self.case, *pair, patience=_PATIENCE_SECONDS)
         attribution = attribute(engine, request)
         if attribution.unanswered is None:
@@ -322,7 +318,6 @@ class Investigation:
             self.cases[result.case],
             members,
             result.change,
-            result.seconds,
             self.files,
         )
         if "reduce" in self.steps:
@@ -333,9 +328,7 @@ class Investigation:
         self.clusters.append(cluster)
 
     def run(self) -> Iterator[None]:
-        """Do each step of each cluster, cheap steps and fast cases first; yield after
-        each.
-        """
+        """Do each step of each cluster, cheap steps first; yield after each."""
         self._started = time.monotonic()
         waiting = self._waiting()
         while waiting:
@@ -356,11 +349,10 @@ class Investigation:
 
     def _waiting(self) -> list[tuple[str, ClusterInvestigation]]:
         """Return the steps that are left with their clusters, the next one first."""
-        clusters = sorted(self.clusters, key=lambda cluster: cluster.compile_seconds)
         return [
             (name, cluster)
             for name in self.steps
-            for cluster in clusters
+            for cluster in self.clusters
             if not cluster.ending(name)
         ]
 

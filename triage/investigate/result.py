@@ -178,10 +178,9 @@ class FailureCluster:
     representative: str | None = None
     """The case that was investigated."""
     culprit: Bisection | None = None
+    """The bisect of the failure; of its fix if it was always there."""
     release_culprit: Bisection | None = None
     """The bisect over releases, where `culprit` is one between two of them."""
-    fix: Bisection | None = None
-    """The bisect of a later fix."""
     confirmed: list[str] = field(default_factory=list)
     """Further cases that pass before the culprit and fail at it."""
     different: list[str] = field(default_factory=list)
@@ -210,8 +209,7 @@ class FailureCluster:
     @property
     def fixed_in(self) -> Revision | None:
         """A newer release that has the fix, if one is known."""
-        fix = self.fix or (self.culprit and self.culprit.fixed)
-        return fix.after if fix else None
+        return self.culprit.fixed_in if self.culprit else None
 
     @property
     def is_explained(self) -> bool:

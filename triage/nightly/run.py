@@ -130,7 +130,7 @@ class NightRun:
         results, investigation = dict(self._results), self.investigation
         clusters = investigation.records() if investigation else []
         for cluster in clusters:
-            origins = [origin for origin in (cluster.culprit, cluster.fix) if origin]
+            origins = [cluster.culprit] if cluster.culprit else []
             for name in filter(None, (cluster.representative, *cluster.confirmed)):
                 results[name] = replace(results[name], bisections=origins)
         names = list(self.cases_by_name)

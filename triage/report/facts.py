@@ -104,9 +104,8 @@ def known_facts(cluster: FailureCluster) -> Iterator[Fact]:
     """Yield all that was found out about a failure, and which steps found nothing."""
     if cluster.failure:
         yield from failure_details(cluster.failure)
-    for bisection in (cluster.culprit, cluster.fix):
-        if bisection and bisection.after:
-            yield from since_facts(bisection, cluster.compiler)
+    if cluster.culprit and cluster.culprit.after:
+        yield from since_facts(cluster.culprit, cluster.compiler)
     releases = cluster.release_culprit
     if releases and releases.before and releases.after:
         yield "releases", f"between {releases.before.name} and {releases.after.name}"
