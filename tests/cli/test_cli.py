@@ -115,9 +115,3 @@ def test_a_closed_pipe_is_not_an_error(triage_process: Triage) -> None:
         "recipe", "schema", capture_output=False, stdout=write, stderr=subprocess.PIPE
     )
     assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_a_list_in_markdown_has_a_title(triage: Triage, tmp_path: Path) -> None:
-    path = recipe(tmp_path / "recipes", "good", GOOD)
-    done = triage("recipe", "list", path, "--format", "markdown")
-    assert done.stdout.startswith("# Cases\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,9 @@ import pytest
 from tests.bisect.letters import case_named
 from tests.conftest import Triage
 from tests.recipes.loading import load_recipes
-from triage.cli.app import COMMANDS, every_command
+from triage.cli.app import every_command
 from triage.cli.cases import cases_named, one_case, select_families
 from triage.model.case import Case
-from triage.model.errors import BadInput
 
 LEAVES: dict[str, Any] = {
     " ".join(words): command for words, command in every_command()
@@ -37,24 +35,6 @@ def test_a_format_that_a_command_cannot_write_is_refused_with_the_choices(
     done = triage(command, "nothing", "--format", other)
     assert (done.returncode, done.stdout) == (2, "")
     assert "json" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("words", "offered"),
-    [
-        (["triage", ""], {word for name in COMMANDS for word in name.split()}),
-        (["triage", "toolchains", ""], {"list", "install", "info", "prune"}),
-    ],
-)
-def test_bash_is_offered_commands(
-    triage: Triage, words: list[str], offered: set[str]
-) -> None:
-    asked = {
-        "_TRIAGE_COMPLETE": "complete_bash",
-        "COMP_WORDS": " ".join(words),
-        "COMP_CWORD": str(len(words) - 1),
-    }
-    assert set(triage(env={**os.environ, **asked}).stdout.split()) == offered
 
 
 MATRIX = """name: m
@@ -82,15 +62,6 @@ def test_matrix_values_select_a_case_in_any_order(
     tmp_path: Path, name: str, expected: str
 ) -> None:
     assert one_case(matrix_cases(tmp_path), name).name == f"m[{expected}]"
-
-
-@pytest.mark.parametrize("name", ["dtype=f8", "dtype=f4", None])
-def test_an_ambiguous_or_unknown_case_lists_the_choices(
-    tmp_path: Path, name: str | None
-) -> None:
-    with pytest.raises(BadInput) as error:
-        one_case(matrix_cases(tmp_path), name)
-    assert "m[chip=sm_90,dtype=f8]" in str(error.value)
 
 
 def case(name: str, family: str) -> Case:

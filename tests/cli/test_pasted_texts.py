@@ -36,12 +36,6 @@ $ iree-run-module --module=a.vmfb --input=8xf32=1
 """
 
 
-def test_an_issue_becomes_a_recipe(from_text: FromText) -> None:
-    made = from_text(ISSUE)
-    assert made.answer["left_out"] == ["-o a.vmfb"]
-    assert (made.answer["input"], made.program) == ("mine.mlir", WHOLE)
-
-
 def test_a_refused_recipe_leaves_no_file(refused: Refused) -> None:
     assert "unknown" in refused(ISSUE, "--backend", "unknown")
 
@@ -122,23 +116,6 @@ SENTENCES = {
 @pytest.mark.parametrize("text", SENTENCES)
 def test_versions_are_those_of_the_compiler(text: str) -> None:
     assert reported_revisions(text, "iree") == SENTENCES[text]
-
-
-@pytest.mark.parametrize(
-    ("family", "text", "versions"),
-    [
-        ("triton", "[pip3] triton==3.2.0\n[pip3] torch==2.6.0", ["3.2.0"]),
-        ("triton", "Triton kernel of Llama 3.1 8B", []),
-        ("triton", "Triton Inference Server 2.5.0", []),
-        ("triton", "PyTorch version: 2.6.0+cu124", []),
-        ("xla", "jax:    0.4.35\njaxlib: 0.4.34\npython: 3.11.2", ["0.4.35", "0.4.34"]),
-        ("xla", "XLA compiles Gemma 2.0 wrong", []),
-    ],
-)
-def test_versions_are_those_of_the_family(
-    family: str, text: str, versions: list[str]
-) -> None:
-    assert sorted(reported_revisions(text, family)) == sorted(versions)
 
 
 KERNEL = """import triton

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,21 +20,6 @@ PROGRAM = "func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {\n  return %a : ten
 def built(tmp_path: Path, home: Path) -> tuple[str, str]:
     """A compiler that fails for programs with `breaks-3`."""
     return "-t", f"path:{install(tmp_path / 'built', 5)}"
-
-
-@pytest.mark.parametrize(
-    ("file", "name"), [("mödel 日本 (1).mlir", "model-1"), ("日本.mlir", "program")]
-)
-def test_a_recipe_is_named_after_its_file_in_any_script(
-    asked: Asked, tmp_path: Path, built: tuple[str, str], file: str, name: str
-) -> None:
-    path, written = tmp_path / file, tmp_path / "made.yaml"
-    path.write_text("// breaks-3\n")
-    [result] = asked("run", path, *built, code=1)["results"]
-    assert result["failure"]["class"] == "shared-memory-overflow"
-    assert result["case"] == name
-    asked("recipe", "new", written, "--input", path, "--backend", "llvm-cpu")
-    assert asked("recipe", "validate", written)["problems"] == []
 
 
 def test_a_pasted_issue_is_compiled(
@@ -92,26 +76,6 @@ def test_an_installed_wheel_brings_the_examples(home: Path, tmp_path: Path) -> N
     run(UV, "pip", "install", "--python", python, *tmp_path.glob("*.whl"))
     run(environment / "bin" / "triage", "init", "recipes")
     run(environment / "bin" / "triage", "recipe", "validate", "recipes")
-
-
-ENCODINGS: dict[str, Callable[[str], bytes]] = {
-    "utf-16": lambda text: text.encode("utf-16"),
-    "crlf": lambda text: text.replace("\n", "\r\n").encode(),
-}
-
-
-@pytest.mark.parametrize(
-    ("name", "encoding"),
-    [("m.mlir", "crlf"), *(("issue.md", encoding) for encoding in ENCODINGS)],
-)
-def test_an_encoding_of_another_system_is_read(
-    asked: Asked, workplace: Path, built: tuple[str, str], encoding: str, name: str
-) -> None:
-    encoded, program = ENCODINGS[encoding], f"// first-line\n{PROGRAM}"
-    (workplace / "m.mlir").write_bytes(encoded(program))
-    (workplace / "issue.md").write_bytes(encoded(f"```mlir\n{program}```\n"))
-    [result] = asked("run", name, *built)["results"]
-    assert result["status"] == "passed"
 
 
 def test_requests_that_differ_have_recipes_of_their_own(

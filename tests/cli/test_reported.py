@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -131,22 +130,6 @@ def test_only_what_was_compiled_is_named_and_it_is_true(
             assert first < broken + length <= last
 
 
-def test_the_same_command_continues_after_a_spent_budget(
-    triage: Triage, asked: Asked, tmp_path: Path, installed: Callable[..., None]
-) -> None:
-    installed(*VERSIONS)
-    path = recipe(tmp_path, "window", "breaks-2 fixed-5")
-    words = ("why", path, "--budget", "0.05s", "--format", "json")
-    spent = json.loads(triage(*words).stdout)
-    assert spent["left"]
-    assert spent["next"][0] == f"triage why {path} --budget 10m"
-    found = asked("why", *shlex.split(spent["next"][0])[2:], code=1)
-    assert not [step for step in found["left"] if step["status"] == "left"]
-    assert found["bisection"]["confirmed"]
-    assert after(found["bisection"]) == "1.2.0"
-    assert after(found["bisection"]["fixed"]) == "1.5.0"
-
-
 def test_what_a_recipe_expects_decides_what_is_tried(
     asked: Asked, tmp_path: Path, installed: Callable[..., None]
 ) -> None:
@@ -166,34 +149,6 @@ def test_what_a_recipe_expects_decides_what_is_tried(
     # an older toolchain that was asked for need not have it
     path = recipe(tmp_path, "fine", "fine", expect)
     assert asked("why", path, "-t", "1.7.0", code=0)["status"] == "passes"
-
-
-def test_the_release_that_a_text_names_and_its_neighbours_are_tried(
-    asked: Asked, tmp_path: Path, installed: Callable[..., None]
-) -> None:
-    installed("1.0.0", "1.7.0")
-    path = issue(tmp_path, REPORTED, "breaks-2 fixed-3")
-    found = asked("why", path, code=1)
-    assert found["failure"]["class"] == "shared-memory-overflow"
-    assert after(found["bisection"]) == "1.2.0"
-
-
-def test_a_reported_failure_that_was_not_seen_is_said(
-    triage: Triage, asked: Asked, tmp_path: Path, installed: Callable[..., None]
-) -> None:
-    installed("1.0.0", "1.7.0")
-    path, unseen = issue(tmp_path, REPORTED, "fine"), "shared-memory-overflow"
-    found = asked("why", path, code=3)
-    assert (found["status"], found["unseen"]) == ("inconclusive", unseen)
-    assert found["next"] == [f"triage history {path}"]
-    tried = {version for version, one in outcomes(found).items() if one == "passed"}
-    assert {"1.2.0", "1.3.0", "1.4.0", "1.7.0"} <= tried
-    shown = " ".join(triage("why", path).stdout.split())
-    assert f"the reported {unseen} was not seen" in shown
-    assert "not tried on 1.5.0 to 1.6.0" in shown
-    # what was asked for is all that is tried
-    one = asked("why", path, "-t", "1.7.0", code=3)
-    assert (one["unseen"], one["releases"]) == (unseen, [])
 
 
 def test_another_failure_is_never_taken_for_the_reported_one(
@@ -220,18 +175,3 @@ def test_another_failure_is_never_taken_for_the_reported_one(
     other = triage("why", path, "-t", "1.7.0")
     assert other.returncode == 1
     assert "shared-memory-overflow, which is another failure" in other.stdout
-
-
-def test_an_error_for_which_nothing_can_be_tested_may_be_the_reported_one(
-    triage: Triage, asked: Asked, tmp_path: Path, installed: Callable[..., None]
-) -> None:
-    """The text calls it an error of the verifier; while it is read, it is a mistake."""
-    installed(*VERSIONS)
-    text = issue(tmp_path, "With IREE 1.5.0:", "unreadable-4")
-    answer = asked("why", text, code=3)
-    reason = answer["reason"]
-    text.write_text(f"```\nm.mlir:1:1: error: {reason}\n```\n{text.read_text()}")
-    answer = asked("why", text, code=3)
-    assert (answer["toolchain"]["name"], answer["unseen"]) == ("1.5.0", None)
-    shown = triage("why", text).stdout
-    assert "1.5.0 cannot read this program; 1.3.0" in shown

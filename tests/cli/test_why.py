@@ -76,12 +76,6 @@ def test_a_failure_that_a_newer_release_fixed(
     assert after(found["bisection"]["fixed"]) == "1.4.0"
 
 
-def test_a_fixed_failure_that_was_always_there(asked: Asked, tmp_path: Path) -> None:
-    found = asked("why", recipe(tmp_path, "always", "breaks-0 fixed-4"), code=1)
-    assert (found["status"], found["fails_on"]["name"]) == ("fixed", "1.3.0")
-    assert found["next"][1].endswith("--find fix --good 1.4.0 --bad 1.3.0 --repo DIR")
-
-
 def test_a_spent_budget_says_the_narrowest_range_and_what_was_tried(
     triage: Triage, said: Said, tmp_path: Path
 ) -> None:
@@ -188,22 +182,6 @@ def test_what_nobody_named_is_assumed_and_said(
     assert said(path).startswith(f"issue for {target} (assumed; --backend and --chip")
     found = asked("why", path, "--backend", "cpu")
     assert (found["target"], found["assumed"]) == ("llvm-cpu", [])
-
-
-def test_the_last_release_that_reads_a_program_is_named(
-    triage: Triage, asked: Asked, said: Said, tmp_path: Path
-) -> None:
-    assert triage("toolchains", "install", "all").returncode == 0
-    path = recipe(tmp_path, "old", "unreadable-4")
-    found = asked("why", path, code=3)
-    assert (found["status"], found["reads"]["name"]) == ("inconclusive", "1.3.0")
-    known = found["releases"][-1]
-    ends = known["first"]["name"], known["last"]["name"]
-    assert (known["outcome"], ends) == ("untestable", ("1.4.0", "1.5.0"))
-    assert "1.5.0 cannot read this program; 1.3.0 is the newest" in said(path)
-    broken = asked("why", recipe(tmp_path, "both", "breaks-2 unreadable-4"), code=1)
-    assert (broken["fails_on"]["name"], broken["reads"]["name"]) == ("1.3.0", "1.3.0")
-    assert after(broken["bisection"]) == "1.2.0"
 
 
 @pytest.mark.real

@@ -12,9 +12,8 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.bisect.letters import HistoryEngine, case_named, release_refs
-from tests.nights.documents import FAILURES, case_result
+from tests.nights.documents import FAILURES
 from triage.bisect.result import Answer, Bisection, BisectKind, Transition
-from triage.execution.judge import RunResults
 from triage.investigate.result import CaseChangeKind, StepResult
 from triage.model.case import Expectation
 from triage.model.outcome import Exit
@@ -26,7 +25,6 @@ from triage.nightly.verdict import Action
 from triage.report.issue import LONGEST as LONGEST_ISSUE
 from triage.report.issue import issue_markdown
 from triage.report.night import night_junit
-from triage.report.runs import run_junit
 
 DONE = StepResult("reduce", "done")
 LEFT = StepResult("bisect", "left", reason="the budget is spent")
@@ -155,9 +153,3 @@ def test_the_issue_of_a_known_failure_is_waited_for() -> None:
     known = replace(record.cases[0], change=CaseChangeKind.KNOWN, issue="o/r#1")
     waiting = replace(record, cases=[known, known], clusters=[])
     assert [to_do.action for to_do in waiting.to_do] == [Action.WAIT]
-
-
-def test_a_known_failure_of_a_run_is_not_a_failed_test() -> None:
-    shown = [case_result("new", "F"), case_result("known", "X")]
-    junit = run_junit(RunResults(shown, {}))
-    assert list(results(junit).values()) == ["failure", "skipped"]

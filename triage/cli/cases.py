@@ -28,7 +28,6 @@ from triage.execution.engine import Engine, open_engine
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.revision import FamilyRef
-from triage.recipes.values import did_you_mean
 from triage.toolchains.home import KeptKind, default_home
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 
@@ -219,10 +218,7 @@ def cases_named(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
         or [case for case in cases if fnmatchcase(case.name, pattern)]
     )
     if not chosen:
-        guess = did_you_mean(text or "", [case.name for case in cases])
-        raise BadInput(
-            f"there is no case {text!r}{guess} Choose from {_names_text(cases)}"
-        )
+        raise BadInput(f"there is no case {text!r}; choose from {_names_text(cases)}")
     return tuple(chosen)
 
 
@@ -239,10 +235,10 @@ def one_case(cases: Sequence[Case], name: str | None) -> Case:
 
 
 def _names_text(cases: Sequence[Case]) -> str:
-    names = ", ".join(case.name for case in cases[:_SHOWN])
+    names = [case.name for case in cases[:_SHOWN]]
     if len(cases) > _SHOWN:
-        names += f" and {len(cases) - _SHOWN} more; `triage recipe list` shows all"
-    return names
+        names.append("...")
+    return ", ".join(names)
 
 
 @dataclass(frozen=True, slots=True)

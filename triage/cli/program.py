@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from triage.cli.cases import ProgramTarget
 
 TEXTS = (".md", ".txt", ".log", ".html")
-_REVISION = re.compile(r"(\w+:)*(v?\d+(\.\w+)+|latest|previous|installed)|nightly:\S+")
 
 
 @dataclass(frozen=True)
@@ -214,10 +213,7 @@ def program_suffixes() -> list[str]:
 def _check_program(file: Path) -> None:
     """Refuse a file that is missing, or that nothing here compiles."""
     if not file.exists():
-        reason = why_unreadable(file, FileNotFoundError())
-        if _REVISION.fullmatch(str(file)):
-            reason = f"there is no such file; for another toolchain write `-t {file}`"
-        raise BadInput(f"{file}: {reason}")
+        raise BadInput(f"{file}: {why_unreadable(file, FileNotFoundError())}")
     suffixes = program_suffixes()
     if file.suffix not in suffixes:
         raise BadInput(

@@ -8,8 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from shutil import get_terminal_size
-from textwrap import TextWrapper
 from threading import Timer
 
 from triage.model.progress import Progress, ProgressTask
@@ -20,14 +18,8 @@ _LOG_INTERVAL = 10.0  # seconds between two lines in a log
 
 
 def print_stderr(text: str) -> None:
-    """Print one message to stderr, on a terminal with lines that end between words."""
-    lines = printable(text).split("\n")
-    if sys.stderr.isatty():
-        width = get_terminal_size().columns
-        wrap = TextWrapper(width, break_long_words=False, break_on_hyphens=False)
-        # an indented line is a command, or part of a traceback
-        lines = [line if line.startswith(" ") else wrap.fill(line) for line in lines]
-    sys.stderr.write("\n".join([*lines, ""]))
+    """Print one message to stderr."""
+    sys.stderr.write(f"{printable(text)}\n")
     sys.stderr.flush()
 
 
