@@ -20,7 +20,6 @@ from triage.classify.stack_dump import (
     Stack,
     is_in_header,
     short_name,
-    signal_name,
 )
 from triage.model.execution import PassName
 from triage.model.outcome import Detail, Failure
@@ -145,9 +144,6 @@ class Finding:
     def _details(self) -> dict[str, Detail]:
         captures = dict(self.captures)
         captures.pop("unread", "")
-        name = signal_name(captures.pop("signal", ""))
-        if name:
-            captures["signal"] = name
         if self.stack.specific_frames:
             captures["frames"] = " < ".join(self.stack.specific_frames)
         return {name: detail(value) for name, value in captures.items()}

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from triage.classify.diagnostic import HEADLINE
 from triage.classify.finding import Finding
 from triage.classify.passes import phase_of
 from triage.classify.rules import MatchScope, RuleSet, log_format
@@ -18,7 +17,6 @@ from triage.model.outcome import Failure
 _MOST_SIGNATURES = 100  # kept of one class
 # classes of messages that are printed when a pass fails
 _OF_PASSES = ("translation-failed", "pass-failed")
-_MOST_WAITING = 100  # findings that may get the next failing pass
 
 
 class Findings:
@@ -30,13 +28,12 @@ class Findings:
         self._by_key: dict[str, Finding] = {}
         self._remarks: dict[str, Finding] = {}
         self._classes: Counter[str] = Counter()
-        self._without_pass: list[Finding] = []
         self.first_pass: PassName | None = None
         """The first pass that the output reports as failed."""
 
     def add(self, finding: Finding) -> None:
         """Count a finding, and keep the first one of each signature."""
-        signal = signal_name(finding.captures.get("signal", ""))
+        signal = signal_name(finding.captures.pop("signal", ""))
         if signal:
             finding.captures["signal"] = signal
         if self._classes[finding.rule.name] >= _MOST_SIGNATURES:
@@ -49,21 +46,16 @@ class Findings:
             self._classes[finding.rule.name] += 1
         else:
             first.count += finding.count
-        if first.failing_pass is None and len(self._without_pass) < _MOST_WAITING:
-            self._without_pass.append(first)
 
     def count(self, finding: Finding) -> None:
         """Count a finding once more, whether it was added already or not."""
         self._same_kind(finding).get(finding.signature, finding).count += 1
 
     def assign_pass(self, failed: PassName) -> None:
-        """Assign a pass that failed to the findings that were added since the report of
-        the last such pass.
-        """
+        """Assign a pass that failed to the findings before it that have none."""
         self.first_pass = self.first_pass or failed
-        for finding in self._without_pass:
+        for finding in (*self._by_key.values(), *self._remarks.values()):
             finding.failing_pass = finding.failing_pass or failed
-        self._without_pass.clear()
 
     def _same_kind(self, finding: Finding) -> dict[str, Finding]:
         return self._remarks if finding.scope is MatchScope.REMARK else self._by_key
@@ -96,8 +88,7 @@ class Findings:
         findings = [*self._by_key.values()]
         roots = [root for root in findings if not root.rule.is_consequence]
         if roots:
-            roots = self._without_unread_input(roots)
-            return _without_explained(roots)
+            return _without_explained(_without_unread_input(roots))
         findings.sort(
             key=lambda finding: (
                 finding.rule.rank,
@@ -107,30 +98,29 @@ class Findings:
         )
         return findings[:1]
 
-    def _without_unread_input(self, roots: list[Finding]) -> list[Finding]:
-        """Leave out the message that the input cannot be read if other messages say
-        why. Give them its class.
-        """
-        unread = next((root for root in roots if "unread" in root.captures), None)
-        reasons = [root for root in roots if "unread" not in root.captures]
-        if unread is None or not reasons or self.passes_ran:
-            return roots
-        for reason in reasons:
-            if reason.rule.family != "crash":
-                reason.rule = unread.rule
-                reason.signature = reason.identify()
-        return reasons
-
     @cached_property
     def remarks(self) -> tuple[Failure, ...]:
         """Failures that were only remarked."""
         return _in_order(self._remarks.values())
 
 
-def _without_explained(roots: list[Finding]) -> list[Finding]:
-    """Leave out what another finding explains by its rule. A crash keeps the words for
-    its signal.
+def _without_unread_input(roots: list[Finding]) -> list[Finding]:
+    """Leave out the message that the input cannot be read if other messages say why.
+    Give them its class.
     """
+    unread = next((root for root in roots if "unread" in root.captures), None)
+    reasons = [root for root in roots if "unread" not in root.captures]
+    if unread is None or not reasons:
+        return roots
+    for reason in reasons:
+        if reason.rule.family != "crash":
+            reason.rule = unread.rule
+            reason.signature = reason.identify()
+    return reasons
+
+
+def _without_explained(roots: list[Finding]) -> list[Finding]:
+    """Leave out what another finding explains by its rule."""
     explained = [
         finding
         for finding in roots
@@ -140,13 +130,7 @@ def _without_explained(roots: list[Finding]) -> list[Finding]:
             if cause is not finding
         )
     ]
-    left = [finding for finding in roots if finding not in explained]
-    signals = (cause.headline for cause in explained if "signal" in cause.captures)
-    words = next(signals, "")
-    for crash in left:
-        if words and crash.headline.startswith("crashed"):
-            crash.headline = f"{crash.headline}: {words}"[:HEADLINE]
-    return left or roots
+    return [finding for finding in roots if finding not in explained] or roots
 
 
 def _order(finding: Finding) -> tuple[int, int]:
