@@ -47,10 +47,9 @@ def remedy(
     """Find flags or input changes that make a failing case compile.
 
     Known remedies of the failure class are tried first, then options of the compiler
-    that concern the failure, 100 candidates at most. Flags that are meant for the
-    compiler's own tests come last and do not end the search. The best remedies are
-    reported, the best first, and checked on --good and on the newest release. Exit 3 if
-    none is found and no newer release helps.
+    that concern the failure, 100 candidates at most. The best remedies are reported,
+    the best first, and checked on --good and on the newest release. Exit 3 if none is
+    found and no newer release helps.
 
     - `triage remedy recipes/cuda-matmul-f32.yaml -t 3.3.0 --good 3.0.0`
     """

@@ -95,7 +95,7 @@ def known_remedies(situation: Situation) -> list[ChangedCase]:
     for name in names:
         if "target" not in name:
             candidates.append(situation.with_change(Change(dropped_flags=(name,))))
-    return _last_for_tests(candidates)
+    return candidates
 
 
 def own_options(situation: Situation) -> list[ChangedCase]:
@@ -115,7 +115,7 @@ def own_options(situation: Situation) -> list[ChangedCase]:
             weakness = Weakness.OTHER_TYPES
         if text not in situation.flags():
             candidates.append(situation.with_flag(text, effect, weakness))
-    return _last_for_tests(candidates)
+    return candidates
 
 
 def _changes_of_rule(
@@ -181,14 +181,6 @@ def _switches(situation: Situation, catalog: OptionCatalog) -> Iterator[str]:
         if name in capabilities.switches and _contains(name, catalog.only_true):
             values = ("true",)
         yield from (f"--{name}={value}" for value in values)
-
-
-def _last_for_tests(candidates: Iterable[ChangedCase]) -> list[ChangedCase]:
-    """Put the changes last that are meant for the compiler's own tests."""
-    return sorted(
-        candidates,
-        key=lambda candidate: candidate.change.weakness is Weakness.FOR_TESTS,
-    )
 
 
 def _contains(text: str, words: Iterable[str]) -> bool:
