@@ -57,29 +57,19 @@ def test_the_budget_limits_the_candidates(budget: int) -> None:
     assert answered["left"] == answer.left > 0
 
 
-@pytest.mark.parametrize(
-    ("cause", "best", "broken"),
-    [
-        (Cause.FLAG, [TILE, IGEMM], ["3.2.0", "3.13.0"]),
-        # a program that a version cannot parse breaks nothing
-        (Cause.INPUT, [IGEMM, TILE], []),
-    ],
-)
-def test_a_remedy_that_breaks_another_release_ranks_last(
-    cause: Cause, best: list[str], broken: list[str]
-) -> None:
+def test_a_remedy_that_breaks_another_release_ranks_last() -> None:
     def behaviour(flags: frozenset[str], name: str) -> Outcome:
         if name != "3.3.0" and IGEMM in flags:
-            return NoAnswer(cause, "does not read it")
+            return NoAnswer(Cause.FLAG, "does not know it")
         return works_with(IGEMM, TILE)(flags, name)
 
     engine = FlagEngine(behaviour, newest="3.13.0")
     answer = searched(engine, good=a_place("3.2.0"))
     remedies = {remedy["flags"][0]: remedy for remedy in as_json(answer)["remedies"]}
-    assert list(remedies) == best
+    assert list(remedies) == [TILE, IGEMM]
     for flag, works, breaks in (
         (TILE, ["3.3.0", "3.2.0", "3.13.0"], []),
-        (IGEMM, ["3.3.0"], broken),
+        (IGEMM, ["3.3.0"], ["3.2.0", "3.13.0"]),
     ):
         assert [one["name"] for one in remedies[flag]["verified_on"]] == works
         assert [one["name"] for one in remedies[flag]["breaks"]] == breaks

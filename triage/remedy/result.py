@@ -9,7 +9,6 @@ from math import inf, log2
 
 from triage.model.json_form import UNPRINTED, in_json, key
 from triage.model.outcome import (
-    Cause,
     Exit,
     Failure,
     MayLackAnswer,
@@ -74,11 +73,8 @@ class RemedyCheck:
 
     @in_json
     def breaks(self) -> bool:
-        """Whether the case passes without the remedy and fails with it. A rewritten
-        input that this version cannot parse does not count.
-        """
-        is_unreadable = self.with_.cause is Cause.INPUT
-        return self.without.passed and not self.with_.passed and not is_unreadable
+        """Whether the case passes without the remedy and not with it."""
+        return self.without.passed and not self.with_.passed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
