@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 
 from tests.git_history.history import History
 from triage.git_history.checkout import Checkout
-from triage.git_history.git_program import GitRefused
 from triage.git_history.repository import Repository
 
 Place = Callable[..., Path]
@@ -117,12 +115,3 @@ def test_every_kind_of_clone_serves(
         source = place(user, shas_of(nested)[int(number) + 1])
         assert contents(source) == (number, number, "inner")
     assert (snapshot(user), snapshot(nested.path)) == before
-
-
-def test_a_submodule_that_cannot_be_fetched_is_named(
-    nested: History, place: Place, tmp_path: Path
-) -> None:
-    user = clone(nested, tmp_path / "user")
-    shutil.rmtree(tmp_path / "part")
-    with pytest.raises(GitRefused, match=r"third_party/part"):
-        place(user, shas_of(nested)[2])

@@ -5,19 +5,16 @@ objects of the user's. The user's repository is only read.
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from triage.git_history.git_program import GitRefused, run_git
+from triage.git_history.git_program import run_git
 from triage.git_history.repository import Repository
 from triage.processes.process import StopSignal
 
-# git names the one that it could not fetch last.
-_SUBMODULE = re.compile("(?:clone|submodule path) '([^']+)'")
 _TIMEOUT = 3600.0  # seconds; the first fetch of large submodules is slow
 
 
@@ -35,19 +32,14 @@ class Checkout:
     def check_out(self, sha: str, *, submodules: bool) -> None:
         """Check out a commit, and remove files of earlier builds that git does not
         ignore. Submodules borrow objects from the user's clone as well. Raises
-        GitRefused if git fails. It names a submodule that cannot be fetched.
+        GitRefused if git fails.
         """
         self._create_clone()
         self._git("checkout --detach --force --quiet", sha)
         self._git("clean -ffdq")
         if submodules and (self.folder / ".gitmodules").is_file():
             self._git("submodule --quiet sync --recursive")
-            try:
-                self._git("submodule --quiet update --init --force --recursive")
-            except GitRefused as error:
-                names = _SUBMODULE.findall(str(error)) or ["of it"]
-                message = f"the submodule {names[-1]} cannot be checked out: {error}"
-                raise GitRefused(message) from error
+            self._git("submodule --quiet update --init --force --recursive")
 
     def _create_clone(self) -> None:
         """Create the clone if it is missing, and copy the tags of the user's clone to
