@@ -32,6 +32,7 @@ from triage.execution.cache import Record, ResultCache, record_reader
 from triage.mlir.generic_form import UnparsableError, parse_module, print_module
 from triage.mlir.ir_reader import DumpReader
 from triage.model.address import Address
+from triage.model.errors import BadFiles
 from triage.model.execution import Captured, Ending, Execution
 from triage.recipes.loader import load_recipes
 from triage.toolchains.home import Home, Workspace
@@ -66,8 +67,16 @@ def _files(pattern: str) -> list[bytes]:
 
 
 def recipe(data: bytes, folder: Path) -> None:
-    for case in load_recipes([_file(data, folder, "recipe.yaml")], recipe_families()):
-        assert case.name
+    """A problem is a sentence on one line of the file."""
+    path = _file(data, folder, "recipe.yaml")
+    try:
+        for case in load_recipes([path], recipe_families()):
+            assert case.name
+    except BadFiles as error:
+        for problem in error.problems:
+            assert problem.message.endswith((".", "?"))
+            assert len(problem.message.splitlines()) == 1
+            assert (problem.line or 1) <= len(data.splitlines()) + 1
 
 
 def project(data: bytes, folder: Path) -> None:

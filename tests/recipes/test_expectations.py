@@ -19,7 +19,6 @@ from triage.recipes.expectations import (
     UpdatedFile,
     expectation_for,
     flag_applies,
-    matches,
     updated_expectations,
 )
 
@@ -149,15 +148,3 @@ def test_an_unknown_version_excuses_nothing_and_is_new(version: str | None) -> N
     assert not holds("3.1.0", None, version)
     assert flag_applies(Flag("-a", since="3.1.0"), version)
     assert not flag_applies(Flag("-a", until="3.1.0"), version)
-
-
-def test_a_failure_is_named_by_its_class_its_family_or_its_stage():
-    failure = Failure("shared-memory-overflow", "memory", "s", "h")
-    for name, stage, is_named in (
-        ("shared-memory-overflow", None, True),
-        ("memory", None, True),
-        ("shared", None, False),
-        (None, Stage.COMPILE, True),
-        ("memory", Stage.RUN, False),
-    ):
-        assert matches(Expectation(name, stage=stage), failure) is is_named

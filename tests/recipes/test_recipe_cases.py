@@ -14,7 +14,6 @@ from jsonschema import Draft202012Validator
 from tests.conftest import ROOT
 from tests.recipes.conftest import Loaded
 from tests.recipes.loading import load_recipes
-from triage.compilers.base import KernelSpec
 from triage.compilers.registry import recipe_families
 from triage.model.case import Expectation, Flag, InputKind, Target
 from triage.model.errors import BadFiles
@@ -60,22 +59,6 @@ def test_every_key_reaches_the_case(loaded: Loaded, folder: Path) -> None:
         Expectation("shared-memory-overflow", "3.1.0", "3.8.0", "iree-org/iree#19575"),
         Expectation("crash", issue="https://github.com/iree-org/iree/issues/1"),
     )
-
-
-def test_names_of_variables_are_passed_on(loaded: Loaded) -> None:
-    for text, env in (("[A, B]", {"A": None, "B": None}), ("A", {"A": None})):
-        [case] = loaded(f"{BASE}env: {text}\n")
-        assert dict(case.env) == env
-
-
-def test_cases_stand_in_the_order_of_the_file(loaded: Loaded) -> None:
-    cases = loaded(
-        BASE + 'matrix: {b: [2, 1], a: [x, y]}\nflags: ["-b=${b}", "-a=${a}"]\n'
-    )
-    names = ["a[b=2,a=x]", "a[b=2,a=y]", "a[b=1,a=x]", "a[b=1,a=y]"]
-    assert [case.name for case in cases] == names
-    assert cases[1].matrix == (("b", "2"), ("a", "y"))
-    assert {case.recipe for case in cases} == {"a"}
 
 
 def test_placeholders_are_filled_in_everywhere_they_may_stand(loaded: Loaded) -> None:
@@ -164,41 +147,6 @@ def test_test_data_beside_a_model_is_run(zoo: Path, loaded: Loaded) -> None:
     (data / "input_1.npy").rename(data / "input_2.pb")
     with pytest.raises(BadFiles, match="one a number"):
         loaded(text)
-
-
-KERNEL = """name: a
-compiler: triton
-input: models/make.py
-signature: {x_ptr: "*fp16:16", n: i32, y_ptr: "*fp32"}
-constexprs: {BLOCK: 64, eps: 1e-5, fast: true, kind: tl.float16, other: none, mode: ieee}
-hints: {y_ptr: {divisibility: 8, pointer_range: 32}}
-options: {num_warps: "${num_warps}", num_stages: 3}
-target: {backend: cuda, chip: sm_90}
-matrix: {num_warps: [4, 8]}
-"""
-
-
-def test_a_kernel_is_specialised_as_it_is_written(loaded: Loaded) -> None:
-    cases = loaded(KERNEL)
-    assert [case.name for case in cases] == ["a[num_warps=4]", "a[num_warps=8]"]
-    assert cases[1].spec == KernelSpec(
-        name=None,
-        signature={"x_ptr": "*fp16", "n": "i32", "y_ptr": "*fp32"},
-        constexprs={
-            "BLOCK": 64,
-            "eps": 1e-5,
-            "fast": True,
-            "kind": "tl.float16",
-            "other": None,
-            "mode": "ieee",
-        },
-        hints={
-            "y_ptr": {"divisibility": 8, "pointer_range": 32},
-            "x_ptr": {"divisibility": 16},
-        },
-        options={"num_warps": 8, "num_stages": 3},
-    )
-    assert cases[0].compiler == "triton"
 
 
 def test_the_schema_describes_every_key_and_fits_recipes() -> None:

@@ -5,14 +5,11 @@ their positions and what to write instead.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from tests.recipes.conftest import Told
 from tests.recipes.loading import load_recipes
@@ -38,11 +35,6 @@ def test_a_mistake_has_its_position_and_what_to_write(
         problem.startswith(mistake["at"]) and mistake["says"] in problem
         for problem in problems
     ), problems
-
-
-def test_known_failure_classes_are_named_in_one_order(told: Told) -> None:
-    [problem] = told(f"{BASE}expect: [{{failure: x}}]\n", ["timeout", "crash"])
-    assert problem.endswith("Known: crash, timeout.")
 
 
 def test_many_mistakes_are_reported_at_once(told: Told) -> None:
@@ -142,48 +134,3 @@ def test_extreme_values(folder: Path, value: str) -> None:
         before = 'family: x\nclasses:\n  - class: mine\n    explanation: e\n    patterns: [{regex: "a"}]\n    '
         rules.write_text(before + key % value + "\n")
         accept(lambda: load_rules([rules]))
-
-
-WHOLE = """\
-name: a
-summary: some text
-input: models/${m}.mlir
-args: {n: 4096}
-target: {backend: cuda, chip: &c sm_86, devices: 2}
-flags: ["--iree-opt-level=O3", {flag: "--x=${m}", since: "3.5.0", until: "3.9.0"}]
-matrix: {m: [matmul, 1.10]}
-limits: {timeout: 120s, memory: 8GiB}
-expect:
-  - {failure: crash, since: "3.1.0", issue: "owner/repo#1"}
-"""
-SIGNS = [*"{}[],:#&*!|>'\"%@`?-~\n\t ", "${", "*c", "---\n", "!!int ", "- "]
-PIECES = st.sampled_from([*SIGNS, "3.10", "0x_", "yes", "\u2028"])
-EDITS = st.lists(
-    st.tuples(
-        st.integers(0, len(WHOLE)), st.integers(0, 20), PIECES | st.text(max_size=3)
-    ),
-    max_size=4,
-)
-
-
-@settings(max_examples=300, deadline=None)
-@given(EDITS)
-@example([(WHOLE.index("models/") + 7, 0, "**")])
-@example([(0, 0, "'"), (len(WHOLE), 0, "'")])
-def test_any_text_becomes_cases_or_readable_problems(
-    edits: list[tuple[int, int, str]],
-) -> None:
-    text = WHOLE
-    for start, length, piece in edits:
-        text = text[:start] + piece + text[start + length :]
-    with tempfile.TemporaryDirectory() as name:
-        path = Path(name) / "a.yaml"
-        path.write_text(text, encoding="utf-8", newline="")
-        try:
-            assert load_recipes([path])
-        except BadFiles as error:
-            last = len(text.splitlines()) + 1
-            for problem in error.problems:
-                assert problem.message.endswith((".", "?"))
-                assert len(problem.message.splitlines()) == 1
-                assert problem.line is None or 1 <= problem.line <= last

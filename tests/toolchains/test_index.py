@@ -7,7 +7,6 @@ import pytest
 
 from tests.toolchains.loopback import LoopbackIndex, make_wheel
 from triage.compilers.iree.adapter import Iree
-from triage.model.address import Address
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.toolchains.home import Home, Workspace
 from triage.toolchains.index import index_url
@@ -78,13 +77,6 @@ def test_wheels_of_other_platforms_are_not_offered(
     loopback.publish()
     package = Package(Workspace(Home(tmp_path / "home")), "iree-base-compiler")
     assert "2.0.0" not in [release.version for release in package.listed]
-
-
-def test_an_index_that_cannot_be_reached_is_named(tmp_path: Path) -> None:
-    address = Address("http://127.0.0.1:1/simple/")
-    package = Package(Workspace(Home(tmp_path)), "iree-base-compiler", address=address)
-    with pytest.raises(EnvironmentFailure, match=r"cannot read http://127"):
-        _ = package.listed
 
 
 def test_settings_that_name_the_index(

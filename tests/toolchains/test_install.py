@@ -11,14 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.fake_releases import compiler
 from tests.toolchains.loopback import LoopbackIndex, make_wheel
-from triage.compilers.base import Environment, Needs, Packaging
-from triage.compilers.registry import Families
+from triage.compilers.base import Environment, Packaging
 from triage.toolchains.home import Home, Workspace
 from triage.toolchains.install import PLAIN_WHEEL, Package
 from triage.toolchains.pruning import prune_home, stored_toolchains
-from triage.toolchains.registry import ToolchainRegistry
 
 NAME = "iree-base-compiler"
 
@@ -46,35 +43,6 @@ def program(folder: Path) -> Path:
 def leftovers(tmp_path: Path) -> list[str]:
     hidden = tmp_path.glob("home/toolchains/.*")
     return [path.name for path in hidden if path.is_dir()]
-
-
-def test_an_install_is_intact_and_done_once(
-    loopback: LoopbackIndex, tmp_path: Path
-) -> None:
-    folder = put(loopback, "1.1.0", tmp_path)
-    assert program(folder).read_bytes() == b"\x7fELF compiler"
-    asked = len(loopback.requests)
-    assert put(loopback, "1.1.0", tmp_path) == folder
-    assert not [path for path in loopback.requests[asked:] if path.endswith(".whl")]
-    assert not leftovers(tmp_path)
-
-
-def test_a_release_has_one_date_whether_it_was_obtained_or_not(
-    loopback: LoopbackIndex, tmp_path: Path
-) -> None:
-    """The compiler reports the day of its commit. An index has the day of upload, or
-    none.
-    """
-    make_wheel(loopback.folder, "1.2.0", payload=compiler(2, "1.2.0rc20250320"))
-    make_wheel(loopback.folder, "1.3.0", payload=compiler(3, "1.3.0"))
-    loopback.publish_dated(NAME, {"1.2.0": "2025-03-27", "1.3.0": "2025-04-27"})
-    registry = ToolchainRegistry(Home(tmp_path / "home"), Families())
-    refs = registry.releases("iree")[-2:]
-    dates = {ref.revision.name: registry.obtain(ref).revision.date for ref in refs}
-    assert dates == {"1.2.0": "2025-03-20", "1.3.0": "2025-04-27"}
-    for ref in (*refs, *registry.installed_releases("iree")):
-        for revision in (ref.revision, registry.revision(ref)):
-            assert revision.date in (None, dates[revision.name])
 
 
 @pytest.mark.parametrize(
@@ -163,19 +131,3 @@ def test_an_environment_has_the_dependencies_of_its_day(
     assert [path.name for path in folder.glob("lib/*/site-packages/its_runtime-*")] == [
         "its_runtime-1.1.dist-info"
     ]
-
-
-def test_an_iree_compiler_in_an_environment_needs_no_other_package(
-    tmp_path: Path,
-) -> None:
-    packages = tmp_path / "lib" / "python3.11" / "site-packages"
-    program = packages / "iree" / "compiler" / "_mlir_libs" / "iree-compile"
-    program.parent.mkdir(parents=True)
-    program.touch()
-    needs = Families()["iree"].needs(packages, program)
-    assert needs.files == (packages / "iree" / "compiler",)
-    wheel = tmp_path / "iree-base-compiler-3.3.0-0"
-    packages.rename(wheel)
-    assert Families()["iree"].needs(wheel, wheel / program.relative_to(packages)) == (
-        Needs((wheel,))
-    )

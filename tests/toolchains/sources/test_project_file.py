@@ -86,22 +86,3 @@ def test_the_users_file_has_precedence(tmp_path: Path) -> None:
         find_project("iree", tmp_path)
     with pytest.raises(BadFiles):
         load_project(tmp_path / "missing.yaml")
-
-
-@pytest.mark.parametrize(
-    ("paths", "changing"),
-    [
-        ("[]", {"a.cpp", "docs/a.md", "lib/test/a.mlir"}),
-        ("['!docs', '!*/test/*']", {"a.cpp"}),
-        ("[lib, '!*.md']", {"lib/test/a.mlir"}),
-    ],
-)
-def test_paths_name_the_files_that_can_change_the_compiler(
-    paths: str, changing: set[str]
-) -> None:
-    project = parse_project("t.yaml", f"{SMALL}paths: {paths}\n")
-    assert {
-        path
-        for path in ("a.cpp", "docs/a.md", "lib/test/a.mlir")
-        if project.can_change(path)
-    } == changing
