@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from triage.execution.judge import RunResults
@@ -23,6 +22,7 @@ from triage.report.elements import (
     STYLES,
     compiler_title,
     failure_blocks,
+    names_text,
     outcome_spans,
     plural,
 )
@@ -32,53 +32,28 @@ if TYPE_CHECKING:  # `triage run` measures nothing
     from triage.execution.benchmark import Benchmark
 
 
+_PLACES = 6  # where a failure was seen
+
+
 def run_document(run: RunResults) -> Document:
     """Show a row for each case, what fails first, then each distinct failure once and
     the counts. Cases that pass everywhere are folded.
     """
-    blocks: list[Block] = []
-    families: dict[str, list[ProbeResult]] = {}
-    failures: dict[str, list[ProbeResult]] = {}
-    for result in run.results:
-        families.setdefault(run.cases[result.case].compiler, []).append(result)
-        if result.failure and result.status is Status.FAILED:
-            failures.setdefault(result.failure.signature, []).append(result)
-    for compiler, results in families.items():
-        if len(families) > 1:
-            blocks.append(Heading(compiler_title(compiler)))
-        blocks += _family_blocks(results)
-    for group in failures.values():
-        compiler = run.cases[group[0].case].compiler
-        cases: dict[str, list[str]] = {}
-        for result in group:
-            cases.setdefault(result.toolchain.name, []).append(result.case)
-        title = compiler_title(compiler)
-        places = [f"{', '.join(of)} on {title} {name}" for name, of in cases.items()]
-        failure = group[0].failure
-        assert failure
-        blocks += [Heading("; ".join(places)), *failure_blocks(failure, compiler)]
-    counts = Counter(result.status for result in run.results)
-    texts = [f"{counts[status]} {status}" for status in Status if counts[status]]
-    blocks.append(", ".join(texts))
-    return Document("Results", blocks)
-
-
-def _family_blocks(results: Sequence[ProbeResult]) -> list[Block]:
-    """Return the table of the cases of one family, those that fail first; folded those
-    that pass everywhere.
-    """
-    versions = list(dict.fromkeys(result.toolchain.name for result in results))
+    versions = list(dict.fromkeys(result.toolchain.name for result in run.results))
     rows: dict[str, dict[str, ProbeResult]] = {}
-    for result in results:
+    failures: dict[tuple[str, str], list[ProbeResult]] = {}
+    for result in run.results:
         rows.setdefault(result.case, {})[result.toolchain.name] = result
+        if result.failure and result.status is Status.FAILED:
+            key = run.cases[result.case].compiler, result.failure.signature
+            failures.setdefault(key, []).append(result)
     failing, others, passing = TableRows(), TableRows(), TableRows()
     for case, row in rows.items():
         statuses = {result.status for result in row.values()}
-        warns = any(result.warnings for result in row.values())
         group = others
         if Status.FAILED in statuses:
             group = failing
-        elif statuses == {Status.PASSED} and not warns and len(rows) > 1:
+        elif statuses == {Status.PASSED} and len(rows) > 1:
             group = passing
         words = {version: _outcome_text(result) for version, result in row.items()}
         group.append([case, *(words.get(version, "") for version in versions)])
@@ -87,12 +62,18 @@ def _family_blocks(results: Sequence[ProbeResult]) -> list[Block]:
     if failing or others:
         blocks.append(Table(columns, [*failing, *others]))
     if passing:
-        where = f"all {len(versions)} toolchains"
-        if len(versions) <= 2:
-            where = " and ".join(versions)
-        title = f"{plural(len(passing), 'case passes', 'cases pass')} on {where}"
+        title = plural(len(passing), "case passes", "cases pass")
         blocks.append(Details(title, [Table(columns, passing)]))
-    return blocks
+    for (compiler, _), alike in failures.items():
+        failure = alike[0].failure
+        places = [f"{result.case} on {result.toolchain.name}" for result in alike]
+        assert failure
+        heading = f"{compiler_title(compiler)}: {names_text(places, _PLACES)}"
+        blocks += [Heading(heading), *failure_blocks(failure, compiler)]
+    counts = Counter(result.status for result in run.results)
+    texts = [f"{counts[status]} {status}" for status in Status if counts[status]]
+    blocks.append(", ".join(texts))
+    return Document("Results", blocks)
 
 
 def _outcome_text(result: ProbeResult) -> Inline:
