@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from rich.text import Text
 
 from triage.report.document import Span, Table
-from triage.report.formats import SuiteCase, junit_text
+from triage.report.formats import junit_case, junit_text
 from triage.report.markdown import code, document_markdown, escaped, fenced
 from triage.report.printable import PrintedStream, printable, visible
 from triage.report.terminal import console_for
@@ -121,8 +121,8 @@ def test_a_console_shows_markup_and_codes_as_text() -> None:
 @pytest.mark.parametrize("text", NASTY)
 def test_junit_is_well_formed(text: str) -> None:
     cases = [
-        SuiteCase(text, text, 1.0, (text, text, text)),
-        SuiteCase(text, text, 1.0, skipped=text),
+        junit_case(text, text, 1.0, (text, text, text)),
+        junit_case(text, text, 1.0, skipped=text),
     ]
     document = ElementTree.fromstring(junit_text(text, cases).encode())
     assert document.find(".//failure").text == visible(text)  # type: ignore[union-attr]

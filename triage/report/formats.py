@@ -6,15 +6,17 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pkgutil import resolve_name
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from triage.model.json_form import as_json
 from triage.model.outcome import ProbeResult, Status
 from triage.report.document import Document
 from triage.report.printable import visible
+
+if TYPE_CHECKING:
+    from junitparser import TestCase
 
 R = TypeVar("R")
 
@@ -70,32 +72,13 @@ def write_report(
         sys.stdout.write(rendered(name, result, document, **more))
 
 
-@dataclass(frozen=True, slots=True)
-class SuiteCase:
-    """One case of a JUnit report."""
-
-    name: str
-    group: str
-    seconds: float
-    failed: tuple[str, str, str] | None = None
-    """Message, class and text of a failure."""
-    skipped: str | None = None
-    """Why it is skipped."""
-
-
 def suite_case(
-    result: ProbeResult,
-    name: str,
-    *,
-    is_failure: bool,
-    strict: bool,
-    text: str = "",
-    kind: str = "expected failure",
-) -> SuiteCase:
+    result: ProbeResult, name: str, *, is_failure: bool, strict: bool, text: str = ""
+) -> TestCase:
     """Return a result as a case of a JUnit report.
 
     is_failure: nobody expects the failure; strict: an unexpected pass is a failure;
-    text: what is known of the failure; kind: of a failure that is expected.
+    text: what is known of the failure.
     """
     failure, failed, skipped = result.failure, None, None
     if failure and is_failure:
@@ -107,30 +90,39 @@ def suite_case(
     elif result.reason is not None:
         skipped = result.reason
     elif failure:
-        skipped = f"{kind}: {failure.headline}"
-    return SuiteCase(name, result.recipe, result.seconds, failed, skipped)
+        skipped = f"expected: {failure.headline}"
+    return junit_case(name, result.recipe, result.seconds, failed, skipped)
 
 
-def junit_text(title: str, cases: Iterable[SuiteCase]) -> str:
+def junit_case(
+    name: str,
+    group: str,
+    seconds: float = 0.0,
+    failed: tuple[str, str, str] | None = None,
+    skipped: str | None = None,
+) -> TestCase:
+    """Return a case of a JUnit report. failed: message, class and text of its failure;
+    skipped: why it is skipped.
+    """
+    from junitparser import Failure, Skipped, TestCase  # slow to import
+
+    test = TestCase(visible(name), classname=visible(group), time=seconds)
+    if failed:
+        message, failure_class, text = map(visible, failed)
+        failure = Failure(message, failure_class)
+        failure.text = text
+        test.result = [failure]
+    elif skipped is not None:
+        test.result = [Skipped(visible(skipped))]
+    return test
+
+
+def junit_text(title: str, cases: list[TestCase]) -> str:
     """Return one JUnit suite, without the characters that XML cannot hold."""
-    # slow to import
-    from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
+    from junitparser import JUnitXml, TestSuite  # slow to import
 
     suite = TestSuite(visible(title))
-    tests = []
-    for case in cases:
-        test = TestCase(
-            visible(case.name), classname=visible(case.group), time=case.seconds
-        )
-        if case.failed:
-            message, failure_class, text = map(visible, case.failed)
-            failure = Failure(message, failure_class)
-            failure.text = text
-            test.result = [failure]
-        elif case.skipped is not None:
-            test.result = [Skipped(visible(case.skipped))]
-        tests.append(test)
-    suite.add_testcases(tests)  # counts all of them once
+    suite.add_testcases(cases)  # counts all of them once
     document = JUnitXml("triage")
     document.add_testsuite(suite)
     return bytes(document.tostring()).decode("utf-8")  # type: ignore[no-untyped-call]

@@ -44,7 +44,7 @@ from triage.report.facts import (
     verdict_text,
 )
 from triage.report.formats import (
-    SuiteCase,
+    junit_case,
     junit_text,
     rendered,
     suite_case,
@@ -206,15 +206,15 @@ def night_junit(night: Night) -> str:
             is_failure=case.is_new_failure,
             strict=night.strict,
             text=texts.get(case.case, ""),
-            kind=case.change.value,
         )
         for case in night.cases
     ]
     for row in night.slower if night.strict else ():
         text = times_text(row)
-        cases.append(SuiteCase(time_name(row), "slower", 0.0, (text, "slower", text)))
+        failed = (text, "slower", text)
+        cases.append(junit_case(time_name(row), "slower", failed=failed))
     cases += [
-        SuiteCase(name, name.partition("[")[0], 0.0, skipped=night.stopped)
+        junit_case(name, name.partition("[")[0], skipped=night.stopped)
         for name in night.not_compared
     ]
     return junit_text(f"triage {night_title(night)}", cases)
