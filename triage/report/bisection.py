@@ -41,7 +41,7 @@ from triage.report.elements import (
 from triage.report.facts import certainty_text, verdict_text
 
 if TYPE_CHECKING:  # they import numerics, which the reports do not need
-    from triage.bisect.history import Histories, History
+    from triage.bisect.history import Histories
 
 _SUSPECTS_SHOWN = 3
 _NAMES_SHOWN = 12
@@ -145,21 +145,16 @@ def _suspect_row(change: RankedChange) -> list[Inline]:
 
 
 def history_document(result: Histories) -> Document:
-    """Show the states of each case, those of cases that have the same once, and how
-    many compiles were needed.
+    """Show the states of each case, those that changed first, and how many compiles
+    were needed.
     """
     blocks: list[Block] = []
-    alike: dict[str, list[History]] = {}
     for history in sorted(result.cases, key=lambda history: not history.changes):
-        states = [(_releases(group), group[-1].state) for group in history.states]
-        alike.setdefault(repr((history.about.compiler, states)), []).append(history)
-    for histories in alike.values():
-        names = ", ".join(history.case for history in histories)
         rows = (
             (_releases(group), outcome_spans(group[-1], plain=True))
-            for group in histories[0].states
+            for group in history.states
         )
-        blocks += [Heading(names), facts(rows)]
+        blocks += [Heading(history.case), facts(rows)]
     compiles = plural(sum(history.compiles for history in result.cases), "compile")
     return Document("History", [*blocks, Span(compiles, "dim")])
 

@@ -47,7 +47,6 @@ if TYPE_CHECKING:  # each command needs the classes of one of them
     from triage.remedy.result import Remedies
     from triage.remedy.variants import Variants
 
-_MAX_FINDINGS = 20  # of a case on a terminal; JSON has all
 _LOG_STATUSES = {
     "unrecognised": "not recognised: something failed that no rule knows",
     "no failures": "no failures",
@@ -329,17 +328,14 @@ def lint_document(result: LintResult) -> Document:
 
 
 def _lint_rows(linted: LintedCase) -> Iterator[Fact]:
-    """Yield the first findings, then flags and notes."""
-    for finding in linted.findings[:_MAX_FINDINGS]:
+    """Yield findings, flags and notes."""
+    for finding in linted.findings:
         where = finding.location or ""
         if linted.recipe:
             where = where.removeprefix(f"{linted.source}:")
         label = Span(f"[{finding.rule}] ", "dim")
         text = Span(finding.message, STYLES[finding.severity])
         yield finding.severity.value, [f"{where}: " if where else "", label, text]
-    more = len(linted.findings) - _MAX_FINDINGS
-    if more > 0:
-        yield "", f"... and {more} more; --format json lists all"
     yield "flags", shlex.join(linted.flags)
     for note in linted.notes:
         yield "note", note
