@@ -99,8 +99,8 @@ def test_two_nights_of_the_example_workflow(checkout: Path, tmp_path: Path) -> N
     assert [job.outputs["failing"] for job in shards] == ["1", "0"]
     for job in shards:
         assert (job.workspace / job.outputs["json"]).is_file()
-        assert job.summary.count("1 of 1 case newly fails") == int(job is shards[0])
-    assert "1 of 2 cases newly fails" in merge.summary
+        assert job.summary.count("1 of 1 cases newly fail") == int(job is shards[0])
+    assert "1 of 2 cases newly fail" in merge.summary
     artifacts = tmp_path / "1" / "artifacts"
     night = read_night(artifacts / "nightly")
     assert [(case.case, case.change.value) for case in night.cases] == [

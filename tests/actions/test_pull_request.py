@@ -61,4 +61,4 @@ def test_packages_of_a_pull_request_are_compared(tmp_path: Path) -> None:
     [cluster] = night.clusters
     readme = done.workspace / "out" / str(cluster.reproducer) / "README.md"
     assert "It passes with local build (f3bef2de12" in readme.read_text()
-    assert "rocm: 1 of 2 cases newly fails on path:../new" in done.summary
+    assert "rocm: 1 of 2 cases newly fail on path:../new" in done.summary

@@ -93,7 +93,7 @@ def test_an_edited_input_is_no_change_of_the_compiler(
     with_releases("site")
     index = (workplace / "public" / "index.html").read_text()
     assert "<h1>Nothing new fails" in index
-    assert "newly fails" not in index
+    assert "newly fail" not in index
 
 
 def test_an_expectation_is_no_input(cases: Path, night: Command) -> None:
@@ -115,7 +115,7 @@ def test_a_failure_on_a_case_that_only_the_new_compiler_reads_is_new_in_every_re
     done = night(1, 0, "--github")
     assert done.returncode == 1
     assert changes(cases) == {"crashes": "new-untested", "steady": "passing"}
-    assert "1 of 2 cases newly fails on 1.1.0" in done.stdout
+    assert "1 of 2 cases newly fail on 1.1.0" in done.stdout
     assert "1.0.0 could not test it" in done.stdout
     assert "::error" in done.stderr
     assert [to_do["action"] for to_do in report(cases)["to_do"]] == ["investigate"]
@@ -148,7 +148,7 @@ def test_a_night_without_a_testable_case_says_so(cases: Path, night: Command) ->
     write_case(cases, "steady")
     done = night(1, 0)
     assert done.returncode == 0
-    assert "nothing new fails in 1 of 2 cases, 1 could not be tested" in done.stdout
+    assert "nothing new fails in 1 of 2 cases; 1 not tested" in done.stdout
 
 
 def test_a_baseline_that_cannot_be_installed_is_no_failure_of_the_compiler(

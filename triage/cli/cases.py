@@ -263,7 +263,7 @@ def select_families(
 
     A REV with a prefix (`triton:3.2.0`) belongs to that family. One without belongs to
     the only family of the cases, or to the default family if there are several. Raises
-    BadInput for a REV whose family is not clear.
+    BadInput for a REV of another family.
     """
     families = list(dict.fromkeys(case.compiler for case in cases))
     owners = [_family_of(rev, families) for rev in revs]
@@ -296,20 +296,12 @@ def _family_of(rev: str, families: Sequence[str]) -> str:
     named = [
         name for name in families if rev.startswith(FamilyRef.parse(name).prefixes)
     ]
-    if named:
-        return max(named, key=len)
-    used = ", ".join(families)
-    other = named_family(rev)
-    if other:
-        raise BadInput(f"{rev} is a revision of {other}, but the recipes use {used}")
-    if len(families) == 1:
-        return families[0]
-    if DEFAULT_FAMILY in families:
-        return DEFAULT_FAMILY
-    raise BadInput(
-        f"the recipes use {used}; write {rev!r} with its compiler, for example "
-        f"{families[0]}:{rev}"
-    )
+    default = families[0] if len(families) == 1 else DEFAULT_FAMILY
+    family = max(named, key=len, default=None) or named_family(rev) or default
+    if family not in families:
+        used = ", ".join(families)
+        raise BadInput(f"{rev} is a revision of {family}, but the recipes use {used}")
+    return family
 
 
 def named_family(*revs: str | None) -> str | None:

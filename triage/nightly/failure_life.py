@@ -50,14 +50,6 @@ class FailureLife:
     issue: str | None = None
     """The issue that a recipe names, or that was opened for it."""
 
-    @in_json
-    def track_(self) -> str:
-        return self.track.name
-
-    @in_json
-    def compiler(self) -> str:
-        return self.track.compiler
-
     @property
     def cases(self) -> Sequence[CaseHistory]:
         return list(dict.fromkeys(run.case for run in self.runs))

@@ -78,8 +78,7 @@ def _facts(bisection: Bisection, compiler: str | None) -> Iterator[Fact]:
         yield "commit", _commit_text(suspect)
     for text, group in groupby(bisection.other_failures, key=why_text):
         names = [other.toolchain.name for other in group]
-        verb = "has" if len(names) == 1 else "have"
-        yield "another", f"{', '.join(names)} {verb} another failure: {text}"
+        yield "another", f"{names_text(names, _NAMES_SHOWN)}: {text}"
     for reason, untestable in groupby(
         bisection.untestable, key=lambda result: result.reason
     ):

@@ -157,7 +157,7 @@ def came_span(life: FailureLife) -> Span:
     """Return the range in which a failure came, with a link to its commits."""
     if life.came.is_edited:
         return Span(f"the input changed, {life.came.toolchain.name}")
-    return range_span(life.compiler, life.before, life.came.toolchain)
+    return range_span(life.track.compiler, life.before, life.came.toolchain)
 
 
 def range_span(compiler: str, old: Revision | None, new: Revision) -> Span:

@@ -148,33 +148,26 @@ def night_table(
 
 def backend_sentence(verdict: BackendVerdict, night: Night | NightSummary) -> str:
     """Return what a night says of one backend: `rocm: 3 of 41 cases newly fail on 3.3.0
-    (2 failures, 1 with a culprit); 1 is fixed.`
+    (2 failures, 1 with a culprit); 1 fixed.`
     """
-    text = f"{verdict.backend}: " if verdict.backend else ""
-    text += _what_broke(verdict, night)
-    if verdict.fixed:
-        text += f"; {plural(verdict.fixed, 'is', 'are')} fixed"
-    if verdict.slower:
-        text += f"; {plural(verdict.slower, 'is', 'are')} slower"
-    return f"{text}."
-
-
-def _what_broke(verdict: BackendVerdict, night: Night | NightSummary) -> str:
-    cases, untested = plural(verdict.cases, "case"), ""
     tested = verdict.cases - verdict.untestable
-    if verdict.cases and not tested:
-        return f"nothing could be tested in {cases}"
-    if verdict.untestable:
-        untested = f", {verdict.untestable} could not be tested"
-    if not verdict.broken:
-        compared = f"{tested} of {cases}" if untested else cases
-        return f"nothing new fails in {compared}{untested}"
-    verb = "fails" if verdict.broken == 1 else "fail"
-    text = f"{verdict.broken} of {cases} newly {verb} on {night.toolchain.name}"
-    failures = plural(verdict.failures, "failure")
-    if verdict.with_culprit:
-        failures += f", {verdict.with_culprit} with a culprit"
-    return f"{text} ({failures}){untested}"
+    said = f"nothing new fails in {tested} of {verdict.cases} cases"
+    if verdict.broken:
+        said = (
+            f"{verdict.broken} of {verdict.cases} cases newly fail on "
+            f"{night.toolchain.name} ({plural(verdict.failures, 'failure')}, "
+            f"{verdict.with_culprit} with a culprit)"
+        )
+    elif not tested:
+        said = f"nothing could be tested in {verdict.cases} cases"
+    more = {
+        "fixed": verdict.fixed,
+        "slower": verdict.slower,
+        "not tested": verdict.untestable,
+    }
+    counts = [f"{count} {what}" for what, count in more.items() if count]
+    text = "; ".join((said, *counts))
+    return f"{verdict.backend}: {text}." if verdict.backend else f"{text}."
 
 
 def night_title(night: Night | NightSummary) -> str:
