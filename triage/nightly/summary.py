@@ -5,8 +5,7 @@ is read without the classes of a whole night, which are slow to import.
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -49,8 +48,6 @@ class NightSummary:
     compiler: str | None = field(metadata=UNPRINTED)
     toolchain: Revision
     baseline: Revision
-    cases: Mapping[str, int]
-    """How many cases have each status."""
     partial: bool
     verdict: Sequence[BackendVerdict]
 
@@ -70,7 +67,6 @@ class NightSummary:
             night.compiler,
             night.toolchain,
             night.baseline,
-            Counter(case.status for case in night.cases),
             night.partial,
             night.verdict,
         )
@@ -90,7 +86,6 @@ class NightSummary:
                 values["compiler"],
                 Revision(**values["toolchain"]),
                 Revision(**values["baseline"]),
-                values["cases"],
                 values["partial"],
                 [BackendVerdict(**verdict) for verdict in values["verdict"]],
             )
