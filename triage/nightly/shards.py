@@ -106,9 +106,9 @@ def _order(nights: Sequence[Night]) -> dict[str, tuple[int, int]]:
     order: dict[str, tuple[int, int]] = {}
     for night in nights:
         number, _ = _number_and_count(night.shard)
-        names = [case.case for case in night.cases]
-        names = [*night.planned, *names, *night.not_compared]
-        for index, name in enumerate(dict.fromkeys(names)):
+        tested = [case.case for case in night.cases]
+        names = night.planned or [*tested, *night.not_compared]
+        for index, name in enumerate(names):
             if name in order:
                 raise BadInput(
                     f"case {name} is in two shards; pass each shard of one nightly "
