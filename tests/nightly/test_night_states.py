@@ -14,7 +14,7 @@ import pytest
 from tests.bisect.letters import HistoryEngine, case_named, release_refs
 from tests.nights.documents import FAILURES
 from triage.bisect.result import Answer, Bisection, BisectKind, Transition
-from triage.investigate.result import CaseChangeKind, StepResult
+from triage.investigate.result import StepResult
 from triage.model.case import Expectation
 from triage.model.outcome import Exit
 from triage.model.revision import Revision
@@ -146,10 +146,3 @@ def test_there_is_one_thing_to_do_about_a_failure(
     opened = plan_issues(record, [], 10).changes
     is_fixed = to_do[0] is Action.UPGRADE
     assert bool(opened) is not is_fixed, "nobody files what is fixed"
-
-
-def test_the_issue_of_a_known_failure_is_waited_for() -> None:
-    record = night(worse="PF")
-    known = replace(record.cases[0], change=CaseChangeKind.KNOWN, issue="o/r#1")
-    waiting = replace(record, cases=[known, known], clusters=[])
-    assert [to_do.action for to_do in waiting.to_do] == [Action.WAIT]

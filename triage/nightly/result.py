@@ -24,7 +24,7 @@ from triage.model.json_form import in_json
 from triage.model.outcome import FAILING, Exit, Status, exit_without_answer
 from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.summary import BackendVerdict
-from triage.nightly.verdict import ToDo, to_dos_of, verdicts_of
+from triage.nightly.verdict import ToDo, failure_to_do, verdicts_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,10 +172,8 @@ class Night:
 
     @in_json
     def to_do(self) -> list[ToDo]:
-        """One thing to do for each new failure, known issue, unexpected pass and flaky
-        case.
-        """
-        return to_dos_of(self.cases, self.clusters)
+        """One thing to do for each new failure."""
+        return list(map(failure_to_do, self.clusters))
 
 
 @cache

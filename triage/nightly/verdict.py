@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from triage.bisect.result import Answer
 from triage.investigate.result import CaseChangeKind, CaseResult, FailureCluster
 from triage.model.errors import BadFiles, BadInput
-from triage.model.outcome import Status
 from triage.nightly.summary import BackendVerdict
 
 if TYPE_CHECKING:  # slow to import
@@ -29,26 +28,21 @@ class Action(StrEnum):
     UPGRADE = "upgrade"
     """Use a newer release, which has the fix."""
     WAIT = "wait"
-    """Wait for the issue that a recipe names for a known failure."""
+    """Wait for the issue that is open."""
     INVESTIGATE = "investigate"
-    CLOSE = "close"
-    """Close the known failure: the case passes."""
-    LOOK = "look"
-    """Find out why a case is flaky."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToDo:
-    """The one thing to do about a failure, or about a case."""
+    """The one thing to do about a failure."""
 
     action: Action
-    cluster: str | None = None
+    cluster: str
     """The id of the failure."""
-    case: str | None = None
     issue: str | None = None
     """The issue to wait for."""
     since: str | None = None
-    """The version since which the case passes, or which has the fix."""
+    """The version that has the fix."""
     reason: str | None = None
     """Why the failure is not investigated, if something prevented it."""
 
@@ -87,26 +81,6 @@ def verdicts_of(
 
 def _has_culprit(cluster: FailureCluster) -> bool:
     return bool(cluster.culprit and cluster.culprit.status is Answer.CULPRIT)
-
-
-def to_dos_of(
-    cases: Sequence[CaseResult], clusters: Sequence[FailureCluster]
-) -> list[ToDo]:
-    """Return what to do about each new failure, then about the other cases."""
-    issues = {case.cluster: case.issue for case in cases if case.issue}
-    to_dos = [failure_to_do(cluster, issues.get(cluster.id)) for cluster in clusters]
-    listed = {to_do.issue for to_do in to_dos}
-    for case in cases:
-        issue = case.issue
-        if case.status is Status.XPASS:
-            version = case.toolchain.name
-            to_dos.append(ToDo(Action.CLOSE, case=case.case, since=version))
-        elif case.change is CaseChangeKind.FLAKY:
-            to_dos.append(ToDo(Action.LOOK, case=case.case))
-        elif case.change is CaseChangeKind.KNOWN and issue and issue not in listed:
-            listed.add(issue)
-            to_dos.append(ToDo(Action.WAIT, case.cluster, issue=issue))
-    return to_dos
 
 
 def failure_to_do(cluster: FailureCluster, issue: str | None = None) -> ToDo:

@@ -13,6 +13,7 @@ from triage.investigate.result import CaseChangeKind, CaseResult, FailureCluster
 from triage.model.outcome import Status
 from triage.nightly.result import Night, TimeChange
 from triage.nightly.store import NIGHT_FILE
+from triage.nightly.verdict import failure_to_do
 from triage.recipes.values import duration_text, time_text
 from triage.report.document import (
     Block,
@@ -185,8 +186,7 @@ def _facts(night: Night, cluster: FailureCluster, folder: str = "") -> Facts:
     if cluster.issue:
         path = f"{folder}{cluster.issue}"
         rows.append(("issue draft", Span(path, url=path)))
-    to_dos = [to_do for to_do in night.to_do if to_do.cluster == cluster.id]
-    rows += [("to do", to_do_spans(to_do)) for to_do in to_dos]
+    rows.append(("to do", to_do_spans(failure_to_do(cluster))))
     return facts(rows)
 
 
