@@ -15,8 +15,8 @@ from triage.remedy.candidates import Situation, known_remedies, own_options
 
 
 def situation(case: Case, failure: Failed | None = None) -> Situation:
-    failures = ((failure or failed()).failure,)
-    return Situation(case, failures, a_toolchain(), family_of(case).remedies)
+    reason = (failure or failed()).failure
+    return Situation(case, reason, a_toolchain(), family_of(case).remedies)
 
 
 def own_texts(backend: str) -> list[str]:

@@ -94,15 +94,6 @@ def test_an_upgrade_is_a_remedy_also_if_no_flag_works(
     assert (answer.upgrade and answer.upgrade.name) == upgrade
 
 
-def test_an_own_flag_that_the_version_lacks_is_dropped() -> None:
-    unknown = failed("unknown-flag").failure
-    why = NoAnswer(Cause.FLAG, "does not know --iree-opt-level", unknown)
-    engine = FlagEngine(lambda flags, name: why if flags else Passed())
-    answer = searched(engine, "--iree-opt-level=O3")
-    assert [remedy.text for remedy in answer.remedies] == ["without --iree-opt-level"]
-    assert as_json(answer)["remedies"][0]["dropped_flags"] == ["--iree-opt-level"]
-
-
 @pytest.mark.parametrize(
     "outcome",
     [

@@ -36,7 +36,7 @@ class Situation:
     """The failing case, and all that decides which candidates there are for it."""
 
     case: Case
-    failures: Sequence[Failure]
+    failure: Failure
     toolchain: Toolchain
     hints: RemedyHints | None = None
     devices: frozenset[str] = frozenset()
@@ -46,12 +46,10 @@ class Situation:
     good: Toolchain | None = None
     """A compiler that does not fail; options that it lacks are tried first."""
 
-    def rules(self) -> Iterator[tuple[Failure, RemedyCandidate]]:
-        """Yield the candidates of the rules for the failures' classes."""
-        for failure in self.failures:
-            rule = rules_of(self.case).by_name.get(failure.failure_class)
-            for candidate in rule.candidates_for(self.case.compiler) if rule else ():
-                yield failure, candidate
+    def rules(self) -> Sequence[RemedyCandidate]:
+        """Return the candidates of the rule for the failure's class."""
+        rule = rules_of(self.case).by_name.get(self.failure.failure_class)
+        return rule.candidates_for(self.case.compiler) if rule else ()
 
     def flags(self) -> tuple[str, ...]:
         """Return the recipe's own flags for this version."""
@@ -85,12 +83,12 @@ class Situation:
 
 
 def known_remedies(situation: Situation) -> list[ChangedCase]:
-    """List the candidates that are always tried: those of the failures' classes, then
+    """List the candidates that are always tried: those of the failure's class, then
     each flag of the recipe left out.
     """
     candidates: list[ChangedCase] = []
-    for failure, rule in situation.rules():
-        candidates += _changes_of_rule(rule, situation, failure)
+    for rule in situation.rules():
+        candidates += _changes_of_rule(rule, situation)
     names = dict.fromkeys(text.partition("=")[0] for text in situation.flags())
     for name in names:
         if "target" not in name:
@@ -119,7 +117,7 @@ def own_options(situation: Situation) -> list[ChangedCase]:
 
 
 def _changes_of_rule(
-    rule: RemedyCandidate, situation: Situation, failure: Failure
+    rule: RemedyCandidate, situation: Situation
 ) -> Iterator[ChangedCase]:
     """Yield the changes that a rule's candidate stands for, if they fit the case."""
     case, effect = situation.case, rule.why
@@ -133,7 +131,7 @@ def _changes_of_rule(
             if flag not in situation.flags():
                 yield situation.with_flag(flag, effect, weakness)
     if rule.declare and situation.hints:
-        named = failure.details.get("device")
+        named = situation.failure.details.get("device")
         devices = situation.devices | ({named} if isinstance(named, str) else set())
         options = situation.hints.declaring_options(case, devices)
         if options is not None:
@@ -162,7 +160,7 @@ def _switches(situation: Situation, catalog: OptionCatalog) -> Iterator[str]:
     capabilities = situation.toolchain.capabilities
     backend = situation.case.target.backend
     old = situation.good.capabilities.flags if situation.good else capabilities.flags
-    phase = situation.failures[0].phase or situation.case.phase or catalog.code_phase
+    phase = situation.failure.phase or situation.case.phase or catalog.code_phase
     prefixes = catalog.prefixes(phase, backend)
 
     def rank(name: str) -> tuple[bool, int, str]:

@@ -18,7 +18,7 @@ from triage.execution.judge import result_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import Interrupted, TriageError
-from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Passed
+from triage.model.outcome import Cause, Failure, NoAnswer
 from triage.recipes.values import parse_version
 from triage.remedy.candidates import (
     ChangedCase,
@@ -56,17 +56,14 @@ def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
     failing = engine.probe(ProbeJob(request.case, request.bad))
     answer = Remedies(request.case.name, failing.revision)
     outcome = failing.outcome
-    failures = [outcome.failure] if outcome.failure else []
-    if isinstance(outcome, Failed):
-        failures += outcome.others
-    elif isinstance(outcome, Passed):
+    if isinstance(outcome, NoAnswer):
+        return replace(answer, unanswered=outcome)
+    failure = outcome.failure
+    if failure is None:
         why = f"it passes on {failing.revision.name}"
         return replace(answer, unanswered=NoAnswer(Cause.NEEDLESS, why))
-    # else a flag of the recipe that the compiler lacks can be left out
-    elif outcome.cause is not Cause.FLAG or not failures:
-        return replace(answer, unanswered=outcome)
-    answer = replace(answer, failure=failures[0])
-    situation = _situation(engine, request, failures)
+    answer = replace(answer, failure=failure)
+    situation = _situation(engine, request, failure)
     search = _Search(engine, request, deadline)
     groups = (known_remedies(situation), own_options(situation))
     try:
@@ -86,19 +83,13 @@ def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
     if answer.remedies:
         return answer
     why = f"{tried} of {tried + left} candidates tried, none helps"
-    if not tried + left:
-        why = "nothing to try is known for this failure"
-    if answer.upgrade:
-        why += f"; {answer.upgrade.name} needs none"
     cause = Cause.NOT_FOUND
     if time.monotonic() > deadline:
         cause = Cause.TIME
     return replace(answer, unanswered=NoAnswer(cause, why))
 
 
-def _situation(
-    engine: Engine, request: RemedyRequest, failures: Sequence[Failure]
-) -> Situation:
+def _situation(engine: Engine, request: RemedyRequest, failure: Failure) -> Situation:
     case = request.case
     obtain = engine.registry.obtain
     toolchain = obtain(request.bad)
@@ -109,13 +100,13 @@ def _situation(
         devices = hints.devices_named(prepared.path)
     situation = Situation(
         case,
-        failures,
+        failure,
         toolchain,
         hints,
         devices,
         good=obtain(request.good) if request.good else None,
     )
-    if any(rule.rewrite for _, rule in situation.rules()):
+    if any(rule.rewrite for rule in situation.rules()):
         static = static_program(engine, case, toolchain)
         return replace(situation, static=static)
     return situation
