@@ -21,7 +21,6 @@ from triage.toolchains.home import disk_errors
 ERRORS = 10  # that GitHub shows of one step
 SUMMARY_BYTES = 1 << 20  # of one step; GitHub shows nothing of a longer summary
 _NAMES = 5  # cases that an error names
-_LEAST = 1000  # bytes of a summary that is worth writing
 
 
 def show_on_github(night: Night, environment: Mapping[str, str]) -> None:
@@ -45,15 +44,10 @@ def show_on_github(night: Night, environment: Mapping[str, str]) -> None:
         if "GITHUB_STEP_SUMMARY" in environment:
             path = Path(environment["GITHUB_STEP_SUMMARY"])
             with path.open("a", encoding="utf-8") as file:
-                room = SUMMARY_BYTES - file.tell()
-                if room > _LEAST:
-                    file.write(visible(night_summary(night, room)))
-
-
-def night_summary(night: Night, longest: int) -> str:
-    """Return the report as Markdown of at most so many bytes."""
-    document = night_document(night)
-    return document_markdown([Heading(document.title, 1), *document.blocks], longest)
+                document, room = night_document(night), SUMMARY_BYTES - file.tell()
+                title = Heading(document.title, 1)
+                text = document_markdown([title, *document.blocks], room)
+                file.write(visible(text))
 
 
 def outputs(night: Night) -> dict[str, str]:
