@@ -82,9 +82,8 @@ def write_night(output: str, night: Night) -> None:
 def _screen(night: Night) -> Document:
     if not night.reports:
         return night_document(night)
-    files = list(night.reports.values())
-    document = night_document(night, f"{Path(files[0]).parent}/")
-    written = f"written: {', '.join(files)}"
+    document = night_document(night)
+    written = f"written: {', '.join(night.reports.values())}"
     return replace(document, blocks=[*document.blocks, written])
 
 
@@ -109,10 +108,9 @@ def write_reports(night: Night, folder: Path) -> Night:
     return night
 
 
-def night_document(night: Night, folder: str = "") -> Document:
+def night_document(night: Night) -> Document:
     """Return the report of a night: what each backend says, the new failures with what
-    is known of them, what became slower; folded the other cases. folder: what paths of
-    its files begin with.
+    is known of them, what became slower; folded the other cases.
     """
     new = f"{compiler_title(night.compiler)} {revision_text(night.toolchain)}".strip()
     ends = f"{new} against {revision_text(night.baseline)}"
@@ -126,10 +124,10 @@ def night_document(night: Night, folder: str = "") -> Document:
     if night.clusters:
         shown, more = night.clusters[:_FAILURES], night.clusters[_FAILURES:]
         blocks.append(Heading(Span("New failures", "bad")))
-        blocks += _failure_blocks(night, shown, folder)
+        blocks += _failure_blocks(night, shown)
         if more:
             title = plural(len(more), "more failure")
-            blocks.append(Details(title, _failure_blocks(night, more, folder)))
+            blocks.append(Details(title, _failure_blocks(night, more)))
     if night.slower:
         times: TableRows = [[time_name(row), times_text(row)] for row in night.slower]
         heading = Span(f"Slower ({len(times)})", "warning")
@@ -161,19 +159,17 @@ def _folded(
     return [Details(f"{title}: {names}", [Table(("case", column), rows)])]
 
 
-def _failure_blocks(
-    night: Night, clusters: Sequence[FailureCluster], folder: str
-) -> list[Block]:
+def _failure_blocks(night: Night, clusters: Sequence[FailureCluster]) -> list[Block]:
     """Return new failures with what is known of each."""
     blocks: list[Block] = []
     for cluster in clusters:
         names = Span(names_text(cluster.cases, _NAMES), "strong")
         title: Phrase = [names, f"  {failure_text(cluster.failure)}"]
-        blocks += [title, _facts(night, cluster, folder)]
+        blocks += [title, _facts(night, cluster)]
     return blocks
 
 
-def _facts(night: Night, cluster: FailureCluster, folder: str = "") -> Facts:
+def _facts(night: Night, cluster: FailureCluster) -> Facts:
     """Return what is known of a failure, the files that were written for it, and what
     to do.
     """
@@ -181,11 +177,10 @@ def _facts(night: Night, cluster: FailureCluster, folder: str = "") -> Facts:
     rows: list[Fact] = [("baseline", baseline_text(case)) for case in members[:1]]
     rows += known_facts(cluster)
     if cluster.reproducer:
-        path = f"{folder}{cluster.reproducer}/README.md"
+        path = f"{cluster.reproducer}/README.md"
         rows.append(("reduced", [f"{cluster.size}: ", Span(path, url=path)]))
     if cluster.issue:
-        path = f"{folder}{cluster.issue}"
-        rows.append(("issue draft", Span(path, url=path)))
+        rows.append(("issue draft", Span(cluster.issue, url=cluster.issue)))
     rows.append(("to do", to_do_spans(failure_to_do(cluster))))
     return facts(rows)
 
@@ -267,17 +262,12 @@ def times_text(row: TimeChange) -> str:
     return text
 
 
-def state_sentence(run: CaseRun) -> str:
-    """Return the result of a case: `failed since 2026-01-06 with 3.13.0`."""
-    text = f"{run.status.value} since {run.first[:10]} with {run.toolchain.name}"
-    return f"{text}, when the input changed" if run.is_edited else text
-
-
 def runs_table(runs: Sequence[CaseRun]) -> Table:
     """Return a row for the nights in which a case had the same result."""
     rows: TableRows = []
     for run in runs:
         days = dict.fromkeys((run.first[:10], run.last[:10]))
         ends = dict.fromkeys((run.toolchain.name, run.last_toolchain.name))
-        rows.append([" to ".join(days), " to ".join(ends), outcome_spans(run)])
-    return Table(("nights", "toolchain", "result"), rows)
+        note = "the input changed" if run.is_edited else ""
+        rows.append([" to ".join(days), " to ".join(ends), outcome_spans(run), note])
+    return Table(("nights", "toolchain", "result", ""), rows)

@@ -218,20 +218,15 @@ def variants_document(result: Variants) -> Document:
 
 def known_case_document(result: KnownCase) -> Document:
     """Show what is known of a case: the nights, the toolchains, each failure, and the
-    output around the root cause.
+    output of the last one.
     """
     from triage.report.facts import known_facts, life_facts  # slow to import
-    from triage.report.night import runs_table, state_sentence
+    from triage.report.night import runs_table
 
-    newest = {run.track: run for run in reversed(result.runs)}
-    rows: list[Fact] = [
-        (track, Span(state_sentence(run), STYLES[run.status]))
-        for track, run in newest.items()
-    ]
+    blocks: list[Block] = [Span(result.case, "strong")]
     if result.flaky_changes:
         changes = plural(result.flaky_changes, "change")
-        rows.append(("flaky", f"{changes} without a change of the compiler"))
-    blocks: list[Block] = [Span(result.case, "strong"), facts(rows)]
+        blocks.append(f"flaky: {changes} without a change of the compiler")
     states = [[state.toolchain.name, outcome_spans(state)] for state in result.states]
     if result.runs:
         blocks += [Heading("Nights"), runs_table(result.runs)]
