@@ -4,6 +4,7 @@ gist or a log.
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shlex
@@ -88,7 +89,13 @@ class NewRecipe(RecipeRequest):
             start = starter.from_program(self, source, text)
             if start is not None:
                 return start
-        raise BadInput(f"{source} is no Python file with the kernel {self.kernel}")
+        try:
+            ast.parse(text)
+        except SyntaxError as error:
+            raise BadInput(f"{source}:{error.lineno}: {error.msg}") from None
+        except (ValueError, RecursionError, MemoryError):  # it is nested too deeply
+            pass
+        raise BadInput(f"{source} has no kernel {self.kernel}")
 
     def from_text(self, text: str, name: str) -> tuple[RecipeStart, list[str]]:
         """Start from the first program and the first readable command line in a text,
