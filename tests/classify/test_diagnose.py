@@ -198,7 +198,7 @@ def test_a_traceback_on_stdout_says_more_than_a_banner_on_stderr() -> None:
     [failure] = diagnose(run, packaged_rules()).failures
     assert (
         failure.signature
-        == "python-exception:AssertionError must not be unpacked in typeops.is_singleton"
+        == "python-exception:AssertionError must not be unpacked typeops.is_singleton"
     )
 
 
