@@ -27,8 +27,6 @@ _SOURCE_CODE = re.compile(
     r"\.(?:c|cc|cpp|cxx|h|hh|hpp|inc|inl|cu|cuh|hip|cl|rs|go|[fF]9\d|ii?|mm?|swift|cs"
     r"|ts|java|zig):\d+|\A\{standard input\}"
 )
-# also how Metal's compiler names the source that it is given
-_BUILD_TOOLS = ("configure", "program_source")
 _HOST_COMPILER = re.compile(
     r"(?:\S*[/\\])?(?:clang(?:\+\+)?|gcc|g\+\+|cc1plus|cc|c\+\+)(?:-\d+)?\Z"
 )
@@ -42,7 +40,9 @@ _FILE_LOCATION = re.compile(
 _MLIR_LOCATION = re.compile(
     r'(?:loc\()?"(?P<file>[^"]+)":(?P<line>\d+):(?P<column>\d+)\)?(?::\s*|\Z)'
 )
-_FUSED_LOCATION = re.compile(r"loc\((?:[^()]++|\([^()]*\))*+\):\s*")
+_UNKNOWN_LOCATION = re.compile(
+    r'\A(?:<unknown>:0:0: |unknown: |loc\((?!"[^"]+":\d)(?:[^()]++|\([^()]*\))*+\):\s*)'
+)
 # where the compiler itself found the error
 _COMPILER_SOURCE = re.compile(r"\A\S*[/\\]\w+\.cpp:\d+: ")
 _PROGRAM = re.compile(r"[\w./+@-]+\Z")
@@ -96,41 +96,30 @@ def diagnostic(line: LogLine) -> Diagnostic | None:
         or location is not None
         or prefix.startswith(("<unknown>", "loc(", "<stdin>", "<eval"))
     )
-    program = bool(_PROGRAM.match(prefix)) and not log_format(
-        "not_programs", r"(?:{})\Z", re.I
-    ).match(prefix)
     coded = match["code"] is not None
     of_source = (
         coded
         or (location and not of_mlir and _SOURCE_CODE.search(location))
-        or prefix.endswith(_BUILD_TOOLS)
         or _HOST_COMPILER.match(prefix)
         or log_format("source_messages", "(?:{})").match(message)
     )
-    # a sanitizer prints it when the program runs
-    is_of_run = match["severity"] == "runtime error"
     return Diagnostic(
         severity,
         message[:HEADLINE],
         location,
-        certain=located or program or coded,
-        of_source=bool(of_source) and not is_of_run,
+        certain=located or coded or _PROGRAM.match(prefix) is not None,
+        of_source=bool(of_source),
     )
 
 
-def _read_logger_line(match: re.Match[str]) -> Diagnostic | None:
-    """Read a line of a logging library. A fatal line is certainly a failure; one of
-    severity E only if it quotes a status, such as `INTERNAL: ...`.
-    """
+def _read_logger_line(match: re.Match[str]) -> Diagnostic:
+    """Read a line of a logging library. A fatal line is certainly a failure."""
     letter, message = match["severity"] or match["letter"], match["message"]
     headline = message[:HEADLINE]
     is_failure = letter in "EF" or message.startswith("OP_REQUIRES failed")
     if not is_failure:
-        severity: Severity = "warning" if letter == "W" else "note"
-        return Diagnostic(severity, headline, certain=False)
-    status = log_format("statuses", r"(?:\A|: |\) )(?:{}): ")
-    certain = letter != "E" or status.search(message) is not None
-    return Diagnostic("error", headline, certain=certain)
+        return Diagnostic("note", headline)
+    return Diagnostic("error", headline, certain=letter != "E")
 
 
 def _of_other_form(line: LogLine) -> Diagnostic | None:
@@ -145,22 +134,16 @@ def _split_location(message: str) -> tuple[str, str | None]:
     """Return a message without the location that MLIR or a native backend prints in it,
     and that location: `error: loc("x":1:2): failed ...`.
     """
-    message = message.removeprefix("<unknown>:0:0: ").removeprefix("unknown: ")
+    message = _UNKNOWN_LOCATION.sub("", message)
     match = _MLIR_LOCATION.match(message)
     if match:
         location = f"{match['file']}:{match['line']}:{match['column']}"
         return _COMPILER_SOURCE.sub("", message[match.end() :]), location
-    match = _FUSED_LOCATION.match(message)
-    if match:
-        return message[match.end() :], None
     return message, None
 
 
 def _parse_location(prefix: str) -> str | None:
     """Return the location in front of a severity as `file:line:col`, or None."""
-    match = _MLIR_LOCATION.match(prefix)
-    if match:
-        return f"{match['file']}:{match['line']}:{match['column']}"
     match = _FILE_LOCATION.match(prefix)
     if (
         match is None
