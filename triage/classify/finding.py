@@ -18,8 +18,9 @@ from triage.classify.rules import (
 )
 from triage.classify.stack_dump import (
     Stack,
-    is_in_header,
+    is_of_header,
     short_name,
+    symbol_of,
 )
 from triage.model.execution import PassName
 from triage.model.outcome import Detail, Failure
@@ -99,8 +100,8 @@ class Finding:
         if name == "frames":
             return self.stack.place
         if name == "function" and value:
-            if is_in_header(value) and self.stack.own_frame:
-                return self.stack.own_frame
+            if is_of_header(symbol_of(value)) and self.stack.own_frames:
+                return self.stack.own_frames[0]
             return short_name(value)
         value = " ".join(value.split())[:_SIGNATURE_LENGTH]
         if value == _WRAPPER:

@@ -16,17 +16,11 @@ _FRAMES = 12  # listed in a failure's details
 _MAX_SYMBOLS = 200
 _MATCHED = 40  # symbols that a rule may name
 
-_NUMBERED = re.compile(
-    r"#(?P<index>\d{1,9}+)\s+0x[0-9a-fA-F]+\s*(?:in\s+)?(?P<rest>.*)"
-)
-_COLUMNS = re.compile(r"(?P<index>\d{1,9}+)\s+\S+\s+0x[0-9a-fA-F]{6,}\s*(?P<rest>.*)")
-# of absl and glog: `    @     0x7f.. 1234  mlir::Foo::bar()`
-_AT_ADDRESS = re.compile(
-    r"(?:PC: )?@\s+0x[0-9a-f]+\s+(?:\(unknown\)\s+|\d{1,9}\s+)?(?P<unnumbered>\S.*)"
-)
-# of gdb, whose innermost frame has no address
-_OF_DEBUGGER = re.compile(
-    r"#(?P<index>\d{1,9}+)\s+(?P<rest>[\w:~<>]+ \(.*\)(?: (?:at|from) \S+)?)\Z"
+_FRAME = re.compile(
+    r"(?:(?:#|(?=\d+\s+\S+\s+0x[0-9a-fA-F]{6}))(?P<index>\d{1,9}+)\s+(?:\S+\s+)??0x"
+    r"[0-9a-fA-F]+(?:\s+in)?"
+    # of absl and glog: `    @     0x7f.. 1234  mlir::Foo::bar()`
+    r"|(?:PC: )?@\s+0x[0-9a-f]+(?:\s+\(unknown\)|\s+\d{1,9}(?=\s))?)\s*(?P<rest>.*)"
 )
 AROUND_STACK = re.compile(
     r"Stack dump|(?:PLEASE|Please) submit a bug report|Please report issues to "
@@ -49,13 +43,8 @@ _FILE = re.compile(
     r"(?<!\s)\s++(?:\(?[^\s(]*\+0x[0-9a-fA-F]+\)|\S+:\d+(?::\d+)?|\+ "
     r"\d+)\s*\Z|(?<!\s)\s*+\([^\s(]*\+0x[0-9a-fA-F]+\)\s*\Z"
 )
-_CLONE = re.compile(r"(?<!\s)\s*+\[(?:clone|with|abi)[^\]]*\]|\(\.\w[\w.]*\)")
 _TEMPLATE = re.compile(r"<[^<>]*>")
 _INSTANTIATED = re.compile(r"\b(?:To|T|U) = ([\w:]{1,200})")
-_OPERATORS = re.compile(
-    r"operator(?:\s*(?:<<=?|>>=?|<=>|<=|>=|->\*?|<|>)| (?:new|delete)\b)"
-)
-_HIDE, _SHOW = str.maketrans("<> ", "\1\2\3"), str.maketrans("\1\2\3", "<> ")
 _STATUS = re.compile(r"-?[0-9]{1,9}")
 _PASS = re.compile(  # of MLIR; then of LLVM, by its old and its new pass manager
     r"(?:^|::)(?:(?P<mlir>\w+)::runOnOperation|(?P<old>\w+)::runOn(?:Machine)?"
@@ -73,7 +62,8 @@ def _is_common(symbol: str) -> bool:
     return _names_pattern("common_frames").match(symbol) is not None
 
 
-def _is_of_header(symbol: str) -> bool:
+def is_of_header(symbol: str) -> bool:
+    """Return whether a header that all of LLVM and MLIR uses defines a function."""
     return _names_pattern("header_frames").match(symbol) is not None
 
 
@@ -87,33 +77,19 @@ class Stack:
 
     @property
     def specific_frames(self) -> tuple[str, ...]:
-        """The first frames that are specific to the crash, innermost first, up to the
-        pass that ran.
-        """
-        return tuple(map(_class_and_name, self._specific_symbols()))
+        """The first frames that are specific to the crash, innermost first."""
+        symbols = [symbol for symbol in self.symbols if not _is_common(symbol)]
+        return tuple(map(_last_two, symbols[:_FRAMES]))
 
     @property
-    def own_frame(self) -> str:
-        """The innermost function that is not from a header; empty without one."""
-        return next(iter(self._own_frames()), "")
-
-    def _own_frames(self) -> tuple[str, ...]:
-        symbols = self._specific_symbols()
-        return tuple(
-            _class_and_name(symbol) for symbol in symbols if not _is_of_header(symbol)
-        )
-
-    def _specific_symbols(self) -> list[str]:
-        symbols: list[str] = []
-        for symbol in self.symbols:
-            if _is_common(symbol):
-                continue
-            # recursion adds nothing
-            if not symbols or _class_and_name(symbols[-1]) != _class_and_name(symbol):
-                symbols.append(symbol)
-            if len(symbols) == _FRAMES or _PASS.search(symbol):
-                break
-        return symbols
+    def own_frames(self) -> tuple[str, ...]:
+        """Those of them that are not from a header."""
+        symbols = [
+            symbol
+            for symbol in self.symbols
+            if not (_is_common(symbol) or is_of_header(symbol))
+        ]
+        return tuple(map(_last_two, symbols[:_FRAMES]))
 
     @property
     def place(self) -> str:
@@ -123,13 +99,10 @@ class Stack:
         Only these two: functions between them are inlined and renamed from release to
         release. Without a pass on the stack, the function's caller.
         """
-        frames = self._own_frames() or self.specific_frames
-        name = self.failing_pass
-        if name is None or not frames:
+        frames = self.own_frames or self.specific_frames
+        if self.failing_pass is None or not frames:
             return " < ".join(frames[:2])
-        if frames[0].startswith(f"{name}::"):
-            return frames[0]
-        return f"{frames[0]} in {name}"
+        return f"{frames[0]} in {self.failing_pass}"
 
     def has_frame(self, regexes: Sequence[str]) -> bool:
         """Return whether a regex matches one of the innermost symbols."""
@@ -155,29 +128,22 @@ class Stack:
     def add(self, frame: re.Match[str]) -> None:
         """Append a frame."""
         self.last = self._index(frame)
-        groups = frame.groupdict()
-        symbol = symbol_of(groups.get("rest") or groups.get("unnumbered") or "")
+        symbol = symbol_of(frame["rest"])
         # stripped functions of the system's libraries get wrong names
-        in_system = _SYSTEM.search(frame[0]) is not None
-        is_named = not in_system or symbol in _STOPPING or symbol.startswith("_")
-        if symbol and is_named and len(self.symbols) < _MAX_SYMBOLS:
+        is_named = symbol.startswith("_") or symbol in _STOPPING
+        if not is_named and _SYSTEM.search(frame[0]):
+            return
+        if symbol and len(self.symbols) < _MAX_SYMBOLS:
             self.symbols.append(symbol)
 
     def _index(self, frame: re.Match[str]) -> int:
-        return int(frame.groupdict().get("index", self.last + 1))
-
-
-def _class_and_name(symbol: str) -> str:
-    """Return a function's name with its class or namespace. The outer namespaces change
-    between releases.
-
-    >>> _class_and_name("mlir::detail::OpToOpPassAdaptor::run")
-    'OpToOpPassAdaptor::run'
-    """
-    return _last_two(symbol.removesuffix("::call").removesuffix("::lambda"))
+        return int(frame["index"] or self.last + 1)
 
 
 def _last_two(name: str) -> str:
+    """Return a function's name with its class or namespace. The outer namespaces change
+    between releases.
+    """
     return "::".join(name.split("::")[-2:])
 
 
@@ -186,13 +152,7 @@ def parse_frame(text: str) -> re.Match[str] | None:
     mlir::Foo::bar(...) + 63`, or
     `@ 0x7f.. mlir::Foo::bar()`. None for another line.
     """
-    if "0x" not in text and not text.startswith("#"):
-        return None
-    for form in (_NUMBERED, _COLUMNS, _AT_ADDRESS, _OF_DEBUGGER):
-        match = form.match(text)
-        if match:
-            return match
-    return None
+    return _FRAME.match(text) if "0x" in text else None
 
 
 def assertion_headline(captures: Mapping[str, str]) -> str:
@@ -211,17 +171,10 @@ def short_name(function: str) -> str:
     """Return the last two components of the name in a declaration. A function of a
     header is followed by the type that it is instantiated for.
     """
-    types: list[str] = []
-    if is_in_header(function):
-        types = _INSTANTIATED.findall(function)
-    return " ".join([_last_two(symbol_of(function)), *types[-1:]])
-
-
-def is_in_header(function: str) -> bool:
-    """Return whether a header that all of LLVM and MLIR uses defines the function of
-    this declaration.
-    """
-    return _is_of_header(symbol_of(function))
+    symbol, types = symbol_of(function), _INSTANTIATED.findall(function)
+    if is_of_header(symbol):
+        return " ".join([_last_two(symbol), *types[-1:]])
+    return _last_two(symbol)
 
 
 def symbol_of(text: str) -> str:
@@ -233,15 +186,12 @@ def symbol_of(text: str) -> str:
     >>> symbol_of("Layout triton::Layout::reshape(...) const")
     'triton::Layout::reshape'
     """
-    text = _CLONE.sub("", _FILE.sub("", " " + text)).strip()
+    text = _FILE.sub("", " " + text).strip()
     text = (
         text.removeprefix("decltype(auto) ")
         .replace("(anonymous namespace)::", "")
         .replace("`anonymous namespace'::", "")
     )
-    # The brackets and blanks of an operator's name must not be taken for template
-    # arguments.
-    text = _OPERATORS.sub(lambda match: match[0].translate(_HIDE), text)
     text = text.replace("->", "")
     for _ in range(40):
         text, replaced = _TEMPLATE.subn("", text)
@@ -249,7 +199,7 @@ def symbol_of(text: str) -> str:
             break
     text = text.replace("operator()", "call")
     name = text.split("(", 1)[0].split("<", 1)[0].strip()
-    return name.rsplit(" ", 1)[-1].lstrip("*&").translate(_SHOW)
+    return name.rsplit(" ", 1)[-1].lstrip("*&")
 
 
 def signal_name(value: str) -> str | None:
