@@ -16,8 +16,8 @@ from triage.classify import LogStatus
 # figures, of which one log was spent on leaving out a mechanism
 LEAST = {
     "open": (72, 73, 0),
-    "practice": (167, 167, 0),
-    "third": (33, 27, 2),
+    "practice": (166, 166, 0),
+    "third": (33, 26, 3),
     "aside": (69, 76, 0),
     "fresh": (36, 44, 0),
     "sixth": (56, 56, 0),

@@ -27,10 +27,6 @@ def classified(text: str) -> ClassifiedLog:
             "w-1  | 2026-01-02T03:04:05.6Z RESOURCE_EXHAUSTED: Out of memory for it",
             "run-out-of-memory",
         ),
-        (
-            "!!! Exception during it !!! Can't import it: No module named 'a'",
-            "import-error",
-        ),
         ("ValueError('type fp8 is not supported here')", "unsupported-op"),
     ],
 )
@@ -63,13 +59,6 @@ def test_forms_that_strangers_paste(text: str, name: str, headline: str) -> None
     first = classified(text).failures[0]
     assert first.failure_class == name
     assert headline in first.headline
-
-
-def test_an_error_of_a_logger_counts_if_it_is_the_last_line() -> None:
-    line = "[/bin/sh]: ERROR 01-22 11:54:36.819 [a.py:32] Failed to import kernels\n"
-    assert classified(line).status is not LogStatus.NO_FAILURES
-    went_on = classified(f"{line}INFO 01-22 11:54:37.819 [a.py:40] Server is ready\n")
-    assert went_on.status is LogStatus.NO_FAILURES
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ are shown: silence about a failing log would be worse than the log itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from triage.classify.diagnostic import HEADLINE, Diagnostic
@@ -25,7 +25,7 @@ _QUOTE_LINES = 3  # a text of so few lines is the quote of a message
 # the exception in a line of prose
 _EXCEPTION = re.compile(r"\b(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): .+")
 _LAST_LINES = 15  # in which a log says that all went well
-_MOST_PARTS = 5  # of a line, between colons
+_QUOTED = re.compile(r"`(?:error: )?([^`]{12,})`|\"(?:error: )?([^\"]{12,})\"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,28 +59,18 @@ def look_again(
         return None, ()
     is_quote = len(lines) <= _QUOTE_LINES
     loud = {line for line in lines if _looks_like_failure(line, is_quote=is_quote)}
-    if not loud and lines and lines[-1].annotation == "logged error":
-        loud = {lines[-1]}  # harmless only if the program went on
-    read = lines if is_quote else loud
-    if not read:
-        return None, ()
-    scored = ranked(lines)
+    scored = ranked(lines) if loud or is_quote else []
     for _, line in scored:
-        finding = _match_messages(line, rules) if line in read else None
+        finding = _match_messages(line, rules) if is_quote or line in loud else None
         if finding:
             return finding, ()
     likely = [line for score, line in scored if score > 0 or line in loud]
-    if not loud:
-        return None, ()
-    if is_quote:
+    if is_quote and loud:
         line = next(line for line in likely if line in loud)
         finding = Finding(rules.by_name["unknown"], line.text[:HEADLINE], line.number)
-        finding.captures["message"] = finding.headline
         return finding, ()
-    texts: dict[str, int] = {}
-    for line in likely:
-        texts.setdefault(line.text[:HEADLINE], line.number)
-    shown = list(texts.items())[:_MOST_SHOWN]
+    texts = {line.text[:HEADLINE]: line.number for line in reversed(likely) if loud}
+    shown = [*texts.items()][: -_MOST_SHOWN - 1 : -1]
     return None, tuple(SuspiciousLine(number, text) for text, number in shown)
 
 
@@ -100,8 +90,13 @@ def _matches_format(key: str, text: str) -> bool:
 
 
 def _match_messages(line: LogLine, rules: RuleSet) -> Finding | None:
-    """Return the finding of the first message in a line that a rule knows, or None."""
-    for message in _messages(line.text[:_READ]):
+    """Return the finding of the first message that a rule knows: what the line quotes,
+    the exception in it, or the line. None if no rule knows one.
+    """
+    text = line.text[:_READ]
+    messages = [quoted or other for quoted, other in _QUOTED.findall(text)]
+    messages += [*_EXCEPTION.findall(text), text]
+    for message in messages:
         if _EXCEPTION.match(message):
             finding = match_exception(rules, message, ())
         else:
@@ -110,18 +105,3 @@ def _match_messages(line: LogLine, rules: RuleSet) -> Finding | None:
             finding.line = line.number
             return finding
     return None
-
-
-def _messages(text: str) -> Iterator[str]:
-    """Yield what a line quotes, the exception in it, the line, and what follows its
-    colons.
-    """
-    for groups in re.findall(r"`([^`]{12,})`|\"([^\"]{12,})\"", text):
-        yield "".join(groups).removeprefix("error: ")
-    exception = _EXCEPTION.search(text)
-    if exception:
-        yield exception[0]
-    rest = text
-    for _ in range(_MOST_PARTS):
-        yield rest
-        rest = rest.partition(": ")[2].strip()
