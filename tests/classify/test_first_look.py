@@ -15,7 +15,7 @@ from triage.classify import LogStatus
 # how many are right and specific at least, and how many may be called green: today's
 # figures, of which one log was spent on leaving out a mechanism
 LEAST = {
-    "open": (72, 73, 0),
+    "open": (71, 72, 0),
     "practice": (166, 166, 0),
     "third": (33, 26, 3),
     "aside": (69, 76, 0),

@@ -111,7 +111,6 @@ class LogReader:
         """The exception that the next one names as its cause."""
         self._reason_until = 0
         """The last line that may be part of the reason of the open error."""
-        self._is_below_caret = False
         self._script_until = 0
         self._above: deque[str] = deque(maxlen=_ABOVE)
         self._last = LogLine("")
@@ -156,11 +155,9 @@ class LogReader:
         """Return whether a line is of a script that a CI system prints, which may quote
         any message.
         """
-        if line.annotation == "group":
-            is_run = line.text.startswith("Run ")
-            self._script_until = line.number + _SCRIPT_LINES if is_run else line.number
-        elif line.text.startswith("##[endgroup]"):
-            self._script_until = line.number
+        if line.annotation == "group" or line.text.startswith("##[endgroup]"):
+            is_script = line.text.startswith("Run ")
+            self._script_until = line.number + _SCRIPT_LINES * is_script
         return line.number <= self._script_until
 
     def _read_line(self, line: LogLine) -> None:
@@ -212,7 +209,7 @@ class LogReader:
             del self.plain[_MOST_PLAIN // 2]
         below = self._error or self._crash
         if below and line.number <= self._reason_until:
-            self._read_reason(below, line.text)
+            self._read_reason(below, line.text, last.text)
         elif below:
             below.read_below(line.text, line.number - (below.line or 0))
 
@@ -226,8 +223,7 @@ class LogReader:
         self._end_error()
         if finding.scope is MatchScope.CRASH or finding.rule.signals:
             if crash and not crash.headline and not crash.stack.place:
-                finding.stack = crash.stack  # this is what it crashed with
-                finding.captures |= crash.captures
+                finding.captures |= crash.captures  # this is what it crashed with
             else:
                 self._end_crash()
             headline = stack_dump.assertion_headline(finding.captures)
@@ -255,21 +251,16 @@ class LogReader:
             if rule.is_consequence or (may_announce and not rule.context):
                 self._reason_until = line + _REASON_LINES
 
-    def _read_reason(self, finding: Finding, text: str) -> None:
-        """Read a line of the message below an exception."""
-        reason = finding.captures.get("reason", "")
-        goes_on = text[:1].islower() or _ANNOUNCES.search(reason)
+    def _read_reason(self, finding: Finding, text: str, above: str) -> None:
+        """Read a line that may be the reason of a finding. above: the line before."""
+        is_reason, goes_on = True, _ANNOUNCES.search(text)
         if _AT_SOURCE.match(finding.headline):  # the reason is below the caret
-            is_reason, self._is_below_caret = self._is_below_caret, text == "^"
-            if not is_reason:
-                return
-            reason = ""
-        elif _AT_SOURCE.match(text) or (reason and not goes_on):
-            self._reason_until = 0
-            return
-        finding.captures["reason"] = reason = f"{reason} {text}".strip()
-        if reason.endswith((".", "!", "?")) or _AT_SOURCE.match(finding.headline):
-            self._reason_until = 0
+            is_reason, goes_on = above == "^", None
+        if is_reason:
+            reason = finding.captures.get("reason", "")
+            finding.captures["reason"] = f"{reason} {text}".strip()
+            if not goes_on:
+                self._reason_until = 0
 
     def _read_exception(self, line: LogLine, trace: Traceback) -> None:
         text = _TRACEBACK.sub("", line.text)  # another one may follow
