@@ -105,4 +105,4 @@ def test_the_failing_pass_is_read_from_the_stack_dump(
 def test_a_crash_says_where_it_happened() -> None:
     frame = " #0 0x00007f0000000001 mlir::Foo::fold(mlir::Operation*) Foo.cpp:1:1\n"
     (failure,) = scan_output(f"{frame}Segmentation fault (core dumped)\n".encode())
-    assert failure.headline == "crashed in Foo::fold"
+    assert failure.headline == "crashed in Foo::fold: Segmentation fault (core dumped)"

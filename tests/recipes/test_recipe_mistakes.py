@@ -130,7 +130,7 @@ def test_extreme_values(folder: Path, value: str) -> None:
     project = "name: a\ncompiler: iree\nbuild: "
     build = f"{{commands: x, timeout: {value}}}\n"
     accept(lambda: parse_project("triage.yaml", project + build))
-    for key in ("signals: [%s]", "says_nothing: %s"):
+    for key in ("rank: %s", "says_nothing: %s"):
         before = 'family: x\nclasses:\n  - class: mine\n    explanation: e\n    patterns: [{regex: "a"}]\n    '
         rules.write_text(before + key % value + "\n")
         accept(lambda: load_rules([rules]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -15,7 +14,7 @@ from triage.classify.reader import LogReader, read_log
 from triage.classify.rules import RuleSet
 from triage.classify.second_look import ranked
 from triage.classify.stack_dump import signal_name
-from triage.model.execution import Captured, Ending, Execution, PassName
+from triage.model.execution import Ending, Execution, PassName
 from triage.model.outcome import Failure
 
 _LETTERS = re.compile(r"[^\W\d_]{2}")
@@ -45,7 +44,8 @@ def diagnose(
     failing_pass: None before a second run that prints the failing pass; after it, that
     pass, or `NO_PASS` if it named none.
     """
-    reader = _read_output(execution.stderr, rules)
+    ended = _ending(execution)
+    reader = _read_output(execution.stderr.text + ended, rules)
     findings = reader.findings
     if execution.ok:
         return Diagnosis(warnings=(*findings.failures, *findings.remarks))
@@ -53,7 +53,7 @@ def diagnose(
     if all(map(rules.needs_pass, findings.failures)):
         # a Python front end and many other commands report errors on stdout; some print
         # only a banner on stderr
-        reader = _read_output(execution.stdout, rules)
+        reader = _read_output(execution.stdout.text, rules)
         plain += reader.plain
         if _others_say_more(reader.findings.failures, findings.failures, rules):
             findings = reader.findings
@@ -64,9 +64,8 @@ def diagnose(
     stopped = _limit_failure(execution, rules)
     if stopped:
         return Diagnosis((stopped, *explained))
-    crashed = _signal_failure(execution, rules)
-    if crashed:
-        return Diagnosis(_crash_failures(explained, crashed))
+    if ended and explained:
+        return Diagnosis(explained)
     if explained:
         of_input = of_input_or_pass(failures[0], rules, passes_ran=False)
         of_pass = of_input_or_pass(failures[0], rules, passes_ran=True)
@@ -96,44 +95,8 @@ def _others_say_more(
     return bool(others) and (is_silent or not all(map(rules.is_unexplained, others)))
 
 
-def _crash_failures(
-    reported: Sequence[Failure], crashed: Failure
-) -> tuple[Failure, ...]:
-    """Identify a crash by what the compiler says itself, such as an assertion, else by
-    its stack, else by the signal.
-
-    A pass that was reported before the crash does not identify it: the crash may lie
-    behind it, or outside of all passes.
-    """
-    stacks = [
-        failure
-        for failure in reported
-        if failure.failure_class in ("segfault", crashed.failure_class)
-    ]
-    others = [failure for failure in reported if failure not in stacks]
-    if any(failure.family in ("crash", crashed.family) for failure in others):
-        return tuple(others)
-    named = next(
-        (failure for failure in stacks if failure.signature != failure.failure_class),
-        None,
-    )
-    if named is None:
-        return (*others, crashed)
-    signature = named.signature.replace(named.failure_class, crashed.failure_class, 1)
-    identified = replace(
-        crashed,
-        line=named.line,
-        signature=signature,
-        headline=named.headline,
-        phase=named.phase,
-        failing_pass=named.failing_pass,
-        details={**crashed.details, **named.details},
-    )
-    return (*others, identified)
-
-
-def _read_output(captured: Captured, rules: RuleSet) -> LogReader:
-    return read_log([captured.text.encode("utf-8", "replace")], rules)
+def _read_output(text: str, rules: RuleSet) -> LogReader:
+    return read_log([text.encode("utf-8", "replace")], rules)
 
 
 def _limit_failure(execution: Execution, rules: RuleSet) -> Failure | None:
@@ -160,9 +123,9 @@ def _output_problem(execution: Execution) -> str:
     return "there is no regular output file"
 
 
-def _signal_failure(execution: Execution, rules: RuleSet) -> Failure | None:
-    """Return the failure of a run that a signal ended, or whose exit code says so; None
-    for another ending.
+def _ending(execution: Execution) -> str:
+    """Return a line that says which signal ended a run, or its exit code; empty for
+    another ending.
     """
     number = execution.signal
     if number is None and execution.exit_code is not None and execution.exit_code > 128:
@@ -170,13 +133,7 @@ def _signal_failure(execution: Execution, rules: RuleSet) -> Failure | None:
     name = signal_name(str(number)) if number else None
     if name is None and execution.ending is Ending.SIGNALLED:
         name = "SIGNAL"
-    if name is None:
-        return None
-    rule = rules.by_name["segfault"]
-    if name in signal.Signals.__members__:
-        value = signal.Signals[name].value
-        rule = next((rule for rule in rules if value in rule.signals), rule)
-    return Finding(rule, f"ended by {name}", captures={"signal": name}).failure()
+    return f"\nended by {name}\n" if name else ""
 
 
 def _plain_failure(lines: Sequence[LogLine], rules: RuleSet) -> tuple[Failure, ...]:

@@ -221,9 +221,10 @@ class LogReader:
         if error and error.rule.is_consequence and _WRAPPED.search(error.headline):
             self._error = None  # this is the exception that it announced
         self._end_error()
-        if finding.scope is MatchScope.CRASH or finding.rule.signals:
-            if crash and not crash.headline and not crash.stack.place:
-                finding.captures |= crash.captures  # this is what it crashed with
+        if finding.scope is MatchScope.CRASH:
+            if crash and not crash.headline:  # this is what it crashed with
+                finding.stack = crash.stack
+                finding.captures |= crash.captures
             else:
                 self._end_crash()
             headline = stack_dump.assertion_headline(finding.captures)
@@ -303,7 +304,7 @@ class LogReader:
         if crash is None:
             return
         stack, running = crash.stack, crash.captures.get("running", "")
-        if crash.rule.name == "segfault":
+        if crash.rule.name in ("segfault", "abort"):
             where = stack.place.partition(" ")[0] or running
             if where and "kind" not in crash.captures:
                 headline = f"crashed in {where}: {crash.headline}"

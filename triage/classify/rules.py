@@ -251,8 +251,6 @@ class Rule(Strict):
     """Regexes for symbols of the stack that assign this class to a crash."""
     endings: tuple[Ending, ...] = ()
     """How a process ended that this class describes, with or without output."""
-    signals: tuple[int, ...] = ()
-    """Numbers of the signals that end a process with this class."""
     explains: tuple[str, ...] = ()
     """Signatures (or their beginnings) that this failure causes; they are not reported
     next to it.
