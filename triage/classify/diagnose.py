@@ -22,6 +22,18 @@ _PRINTED_IR = re.compile(r"[%\"{}()^#!@/]|(?:module|[a-z_]+\.[a-z_.]+)(?: |\Z)")
 _LOCATION = re.compile(r"(?=[^\s./]*+[./])(?P<location>(?:[^\s:]|:(?! ))++): +(?=\S)")
 
 
+# the class and the headline of a run that ended so
+_LIMITS = {
+    Ending.TIMED_OUT: ("timeout", "stopped after {0:.0f} s"),
+    Ending.OVER_MEMORY: ("out-of-memory", "stopped at {1:.0f} MiB of memory"),
+    Ending.OVER_OUTPUT: ("runaway-output", "stopped: it wrote more than its limit"),
+    Ending.NO_OUTPUT: (
+        "no-output",
+        "exit status 0, but no output file, or an empty one",
+    ),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """What a run failed with."""
@@ -55,7 +67,10 @@ def diagnose(
         # only a banner on stderr
         reader = _read_output(execution.stdout.text, rules)
         plain += reader.plain
-        if _others_say_more(reader.findings.failures, findings.failures, rules):
+        others = reader.findings.failures
+        known = {failure.failure_class for failure in findings.failures}
+        is_silent = known <= {"silent-failure"}
+        if others and (is_silent or not all(map(rules.is_unexplained, others))):
             findings = reader.findings
     failures = findings.failures
     explained = tuple(
@@ -87,40 +102,17 @@ def diagnose(
     return Diagnosis(with_pass(failures, known_pass, rules))
 
 
-def _others_say_more(
-    others: Sequence[Failure], failures: Sequence[Failure], rules: RuleSet
-) -> bool:
-    """Return whether the other failures say more than these."""
-    is_silent = all(failure.failure_class == "silent-failure" for failure in failures)
-    return bool(others) and (is_silent or not all(map(rules.is_unexplained, others)))
-
-
 def _read_output(text: str, rules: RuleSet) -> LogReader:
     return read_log([text.encode("utf-8", "replace")], rules)
 
 
 def _limit_failure(execution: Execution, rules: RuleSet) -> Failure | None:
-    """Return the failure of a run that exceeded a limit or wrote no output, by the rule
-    whose `endings` name that; None for another ending.
-    """
-    memory = f"{execution.peak_rss_mb:.0f} MiB of memory"
-    for rule in rules:
-        if execution.ending in rule.endings:
-            headline = {
-                Ending.TIMED_OUT: f"stopped after {execution.seconds:.0f} s",
-                Ending.OVER_MEMORY: f"stopped at {memory}",
-                Ending.OVER_OUTPUT: "stopped, it wrote more than its limit of output",
-                Ending.NO_OUTPUT: f"exit status 0, but {_output_problem(execution)}",
-            }.get(execution.ending, f"ended: {execution.ending}")
-            return Finding(rule, headline).failure()
-    return None
-
-
-def _output_problem(execution: Execution) -> str:
-    """Say what is wrong with the output file of a compiler that succeeded."""
-    if execution.metrics.get("artifact_bytes") == 0:
-        return "the output file is empty"
-    return "there is no regular output file"
+    """Return the failure of a run that exceeded a limit or wrote no output, or None."""
+    if execution.ending not in _LIMITS:
+        return None
+    name, text = _LIMITS[execution.ending]
+    headline = text.format(execution.seconds, execution.peak_rss_mb)
+    return Finding(rules.by_name[name], headline).failure()
 
 
 def _ending(execution: Execution) -> str:

@@ -16,7 +16,6 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from triage.model.checks import Check
 from triage.model.content import cached_in_file
-from triage.model.execution import Ending
 from triage.model.outcome import Advice, Cause, Detail, Failure
 
 # rules of this rank and above describe consequences of another failure
@@ -249,8 +248,6 @@ class Rule(Strict):
     """Names of passes that assign this class to a failure no text explains."""
     frames: tuple[Regex, ...] = ()
     """Regexes for symbols of the stack that assign this class to a crash."""
-    endings: tuple[Ending, ...] = ()
-    """How a process ended that this class describes, with or without output."""
     explains: tuple[str, ...] = ()
     """Signatures (or their beginnings) that this failure causes; they are not reported
     next to it.
