@@ -18,9 +18,7 @@ from triage.model.execution import Ending, Execution, PassName
 from triage.model.outcome import Failure
 
 _LETTERS = re.compile(r"[^\W\d_]{2}")
-_PRINTED_IR = re.compile(r"[%\"{}()^#!@/]|(?:module|[a-z_]+\.[a-z_.]+)(?: |\Z)")
-_LOCATION = re.compile(r"(?=[^\s./]*+[./])(?P<location>(?:[^\s:]|:(?! ))++): +(?=\S)")
-
+_PRINTED_IR = re.compile(r"[%\"{}()^#!@]|//|(?:module|[a-z_]+\.[a-z_.]+)(?: |\Z)")
 
 # the class and the headline of a run that ended so
 _LIMITS = {
@@ -129,24 +127,20 @@ def _ending(execution: Execution) -> str:
 
 
 def _plain_failure(lines: Sequence[LogLine], rules: RuleSet) -> tuple[Failure, ...]:
-    """Return the failure of the line that most likely tells it, without the line's
-    location. Nothing if no line may be a message.
+    """Return the failure of the line that most likely tells it. Nothing if no line may
+    be a message.
     """
     # a remark or a warning must not be taken for the failure
     if any(map(diagnostic, lines)):
         return ()
-    messages = [line for line in lines if _may_be_message(line)]
+    messages = [
+        line
+        for line in lines
+        if not line.indent
+        and _LETTERS.search(line.text)
+        and not _PRINTED_IR.match(line.text)
+    ]
     for _, line in ranked(messages)[:1]:
-        location = _LOCATION.match(line.text)
-        finding = Finding(rules.by_name["unknown"], line.text[:HEADLINE], line.number)
-        if location:
-            finding.headline = line.text[location.end() :][:HEADLINE]
-            finding.location = location["location"]
-        return (finding.failure(),)
+        text = line.text[:HEADLINE]
+        return (Finding(rules.by_name["unknown"], text, line.number).failure(),)
     return ()
-
-
-def _may_be_message(line: LogLine) -> bool:
-    if line.indent or not _LETTERS.search(line.text):
-        return False
-    return bool(_LOCATION.match(line.text)) or not _PRINTED_IR.match(line.text)

@@ -15,10 +15,8 @@ from triage.compilers.repro_script import (
     StandaloneCall,
     limits_keys,
 )
-from triage.execution.judge import rules_of
 from triage.model.case import Case, Expectation
 from triage.model.errors import BadInput
-from triage.model.execution import Ending
 from triage.model.json_form import Json, as_json
 from triage.model.outcome import Passed, Probe, ProbeResult
 from triage.recipes.values import recipe_lines
@@ -191,17 +189,16 @@ def _script(reproducer: Reproducer, call: StandaloneCall) -> str:
         if value is not None:
             lines.append(shlex.join(["export", f"{name}={value}"]))
     lines += call.setup
-    rule = rules_of(case).by_name.get(reproducer.failure.failure_class)
-    endings = rule.endings if rule else ()
+    failure_class = reproducer.failure.failure_class
     run = call.script
-    if Ending.TIMED_OUT in endings:
+    if failure_class == "timeout":
         run = f"timeout {round(case.limits.timeout)} {run}"
-    elif Ending.OVER_MEMORY in endings:
+    elif failure_class == "out-of-memory":
         lines.append(f"ulimit -v {case.limits.memory >> 10}")
-    elif Ending.OVER_OUTPUT in endings:
+    elif failure_class == "runaway-output":
         lines.append(f"ulimit -f {case.limits.output >> 9}")
     output = call.output
-    if Ending.NO_OUTPUT in endings and output:
+    if failure_class == "no-output" and output:
         lines.append(f"rm -rf {output}")
         run += f" &&\ntest -f {output} -a ! -L {output} -a -s {output}"
     return "\n".join([*lines, run, _EXIT]) + "\n"
