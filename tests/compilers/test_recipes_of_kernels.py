@@ -12,15 +12,8 @@ import pytest
 from tests.conftest import ROOT
 from tests.recipes.loading import load_recipes
 from triage.compilers.base import KernelSpec
-from triage.compilers.recipe_input import RecipeRequest
-from triage.compilers.triton.adapter import Triton
-from triage.compilers.triton.kernel_recipe import (
-    TritonRecipes,
-    copy_kernel,
-    is_standalone,
-)
+from triage.compilers.triton.kernel_recipe import copy_kernel, is_standalone
 from triage.compilers.triton.kernel_source import guess_kernel
-from triage.recipes.family import new_recipe
 
 OURS = [
     case
@@ -133,26 +126,6 @@ def test_a_kernel_leaves_its_package_with_what_it_uses(package):
     assert is_standalone(text)
 
 
-PASTED = """Crashes with the latest version:
-
-```
-@triton.jit
-    def scale(x_ptr, y_ptr, n, size: tl.constexpr):
-        at = tl.arange(0, size)
-        tl.store(y_ptr + at, 2 * tl.load(x_ptr + at, at < n))
-```
-"""
-
-
-def test_a_pasted_kernel_may_lack_its_first_indent_and_its_imports() -> None:
-    [program] = TritonRecipes().programs_in(PASTED)
-    guess = guess_kernel(program)
-    assert guess is not None
-    assert guess.kernel == "scale"
-    assert is_standalone(program)
-    assert program.startswith("import triton\nimport triton.language as tl\n@")
-
-
 LAUNCHED = """import torch
 import triton
 import triton.language as tl
@@ -215,24 +188,3 @@ def test_a_constant_that_a_kernel_asks_for_is_off(test: str) -> None:
     guess = guess_kernel(text % "torch.ones(8)")
     assert guess is not None
     assert guess.constexprs == {"contiguous": False, "size": 64}
-
-
-@pytest.mark.parametrize(
-    "line", ["triton.compile(source)", "os.environ['TRITON_INTERPRET'] = '1'"]
-)
-def test_a_script_that_needs_no_gpu_runs_and_another_says_why_not(
-    tmp_path: Path, line: str
-) -> None:
-    request = RecipeRequest(tmp_path / "r.yaml", None, None, None, None)
-    text = LAUNCHED % "torch.randn(8)"
-    start = TritonRecipes().from_program(request, None, f"{text}{line}\n")
-    assert start
-    assert not start.keys
-    (tmp_path / "r.yaml").write_text(new_recipe("r", "r.py", start))
-    (tmp_path / "r.py").write_text(text)
-    [case] = load_recipes([tmp_path / "r.yaml"])
-    assert Triton().runs_script(case)
-    start = TritonRecipes().from_program(request, None, text)
-    assert start
-    assert start.keys["kernel"] == "scale"
-    assert "it launches kernels on a GPU" in start.notes[0]

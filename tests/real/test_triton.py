@@ -165,26 +165,3 @@ subprocess.Popen({mark.split()!r})
             ["ps", "-eo", "args"], capture_output=True, text=True, check=True
         ).stdout
     )
-
-
-AHEAD_OF_TIME = """
-from triton.backends.compiler import GPUTarget
-
-source = triton.compiler.ASTSource(k, {"x_ptr": "*fp32"}, {})
-compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32))
-print(compiled.metadata.num_warps, compiled.asm["ptx"].count("st.global"))
-"""
-
-
-def test_a_script_that_compiles_ahead_of_time_runs(
-    shared_home: Path, triage: Triage, workplace: Path
-) -> None:
-    (workplace / "script.py").write_text(KERNEL + AHEAD_OF_TIME)
-    keys = "compiler: triton\ninput: script.py\ntarget: {backend: cuda}\n"
-    (workplace / "r.yaml").write_text(
-        f"name: r\n{keys}run: {{reference: {{toolchain: 3.9.0}}}}\n"
-    )
-    words = ("-t", "triton:3.4.0", "-t", "triton:3.9.0")
-    for input_ in ("script.py", "r.yaml"):
-        results = json_answer(triage, "run", input_, *words)["results"]
-        assert [row["status"] for row in results] == ["passed", "passed"]

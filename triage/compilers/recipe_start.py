@@ -85,7 +85,10 @@ class NewRecipe(RecipeRequest):
         text = ""
         if source.suffix == ".py":
             text = decoded(source.read_bytes())
-        for starter in recipe_starters().values():
+        starters = recipe_starters()
+        if self.packages and text:  # whatever the script is about, it runs
+            starters = {"command": starters["command"]}
+        for starter in starters.values():
             start = starter.from_program(self, source, text)
             if start is not None:
                 return start

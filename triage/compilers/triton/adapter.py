@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from triage.compilers.base import (
-    SCRIPT_RUNNER,
-    SCRIPT_WORKER,
     Compiler,
     Description,
     Needs,
@@ -23,12 +21,10 @@ from triage.compilers.base import (
     Wheel,
     kernel_of,
     pep440,
-    script_invocation,
 )
 from triage.compilers.interpreters import Version as PythonVersion
 from triage.compilers.interpreters import base_of, interpreter
 from triage.compilers.invocation import Invocation
-from triage.compilers.parts import WorkerRunner
 from triage.compilers.triton.standalone import TritonScript, chip_of, kernel_keys
 from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure
@@ -61,16 +57,6 @@ def _keys() -> type[TritonRecipe]:
     return TritonRecipe
 
 
-class ScriptRunner(WorkerRunner):
-    """Reads what a script printed."""
-
-    def program(self, root: Path, *, measured: bool) -> Path | None:
-        """Return the Python that this Triton is built for."""
-        library = Triton().locate(root)
-        python = library and _interpreter_of(library)
-        return python and base_of(python)
-
-
 class Triton(Compiler):
     """The Triton family."""
 
@@ -91,7 +77,6 @@ class Triton(Compiler):
     noun = "kernel"
     title = "Triton"
     script = TritonScript("triton", "triton")
-    run = ScriptRunner(SCRIPT_WORKER)
     folders = (
         "an unpacked wheel, a virtual environment or a tree built in place holds "
         "`triton/_C/libtriton.so`"
@@ -124,9 +109,8 @@ class Triton(Compiler):
         """Return the folder that has the package `triton`, an interpreter for it, and
         the worker: results of another worker must not be used again.
         """
-        files = (program.parents[2], _WORKER, SCRIPT_RUNNER, SCRIPT_WORKER)
         python = _interpreter_of(program)
-        return Needs(files, python and base_of(python))
+        return Needs((program.parents[2], _WORKER), python and base_of(python))
 
     def describe(self, program: Path, seal: Seal) -> Description:
         package = program.parents[1]
@@ -149,9 +133,6 @@ class Triton(Compiler):
             pep440(version), commit[1] if commit else None, None, capabilities
         )
 
-    def runs_script(self, case: Case) -> bool:
-        return case.spec is None and case.input.path.suffix == ".py"
-
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
         name, program = toolchain.revision.name, toolchain.program
         python, packages = _interpreter_of(program), str(program.parents[2])
@@ -162,8 +143,6 @@ class Triton(Compiler):
                 needed = f"{name} needs Python {version[0]}.{version[1]}"
                 reason = f"{needed}, and none is installed here"
             return NoAnswer(Cause.TOOLCHAIN, reason)
-        if self.runs_script(case):
-            return script_invocation(case, base_of(python), PYTHONPATH=packages)
         target, backends = case.target, toolchain.capabilities.backends
         if target.backend not in backends:
             names = ", ".join(sorted(backends))

@@ -24,12 +24,6 @@ _COMMENT = (
 )
 _DEFAULT_CHIP = "sm_90"
 _KERNEL = re.compile(r"^[ \t]*@(?:triton\.)?jit\b", re.MULTILINE)
-# What a script has that needs no GPU: it compiles ahead of time, or interprets kernels.
-_NEEDS_NO_GPU = re.compile(r"\btriton\.compile\(|\bTRITON_INTERPRET\b")
-_LAUNCHES = re.compile(
-    r"^(?:if __name__ ==|\w[\w.]*(?:\[.*\])?\(|.*= *torch\.)", re.MULTILINE
-)
-_IMPORTS = {"triton": "import triton\n", "tl": "import triton.language as tl\n"}
 # Modules that a toolchain's environment has, or that its worker replaces.
 _AVAILABLE = sys.stdlib_module_names | {"triton", *REPLACED}
 
@@ -41,7 +35,7 @@ class TritonRecipes(RecipeStarter):
 
     def programs_in(self, text: str) -> Sequence[str]:
         """Return the Python programs with a kernel; if there are none, Triton's IR."""
-        kernels = [_with_imports(kernel) for kernel in python_in(text, _KERNEL)]
+        kernels = python_in(text, _KERNEL)
         return kernels or [program for program in mlir_in(text) if "tt.func" in program]
 
     def from_program(
@@ -63,8 +57,6 @@ class TritonRecipes(RecipeStarter):
             if "#ttg." in text or "#triton_gpu." in text:
                 suffix = ".ttgir"
             return replace(start, input=request.path.with_suffix(suffix))
-        if request.kernel is None and _NEEDS_NO_GPU.search(text):
-            return start
         try:
             guess = guess_kernel(text, request.kernel)
             if guess is None:
@@ -76,15 +68,12 @@ class TritonRecipes(RecipeStarter):
         except RecursionError as error:
             name = source.name if source else "the text"
             raise BadInput(f"an expression in {name} is nested too deeply") from error
-        keys, notes = asdict(guess), []
-        if _LAUNCHES.search(text):
-            notes.append(_why_not_run(guess.kernel))
+        keys = asdict(guess)
         return replace(
             start,
             guessed=keys.pop("guessed"),
             keys=keys,
             comment=_COMMENT,
-            notes=notes,
             assumed=_assumed(request, default_chip),
         )
 
@@ -95,17 +84,6 @@ class TritonRecipes(RecipeStarter):
         return Target("cuda", chip)
 
 
-def _with_imports(kernel: str) -> str:
-    """Add the imports of Triton that every kernel has, and that people leave out."""
-    missing = [
-        line
-        for name, line in _IMPORTS.items()
-        if re.search(rf"\b{name}\.", kernel)
-        and not re.search(rf"\b(?:import|as) {name}\b(?!\.\S+ as )", kernel)
-    ]
-    return "".join(missing) + kernel
-
-
 def _assumed(request: RecipeRequest, chip: str) -> list[str]:
     """Return the backend and the chip that the user did not name."""
     assumed = []
@@ -114,14 +92,6 @@ def _assumed(request: RecipeRequest, chip: str) -> list[str]:
     if not request.chip:
         assumed.append(chip)
     return assumed
-
-
-def _why_not_run(kernel: str) -> str:
-    """Return a note on a script that launches kernels."""
-    return (
-        "The script is not run: it launches kernels on a GPU, and releases of Triton "
-        f"are installed without torch. Only {kernel} is compiled."
-    )
 
 
 def is_standalone(text: str) -> bool:

@@ -12,7 +12,7 @@ from pydantic import Field
 from triage.compilers.base import Constant, KernelSpec, read_constant
 from triage.model.case import Case, InputKind
 from triage.model.checks import Check, Text, file_key, fits
-from triage.recipes.run_keys import RunnableRecipe
+from triage.recipes.recipe import Recipe
 
 _TYPE = (
     r"\s*(\**(k?[iu](1|8|16|32|64)|fp(8\w*|16|32|64)|bf16|f(16|32|64)|tensordesc<.+>"
@@ -41,8 +41,8 @@ _HintValue = Annotated[int, Field(ge=0, lt=10**6)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TritonRecipe(RunnableRecipe):
-    """A kernel, compiled ahead of time, or a script that runs without a GPU."""
+class TritonRecipe(Recipe):
+    """A kernel, compiled ahead of time."""
 
     kernel: _Name | None = file_key(
         None, "The kernel function; optional when the file has only one."
@@ -67,16 +67,8 @@ class TritonRecipe(RunnableRecipe):
         None, "Launch options.", {"num_warps": 8, "num_stages": 3}
     )
 
-    @property
-    def is_script(self) -> bool:
-        """Whether no key says what to compile a kernel for."""
-        keys = (self.kernel, self.signature, self.constexprs, self.hints, self.options)
-        return self.input.endswith(".py") and not any(keys)
-
     def mistakes(self, kind: InputKind) -> Iterator[tuple[str, str]]:
         yield from super().mistakes(kind)
-        if not self.is_script and (self.run or self.bench):
-            yield "run", "a kernel is compiled and not run; remove `run` and `bench`."
         if self.flags:
             yield "flags", "Triton has no flags: write launch options under `options`."
         if self.target.devices is not None:
@@ -92,11 +84,7 @@ class TritonRecipe(RunnableRecipe):
             yield "hints", f'"{name}" is not an argument of signature.'
 
     def complete(self, case: Case, folder: Path) -> Case:
-        """Return the case with what its kernel is compiled for. A .py file without any
-        such key runs as it is.
-        """
-        if self.is_script:
-            return super().complete(case, folder)
+        """Return the case with what its kernel is compiled for."""
         hints = {name: dict(values) for name, values in (self.hints or {}).items()}
         types: dict[str, str] = {}
         for name, text in (self.signature or {}).items():

@@ -68,8 +68,7 @@ class TritonScript(PackageScript):
 
     def recipe_keys(self, case: Case) -> Mapping[str, object]:
         keys, kernel = super().recipe_keys(case), kernel_of(case)
-        if kernel is None:
-            return keys
+        assert kernel is not None  # see `TritonRecipe.complete`
         items = kernel_keys(kernel).items()
         return {**keys, **{name: value for name, value in items if value}}
 
