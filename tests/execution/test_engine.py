@@ -16,11 +16,12 @@ from tests.execution.test_inputs import contents_in
 from tests.programs import write_program
 from triage.compilers.base import Compiler, Description
 from triage.compilers.invocation import Invocation
-from triage.compilers.parts import Measures, PassTrace, Runner
+from triage.compilers.parts import IrPrinter, Measures, Runner
 from triage.execution.cache import ResultCache
 from triage.execution.engine import Engine
 from triage.execution.plan import reference_results
 from triage.execution.task import Naming, ProbeJob
+from triage.mlir.fingerprint import Vocabulary
 from triage.model.case import Case, Input, InputKind, Reference, RunSpec, Target
 from triage.model.execution import Limits
 from triage.model.outcome import Cause, Failed, NoAnswer
@@ -50,7 +51,9 @@ NAMES_ITS_PASS = (
 )
 
 
-class ScriptPasses(PassTrace):
+class ScriptPasses(IrPrinter):
+    vocabulary = Vocabulary(frozenset())
+
     def printing_passes(self, invocation: Invocation) -> Invocation:
         return replace(invocation, printing=("--report",))
 

@@ -53,7 +53,7 @@ def attribute(engine: Engine, request: AttributionRequest) -> Attribution:
     case = request.case
     refs = (request.good, request.bad)
     family = engine.compilers[case.compiler]
-    if not isinstance(family.passes, IrPrinter):
+    if family.passes is None:
         raise BadInput(
             f"{family.title or family.name} does not print its IR after each pass, so "
             "none can be named; `triage bisect` finds the release or commit, and "

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from triage.compilers.interpreters import base_of, editable_sources
 from triage.compilers.invocation import Invocation, MlirTools
 from triage.compilers.parts import (
+    IrPrinter,
     IssueForm,
     Measures,
-    PassTrace,
     RemedyHints,
     Runner,
     family_yaml,
@@ -231,8 +231,8 @@ class Compiler(ABC):
     """
 
     # The optional parts, see `Part`.
-    passes: PassTrace | None = None
-    """Names passes or prints IR: `attribute` and the names of passes that fail."""
+    passes: IrPrinter | None = None
+    """Prints IR: `attribute` and the names of passes that fail."""
     run: Runner | None = None
     """Runs compiled programs: the stages `run` and `compare`."""
     measures: Measures | None = None

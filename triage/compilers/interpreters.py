@@ -19,17 +19,6 @@ from triage.processes.process import run, unlimited
 
 Version = tuple[int, int]
 
-# Where version managers install interpreters: folder -> pattern of the folders in it.
-# uv itself searches its own folder and the PATH.
-_FOLDERS = {
-    "~/.pyenv/versions": "*/bin",
-    "~/.asdf/installs/python": "*/bin",
-    "~/.local/share/mise/installs/python": "*/bin",
-    "~/miniconda3": "bin",
-    "~/miniconda3/envs": "*/bin",
-    "/opt/python": "*/bin",
-    "/opt/homebrew": "bin",
-}
 _TIMEOUT = 60.0  # seconds; uv runs each interpreter that it finds for the first time
 
 
@@ -50,9 +39,9 @@ def versions() -> tuple[Version, ...]:
 
 @cache
 def _interpreters_by_version() -> dict[Version, Path]:
-    path = [os.environ.get("PATH", os.defpath)]
-    for base, pattern in _FOLDERS.items():
-        path += map(str, sorted(Path(base).expanduser().glob(pattern), reverse=True))
+    # uv searches its own folder and the PATH
+    managed = sorted(Path.home().glob(".pyenv/versions/*/bin"), reverse=True)
+    path = [os.environ.get("PATH", os.defpath), *map(str, managed)]
     options = "--only-installed --output-format json --offline --no-config"
     answer = run(
         [uv_program(), "python", "list", *options.split()],

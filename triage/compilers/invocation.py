@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,7 @@ _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _TIMEOUT = 60.0  # seconds; an answer takes 0.1
 _LARGEST_ANSWER = 64 << 20  # bytes
 _MARK = "triage: "
-_MOST_METRICS = 1000
-_LONGEST_NAME = 200  # characters
+_REPORT = re.compile(rf"^{_MARK}\{{.*\}}[ \t]*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +113,11 @@ def reported_facts(execution: Execution) -> RunFacts:
     metrics: dict[str, float] = {}
     for report in filter(None, map(_report_in, execution.stdout.text.splitlines())):
         if isinstance(report.get("stage"), str):
-            phase = utf8(report["stage"][:_LONGEST_NAME])
+            phase = utf8(report["stage"])
         if isinstance(report.get("metrics"), dict):
-            left = max(0, _MOST_METRICS - len(metrics))
-            for name, value in islice(report["metrics"].items(), left):
+            for name, value in report["metrics"].items():
                 if type(value) in (int, float) and is_number(value):
-                    metrics[utf8(name[:_LONGEST_NAME])] = value
+                    metrics[utf8(name)] = value
     return RunFacts(phase, metrics)
 
 
@@ -139,13 +136,4 @@ def readable_output(text: str) -> str:
     """Return an output for people: with empty lines for those that this program reads,
     so that lines keep their numbers.
     """
-    if _MARK not in text:
-        return text
-    lines = []
-    for line in text.splitlines(keepends=True):
-        report = _report_in(line)
-        if report is None:
-            lines.append(line)
-        else:
-            lines.append("\n")
-    return "".join(lines)
+    return _REPORT.sub("", text)

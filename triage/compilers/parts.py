@@ -228,16 +228,21 @@ class Measures:
             return []
 
 
-class PassTrace(ABC):
+class IrPrinter(ABC):
     """Makes a compiler name its passes, with the headers of MLIR's dumps: `// -----//
-    IR Dump After NAME (ARGUMENT) //----- //`. `Failed` follows the NAME of a pass that
-    failed.
+    IR Dump After NAME (ARGUMENT) //----- //`, and print its IR below each. `Failed`
+    follows the NAME of a pass that failed.
     """
+
+    @property
+    @abstractmethod
+    def vocabulary(self) -> Vocabulary:
+        """The names of operations, types and passes in the IR."""
 
     @abstractmethod
     def printing_passes(self, invocation: Invocation) -> Invocation:
         """Return the same compile with options that print a header after each pass that
-        changed the program.
+        changed the program, and its IR in MLIR's generic form.
         """
 
     def is_supported_by(self, toolchain: Toolchain) -> bool:
@@ -247,15 +252,6 @@ class PassTrace(ABC):
     def naming_failed_pass(self, invocation: Invocation) -> Invocation:
         """Return the same compile with options that print which pass failed."""
         return self.printing_passes(invocation)
-
-
-class IrPrinter(PassTrace):
-    """Makes a compiler print its IR in MLIR's generic form below each header."""
-
-    @property
-    @abstractmethod
-    def vocabulary(self) -> Vocabulary:
-        """The names of operations, types and passes in the IR."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from math import inf
 from typing import Any
 
 from triage.attribute.divergence import AttributionRequest, attribute
-from triage.compilers.parts import IrPrinter
 from triage.execution.match import same_signature
 from triage.execution.task import ProbeJob
 from triage.investigate.origin import OriginFinder, ToolchainPair, is_of_releases
@@ -176,8 +175,8 @@ class ClusterInvestigation:
         pair = self.pair or self.finder.pair_of(self.record.culprit)
         if pair is None:
             return NoAnswer(Cause.NEEDLESS, "its culprit is not known")
-        passes = engine.compilers[self.case.compiler].passes
-        if self.failure.stage is not Stage.COMPILE or not isinstance(passes, IrPrinter):
+        has_passes = engine.compilers[self.case.compiler].passes is not None
+        if self.failure.stage is not Stage.COMPILE or not has_passes:
             return NoAnswer(Cause.NEEDLESS, "it fails outside of printed passes")
         request = AttributionRequest(self.case, *pair, patience=_PATIENCE_SECONDS)
         attribution = attribute(engine, request)
