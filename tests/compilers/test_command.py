@@ -9,7 +9,6 @@ import pytest
 
 from tests.conftest import Triage
 from tests.programs import write_program
-from tests.toolchains.loopback import make_wheel, serve
 
 COMPILER = """#!/bin/sh
 # A compiler of one rule: what holds BAD is refused.
@@ -127,41 +126,6 @@ def test_a_syntax_that_changes_and_a_damaged_install_say_nothing(
     [result] = json.loads(done.stdout)["results"]
     failure = result["failure"] or {"class": None}
     assert (result["status"], failure["class"]) == (status, failure_class)
-
-
-PACKAGE = b"""import sys
-text = open(sys.argv[1]).read()
-sys.exit("its: error: BAD is not allowed" if "BAD" in text else 0)
-"""
-
-
-@pytest.mark.slow
-def test_a_reproducer_names_the_packages_of_its_release(
-    home: Path, triage: Triage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    index = tmp_path / "index"
-    index.mkdir()
-    make_wheel(index, "1.5", distribution="some-compiler", files={"its.py": PACKAGE})
-    make_wheel(index, "1.5", distribution="its-runtime")
-    (tmp_path / "program.txt").write_text("one\nBAD\ntwo\n")
-    (tmp_path / "mine.yaml").write_text(
-        "name: mine\ncompiler: command\ninput: program.txt\n"
-        'package: [some-compiler, "its-runtime=={version}"]\ncommand: ["{python}", "-m", "its", "{input}"]\n'
-    )
-    with serve(index) as served:
-        for name in ("some-compiler", "its-runtime"):
-            served.publish_dated(name, {"1.5": None})
-        monkeypatch.setenv("TRIAGE_INDEX_URL", served.url)
-        done = triage(
-            "reduce", tmp_path / "mine.yaml", "-t", "1.5", "--out", tmp_path / "out"
-        )
-    assert done.returncode == 0, done.stderr
-    [folder] = [path.parent for path in tmp_path.rglob("repro.sh")]
-    for name in ("README.md", "repro.sh"):
-        text = (folder / name).read_text()
-        assert "pip install some-compiler==1.5 its-runtime==1.5\n" in text
-        assert "{version}" not in text
-    assert "its-runtime=={version}" in (folder / "recipe.yaml").read_text()
 
 
 def test_a_number_that_grew_is_reduced_and_replayed(

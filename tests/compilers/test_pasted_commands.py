@@ -11,7 +11,6 @@ import pytest
 
 from triage.compilers.iree.command_line import IreeRecipes
 from triage.compilers.pasted_text import calls_in
-from triage.model.case import Target
 from triage.recipes.family import RecipeStart, new_recipe
 
 # Each form, and after `->` the recipe's backend, chip, phase and flags.
@@ -42,18 +41,3 @@ def test_the_recipe_has_the_target_and_the_flags_of_the_command_line(form: str) 
     if start.assumed:
         words.append("(assumed)")
     assert words == shlex.split(recipe)
-
-
-def test_outputs_are_left_out_and_devices_stay() -> None:
-    start = start_from(
-        "A=1 ../build/tools/iree-compile --iree-hal-target-device=hip[0] --iree-hal-target-device=hip[1] a/b.mlirbc "
-        "--iree-hip-target gfx942 -iree-opt-level=O3 --iree-hal-dump-executable-files-to dump -o=/dev/null"
-    )
-    assert (start.input, start.target) == (Path("a/b.mlirbc"), Target("rocm", "gfx942"))
-    devices = [f"--iree-hal-target-device=hip[{index}]" for index in (0, 1)]
-    assert list(start.flags) == [*devices, "--iree-opt-level=O3"]
-    assert list(start.left_out) == [
-        "A=1",
-        "--iree-hal-dump-executable-files-to=dump",
-        "-o /dev/null",
-    ]

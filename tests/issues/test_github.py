@@ -106,15 +106,6 @@ def test_a_run_that_a_fault_ended_is_finished_by_the_next_and_nothing_is_there_t
     assert len(hub.comments[1]) == 1
 
 
-@pytest.mark.parametrize("status", [401, 404])
-def test_a_refusal_is_an_error_of_the_environment(
-    hub: LoopbackIssues, status: int
-) -> None:
-    hub.faults = [Fault(f"GET {LIST}", status)]
-    with pytest.raises(EnvironmentFailure, match=f"o/r on 127.0.0.1: .*{status}"):
-        client(hub).read()
-
-
 @pytest.mark.parametrize("body", ["<html>", "[" * 100_000, '[{"number": []}]'])
 def test_an_answer_that_is_no_list_of_issues_is_an_error_of_the_environment(
     hub: LoopbackIssues, body: str

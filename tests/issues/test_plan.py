@@ -9,14 +9,12 @@ import pytest
 
 from tests.nights.documents import case_result
 from tests.nights.documents import night as night_of
-from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.investigate.result import (
     CaseChangeKind,
     CaseResult,
     ClusterKey,
     StepResult,
 )
-from triage.model.case import Target
 from triage.model.outcome import Failure
 from triage.model.revision import Revision
 from triage.nightly.issues import (
@@ -148,21 +146,6 @@ def test_a_night_changes_issues(
     assert planned(result, *issues) == changes
 
 
-def test_each_backend_and_family_has_an_issue_of_its_own() -> None:
-    cuda, rocm = (
-        fails(name, target=Target(backend))
-        for name, backend in (("a", "cuda"), ("b", "rocm"))
-    )
-    result = night(*cuda, *rocm, *fails("c", target=Target("cuda"), compiler="xla"))
-    changes = plan_issues(result, [], 10).changes
-    assert [change.cases for change in changes] == [("a",), ("b",), ("c",)]
-    tracked = list(map(opened, (1, 2, 3), changes))
-    assert planned(result, *tracked) == []
-    assert planned(result, tracked[0]) == ["open new: b", "open new: c"]
-    mended = [case_result("a", "P", target=Target("cuda")), *result.cases[1:]]
-    assert planned(night(*mended), *tracked) == ["close 1: a"]
-
-
 def test_a_failure_that_came_elsewhere_has_an_issue_of_its_own() -> None:
     """One signature, two bugs: the first one was fixed and its issue closed."""
     first = issue(7, "llama", came=FailureRange(BEFORE, OLD))
@@ -178,29 +161,6 @@ def test_a_failure_that_came_elsewhere_has_an_issue_of_its_own() -> None:
     again = night(*back, new=LATER, old=NEW)
     # another compiler brought it back
     assert planned(again, closed(first), second) == ["open new: llama"]
-
-
-def test_a_bisect_tells_two_failures_of_one_night_apart() -> None:
-    early, late = (
-        Bisection("", BisectKind.REGRESSION, Answer.CULPRIT, *ends)
-        for ends in ((OLD, MIDDLE), (MIDDLE, NEW))
-    )
-    result = night(*fails("a", bisections=[early]), *fails("b", bisections=[late]))
-    known = issue(1, "a", came=FailureRange(OLD, MIDDLE))
-    assert planned(result, known) == ["open new: b"]
-
-
-def test_two_failures_of_one_signature_are_two_issues_in_their_first_night() -> None:
-    """An investigation parts their cases."""
-    result = night(*fails("early", "same", "late"))
-    [cluster] = result.clusters
-    early = replace(cluster, representative="early", cases=["early", "same"])
-    late = replace(cluster, id=f"{cluster.id}.2", cases=["late"])
-    result = replace(result, clusters=[early, late])
-    changes = plan_issues(result, [], 10).changes
-    assert [change.cluster for change in changes] == [early, late]
-    assert planned(result) == ["open new: early same", "open new: late"]
-    assert planned(result, *map(opened, (1, 2), changes)) == []
 
 
 def test_an_investigation_of_a_later_night_is_told_once() -> None:
