@@ -14,8 +14,7 @@ PROGRAM is StableHLO (a text, bytecode or a portable artifact) or the text of HL
 OUTPUT is a line of JSON with the options, then the program: a run compiles again,
 because not every release can load what it compiled. `script` is that of
 `script_worker.py`.
-`serve` compiles and runs one program after another, see `answer_to`. Lines on stdout
-that begin with `triage: ` are JSON about the compile.
+`serve` compiles and runs one program after another, see `answer_to`.
 """
 
 from __future__ import annotations
@@ -88,19 +87,10 @@ def _from_hlo(xla: Any, text: str) -> Any:
 
 
 def compile_program(source: Path, output: Path, flags: list[str]) -> None:
-    """Compile a program, write OUTPUT, and print metrics of the executable."""
+    """Compile a program, and write OUTPUT."""
     program = source.read_bytes()
-    executable = cpu_executable(program)
+    cpu_executable(program)
     output.write_bytes(json.dumps(flags).encode() + b"\n" + program)
-    text = "\n".join(module.to_string() for module in executable.hlo_modules())
-    memory = executable.get_compiled_memory_stats()
-    metrics = {
-        "instructions": len(re.findall(r"(?m)^\s+(?:ROOT )?%?[\w.-]+ = ", text)),
-        "fusions": text.count(" fusion("),
-        "temp_bytes": memory.temp_size_in_bytes,
-        "code_bytes": memory.generated_code_size_in_bytes,
-    }
-    print("triage: " + json.dumps({"metrics": metrics}))
 
 
 def run_script_worker() -> None:
