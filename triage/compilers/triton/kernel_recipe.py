@@ -136,7 +136,7 @@ class _Module:
     """A file of the kernel's package, or a pasted program."""
 
     def __init__(self, path: Path | None, text: str) -> None:
-        self.path, self.text = path, text
+        self.path = path
         self.name = str(path or "text")
         self.bound: dict[str, list[ast.stmt]] = {}
         """Name -> the top-level statements that define it, conditions included."""
@@ -182,20 +182,15 @@ class _Copy:
             if isinstance(statement, (ast.Import, ast.ImportFrom)):
                 self._add_import(module, statement, name)
                 continue
-            # the text of a function begins after its decorators
-            text = ast.get_source_segment(module.text, statement) or ""
             if isinstance(statement, ast.FunctionDef):
                 owner = self._owners.setdefault(name, module.name)
                 if owner != module.name:
                     raise BadInput(f"{owner} and {module.name} both define {name!r}")
                 # those that tune a kernel are left out
-                decorators = list(filter(is_jit, statement.decorator_list))
-                statement.decorator_list = decorators
-                for decorator in decorators:
-                    text = f"@{ast.unparse(decorator)}\n{text}"
+                statement.decorator_list[:] = filter(is_jit, statement.decorator_list)
             for used in _names_read(statement):
                 self.add(module, used)
-            self.parts[text] = None
+            self.parts[ast.unparse(statement)] = None
 
     def _add_import(
         self, module: _Module, statement: ast.Import | ast.ImportFrom, name: str
