@@ -27,16 +27,14 @@ _ENDS_OF_CALL = frozenset({"|", "||", "&&", ";", "&", "|&", "#"})
 _REDIRECTION = re.compile(r"(?<=\s)\d?[<>][<>&]*\s*[^\s|&;]+")
 _STDIN = ("-", "%s", "/dev/stdin")
 _LONGEST_LINE = 1 << 16  # characters of a call
-_FENCE = re.compile(r"[ \t]*```[^`]*$")
 _FENCED = re.compile(r"(?ms)^([ \t]*```[^`\n]*\n)(.*?)^[ \t]*```")
 _BEGINS_MLIR = re.compile(
-    r"[ \t]*(?:(?:builtin\.)?module\b.*\{|\"builtin\.module\"|(?:\w+\.)?func\b.*@"
+    r"(?:\s*//.*\n|\s)*(?:(?:builtin\.)?module\b|\"builtin\.module\"|(?:\w+\.)?func\b.*@"
     r"|(?:hal|flow|stream)\.executable\b|hw\.module\b|ml_program\.\w"
     r"|[#!][\w$.]+ *= *\S)"
 )
-_CONTINUES_MLIR = re.compile(r"\s|[})]|util\.|ml_program\.|//|\{-#|$")
 _FUNCTION = re.compile(r"\b(?:func|executable|hw\.module|ml_program\.\w+)\b.*[@{]")
-_DUMP = re.compile(IR_DUMP_LINE)
+_CUT = re.compile(rf"(?m)^\s*\.\.\.\s*$|{IR_DUMP_LINE}")
 _CHIP = re.compile(
     r"\b(gfx(?:9\w{2}|1[0-2]\w{2})|sm_\d{2,3}a?)\b|\"cuda:(\d{2,3})\"", re.IGNORECASE
 )
@@ -133,22 +131,12 @@ def mlir_in(text: str) -> list[str]:
     """Return the whole MLIR programs with a function in a text. Dumps of IR are
     skipped.
     """
-    programs: list[str] = []
-    lines: list[str] = []
-    depth, is_dump = 0, False
-    for line in (*text.splitlines(keepends=True), "```"):
-        is_header = _DUMP.match(line) is not None
-        begins = _BEGINS_MLIR.match(line) is not None
-        is_other = depth <= 0 and not begins and not _CONTINUES_MLIR.match(line)
-        is_cut = line.strip() == "..."
-        if is_other or is_header or is_cut or _FENCE.match(line):
-            if depth == 0 and not is_dump:
-                programs.append("".join(lines).rstrip() + "\n")
-            lines, depth, is_dump = [], 0, is_header
-        elif lines or begins:
-            lines.append(line)
-            depth += line.count("{") - line.count("}")
-    return [text for text in dict.fromkeys(programs) if _FUNCTION.search(text)]
+    programs = []
+    for block in blocks_in(text):
+        is_whole = block.count("{") == block.count("}") and not _CUT.search(block)
+        if is_whole and _BEGINS_MLIR.match(block) and _FUNCTION.search(block):
+            programs.append(block.rstrip() + "\n")
+    return programs
 
 
 def python_in(text: str, marks: re.Pattern[str]) -> list[str]:
