@@ -64,14 +64,6 @@ def script_options(case: Case, *options: str) -> tuple[str, ...]:
     return ("script", "--once", *options)
 
 
-def script_invocation(
-    case: Case, python: Path, *options: str, **env: str
-) -> Invocation:
-    """Return the command line that runs a Python program as it is."""
-    launcher = (str(python), "-I", str(SCRIPT_WORKER))
-    return Invocation(script_options(case, *options), env=env, launcher=launcher)
-
-
 def pep440(text: str | None) -> str | None:
     """Return a version in the spelling of PEP 440, or None if the text is not one."""
     version = parse_version(text)

@@ -23,7 +23,7 @@ from triage.compilers.base import (
     Part,
     environment_needs,
     pep440,
-    script_invocation,
+    script_options,
 )
 from triage.compilers.invocation import Invocation, ask_compiler, fill_placeholders
 from triage.compilers.parts import WorkerRunner
@@ -195,16 +195,18 @@ class Command(Compiler):
         # The user's modules are hidden, and the hash seed is fixed.
         env = {"PYTHONPATH": "", "PYTHONNOUSERSITE": "1", "PYTHONHASHSEED": "0"}
         if not spec.words:
-            return script_invocation(case, toolchain.program, "--words", **env)
+            options = script_options(case, "--words")
+            launcher = (str(toolchain.program), "-I", str(SCRIPT_WORKER))
+            return Invocation(options, env=env, launcher=launcher)
         flags = applied_flags(case, toolchain.version)
-        options: list[str] = []
+        words: list[str] = []
         for word in spec.words:
-            options += flags if word == "{flags}" else [word]
+            words += flags if word == "{flags}" else [word]
         if "{flags}" not in spec.words:
-            options += flags
+            words += flags
         values = _placeholder_values(toolchain.program)
         env["PATH"] = f"{values['toolchain']}/bin{os.pathsep}{COMPILE_PATH}"
-        return Invocation(tuple(options), env=env, placeholders=values)
+        return Invocation(tuple(words), env=env, placeholders=values)
 
 
 def _environment_of(python: Path) -> Path | None:

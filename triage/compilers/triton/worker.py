@@ -167,8 +167,6 @@ def _gpu_facts(spec: dict[str, Any]) -> dict[str, Any]:
     digits = spec["arch"] if is_cuda else "94"
     return {
         "get_device_capability": lambda *_: (int(digits[:-1]), int(digits[-1])),
-        "get_device_name": lambda *_: "NVIDIA" if is_cuda else "AMD",
-        "multi_processor_count": 132,
         "hip": None if is_cuda else "6.0",
     }
 
