@@ -1,8 +1,7 @@
 """Rewrite the program of a case for one size only.
 
 Every unknown dimension of the arguments becomes a number. The toolchain's own
-canonicalization propagates it through the program, and `return_static_values` to the
-results of functions.
+canonicalization propagates it through the program.
 """
 
 from __future__ import annotations
@@ -71,15 +70,9 @@ def with_static_shapes(reader: Reader, generic: str) -> tuple[str, str] | None:
     """
     with suppress(UnparsableError):
         for module, sizes in static_candidates(generic):
-            printing = (*CANONICALIZE, "--mlir-print-op-generic")
-            text = reader.text_after_passes(print_module(module), printing)
-            if text is None:
-                continue
-            folded = parse_module(text)
-            return_static_values(folded)
-            readable = reader.text_after_passes(print_module(folded), CANONICALIZE)
-            if readable is not None:
-                return readable, sizes
+            text = reader.text_after_passes(print_module(module), CANONICALIZE)
+            if text is not None:
+                return text, sizes
     return None
 
 
@@ -115,27 +108,6 @@ def _set_static_arguments(module: Module, size: int) -> bool:
             retype(function)
             changed = True
     return changed
-
-
-def return_static_values(module: Module) -> None:
-    """Change functions in place: if a value of static shape is cast and then returned,
-    return the value itself.
-    """
-    casts = {
-        operation.results[0]: operation.operands[0]
-        for operation in module.walk()
-        if operation.name == _CAST and "?" not in operation.operands[0].type
-    }
-    for function in _functions_never_called(module):
-        returns = [
-            block.operations[-1]
-            for block in function.regions[0].blocks
-            if block.operations and block.operations[-1].name.endswith(".return")
-        ]
-        if len(returns) == 1 and not casts.keys().isdisjoint(returns[0].operands):
-            operands = returns[0].operands
-            operands[:] = [casts.get(value, value) for value in operands]
-            retype(function)
 
 
 def _functions_never_called(module: Module) -> list[Operation]:
