@@ -5,7 +5,6 @@ the program, never becomes equal again.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
@@ -94,14 +93,12 @@ class Trace:
         """Whether passes are missing that the other run may have reached."""
         return self.was_stopped or self.failed is not None
 
-    def failing_functions(self, failure_text: str) -> list[str]:
-        """Return the device functions of the pass that failed, of the last dump, or
-        that the failure names.
-        """
-        names = tuple(self.failed.module.functions) if self.failed else self.last
-        if self.ended_early and names and self.device.issuperset(names):
-            return list(names)
-        return [name for name in sorted(self.device) if name in failure_text]
+    def failing_functions(self) -> list[str]:
+        """Return the device functions of the pass that failed, or of the last dump."""
+        names = list(self.failed.module.functions if self.failed else self.last)
+        if self.ended_early and self.device.issuperset(names):
+            return names
+        return []
 
 
 def _add_state(
@@ -199,7 +196,7 @@ class Traces:
         self, good: States, bad: States, same: SameTest
     ) -> Pair | None:
         """Find the first pass after which two sequences of states never become equal
-        again, up to the failing pass or the end of the shorter run.
+        again, up to the end of the shorter run.
         """
         lasting = None
         for pair in self._until_the_end(list(self._aligned(good, bad, same))):
@@ -217,13 +214,6 @@ class Traces:
             or (pairs[end - 1].ran_on == "bad" and self.good.ended_early)
         ):
             end -= 1
-        if self.bad.failed:
-            failing = self.name_of(self.bad.failed.after)
-            for index in range(end, len(pairs)):
-                good, bad = pairs[index].passes
-                after = bad or good
-                if after and self.name_of(after) == failing:
-                    return pairs[:index]
         return pairs[:end]
 
     def _aligned(self, good: States, bad: States, same: SameTest) -> Iterator[Pair]:
@@ -258,28 +248,26 @@ class Traces:
                 is_same = any(alike(state, right) for state in lefts)
                 yield Pair(left, right, "bad", is_same)
             for left in good[i:i_end]:
-                # after the last one, only where both ended counts
-                ends = (right,) if left is good[i_end - 1] else rights
-                is_same = any(alike(left, state) for state in ends)
+                is_same = any(alike(left, state) for state in rights)
                 yield Pair(left, right, "good", is_same)
 
 
-def find_divergence(traces: Traces, failure_text: str = "") -> Divergence:
+def find_divergence(traces: Traces) -> Divergence:
     """Find where two runs diverge in the failing function; if that is unknown, the
-    earliest divergence of all. `failure_text` may name it.
+    earliest divergence of all.
 
     A difference in operations or choices that persists weighs more than one in types.
     """
     divergence = Divergence()
     for same in (_same_operations, _same_ir):
-        divergence = _find_divergence(traces, failure_text, same)
+        divergence = _find_divergence(traces, same)
         if divergence.persistent:
             break
     return divergence
 
 
-def _find_divergence(traces: Traces, failure_text: str, same: SameTest) -> Divergence:
-    failing = traces.bad.failing_functions(failure_text)
+def _find_divergence(traces: Traces, same: SameTest) -> Divergence:
+    failing = traces.bad.failing_functions()
     if failing:
         followed = [_function_divergence(traces, name, same) for name in failing]
         return max(followed, key=lambda divergence: divergence.persistent is not None)
@@ -344,19 +332,10 @@ def _is_choice(pair: Pair) -> bool:
 
 
 def _counterpart(name: str, traces: Traces) -> str | None:
-    """Find a function in the good run: by name, by name without numbers, otherwise by a
-    similar name.
-    """
-    general = _without_numbers(name)
+    """Find the function of the good run with the most similar name."""
 
-    def similarity(candidate: str) -> tuple[bool, float]:
-        other = _without_numbers(candidate)
-        matcher = SequenceMatcher(None, general, other, autojunk=False)
-        return candidate == name, matcher.ratio()
+    def similarity(candidate: str) -> float:
+        return SequenceMatcher(None, name, candidate, autojunk=False).ratio()
 
     names = traces.good.device & traces.good.functions.keys()
     return max(sorted(names), key=similarity, default=None)
-
-
-def _without_numbers(name: str) -> str:
-    return re.sub(r"\d+", "#", name)

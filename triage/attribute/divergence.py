@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
 
 from triage.attribute.align import Divergence, Pair, Trace, Traces, find_divergence
 from triage.attribute.result import (
@@ -28,7 +26,6 @@ from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Probe
 from triage.model.revision import Toolchain
 from triage.toolchains.registry import ToolchainRef
 
-T = TypeVar("T")
 _LIMITS = (Ending.TIMED_OUT, Ending.OVER_MEMORY, Ending.OVER_OUTPUT)
 
 
@@ -153,21 +150,11 @@ class _Comparison:
 
     def _find_divergence(self, words: Vocabulary) -> tuple[Trace, Divergence]:
         """Return what the bad compiler did, and where both diverge."""
-        good, bad = self._on_both_toolchains(partial(self._trace, words=words))
-        text = ""
-        failure = self.failure
-        if failure:
-            text = " ".join([failure.headline, *map(str, failure.details.values())])
-        traces = Traces(good, bad, words.passes, decides=not words.detailed)
-        return bad, find_divergence(traces, text)
-
-    def _on_both_toolchains(self, work: Callable[[Toolchain], T]) -> tuple[T, T]:
-        """Run the same work for both compilers, in parallel if there are two
-        workers.
-        """
+        trace = partial(self._trace, words=words)
         with self.engine.registry.workspace.threads(2) as pool:
-            good, bad = (pool.submit(work, toolchain) for toolchain in self.toolchains)
-            return good.result(), bad.result()
+            good, bad = pool.map(trace, self.toolchains)
+        traces = Traces(good, bad, words.passes, decides=not words.detailed)
+        return bad, find_divergence(traces)
 
     def _trace(self, toolchain: Toolchain, words: Vocabulary) -> Trace:
         """Return what a compile's passes change."""
