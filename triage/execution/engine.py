@@ -282,16 +282,14 @@ class Engine:
                 return f"{root.name} was damaged or removed meanwhile"
         return ""
 
-    def probe_unless_known(
-        self, task: Task, make: Callable[[], Sequence[Record]]
-    ) -> Probe:
+    def probe_for_files(self, task: Task, stop: StopSignal, use: OnOutput) -> Probe:
         """Return the probe of a task whose files are needed: that from the cache if it
-        does not pass, else that of the records that `make` makes.
+        does not pass, else make it.
         """
         probe = self._find(task)
         if probe and not isinstance(probe.outcome, Passed):
             return probe
-        return self._store(task, make())
+        return self._store(task, self.make(task, stop, use))
 
     def last_execution(
         self, case: Case, toolchain: Toolchain

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.compilers.invocation import Invocation
-from triage.execution.cache import Record
 from triage.execution.compare import differences
 from triage.execution.files import Prepared
 from triage.execution.inputs import Inputs, Missing, named_toolchain, recipe_mistake
@@ -190,8 +189,9 @@ def _library_file(
 
     def make(scratch: Path) -> Path | Missing:
         target = scratch / "module"
-        keep = partial(engine.make, task, engine.stop, lambda out: out.replace(target))
-        outcome = engine.probe_unless_known(task, keep).outcome
+        outcome = engine.probe_for_files(
+            task, engine.stop, lambda output: output.replace(target)
+        ).outcome
         return target if isinstance(outcome, Passed) else outcome
 
     folder = engine.registry.home.folder(KeptKind.MODULES)
@@ -219,51 +219,47 @@ def reference_results(
         return task
     results_folder = folder or engine.registry.home.folder(KeptKind.RESULTS)
     stop, ignores_memory = AnyOf(engine.stop, cancelled), folder is None
-    results = engine.kept.get(
-        results_folder / task.keys[1],
-        lambda scratch: _compute_results(
-            engine, task, scratch, stop, made, ignores_memory
-        ),
-    )
+    compute = partial(_compute_results, engine, task, stop, made, ignores_memory)
+    results = engine.kept.get(results_folder / task.keys[1], compute)
     if isinstance(results, NoAnswer):
         return results
-    files = sorted(
-        results.path.iterdir(), key=lambda file: int(file.name.split(".")[0])
-    )
+    files = _files_of_results(results.path)
     if not files:
         problem = "returns nothing, or reads memory that was never written to"
         return recipe_mistake(f"the reference {problem}")
     return tuple(map(file_value, files))
 
 
+def _files_of_results(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir(), key=lambda file: int(file.name.split(".")[0]))
+
+
 def _compute_results(
     engine: Engine,
     task: Task,
-    scratch: Path,
     stop: StopSignal,
     made: Callable[[Probe], None],
     ignores_memory: bool,
+    scratch: Path,
 ) -> Path | NoAnswer:
     """Compile and run a reference; return a folder with the results, empty if none
     counts.
     """
-    run_task, results = task.run, scratch / "results"
-    assert isinstance(run_task, RunTask)
+    assert isinstance(task.run, RunTask)
+    results, run_task = (
+        scratch / "results",
+        replace(task.run, results=scratch / "results"),
+    )
     results.mkdir()
-    ran: list[Record] = []
 
-    def execute(module: Path) -> None:
-        execution, files = run_task.results(module, results, stop)
-        ran[:] = [task.record(execution, is_run=True)]
+    def check(module: Path) -> None:
+        files = _files_of_results(results)
         if ignores_memory or _ignores_unwritten_memory(run_task, module, files, stop):
             return
         for file in files:
             file.unlink()
 
-    def make() -> Sequence[Record]:
-        return [*engine.make(replace(task, run=None), stop, execute), *ran]
-
-    probe = engine.probe_unless_known(task, make)
+    probe = engine.probe_for_files(replace(task, run=run_task), stop, check)
     if not probe.cached:
         made(probe)
     if isinstance(probe.outcome, Passed):

@@ -100,6 +100,8 @@ class RunTask:
     expected: tuple[str, ...]
     identity: str = ""
     """Decides the result, together with the compiled file."""
+    results: Path | None = None
+    """Folder for the results of a reference, which are compared with nothing."""
 
     def make(self, module: Path, stop: StopSignal) -> tuple[Execution, int]:
         """Run a compiled file, and again one that fails or is slow; see
@@ -109,6 +111,8 @@ class RunTask:
             The result that most runs have, with numbers on wrong results as its
                 metrics, and how many runs disagree.
         """
+        if self.results:
+            return self.save_results(module, self.results, stop)[0], 0
         limit = dict(self.case.thresholds).get(RUN_MS)
 
         def is_sure(execution: Execution) -> bool:
@@ -125,7 +129,7 @@ class RunTask:
             metrics[RUN_MS] = min(times)
         return replace(same[0], metrics=metrics), disagreements
 
-    def results(
+    def save_results(
         self, module: Path, folder: Path, stop: StopSignal
     ) -> tuple[Execution, list[Path]]:
         """Run a compiled file twice, to count its results and to write them to files
@@ -190,7 +194,7 @@ class RunTask:
         execution = self.start(module, stop, files)
         if not execution.ok:
             # It fails, or has more results, or of types that .npy files cannot hold.
-            execution, files = self.results(module, module.parent, stop)
+            execution, files = self.save_results(module, module.parent, stop)
         return self.compare_results(execution, files) if execution.ok else execution
 
     def _milliseconds(self, execution: Execution) -> list[float]:
