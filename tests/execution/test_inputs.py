@@ -25,14 +25,14 @@ def contents_in(folder: Path) -> Contents:
 NO_TOOLCHAIN: Any = None  # no input here needs one
 
 
-def inputs_in(folder: Path, *, fresh: bool = False) -> Inputs:
+def inputs_in(folder: Path) -> Inputs:
     workspace = Workspace(Home(folder))
     registry: Any = SimpleNamespace(
         home=workspace.home, workspace=workspace, contents=contents_in(folder)
     )
     families: Any = {"iree": SimpleNamespace(generator=())}
     cache = ResultCache(folder / "imports.db")
-    return Inputs(registry, families, cache, threading.Event(), fresh=fresh)
+    return Inputs(registry, families, cache, threading.Event())
 
 
 def prepared(path: Path, kind: InputKind = InputKind.GENERATOR) -> Prepared:

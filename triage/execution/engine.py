@@ -90,7 +90,6 @@ class Engine:
         stop: threading.Event,
         *,
         jobs: int | None = None,
-        fresh: bool = False,
     ) -> None:
         """Make tasks here until `stop` is set, or on a cluster if there is one.
 
@@ -100,7 +99,6 @@ class Engine:
             cache: The facts of earlier tasks.
             stop: Ends all work.
             jobs: How many compiles run here at once (default: one for each core).
-            fresh: Prepare every input again.
         """
         self.registry, self.compilers, self.cache = registry, compilers, cache
         self.stop, self.progress = stop, registry.workspace.progress
@@ -110,7 +108,7 @@ class Engine:
         self.compiles = 0
         """Made so far, cached answers not counted."""
         self.kept = KeptFiles()
-        self.planner = Planner(self, is_fresh=fresh)
+        self.planner = Planner(self)
         self.judge: NumberJudge | None = None
         self._slots = threading.Semaphore(self.local_jobs)
 
@@ -476,7 +474,7 @@ def open_engine(
         cache = ResultCache(home.results_database, warn, fresh=fresh)
         opened.callback(cache.close)
         registry = ToolchainRegistry(home, families, progress, stop, is_dry=is_dry)
-        engine = Engine(registry, families, cache, stop, jobs=jobs, fresh=fresh)
+        engine = Engine(registry, families, cache, stop, jobs=jobs)
         if cluster:
             engine.cluster = opened.enter_context(cluster(registry))
         try:

@@ -45,16 +45,14 @@ class KeptFiles:
         default_factory=lambda: defaultdict(threading.Lock)
     )
 
-    def get(
-        self, target: Path, make: Callable[[Path], Path | T], *, fresh: bool = False
-    ) -> Prepared | T:
-        """Return the file or folder at `target`. If need be, or if `fresh`, make it.
+    def get(self, target: Path, make: Callable[[Path], Path | T]) -> Prepared | T:
+        """Return the file or folder at `target`, made if need be.
 
         `make` gets an empty folder and returns what it made there. If it returns no
         path, nothing is kept and that value is returned.
         """
         with self._locks[str(target)]:
-            digest = None if fresh else _digest_if_intact(target)
+            digest = _digest_if_intact(target)
             if digest is not None:
                 with suppress(OSError):  # the home cannot be written
                     os.utime(target.with_suffix(_CHECKSUM))  # it was used now
@@ -71,11 +69,8 @@ class KeptFiles:
 def _digest_if_intact(target: Path) -> str | None:
     """Return the digest of a kept file or folder if it is there and intact."""
     with suppress(OSError, ValueError):
-        known, digest = (
-            target.with_suffix(_CHECKSUM).read_text("utf-8"),
-            _digest(target),
-        )
-        if known == digest:
+        digest = _digest(target)
+        if target.with_suffix(_CHECKSUM).read_text("utf-8") == digest:
             return digest
     return None
 

@@ -88,8 +88,6 @@ class Inputs:
     cache: ResultCache
     """Keeps failed imports."""
     stop: threading.Event
-    fresh: bool = False
-    """Whether every input is prepared again, once."""
     _kept: KeptFiles = field(default_factory=KeptFiles)
     _prepared: dict[object, Prepared | Missing] = field(default_factory=dict)
 
@@ -163,7 +161,7 @@ class Inputs:
         if record is None:
             answer: Prepared | Missing | Execution
             make = partial(maker.make, sources)
-            answer = self._kept.get(target, make, fresh=self.fresh)
+            answer = self._kept.get(target, make)
             if not isinstance(answer, Execution):
                 return answer
             record = Record(key, case.name, toolchain.revision.name, answer)

@@ -44,13 +44,11 @@ UNWRITTEN = (85, 170)  # bytes that glibc fills new memory with
 class Planner:
     """Plans tasks. Safe for several threads."""
 
-    def __init__(self, engine: Engine, *, is_fresh: bool) -> None:
-        """Plan with an engine that makes the tasks which other tasks need. `is_fresh`:
-        every input is prepared again, once.
-        """
+    def __init__(self, engine: Engine) -> None:
+        """Plan with an engine that makes the tasks which other tasks need."""
         self._engine, self._registry = engine, engine.registry
         self.inputs = Inputs(
-            engine.registry, engine.compilers, engine.cache, engine.stop, is_fresh
+            engine.registry, engine.compilers, engine.cache, engine.stop
         )
 
     def plan(self, case: Case, toolchain: Toolchain) -> Task | Missing:
