@@ -79,7 +79,6 @@ def test_a_flipped_bit_is_a_miss_or_a_new_file(path: Path, seed: int) -> None:
         lambda data: b"no database" * 400,
         lambda data: data[:100] + b"\xff" * 4000 + data[4100:],
         lambda data: data[:18] + b"\x09\x09" + data[20:],  # a format that is read only
-        lambda data: data[:60] + b"\x01" + data[61:],  # the number of other tables
     ],
 )
 def test_a_corrupt_file_is_deleted_and_the_run_goes_on(

@@ -194,11 +194,7 @@ class ResultCache:
         # a damaged row must not hide the others
         db.text_factory = lambda data: data.decode("utf-8", "replace")
         [(version,)] = db.execute("PRAGMA user_version").fetchall()
-        if version not in (0, _VERSION):
-            error = sqlite3.DatabaseError(f"its tables have the version {version}")
-            error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-            raise error
-        if version == 0:
+        if version != _VERSION:
             # SQLite does not wait for others that change the journal mode
             with self._locked():
                 db.execute("PRAGMA journal_mode=WAL")
