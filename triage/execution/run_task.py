@@ -104,8 +104,7 @@ class RunTask:
     """Folder for the results of a reference, which are compared with nothing."""
 
     def make(self, module: Path, stop: StopSignal) -> tuple[Execution, int]:
-        """Run a compiled file, and again one that fails or is slow; see
-        `agreeing_runs`.
+        """Run a compiled file, and again one that fails; see `agreeing_runs`.
 
         Returns:
             The result that most runs have, with numbers on wrong results as its
@@ -113,15 +112,8 @@ class RunTask:
         """
         if self.results:
             return self.save_results(module, self.results, stop)[0], 0
-        limit = dict(self.case.thresholds).get(RUN_MS)
-
-        def is_sure(execution: Execution) -> bool:
-            """A slow run may be slow because the machine is busy."""
-            fastest = min(self._milliseconds(execution), default=0.0)
-            return execution.ok and (limit is None or fastest <= limit)
-
         start = partial(self._run_and_compare, module, stop)
-        same, disagreements = agreeing_runs(self.case, start, is_sure)
+        same, disagreements = agreeing_runs(self.case, start, lambda run: run.ok)
         seconds = min(execution.seconds for execution in same)
         metrics = {**same[0].metrics, "run_seconds": seconds}
         times = [time for execution in same for time in self._milliseconds(execution)]
