@@ -43,7 +43,7 @@ def run_time(true: float, machine: Machine) -> Probe:
     def measure(_case: Case, ref: ToolchainRef) -> Any:
         return InventedProgram(machine, 0.01 if ref == OLD else true).sample
 
-    judge = NumberJudge(Metric("run_seconds"), OLD, 1.41, measure, CASE, 600.0)
+    judge = NumberJudge(Metric("run_seconds"), OLD, 1.41, measure, 600.0)
     return judge.judge(passed(MIDDLE), MIDDLE)
 
 

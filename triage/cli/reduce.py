@@ -74,7 +74,7 @@ def reduce_recipe(
             number, refs = Metric.parse(metric), (better, bad)
             judging = opened.enter_context(
                 engine_with_judge(
-                    engine, case, refs, number, SECONDS, other_programs=True
+                    engine, case, refs, number, SECONDS, tries_programs=True
                 )
             )
         request = ReductionRequest(case, bad, better)

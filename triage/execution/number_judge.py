@@ -129,17 +129,12 @@ class NumberJudge:
     limit: float
     """The largest ratio to the number on the good toolchain."""
     measure: Measure
-    original: Case | None
-    """The case whose number on the good toolchain counts, unless it is that of the
-    judged program itself.
-    """
     budget: float
     """Seconds to measure for."""
 
     def judge(self, probe: Probe, ref: ToolchainRef) -> Probe:
         """Return the probe as its number decides; untestable if that is unclear."""
-        is_good = ref == self.good and self.original in (None, probe.case)
-        if is_good or not isinstance(probe.outcome, Passed):
+        if ref == self.good or not isinstance(probe.outcome, Passed):
             return probe
         pair = self.compare(probe.case, ref)
         if isinstance(pair, NoAnswer):
@@ -171,7 +166,7 @@ class NumberJudge:
         toolchain, and both numbers. They are measured in turn until the ratio is on one
         side of the limit.
         """
-        good = Contender(sampler=self.measure(self.original or case, self.good))
+        good = Contender(sampler=self.measure(case, self.good))
         new = Contender(sampler=self.measure(case, ref))
         ratio, metric = None, self.metric
         end = time.monotonic() + self.budget
@@ -213,14 +208,13 @@ def engine_with_judge(
     metric: Metric,
     budget: float,
     *,
-    other_programs: bool = False,
+    tries_programs: bool = False,
 ) -> Iterator[Engine]:
     """Yield an engine for which a case fails whose number is beyond the limit halfway
     between both ends, on a scale of ratios. A time of each candidate is measured for
     `budget` seconds.
 
-    With `other_programs`, each program is compared with itself on the good toolchain,
-    for a search that changes the program and compiles each once.
+    `tries_programs`: for a search that changes the program and compiles each once.
 
     Raises:
         BadInput: An end cannot be measured, or the ends differ too little.
@@ -230,11 +224,11 @@ def engine_with_judge(
     least = _LEAST_LARGER if metric.exact else _LEAST_SLOWER
     with temporary_folder() as folder:
         measure: Measure = partial(
-            compile_sampler, engine, metric, is_trial=other_programs
+            compile_sampler, engine, metric, is_trial=tries_programs
         )
         if metric.is_of_run:
             measure = _run_samplers(engine, metric.function, folder)
-        judge = NumberJudge(metric, good, least, measure, case, budget)
+        judge = NumberJudge(metric, good, least, measure, budget)
         pair = judge.compare(case, bad)
         if isinstance(pair, NoAnswer):
             problem = f"{case.name} has no {metric}: {pair.reason}"
@@ -251,10 +245,7 @@ def engine_with_judge(
         limit = _FROM_NOTHING
         if ratio.value < math.inf:
             limit = math.sqrt(ratio.value)
-        judge = replace(judge, limit=limit)
-        if other_programs:
-            judge = replace(judge, original=None)
-        yield engine.with_judge(judge)
+        yield engine.with_judge(replace(judge, limit=limit))
 
 
 def _run_samplers(engine: Engine, function: str, folder: Path) -> Measure:

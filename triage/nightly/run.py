@@ -213,7 +213,7 @@ class NightRun:
         for result in grown[:_TIMED_COMPILES]:
             case, metric = self.cases_by_name[result.case], Metric("cpu_seconds")
             measure = partial(compile_sampler, self.engine, metric)
-            judge = NumberJudge(metric, self.baseline, _SLOWER, measure, case, 0)
+            judge = NumberJudge(metric, self.baseline, _SLOWER, measure, 0)
             measured = judge.compare(case, self.toolchain)
             if not isinstance(measured, NoAnswer) and measured[0].low > _SLOWER:
                 ratio, old, new = measured
