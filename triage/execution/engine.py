@@ -197,7 +197,9 @@ class Engine:
         if isinstance(task, Probe):
             return replace(task, case=job.case)
         cached = None if job.fresh else self._find(task)
-        probe = replace(cached or self._make(task, job), case=job.case)
+        probe = cached or self._make(task, job)
+        if task.case is not job.case:
+            probe = replace(probe, case=job.case)
         if self.judge:
             return self.judge.judge(probe, job.ref)
         return probe

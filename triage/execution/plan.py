@@ -115,7 +115,6 @@ class Planner:
             spec = spec.with_arguments()
         except ValueError as error:
             return recipe_mistake(str(error))
-        case = replace(case, run=spec)
         missing = self.inputs.obtain(spec.artifacts)
         if missing:
             return missing
@@ -129,10 +128,10 @@ class Planner:
             expected = reference_results(engine, case, toolchain, spec.reference)
             if isinstance(expected, NoAnswer):
                 return expected
-            case = replace(case, run=replace(spec, expected=expected))
-        compiler = engine.compilers[case.compiler]
+            spec = replace(spec, expected=expected)
+        compiler, registry = engine.compilers[case.compiler], self._registry
         try:
-            return plan_run(case, toolchain, compiler, self._registry, libraries)
+            return plan_run(case, spec, toolchain, compiler, registry, libraries)
         except EnvironmentFailure as error:
             return missing_toolchain(error)
 

@@ -198,18 +198,18 @@ class RunTask:
 
 def plan_run(
     case: Case,
+    spec: RunSpec,
     toolchain: Toolchain,
     compiler: Compiler,
     registry: ToolchainRegistry,
-    libraries: Sequence[Path] = (),
+    libraries: Sequence[Path],
 ) -> RunTask | NoAnswer:
     """Return the run of a case that is run on a toolchain, or why there is none.
     `libraries` are compiled files, named for their content.
 
     Raises EnvironmentFailure if the runtime cannot be obtained.
     """
-    runner, measures, spec = compiler.run, compiler.measures, case.run
-    assert spec is not None
+    runner, measures = compiler.run, compiler.measures
     if runner is None or (spec.measured and measures is None):
         problem = f"programs of {case.compiler} cannot be run or measured here"
         return NoAnswer(Cause.TOOLCHAIN, problem)
