@@ -54,7 +54,7 @@ def first_wrong(
     counts = len(files), len(expected)
     if counts[0] == counts[1]:
         return "", {}
-    texts = [f"{count} result{'' if count == 1 else 's'}" for count in counts]
+    texts = [f"{count} results" for count in counts]
     return _shapes_differ(min(counts), *texts), {}
 
 

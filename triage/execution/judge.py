@@ -52,13 +52,12 @@ def rules_of(case: Case) -> RuleSet:
     Raises:
         BadFiles: the recipe's rule file has mistakes.
     """
-    modified = case.rules.stat().st_mtime_ns if case.rules else 0
     failing = case.spec.failing_causes if case.spec else frozenset[str]()
-    return _rules(case.rules, modified, failing)
+    return _rules(case.rules, failing)
 
 
 @cache
-def _rules(path: Path | None, _modified: int, failing: frozenset[str]) -> RuleSet:
+def _rules(path: Path | None, failing: frozenset[str]) -> RuleSet:
     from triage.classify import load_rules, packaged_rules  # slow to import
 
     rules = load_rules([path]) if path else packaged_rules()
