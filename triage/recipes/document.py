@@ -36,9 +36,6 @@ MAX_BYTES = 1 << 20
 MAX_DEPTH = 40
 MAX_VALUES = 20_000
 
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml is ten times faster, but not every PyYAML has it."""
-
 _NULL = "tag:yaml.org,2002:null"
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
 _ADVICE = "indent by spaces, and put quotes around a value with special characters"
@@ -154,7 +151,7 @@ def parse_document(
             line, column = len(before), len(before[-1]) + 1
             message = f"remove the control character U+{ord(control[0]):04X}."
             raise BadFiles([Problem(path, line, column, message)])
-        root = yaml.compose(text, Loader=LOADER)
+        root = yaml.compose(text, Loader=yaml.CSafeLoader)
     except yaml.MarkedYAMLError as error:
         place = ""
         if error.context_mark:
@@ -230,9 +227,8 @@ def _as_list(value: Any) -> Any:
 
 
 def _as_mapping(value: Any) -> Any:
-    names = _as_list(value)
-    if isinstance(names, list) and all(isinstance(name, str) for name in names):
-        return dict.fromkeys(names)
+    if isinstance(value, list) and all(isinstance(name, str) for name in value):
+        return dict.fromkeys(value)
     return value
 
 

@@ -37,7 +37,7 @@ from triage.model.execution import Limits
 from triage.recipes.document import STRICT, Variables
 from triage.recipes.family import RecipeFamilies, RecipeFamily
 from triage.recipes.run_values import with_located_file
-from triage.recipes.values import did_you_mean, unknown_word, why_unreadable
+from triage.recipes.values import unknown_word, why_unreadable
 
 MAX_CASES = 4096
 FILE = "file"
@@ -76,13 +76,9 @@ class Setting:
 
     def input(self, text: str) -> str:
         """Check that the family takes an input, and that it exists."""
-        suffix, inputs = Path(text).suffix, self.family.inputs
+        suffix = Path(text).suffix
         if self.family.kind_of(suffix) is None:
-            guess = did_you_mean(suffix, inputs if suffix else ())
-            raise ValueError(
-                f'{self.family.name} does not take the input "{text}" with this '
-                f"suffix{guess} Kinds: {', '.join(inputs)}."
-            )
+            raise ValueError(unknown_word(suffix, "suffix", self.family.inputs))
         if not is_pattern(text):
             _check_file(self.folder, text, Path("/"))
             return text
@@ -92,10 +88,6 @@ class Setting:
                 f'{len(files)} files fit the pattern "{text}", and one to {MAX_CASES} '
                 "may; ** is any folder."
             )
-        for name, path in files:
-            if re.search(r"[,=\[\]\s]", name):
-                advice = "rename it without commas, brackets, = and white space."
-                raise ValueError(f'the file "{path}" cannot name a case: {advice}')
         return text
 
 
@@ -297,12 +289,6 @@ class Recipe:
                 "args",
                 f'only a generator takes args, and the input "{self.input}" is not '
                 "one; remove them.",
-            )
-        if self.matrix and FILE in self.matrix and is_pattern(self.input):
-            yield (
-                "matrix",
-                f'"{FILE}" names the files of the input\'s pattern; give the matrix '
-                "key another name.",
             )
 
     def complete(self, case: Case, folder: Path) -> Case:  # noqa: ARG002 - families need it

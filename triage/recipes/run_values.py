@@ -93,15 +93,8 @@ def split_value(text: str) -> ValueText:
     if match:
         kind, content = match["type"] or "", match["content"]
     if content.startswith("@"):
-        if not content[1:]:
-            raise ValueError(f'"{text}" names no file behind the @.')
         return ValueText(kind, content[1:], "")
-    if kind and not _TYPE.match(kind):
-        raise ValueError(
-            f'"{kind}" is not the type of a tensor: write dimensions and an element '
-            "type, such as 2x3xf32."
-        )
-    if not kind:
+    if not _TYPE.match(kind):
         raise ValueError(
             f'"{text}" is not a value: write 2x3xf32=1, 2x3xf32=@file.bin, @file.npy '
             "or a number."

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import is_dataclass
 from functools import lru_cache
@@ -115,14 +114,12 @@ def recipe_lines(values: Mapping[str, Any]) -> list[str]:
 
 
 def name_from(text: str) -> str:
-    """Make the name of a recipe from a text. Letters with accents lose them.
+    """Make the name of a recipe from a text.
 
-    >>> name_from("Mödel (1)")
+    >>> name_from("Model (1)")
     'model-1'
     """
-    decomposed = unicodedata.normalize("NFKD", text).casefold()
-    ascii_text = decomposed.encode("ascii", "ignore").decode()
-    return re.sub(r"[^a-z0-9]+", "-", ascii_text)[:100].strip("-")
+    return re.sub(r"[^a-z0-9]+", "-", text.lower())[:100].strip("-")
 
 
 def closest(word: str, choices: Iterable[str]) -> str | None:
