@@ -26,22 +26,6 @@ _RESERVED = re.compile("y|n|yes|no|on|off|true|false|null", re.IGNORECASE)
 _TIME_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 
-def duration_text(seconds: float) -> str:
-    """Return a time in the unit that a person would choose.
-
-    >>> [duration_text(seconds) for seconds in (0.2, 20, 300, 5400, 7200)]
-    ['1 s', '20 s', '5 min', '1.5 h', '2 h']
-    """
-    if seconds < 1:
-        return "1 s"
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    return f"{seconds / 3600:.1f}".removesuffix(".0") + " h"
-
-
 def time_text(seconds: float) -> str:
     """Return a measured time with three digits.
 

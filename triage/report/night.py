@@ -14,7 +14,7 @@ from triage.model.outcome import Status
 from triage.nightly.result import Night, TimeChange
 from triage.nightly.store import NIGHT_FILE
 from triage.nightly.verdict import failure_to_do
-from triage.recipes.values import duration_text, time_text
+from triage.recipes.values import time_text
 from triage.report.document import (
     Block,
     Details,
@@ -229,7 +229,7 @@ def night_verdict(night: Night) -> str:
     counts = [f"{count} {change}" for change, count in night.changes.items() if count]
     compiles = plural(night.compiles, "compile")
     cached = plural(night.cached, "cache hit")
-    effort = f"{compiles}, {cached}, {duration_text(night.seconds)}"
+    effort = f"{compiles}, {cached}, {night.seconds:.0f} s"
     return f"{', '.join(counts) or 'no case'}; {effort}"
 
 
