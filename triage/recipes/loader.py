@@ -250,24 +250,17 @@ def _check_placeholders(document: ConfigDocument, sections: Sequence[str]) -> No
     keys, places = _matrix(document), ", ".join(sections)
     used: set[str | None] = set()
     for loc, text in document.texts.items():
-        if "${" not in text:
-            continue
         names = _PLACEHOLDER.findall(text)
         # a mistyped name uses the key that it means
         used.update(closest(name, keys) for name in names)
-        for name in names:
-            if name not in keys:
-                hint = f"{did_you_mean(name, keys)} Keys: {', '.join(keys) or 'none'}."
-                document.report(loc, f'"${{{name}}}" is not a matrix key{hint}')
-        if loc[0] not in sections or loc[-1] in _BOUNDS:
+        for name in set(names) - keys.keys():
+            document.report(loc, unknown_word(name, "matrix key", keys))
+        if "${" in text and (loc[0] not in sections or loc[-1] in _BOUNDS):
             message = f'"{text}": placeholders are replaced only in {places}.'
             document.report(loc, message)
         elif "${" in _PLACEHOLDER.sub("", text):
             message = f'"{text}" has a ${{ that is not closed; write ${{key}}.'
             document.report(loc, message)
     for key in keys.keys() - used:
-        message = (
-            f'nothing uses the matrix key "{key}": write ${{{key}}} in {places}, or '
-            "remove the key."
-        )
+        message = f'nothing uses the matrix key "{key}": write ${{{key}}} in {places}.'
         document.report(("matrix", key), message, at_key=True)
