@@ -51,7 +51,7 @@ def test_many_mistakes_are_reported_at_once(told: Told) -> None:
 @pytest.mark.parametrize(
     ("data", "fragment"),
     [
-        (b"name: a\0", "U+0000"),
+        (b"name: a\0", "control characters"),
         (b"# fine\nname: \xff\n", "line 2 is not UTF-8"),
         ("name: a".encode("utf-16"), "line 1 is not UTF-8"),
         (b"", "triage recipe new"),

@@ -22,6 +22,7 @@ from pydantic import (
     ValidationError,
 )
 from pydantic_core import ErrorDetails
+from yaml.reader import ReaderError
 
 from triage.model.checks import Text as Text
 from triage.model.checks import fits
@@ -37,7 +38,6 @@ MAX_DEPTH = 40
 MAX_VALUES = 20_000
 
 _NULL = "tag:yaml.org,2002:null"
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
 _ADVICE = "indent by spaces, and put quotes around a value with special characters"
 _JSON_COMMENT = re.compile(
     r'"(?:[^"\\\n]|\\.)*+"|\'(?:[^\'\\\n]|\\.)*+\'|//[^\n]*|/\*.*?\*/', re.DOTALL
@@ -144,13 +144,7 @@ def parse_document(
     document = ConfigDocument(path, nulls=json)
     if json:
         text = _json_as_yaml(text)
-    control = _CONTROL.search(text)
     try:
-        if control:
-            before = text[: control.start()].split("\n")
-            line, column = len(before), len(before[-1]) + 1
-            message = f"remove the control character U+{ord(control[0]):04X}."
-            raise BadFiles([Problem(path, line, column, message)])
         root = yaml.compose(text, Loader=yaml.CSafeLoader)
     except yaml.MarkedYAMLError as error:
         place = ""
@@ -159,9 +153,10 @@ def parse_document(
             place = f" {error.context} that begins at {begin}"
         message = f"this is not YAML: {error.problem}{place}; {_ADVICE}."
         raise BadFiles([_problem(path, error.problem_mark, message)]) from error
-    except RecursionError as error:
-        message = "values are nested too deeply; remove some levels."
-        raise BadFiles([Problem(path, None, None, message)]) from error
+    except ReaderError as error:
+        before = text.encode()[: error.position].decode().split("\n")
+        line, column = len(before), len(before[-1]) + 1
+        raise BadFiles([Problem(path, line, column, f"{error.reason}.")]) from error
     if root is not None and root.tag != _NULL:
         document.data = document.read(root)
     elif empty is not None:
