@@ -39,34 +39,6 @@ def attributed(triage: Triage, shared_home: Path) -> Any:
     return call
 
 
-@pytest.mark.core
-def test_a_pass_that_collapses_more_dimensions_is_found(
-    attributed: Any, triage: Triage
-) -> None:
-    attribution = attributed(
-        "llama-attention-aggressive-fusion", "3.2.0", "3.3.0", "--case", "dtype=f16"
-    )
-    assert attribution["status"] == "parted"
-    assert attribution["pass"]["name"] == "CollapseDimensionsPass"
-    assert attribution["pass"]["on"] == "bad"
-    assert {"name": "tensor.collapse_shape", "good": "2", "bad": "10"} in attribution[
-        "pass"
-    ]["operations"]
-    assert attribution["function"]["bad"].startswith("attention_dispatch_0")
-    assert attribution["failing_pass"] == "GPUCheckResourceUsagePass"
-    words = (
-        ROOT / "recipes/llama-attention-aggressive-fusion.yaml",
-        "--case",
-        "dtype=f16",
-        "--format",
-        "html",
-    )
-    page = triage("attribute", *words, "--good", "3.2.0", "--bad", "3.3.0").stdout
-    assert "tensor.collapse_shape" in page
-    assert "<script" not in page
-    assert "http" not in page.replace("http-equiv", "")
-
-
 def test_equal_ir_up_to_the_pass_that_fails(attributed: Any) -> None:
     attribution = attributed("sharded-updates-short", "3.1.0", "3.2.0")
     assert attribution["status"] == "failing-pass"

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT, Triage
 from tests.real.answers import json_answer
-from tests.reduce.large_models import model, recipe
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 RECIPES = ROOT / "recipes"
@@ -86,16 +84,3 @@ def test_a_wrong_result_is_reduced(
     found = json_answer(triage, "reduce", RECIPES / "masked-mean.yaml", *words)
     assert found["operations"]["after"] == 4
     assert found["oracle_calls"] <= 48
-
-
-def test_an_unrelated_release_that_refuses_the_original_checks_nothing(
-    triage: Triage, installed: Callable[[str], Path], tmp_path: Path
-) -> None:
-    installed("3.2.0")
-    installed("3.13.0")
-    (tmp_path / "model.mlir").write_text(model("fft", 210))
-    (tmp_path / "recipe.yaml").write_text(recipe("fft", "model.mlir"))
-    words = ("-t", "3.2.0", "--jobs", "1", "--out", tmp_path / "out")
-    found = json_answer(triage, "reduce", tmp_path / "recipe.yaml", *words)
-    assert found["lines"]["after"] <= 7
-    assert found["oracle_calls"] <= 26

@@ -4,10 +4,6 @@ program.
 
 from __future__ import annotations
 
-import os
-import re
-import signal
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,7 +11,6 @@ import yaml
 
 from tests.conftest import Triage
 from tests.real.answers import json_answer
-from triage.compilers.interpreters import interpreter
 
 pytestmark = pytest.mark.real
 # The delta rule without its width, with one product in a helper function and code that
@@ -43,22 +38,6 @@ def rule(k_ptr, v_ptr, out_ptr, steps, K: tl.constexpr):
         residual = tl.dot(k, v).to(tl.bfloat16)
         tl.store(out_ptr + row[:, None] * K + row[None, :], corrected(k, residual, scale=2))
 """
-
-
-def run_script(folder: Path, root: Path, python: str) -> int:
-    # these releases import it without using it
-    stub = folder.parent / "stub" / "setuptools.py"
-    stub.parent.mkdir(exist_ok=True)
-    stub.touch()
-    env = {
-        **os.environ,
-        "PYTHONPATH": f"{root}{os.pathsep}{stub.parent}",
-        "PYTHON": python,
-        "TRITON_CACHE_DIR": str(folder.parent / f"cache{root.name}"),
-    }
-    return subprocess.run(
-        [folder / "repro.sh"], env=env, capture_output=True, check=False, cwd="/"
-    ).returncode
 
 
 @pytest.mark.slow
@@ -112,16 +91,3 @@ def test_a_reduced_kernel_is_readable(
         "reproduces",
         "fixed",
     ]
-    roots = {
-        version: next((shared_home / "toolchains").glob(f"triton-{version}-*"))
-        for version in ("3.2.0", "3.1.0")
-    }
-    tags = next(roots["3.2.0"].glob("triton-*.dist-info/WHEEL")).read_text()
-    tag = re.search(r"^Tag: cp3(\d+)-", tags, re.MULTILINE)
-    assert tag
-    interpreter_path = interpreter((3, int(tag[1])))
-    assert interpreter_path
-    python = str(interpreter_path)
-    assert run_script(folder, roots["3.2.0"], python) == -signal.SIGABRT
-    assert run_script(folder, roots["3.1.0"], python) == 0
-    assert run_script(folder, tmp_path, python) == 127

@@ -4,9 +4,6 @@ all releases.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -121,47 +118,3 @@ def test_missing_features_and_wrong_recipes_are_untestable(
     assert keyword in result["reason"]
 
 
-def test_a_kernel_that_misbehaves_is_contained(
-    shared_home: Path, triage: Triage, tmp_path: Path
-) -> None:
-    """The kernel file prints, writes files, sets variables, starts a child process, and
-    never ends.
-    """
-    mark = "sleep 97531"
-    noise = f"""import os, pathlib, subprocess
-print("error: not the compiler's")
-print('triage: {{"metrics": {{"shared_bytes": "x"}}}}')
-pathlib.Path("litter").write_text("x")
-pathlib.Path.home().joinpath("litter").write_text("x")
-subprocess.Popen({mark.split()!r})
-"""
-    (tmp_path / "home-of-the-user").mkdir()
-    env = {
-        "HOME": str(tmp_path / "home-of-the-user"),
-        "TRITON_INTERPRET": "1",
-        "MLIR_ENABLE_DUMP": "1",
-    }
-    done = triage(
-        "run",
-        write_recipe(tmp_path, noise + KERNEL),
-        "-t",
-        "3.2.0",
-        "--format",
-        "json",
-        env={**os.environ, **env},
-    )
-    [result] = json.loads(done.stdout)["results"]
-    assert (result["status"], done.returncode) == ("passed", 0)
-    assert not list(tmp_path.rglob("litter"))
-    endless = write_recipe(
-        tmp_path, noise + "while True: pass\n" + KERNEL, limits="{timeout: 2s}"
-    )
-    [result] = json_answer(triage, "run", endless, "-t", "3.2.0", code=1)["results"]
-    assert result["failure"]["class"] == "timeout"
-    assert not list((shared_home / "scratch").iterdir())
-    assert (
-        mark
-        not in subprocess.run(
-            ["ps", "-eo", "args"], capture_output=True, text=True, check=True
-        ).stdout
-    )
