@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import date, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -224,14 +224,29 @@ class Package:
             wheel = f"{release.distribution} @ {release.url.full}"
             if release.sha256:
                 wheel += f" --hash=sha256:{release.sha256}"
-            uv = Uv(self, scratch, f"install {name} from {host_of(release.url)}")
+            uv = partial(
+                self._uv, scratch, f"install {name} from {host_of(release.url)}"
+            )
             if python and isinstance(self.packaging, Environment):
-                companions = self.packaging.companions_of(release.version)
-                uv.make_environment(folder, python, [wheel, *companions], release.date)
+                options = ["--relocatable", "--no-project", "--no-config", "--clear"]
+                uv("venv", *options, f"--python={python}", str(folder))
+                wheels = [wheel, *self.packaging.companions_of(release.version)]
+                options = ["--python", str(folder / "bin" / "python")]
+                if release.date:  # its dependencies are as old
+                    until = date.fromisoformat(release.date) + _UPLOADED_WITHIN
+                    options.append(f"--exclude-newer={until.isoformat()}T00:00:00Z")
             else:
+                wheels = [wheel]
                 # of any version of Python, perhaps: a native program is the same in all
-                options = ("--python-version", release.python, "--target", str(folder))
-                uv.pip([wheel], "--no-deps", *options)
+                options = ["--no-deps", "--python-version", release.python]
+                options += ["--target", str(folder)]
+            # uv links files from its cache. It goes with the scratch folder, so that
+            # damage to an install damages no other one, and pruning frees the space.
+            words = ["--only-binary=:all:", f"--cache-dir={scratch / 'cache'}"]
+            # Other users can read the words of a process; addresses may have a
+            # password.
+            data = "\n".join(wheels)
+            uv("pip", "install", *words, *options, "-r", "-", data=data)
             return release
 
         folder = self.folder(release).name
@@ -251,56 +266,21 @@ class Package:
                 return package.install(release)
         raise Unobtainable(f"there is no {name} {version} at {self.url}")
 
-
-@dataclass(frozen=True)
-class Uv:
-    """Runs uv to install into a new folder.
-
-    Raises Unobtainable if uv fails for a reason that will not go away, and
-    EnvironmentFailure if it fails for another one.
-    """
-
-    package: Package
-    scratch: Path
-    action: str
-    """What messages call this."""
-
-    def make_environment(
-        self, folder: Path, python: Path, requirements: Sequence[str], day: str | None
-    ) -> None:
-        """Make a folder a virtual environment with some packages, and with the
-        dependencies that were current on a day, if it is known.
+    def _uv(self, scratch: Path, action: str, *words: str, data: str = "") -> None:
+        """Run uv. Raises Unobtainable if it fails for a reason that will not go away,
+        and EnvironmentFailure if it fails for another one.
         """
-        options = ("--relocatable", "--no-project", "--no-config", "--clear")
-        self._run("venv", *options, f"--python={python}", str(folder))
-        into: tuple[str, ...] = ("--python", str(folder / "bin" / "python"))
-        if day is not None:
-            until = date.fromisoformat(day) + _UPLOADED_WITHIN
-            into += (f"--exclude-newer={until.isoformat()}T00:00:00Z",)
-        self.pip(requirements, *into)
-
-    def pip(self, requirements: Sequence[str], *target: str) -> None:
-        """Install packages. `target` are options that say where."""
-        # uv links files from its cache. It goes with the scratch folder, so that damage
-        # to an install damages no other one, and pruning frees the space.
-        cache = f"--cache-dir={self.scratch / 'cache'}"
-        words = ("--only-binary=:all:", cache, *target, "-r", "-")
-        # Other users can read the words of a process; addresses may have a password.
-        self._run("pip", "install", *words, data="\n".join(requirements))
-
-    def _run(self, *words: str, data: str = "") -> None:
         # The index of nightlies does not have their dependencies.
-        indexes = {"UV_DEFAULT_INDEX": index_url().full}
-        indexes["UV_INDEX"] = self.package.url.full
+        indexes = {"UV_DEFAULT_INDEX": index_url().full, "UV_INDEX": self.url.full}
         execution = run(
             [uv_program(), *words, "--no-progress", "--color=never"],
             unlimited(_TIMEOUT),
-            self.scratch,
+            scratch,
             seal=None,
             purpose=Purpose.INSTALL,
             env=indexes,
             data=data.encode(),
-            stop=self.package.workspace.stop,
+            stop=self.workspace.stop,
         )
         if execution.ok:
             return
@@ -308,4 +288,4 @@ class Uv:
         if execution.ending is Ending.TIMED_OUT:
             reason = f"it takes more than {_TIMEOUT:.0f} s"
         kind = Unobtainable if _PERMANENT.search(reason) else EnvironmentFailure
-        raise kind(f"cannot {self.action}: {reason}")
+        raise kind(f"cannot {action}: {reason}")
