@@ -17,8 +17,8 @@ from triage.model.outcome import Failure
 from triage.recipes.expectations import (
     ObservedCase,
     UpdatedFile,
+    applied_flags,
     expectation_for,
-    flag_applies,
     updated_expectations,
 )
 
@@ -119,6 +119,10 @@ def holds(since: str | None, until: str | None, version: str | None) -> bool:
     return expectation_for(case, version) is not None
 
 
+def flags(flag: Flag, version: str | None) -> list[str]:
+    return applied_flags(replace(case_named("a"), flags=(flag,)), version)
+
+
 # A nightly counts as the release that it leads to; a bound that names more than a
 # release is exact.
 RANGES = """\
@@ -139,12 +143,12 @@ def test_ranges(line: str) -> None:
     for name, version in words[len(bounds) :]:
         since, until = bounds.get("since"), bounds.get("until")
         assert holds(since, until, version) is (name == "holds")
-        assert flag_applies(Flag("-a", since, until), version) is (name == "holds")
+        assert flags(Flag("-a", since, until), version) == ["-a"] * (name == "holds")
 
 
 @pytest.mark.parametrize("version", [None, "local build"])
 def test_an_unknown_version_excuses_nothing_and_is_new(version: str | None) -> None:
     assert holds(None, None, version)
     assert not holds("3.1.0", None, version)
-    assert flag_applies(Flag("-a", since="3.1.0"), version)
-    assert not flag_applies(Flag("-a", until="3.1.0"), version)
+    assert flags(Flag("-a", since="3.1.0"), version)
+    assert not flags(Flag("-a", until="3.1.0"), version)

@@ -27,10 +27,8 @@ from triage.processes.sealing import Seal, is_sealing
 from triage.recipes.run_values import (
     file_value,
     identity_of,
-    read_tensor_proto,
     read_value,
     split_value,
-    tensor_proto,
     type_name,
     value_ending,
 )
@@ -277,12 +275,12 @@ def _readable_value(folder: Path, runner: Runner, text: str) -> str:
 
     Raises OSError or ValueError if it cannot be read.
     """
-    proto = tensor_proto(text)
-    if proto is None and runner.reads(split_value(text)):
+    value = split_value(text)
+    if not value.is_tensor_proto and runner.reads(value):
         return text
 
     def write(scratch: Path) -> Path:
-        array = read_tensor_proto(proto) if proto else read_value(text)
+        array = read_value(text)
         if array is None:
             raise ValueError(f"the value {text} cannot be read")
         target = scratch / "value"

@@ -52,19 +52,18 @@ def applies(item: Expectation, version: str | None) -> bool:
     return _is_between(item, version, if_unknown=not has_bounds)
 
 
-def flag_applies(flag: Flag, version: str | None) -> bool:
-    """Return whether a flag is given to a version.
+def applied_flags(case: Case, version: str | None) -> list[str]:
+    """Return the flags of a case that are given to a version.
 
     An unknown version counts as newer than every release, as most local builds are: it
     gets flags without `until`. If it is older, the compiler reports the unknown flag,
     and the case is untestable.
     """
-    return _is_between(flag, version, if_unknown=flag.until is None)
-
-
-def applied_flags(case: Case, version: str | None) -> list[str]:
-    """Return the flags of a case that are given to a version, see `flag_applies`."""
-    return [flag.text for flag in case.flags if flag_applies(flag, version)]
+    return [
+        flag.text
+        for flag in case.flags
+        if _is_between(flag, version, if_unknown=flag.until is None)
+    ]
 
 
 def matches(item: Expectation, failure: Failure) -> bool:

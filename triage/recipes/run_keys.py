@@ -4,7 +4,6 @@ that it must compute. Files may say the same.
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -62,7 +61,7 @@ class RunnableRecipe(Recipe):
             run = _joined_runs(read_flagfile(locate(folder, run.flagfile)), run)
         if run and run.data is not None:
             data = case.input.path.parent / run.data
-            if is_pattern(self.input) and not os.path.isdir(data):  # noqa: PTH112 - as in `with_located_file`
+            if is_pattern(self.input) and not data.is_dir():
                 run = None
             else:
                 run = _joined_runs(_read_data_folder(data), run)
@@ -132,11 +131,10 @@ def _read_data_folder(folder: Path) -> RunSpec:
     BadFiles if a number has no file or several, or if there is no output.
     """
     values: dict[str, tuple[str, ...]] = {}
-    is_there = os.path.isdir(folder)  # noqa: PTH112 - as in `with_located_file`
     for role in ("input", "output"):
         paths = [
             path.absolute()
-            for path in (folder.glob(f"{role}_[0-9]*") if is_there else ())
+            for path in folder.glob(f"{role}_[0-9]*")
             if path.suffix in (TENSOR_PROTO, ".npy")
         ]
         by_name = {path.stem: f"@{path}" for path in paths}

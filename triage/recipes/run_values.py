@@ -78,6 +78,11 @@ class ValueText:
         match = _TYPE.match(self.type)
         return match["element"] if match else ""
 
+    @property
+    def is_tensor_proto(self) -> bool:
+        """Whether it is an ONNX tensor in a file."""
+        return self.file is not None and self.file.endswith(TENSOR_PROTO)
+
     def __str__(self) -> str:
         content = self.literal if self.file is None else f"@{self.file}"
         return "=".join(part for part in (self.type, content) if part)
@@ -125,36 +130,6 @@ def identity_of(text: str) -> str:
     return f"{value.type}=@{settled_sha256(value.file)}"
 
 
-def tensor_proto(text: str) -> Path | None:
-    """Return the file of a value, if it is an ONNX tensor."""
-    file = split_value(text).file
-    if file is not None and file.endswith(TENSOR_PROTO):
-        return Path(file)
-    return None
-
-
-def read_tensor_proto(file: Path) -> Array:
-    """Return the elements of an ONNX tensor in a file. Raises ValueError if it is not
-    one, or of a type that values do not have.
-    """
-    try:
-        import onnx
-        from google.protobuf.message import DecodeError
-        from onnx import numpy_helper
-    except ImportError as error:
-        raise ValueError(
-            f"{file}: tensors of ONNX need a package: pip install onnx ({error})"
-        ) from error
-    try:
-        tensor = onnx.TensorProto.FromString(file.read_bytes())
-        array: Array = numpy_helper.to_array(tensor, str(file.parent))
-    except (DecodeError, TypeError, ValueError) as error:
-        raise ValueError(f"{file}: this is not an ONNX tensor: {error}") from error
-    if not element_name(array):
-        raise ValueError(f"{file}: values of {array.dtype.name} cannot be converted")
-    return array
-
-
 def read_value(text: str) -> Array | None:
     """Return the elements of a value in their own type. Returns None if they cannot be
     read, if there are too many, or if no value has their type.
@@ -163,16 +138,32 @@ def read_value(text: str) -> Array | None:
 
     try:
         value = split_value(text)
-        file = tensor_proto(text)
-        if file:
-            return read_tensor_proto(file)
         if value.file is None or value.type:
             return _array(value)
-        with Path(value.file).open("rb") as source:
-            array: Array = np.load(source, allow_pickle=False)
-    except (OSError, ValueError, OverflowError, EOFError):
+        if value.is_tensor_proto:
+            array = _read_tensor_proto(Path(value.file))
+        else:
+            with Path(value.file).open("rb") as source:
+                array = np.load(source, allow_pickle=False)
+    except (OSError, ValueError, OverflowError, EOFError, ImportError):
         return None
     return array if element_name(array) else None
+
+
+def _read_tensor_proto(file: Path) -> Array:
+    """Return the elements of an ONNX tensor in a file. Raises ValueError if it is not
+    one, and ImportError without the package onnx.
+    """
+    import onnx
+    from google.protobuf.message import DecodeError
+    from onnx import numpy_helper
+
+    try:
+        tensor = onnx.TensorProto.FromString(file.read_bytes())
+        array: Array = numpy_helper.to_array(tensor, str(file.parent))
+    except (DecodeError, TypeError) as error:
+        raise ValueError(str(error)) from error
+    return array
 
 
 def _array(value: ValueText) -> Array | None:
