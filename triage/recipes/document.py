@@ -307,12 +307,11 @@ def _message(details: ErrorDetails, loc: Loc, kind: Any) -> str:
     """Return a sentence that says what is wrong, and what to write."""
     value = details["input"]
     names, keys = [part for part in loc if isinstance(part, str)], _keys_of(kind)
-    advice, key = ".", ""
-    if names:
-        first, key = names[0], names[-1]
-        examples = keys.get(first, {}).get("examples")
-        if examples:
-            advice = f": write `{first}: {yaml_text(examples[0])}`."
+    advice, key = ".", names[-1] if names else ""
+    for name in names:
+        examples = keys.get(name, {}).get("examples")
+        if examples:  # of the innermost key that has one
+            advice = f": write `{name}: {yaml_text(examples[0])}`."
     shape = f'"{value}"'
     if isinstance(value, list | Mapping):
         shape = "a mapping" if isinstance(value, Mapping) else "a list"
