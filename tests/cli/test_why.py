@@ -184,6 +184,23 @@ def test_what_nobody_named_is_assumed_and_said(
     assert (found["target"], found["assumed"]) == ("llvm-cpu", [])
 
 
+def test_the_releases_that_read_a_program_are_named(
+    triage: Triage, asked: Asked, said: Said, tmp_path: Path
+) -> None:
+    assert triage("toolchains", "install", "all").returncode == 0
+    path = recipe(tmp_path, "old", "unreadable-4")
+    found = asked("why", path, code=3)
+    assert found["status"] == "inconclusive"
+    known = found["releases"][-1]
+    ends = known["first"]["name"], known["last"]["name"]
+    assert (known["outcome"], ends) == ("untestable", ("1.4.0", "1.5.0"))
+    shown = said(path)
+    assert "cannot be tested on 1.4.0 to 1.5.0; passes on 1.0.0 to 1.3.0" in shown
+    broken = asked("why", recipe(tmp_path, "both", "breaks-2 unreadable-4"), code=1)
+    assert broken["fails_on"]["name"] == "1.3.0"
+    assert after(broken["bisection"]) == "1.2.0"
+
+
 @pytest.mark.real
 @pytest.mark.core
 def test_a_real_failure_is_explained_with_its_pass_and_a_flag(

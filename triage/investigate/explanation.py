@@ -66,8 +66,6 @@ class Explanation(MayLackAnswer):
     """The class of the failure that a text reports or a recipe expects, or `failure`,
     if no toolchain that was tried has it.
     """
-    fails_otherwise: bool = field(default=False, metadata=UNPRINTED)
-    """Whether it fails on that toolchain with another failure than that one."""
     failure: Failure | None = None
     flaky: bool = False
     fails_on: Revision | None = None
@@ -83,8 +81,6 @@ class Explanation(MayLackAnswer):
     """Why the toolchain cannot test the case, or why there is nothing to explain."""
     is_reported_error: bool = field(default=False, metadata=UNPRINTED)
     """Whether a text reports this reason: then the toolchain ends as the text says."""
-    reads: Revision | None = None
-    """The newest release known to read a program that the newest one of all cannot."""
     log: ClassifiedLog | None = None
     """The failures in a text without a program."""
 
@@ -185,7 +181,7 @@ class Explainer:
         if answer.failure is None:
             look = partial(self._look_elsewhere, answer, refs[1:])
             self._do_nearly_all(cluster, "history", look)
-        if answer.failure is None and not is_enough and not answer.reads:
+        if answer.failure is None and not is_enough:
             find = partial(self._find_earlier_failure, answer)
             self._do_nearly_all(cluster, "bisect", find)
         steps: dict[str, Step] = {}
@@ -242,7 +238,6 @@ class Explainer:
         if not is_wanted and not answer.is_reported_error:
             answer.unseen = self._expected_class()
         if isinstance(outcome, Failed):
-            answer.fails_otherwise = not is_wanted
             answer.flaky = outcome.flaky
             if self.rev or outcome.flaky or is_wanted:
                 answer.failure, answer.fails_on = outcome.failure, probe.revision
@@ -308,18 +303,11 @@ class Explainer:
         others: Sequence[ToolchainRef],
         cluster: ClusterInvestigation,
     ) -> NoAnswer | None:
-        """Find a toolchain that has the failure, or reads the program, for a case
-        without it on the first one of all.
+        """Find a toolchain that has the failure, for a case without it on the first
+        one of all.
         """
-        is_own = self.reported is None or answer.is_reported_error
-        is_unreadable = answer.cause is Cause.INPUT and is_own
-        wanted = _program_was_read if is_unreadable else self._is_wanted
-        probe = self._first_wanted(wanted, self.case, others, "why")
-        if probe is None:
-            return None
-        if is_unreadable:
-            answer.reads = probe.revision
-        if probe.outcome.failure and self._is_wanted(probe.outcome):
+        probe = self._first_wanted(self._is_wanted, self.case, others, "why")
+        if probe and probe.outcome.failure:
             self._take_failure(answer, cluster, probe.outcome.failure, probe.revision)
         return None
 
@@ -426,7 +414,3 @@ class Explainer:
 
 def _fails_each_time(outcome: Outcome) -> bool:
     return isinstance(outcome, Failed) and not outcome.flaky
-
-
-def _program_was_read(outcome: Outcome) -> bool:
-    return outcome.cause is not Cause.INPUT

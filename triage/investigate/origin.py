@@ -106,35 +106,20 @@ class OriginFinder:
         return known_range(self.engine, case, named, failure, bad)
 
     def find_fix(self, case: Case) -> Bisection | None:
-        """Bisect the fix of a failure in newer releases; None if there is none.
-
-        Only installed releases are probed, because a nightly run installs no more than
-        the two that it compares.
+        """Bisect the fix of a failure between the failing toolchain and the newest
+        release, in a night the newest installed one; None if there is none.
         """
         registry, (old, new) = self.engine.registry, self.pair
         if new.path is not None:  # its family may have no releases
             return None
-        request = replace(self._request(case), kind=BisectKind.FIX)
         releases = registry.installed_releases(new.family)
         if old is None:
             releases = registry.releases(new.family)
         if not releases or releases[-1].version <= new.version:
             return None
-        if old is None:
-            fix = bisect_between(request, new.revision.name)
-        else:
-            refs = versions_between(registry, new, releases[-1])
-            line = release_line(request, refs)
-            candidates = []
-            for candidate in line.candidates:
-                if not registry.is_installed(candidate.ref):
-                    candidate = replace(candidate, untestable="it is not installed")
-                candidates.append(candidate)
-            line.candidates = candidates
-            fix = find_changes(whole_search(line))
-        if fix.after:
-            return fix
-        return None
+        request = BisectRequest(self.engine, case, kind=BisectKind.FIX)
+        fix = bisect_between(request, rev_text(new), releases[-1].revision.name)
+        return fix if fix.after else None
 
     def find_slower(self, case: Case, function: str | None, budget: float) -> Bisection:
         """Bisect the change that made a function run slower; without a function, the

@@ -141,10 +141,6 @@ def headline(explanation: Explanation) -> str:
         return "the program is wrong: no release can read it"
     if explanation.flaky:
         return f"fails only sometimes on {name}"
-    if explanation.reads:
-        verb = "passes" if explanation.failure is None else "fails"
-        newest = f"{explanation.reads.name} is the newest release known to read it"
-        return f"{name} cannot read this program; {newest}, and it {verb} there"
     if explanation.unseen and explanation.failure is None:
         return f"the reported {explanation.unseen} was not seen"
     if explanation.failure and explanation.toolchain == explanation.fails_on:
@@ -152,11 +148,11 @@ def headline(explanation: Explanation) -> str:
     older = f"; fails on {explanation.fails_on.name}" if explanation.fails_on else ""
     if explanation.passes:
         return f"passes on {name}{older}"
-    if explanation.fails_otherwise:
-        return f"fails otherwise on {name}{older}"
     if explanation.is_reported_error:
         return f"ends on {name} as reported"
-    return f"cannot be tested on {name}{older}"
+    if explanation.unanswered:
+        return f"cannot be tested on {name}{older}"
+    return f"fails otherwise on {name}{older}"
 
 
 def why_facts(explanation: Explanation) -> Iterator[Fact]:
