@@ -32,10 +32,7 @@ _AGAIN_IF_INVERTED = math.ceil(_PROVED / math.log((1 - _FLAKY) / _FLAKY)) - 1
 _HIGHEST_RATES = 0.9  # of both ends; with more, no number of probes tells them apart
 _END_PROBES = 10  # that tell how often an end is wrong
 _LONG = 22  # probes, of which one shows a failure of one run in ten, nearly always
-# of the weight between two candidates: a probe may be so far off the middle if it is
-# cheap, and if its neighbours can be tested
-_CHEAP = 0.2
-_NEAR_UNTESTABLE = 0.3
+_CHEAP = 0.2  # of all weight: so far off the middle is a probe that costs nothing
 
 
 class Tally(NamedTuple):
@@ -228,11 +225,7 @@ class Belief:
 
         def distance(index: int, wanted: float) -> float:
             off = abs(below[index] - wanted)
-            if self.is_doubtful:
-                return off
-            near = min((abs(index - other) for other in self.skipped), default=99)
-            off += _CHEAP * seconds[index] / longest
-            return off + _NEAR_UNTESTABLE / (1 + near)
+            return off + _CHEAP * seconds[index] / longest
 
         for part in range(1, min(jobs, len(self.open_candidates)) + 1):
             wanted = part / (jobs + 1)
