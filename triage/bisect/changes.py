@@ -26,7 +26,6 @@ from triage.model.outcome import (
     NoAnswer,
     Outcome,
     Passed,
-    Probe,
     Verdict,
 )
 
@@ -171,7 +170,11 @@ def answer(
     match: Match = any_failure
     if search.failure:
         match = _match(search, search.failure)
-    results = [result_of(probe) for probe in _last_probes(line, conclusion)]
+    results = [
+        result_of(line.probes[index][-1])
+        for index in range(len(line))
+        if line.probes[index]
+    ]
     others = [
         result
         for result in results
@@ -196,21 +199,6 @@ def answer(
     if isinstance(conclusion, NoAnswer):
         return replace(effort, **more)
     return effort.about(transition(search, conclusion), **more)
-
-
-def _last_probes(line: Line, conclusion: SearchResult | NoAnswer) -> Iterator[Probe]:
-    """Yield the last probe of each revision, and one that was not made of those between
-    the pair that have no compiler.
-    """
-    between = range(0)
-    if isinstance(conclusion, SearchResult):
-        between = range(conclusion.before + 1, conclusion.after)
-    for index, candidate in enumerate(line.candidates):
-        if line.probes[index]:
-            yield line.probes[index][-1]
-        elif candidate.untestable is not None and index in between:
-            why = NoAnswer(Cause.TOOLCHAIN, candidate.untestable)
-            yield Probe(line.request.case, candidate.revision, None, why)
 
 
 def _logged_probes(line: Line, match: Match) -> Iterator[LoggedProbe]:
