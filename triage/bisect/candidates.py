@@ -120,10 +120,7 @@ def _candidates(
             continue
         alike, compilers = groups[-1]
         alike.append(commit)
-        # a compiler that is made on request is made for the first commit only
-        for build in builds[index]:
-            if not (build.seconds and _is_made_on_request(build)):
-                compilers.append(build)
+        compilers += builds[index]
     return [_candidate(request, sources, *group) for group in groups]
 
 
