@@ -5,7 +5,7 @@ its answer.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 
 from packaging.version import Version
@@ -20,7 +20,7 @@ from triage.bisect.search import Search
 from triage.compilers.registry import family_of
 from triage.execution.number_judge import Metric, engine_with_judge
 from triage.execution.task import ProbeJob
-from triage.git_history.repository import Repository, UnknownCommit
+from triage.git_history.repository import UnknownCommit
 from triage.git_history.timeline import Timeline
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.recipes.values import parse_version
@@ -280,8 +280,9 @@ def line_end(request: BisectRequest, text: str) -> LineEnd:
     word, _, rest = text.rpartition(":")
     if word == "commit":
         return LineEnd(repository.resolve(rest))
-    if word in ("", "nightly") and is_day(rest):
-        return LineEnd(_commit_of_day(repository, rest, is_nightly=bool(word)))
+    if not word and is_day(rest):
+        timeline = Timeline(repository)
+        return LineEnd(timeline.commits[timeline.newest_at(rest)].sha)
     try:
         ref = registry.resolve(text, request.case.compiler)
     except BadInput as wrong:
@@ -297,19 +298,3 @@ def line_end(request: BisectRequest, text: str) -> LineEnd:
     except UnknownCommit as unknown:
         why = f"{name} was built from {commit[:10]}, which the clone lacks: {unknown}"
         raise UnknownCommit(why) from unknown
-
-
-def _commit_of_day(repository: Repository, day: str, *, is_nightly: bool) -> str:
-    """Return the sha of the last tagged nightly of a day, or of the newest commit of
-    that day.
-    """
-    timeline = Timeline(repository)
-    stamp = day.replace("-", "")
-    tagged = []
-    for name, sha in timeline.tags.items():
-        if is_nightly and stamp in name:
-            with suppress(BadInput):  # a tag without common history
-                tagged.append((timeline.position_of(sha).index, sha))
-    if tagged:
-        return max(tagged)[1]
-    return timeline.commits[timeline.newest_at(day)].sha
