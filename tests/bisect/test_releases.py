@@ -60,16 +60,11 @@ def test_a_case_that_ends_alike_everywhere_is_probed_at_few_releases(
 
 
 @pytest.mark.parametrize("kind", BisectKind)
-@pytest.mark.parametrize("look", ["known", "installed"])
 @pytest.mark.parametrize("history", ["PPPFPPPPPPPPPPPP", "PPPPPPPPPPPPFPPP"])
-def test_a_short_window_is_found_among_known_and_installed_releases(
-    history: str, look: str, kind: BisectKind
+def test_a_short_window_is_found_among_installed_releases(
+    history: str, kind: BisectKind
 ) -> None:
-    engine = HistoryEngine(history)
-    if look == "known":
-        engine = uninstalled(history)
-        engine.known = {("case", index) for index in range(16)}
-    found = bisect(engine, kind=kind)
+    found = bisect(history, kind=kind)
     fix = found if kind is BisectKind.FIX else found.fixed
     window = history.index("F")
     assert fix is not None
@@ -99,20 +94,6 @@ def test_a_failure_that_replaced_another_long_one_is_found_with_few_probes() -> 
     assert found.broke
     assert pair(found.broke) == (19, 20)
     assert len(set(engine.indices)) <= 30
-
-
-@pytest.mark.parametrize("history", ["GGGGGGFFFFFF", "GGGGFGGGUUFF"])
-def test_a_case_that_always_failed_says_where_its_failure_changed(
-    history: str,
-) -> None:
-    found = bisect(history)
-    last = history.rindex("G")
-    is_exact = history[last + 1] == "F"
-    assert found.status is (Answer.CULPRIT if is_exact else Answer.SUSPECTS)
-    assert found.confirmed
-    assert found.broke is None
-    assert found.changed
-    assert pair(found.changed) == pair(found) == (last, history.index("F", last))
 
 
 @pytest.mark.parametrize("kind", BisectKind)

@@ -93,24 +93,6 @@ def test_a_spent_budget_says_the_narrowest_range_and_what_was_tried(
         assert text in shown
 
 
-def test_what_always_failed_says_since_when_it_fails_as_today(
-    asked: Asked, said: Said, tmp_path: Path
-) -> None:
-    path = recipe(tmp_path, "always", "breaks-0 differs-3")
-    found = asked("why", path, code=1)
-    bisection = found["bisection"]
-    assert (found["status"], bisection["status"]) == ("fails", "culprit")
-    assert after(bisection["changed"]) == "1.3.0"
-    assert bisection["broke"] is None
-    assert found["next"] == [f"triage reduce {path} -t 1.5.0"]
-    shown = said(path)
-    assert "since fails as today since 1.3.0" in shown
-    assert "it failed otherwise before" in shown
-    assert "last good" not in shown
-    changed = asked("bisect", path, "--bad", "1.4.0")
-    assert (changed["before"]["name"], after(changed)) == ("1.2.0", "1.3.0")
-
-
 @pytest.mark.parametrize("words", [(), ("-t", "1.2.0")])
 def test_a_case_that_passes_has_nothing_to_explain(
     asked: Asked, triage: Triage, tmp_path: Path, words: tuple[str, ...]

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from triage.bisect.changes import answer, find_change, passing_search, transition
+from triage.bisect.changes import answer, passing_search, transition
 from triage.bisect.history import looked_at_first, releases_at_bounds
 from triage.bisect.result import Bisection, BisectKind, Side
 from triage.bisect.search import Search
-from triage.execution.match import verdict_of
-from triage.execution.task import ProbeJob
 from triage.model.errors import BadInput
-from triage.model.outcome import Cause, Failed, NoAnswer, Outcome, Passed, Verdict
+from triage.model.outcome import Cause, Failed, NoAnswer, Outcome, Passed
 
 
 def search_from_open_ends(
@@ -106,8 +104,8 @@ def _newest_before(search: Search, wanted: type[Outcome]) -> int | None:
 def _releases_to_look_at(search: Search) -> Iterator[list[int]]:
     """Yield releases to look at, those that are likely to differ first.
 
-    At last comes what costs little, because a short window may lie anywhere: releases
-    with a known result, then the installed ones, and all if a fix was asked for.
+    At last come the installed releases, because a short window may lie anywhere, and
+    all if a fix was asked for.
     """
     request = search.line.request
     refs = [candidate.ref for candidate in search.line.candidates]
@@ -115,10 +113,8 @@ def _releases_to_look_at(search: Search) -> Iterator[list[int]]:
         search.first, search.last, releases_at_bounds(request.case, refs)
     )
     others = range(search.last - 1, search.first - 1, -1)
-    recall = request.engine.recall
-    registry = request.engine.registry
-    yield [index for index in others if recall(ProbeJob(request.case, refs[index]))]
-    yield [index for index in others if registry.is_installed(refs[index])]
+    is_installed = request.engine.registry.is_installed
+    yield [index for index in others if is_installed(refs[index])]
     if search.kind is BisectKind.FIX:
         yield list(others)
 
@@ -135,20 +131,11 @@ def _reason_if_alike(search: Search) -> NoAnswer:
 
 
 def _never_passed(search: Search) -> Bisection:
-    """Answer for a case that no release compiles: where the newest failure replaced
-    another one, or when it was fixed.
-    """
-    line = search.line
+    """Answer for a case that no release compiles before a fix, if there is one."""
+    bisection = answer(search, _reason_if_alike(search))
     fixed = search.fixed
-    if fixed:  # it was always there until then
-        bisection = answer(search, _reason_if_alike(search))
-        return bisection.about(
-            fixed, kind=BisectKind.FIX, failure=fixed.failure, broke=fixed
-        )
-    failure = line.outcome(search.last).failure
-    if failure and search.kind is BisectKind.REGRESSION:
-        is_same = line.request.match_for(failure)
-        for index in reversed(line.indices_of(Failed)):
-            if verdict_of(line.outcome(index), is_same) is Verdict.SKIP:
-                return find_change(replace(search, first=index), failure)
-    return answer(search, _reason_if_alike(search))
+    if fixed is None:
+        return bisection
+    return bisection.about(
+        fixed, kind=BisectKind.FIX, failure=fixed.failure, broke=fixed
+    )
