@@ -66,7 +66,7 @@ SUSPECTED = culprit("llvm/a.cpp", Answer.SUSPECTS)
         (replace(cluster("rocm"), culprit=SUSPECTED), "models", "@rocm"),
     ],
 )
-def test_the_most_specific_fact_names_the_owner(
+def test_the_last_rule_that_fits_names_the_owner(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     failure: FailureCluster,

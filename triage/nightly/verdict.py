@@ -127,23 +127,26 @@ def with_owners(
 def owner_of(
     cluster: FailureCluster, suites: Collection[str], rules: Sequence[OwnerRule]
 ) -> str | None:
-    """Return the owner of a failure by the rules of the project file. The most specific
-    fact wins: the files of the culprit, then the pass, the backend, the suites.
+    """Return the owner of a failure by the rules of the project file: the last one that
+    fits a file of its culprit, a pass, its backend or a suite.
     """
     from triage.toolchains.sources.base import fits_any
 
-    facts: list[tuple[str, Collection[str]]] = []
+    facts: dict[str, list[str]] = {
+        "files": [],
+        "passes": [],
+        "backends": [cluster.backend],
+        "suites": list(suites),
+    }
     if cluster.culprit and _has_culprit(cluster):
-        facts += [("files", suspect.files) for suspect in cluster.culprit.suspects]
+        for suspect in cluster.culprit.suspects:
+            facts["files"] += suspect.files
     if cluster.attribution:
-        passes = [suspect.name for suspect in cluster.attribution.suspects]
-        facts.append(("passes", passes))
+        facts["passes"] += [suspect.name for suspect in cluster.attribution.suspects]
     if cluster.failure and cluster.failure.failing_pass:
-        facts.append(("passes", [cluster.failure.failing_pass]))
-    facts += [("backends", [cluster.backend]), ("suites", suites)]
-    for key, names in facts:
-        for rule in reversed(rules):
-            patterns = getattr(rule, key)
-            if any(fits_any(name, patterns) for name in names):
+        facts["passes"].append(cluster.failure.failing_pass)
+    for rule in reversed(rules):
+        for key, names in facts.items():
+            if any(fits_any(name, getattr(rule, key)) for name in names):
                 return rule.owner
     return None
