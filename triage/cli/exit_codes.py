@@ -153,8 +153,6 @@ def _exit_code(call: Callable[[], Exit], more: list[str]) -> int:
     except OSError as error:
         file = f": {error.filename}" if error.filename else ""
         print_stderr(f"triage: {error.strerror or error}{file}")
-    except MemoryError:
-        print_stderr("triage: the system has no more memory; pass a lower --jobs")
     except Exception:
         print_stderr(traceback.format_exc())
         print_stderr(

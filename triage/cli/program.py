@@ -78,9 +78,7 @@ class StartedRecipe:
         with disk_errors(f"write {path}"):
             path.parent.mkdir(parents=True, exist_ok=True)
             for written, text in texts.items():
-                # never over a file that was written meanwhile
-                with written.open("w" if overwrite else "x", encoding="utf-8") as file:
-                    file.write(text)
+                written.write_text(text, encoding="utf-8")
         try:
             load_recipes([path], recipe_families())
         except BadFiles:

@@ -289,19 +289,20 @@ def _times_of(benchmark: Benchmark) -> Iterator[TimeChange]:
     old, new = map(benchmark.rows, benchmark.configurations)
     for function, series in (old | new).items():
         before = old.get(function, series)
-        times = TimeChange(
+        problems = [
+            f"{row.configuration.ref.revision.name}: {row.reason}"
+            for row in (before, series)
+            if row.problem
+        ]
+        yield TimeChange(
             case=series.case,
             function=function or None,
             baseline_seconds=before.median,
             seconds=series.median,
             ratio=series.change,
-            verdict=series.verdict,
+            verdict=None if problems else series.verdict,
+            reason=next(iter(problems), None),
         )
-        for row in (before, series):
-            if row.problem:
-                name = row.configuration.ref.revision.name
-                times = replace(times, verdict=None, reason=f"{name}: {row.reason}")
-        yield times
 
 
 def _file_name(text: str) -> str:

@@ -28,17 +28,15 @@ from triage.report.document import (
     facts,
 )
 from triage.report.elements import (
-    compare_url,
     compiler_title,
     failure_facts,
     failure_text,
     names_text,
     outcome_spans,
     plural,
-    revision_text,
     why_text,
 )
-from triage.report.facts import certainty_text, verdict_text
+from triage.report.facts import before_facts, certainty_text, verdict_text
 
 if TYPE_CHECKING:  # they import numerics, which the reports do not need
     from triage.bisect.history import Histories
@@ -65,11 +63,7 @@ def bisect_document(result: Bisection, compiler: str | None) -> Document:
 
 def _facts(bisection: Bisection, compiler: str | None) -> Iterator[Fact]:
     yield "why", bisection.reason
-    yield from _changes(bisection)
-    if bisection.before and bisection.after:
-        url = compare_url(compiler, bisection.before, bisection.after)
-        if url:
-            yield "commits", Span(url, url=url)
+    yield from before_facts(bisection, compiler)
     yield from failure_facts(bisection.failure)
     commits = [
         suspect for suspect in bisection.suspects if suspect.url or suspect.files
@@ -89,27 +83,6 @@ def _facts(bisection: Bisection, compiler: str | None) -> Iterator[Fact]:
     if bisection.cached:
         cost += f", {plural(bisection.cached, 'cache hit')}"
     yield "certainty", f"{certainty_text(bisection)}; {cost}"
-
-
-def _changes(bisection: Bisection) -> Iterator[Fact]:
-    """Yield the revisions around each change."""
-    broke, changed, fixed = bisection.broke, bisection.changed, bisection.fixed
-    is_regression = bisection.brought_failure
-    before, after = ("last good", "first bad")
-    if not is_regression:
-        before, after = ("last bad", "first good")
-    pair = broke if changed else broke or bisection
-    if pair and pair.before and pair.after:
-        yield before, revision_text(pair.before)
-        first = revision_text(pair.after)
-        if changed and broke and is_regression:
-            first += f": {failure_text(broke.failure)}"
-        yield after, first
-    if changed:
-        yield "changed", revision_text(changed.after)
-    if fixed and is_regression:
-        fix = revision_text(fixed.after)
-        yield "fixed", f"{fixed.before.name} fails, {fix} compiles"
 
 
 def _commit_text(suspect: Suspect) -> Inline:

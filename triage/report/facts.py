@@ -91,13 +91,21 @@ def since_facts(bisection: Bisection, compiler: str | None) -> Iterator[Fact]:
     verdict = verdict_text(bisection, compiler_title(compiler))
     verdict = verdict.removeprefix(f"{name} ")
     yield name, f"{verdict}; {certainty_text(bisection)}"
-    pair = bisection.broke or bisection
-    if bisection.brought_failure and pair.before and pair.after:
-        is_good = bisection.broke or not bisection.changed
-        yield "last good" if is_good else "last other", revision_text(pair.before)
+    if bisection.brought_failure:
+        yield from before_facts(bisection, compiler)
+
+
+def before_facts(bisection: Bisection, compiler: str | None) -> Iterator[Fact]:
+    """Yield the last revision before a change, and the commits up to it."""
+    pair, name = bisection.broke or bisection, "last good"
+    if not bisection.brought_failure:
+        name = "last bad"
+    elif bisection.changed and not bisection.broke:
+        name = "last other"
+    if pair.before and pair.after:
+        yield name, revision_text(pair.before)
         url = compare_url(compiler, pair.before, pair.after)
-        if url:
-            yield "commits", Span(url, url=url)
+        yield "commits", Span(url, url=url) if url else None
 
 
 def known_facts(cluster: FailureCluster) -> Iterator[Fact]:
