@@ -28,7 +28,7 @@ from triage.execution.judge import forecast
 from triage.execution.task import ProbeJob
 from triage.git_history.repository import Repository
 from triage.investigate.result import ReportFiles
-from triage.model.errors import BadInput, Interrupted, TriageError
+from triage.model.errors import BadInput, Interrupted
 from triage.model.outcome import Exit
 from triage.nightly.result import Night
 from triage.nightly.run import NightRun
@@ -155,11 +155,9 @@ def _publish_partial(
     github: bool,
 ) -> None:
     """Report what is known when the work is interrupted or fails."""
-    stopped = f"internal error: {type(error).__name__}"
+    stopped = f"{error}" or type(error).__name__
     if isinstance(error, KeyboardInterrupt | Interrupted):
         stopped = "interrupted"
-    elif isinstance(error, TriageError | OSError):
-        stopped = str(error)
     try:
         _publish(run.report(stopped), out, output, github)
     except Exception as problem:

@@ -43,8 +43,6 @@ class ToDo:
     """The issue to wait for."""
     since: str | None = None
     """The version that has the fix."""
-    reason: str | None = None
-    """Why the failure is not investigated, if something prevented it."""
 
 
 def verdicts_of(
@@ -91,9 +89,7 @@ def failure_to_do(cluster: FailureCluster, issue: str | None = None) -> ToDo:
         return ToDo(Action.UPGRADE, cluster.id, since=cluster.fixed_in.name)
     if cluster.is_investigated:
         return ToDo(Action.FILE, cluster.id)
-    unfinished = [step for step in cluster.steps if step.status in ("failed", "left")]
-    reasons = [step.reason for step in unfinished if step.reason]
-    return ToDo(Action.INVESTIGATE, cluster.id, reason=next(iter(reasons), None))
+    return ToDo(Action.INVESTIGATE, cluster.id)
 
 
 def owner_rules(family: str) -> Sequence[OwnerRule]:

@@ -114,9 +114,6 @@ def known_facts(cluster: FailureCluster) -> Iterator[Fact]:
         yield from failure_details(cluster.failure)
     if cluster.culprit and cluster.culprit.after:
         yield from since_facts(cluster.culprit, cluster.compiler)
-    releases = cluster.release_culprit
-    if releases and releases.before and releases.after:
-        yield "releases", f"between {releases.before.name} and {releases.after.name}"
     suspects = cluster.culprit.suspects if cluster.culprit else ()
     for suspect in suspects[:3]:
         if suspect.url:
@@ -188,8 +185,7 @@ def to_do_spans(to_do: ToDo) -> Phrase:
         case Action.WAIT:
             how = [" for ", issue_span(to_do.issue or "")]
         case _:
-            why = to_do.reason or "not investigated yet"
-            how = [f": repeat the nightly with --investigate ({why})"]
+            how = [": repeat the nightly with --investigate"]
     return [Span(to_do.action.value, "strong"), *how]
 
 
