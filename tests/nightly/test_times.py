@@ -4,7 +4,6 @@ unless that is asked for.
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -20,8 +19,7 @@ from triage.execution.in_turn import Pace, Ratio
 from triage.nightly import run
 from triage.nightly.result import Night, TimeChange
 from triage.nightly.store import read_night
-from triage.report.formats import rendered
-from triage.report.night import night_document, night_junit
+from triage.report.night import night_junit
 
 
 @pytest.fixture
@@ -40,20 +38,6 @@ def night() -> Night:
     reason = "1.2.0: this machine has no device hip"
     missing = TimeChange(case="b", function="decode", reason=reason)
     return night_of(1, {"a": "P"}, times=[slower, missing])
-
-
-def test_json_has_ratio_and_interval_and_no_zero_for_what_was_not_measured(
-    night: Night,
-) -> None:
-    answer = json.loads(rendered("json", night, night_document))
-    run, missing = answer["times"]
-    assert run["ratio"] == {"ratio": 2.0, "low": 1.9, "high": 2.1}
-    assert run["verdict"] == "slower"
-    assert run["bisection"]["status"] == "suspects"
-    assert "no device hip" in missing["reason"]
-    for key in ("verdict", "ratio", "seconds", "bisection"):
-        assert missing[key] is None
-    assert answer["slower"] == [run]
 
 
 @pytest.mark.parametrize(("asked", "tests"), [(False, 1), (True, 2)])

@@ -123,14 +123,6 @@ def test_every_link_leads_to_a_file_and_nothing_is_loaded_from_elsewhere(
             assert not re.match("(https?:)?//", link)
 
 
-def test_a_failure_has_its_life_and_its_reproducer(out: Path) -> None:
-    page = (out / "failures" / f"{LEGALIZE}.html").read_text()
-    draft = ("input.mlir", "module {} // &lt;/script&gt;")
-    for text in (">open<", "2026-01-03", nightly_name(3), "breaks", *draft):
-        assert text in page
-    assert ">gone<" in (out / "failures" / f"{SEGFAULT}.html").read_text()
-
-
 @pytest.mark.parametrize(
     ("issue", "address"),
     [

@@ -135,20 +135,6 @@ def test_failures_with_one_signature_are_told_apart_by_when_they_came(
     assert len(set(pages)) == len(pages)
 
 
-def test_a_failure_is_open_until_its_cases_pass(tmp_path: Path) -> None:
-    history = history_of(tmp_path, a="PFFF", b="PPFP", c="GGPP", d="PPPP", e="XXXX")
-    lives = lives_of(history)
-    assert [(cases_of(life), life.state) for life in lives] == [
-        (["a"], "open"),
-        (["e"], "known"),
-        (["b"], "gone"),
-        (["c"], "gone"),
-    ]
-    gone = lives[-1].gone
-    assert gone
-    assert (lives[-1].last.day, gone.day) == ("2026-01-02", "2026-01-03")
-
-
 def test_a_failure_keeps_what_the_night_that_knew_most_found_out(
     tmp_path: Path,
 ) -> None:

@@ -116,5 +116,3 @@ def test_missing_features_and_wrong_recipes_are_untestable(
     )["results"]
     assert result["status"] == "untestable"
     assert keyword in result["reason"]
-
-
