@@ -192,10 +192,8 @@ class ToolchainRegistry:
         """
         named: list[ToolchainRef] = []
         for text in texts:
-            try:
+            with suppress(BadInput, EnvironmentFailure):
                 named.append(self.resolve(recorded_rev(text), family))
-            except (BadInput, EnvironmentFailure) as error:
-                self.workspace.progress.note(f"{text} is reported: {error}")
         around = [near for ref in named for near in self.neighbours(ref)]
         return list({ref.revision.name: ref for ref in (*named, *around)}.values())
 
@@ -206,14 +204,13 @@ class ToolchainRegistry:
         refs = self.releases(family)
         oldest = self.resolve(since or refs[0].revision.name, family)
         newest = self.resolve(until or refs[-1].revision.name, family)
-        if oldest.release is None or newest.release is None:
-            raise BadInput(f"{since} or {until} is not a release")
-        refs = tuple(
-            ref for ref in refs if oldest.version <= ref.version <= newest.version
-        )
-        if not refs:
-            raise BadInput(f"there is no release of {family} from {since} to {until}")
-        return refs
+        if oldest.release and newest.release:
+            refs = tuple(
+                ref for ref in refs if oldest.version <= ref.version <= newest.version
+            )
+            if refs:
+                return refs
+        raise BadInput(f"there is no release of {family} from {since} to {until}")
 
     def is_installed(self, ref: ToolchainRef) -> bool:
         """Return whether obtaining the toolchain needs no download and no build."""

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from triage.compilers.base import Packaging
 from triage.git_history.repository import Repository, read_tags, tags_for
-from triage.model.case import Case, RunSpec
+from triage.model.case import Case
 from triage.model.checks import REQUIRED, Duration, Text, file_key, file_keys
 from triage.model.errors import BadInput
 from triage.model.revision import FamilyRef
@@ -74,16 +74,13 @@ class SuitesSection:
         case = replace(case, env=tuple((self.env or {}).items()))
         if self.timeout is None:
             return case
-        return replace(
-            case,
-            limits=replace(case.limits, timeout=self.timeout),
-            run=case.run and self._with_timeout(case.run),
-            benchmarks=tuple(map(self._with_timeout, case.benchmarks)),
-        )
-
-    def _with_timeout(self, run: RunSpec) -> RunSpec:
-        timeout = self.timeout or run.limits.timeout
-        return replace(run, limits=replace(run.limits, timeout=timeout))
+        compiled = replace(case.limits, timeout=self.timeout)
+        run, benchmarks = case.run, case.benchmarks
+        if run:
+            limits = replace(run.limits, timeout=self.timeout)
+            run = replace(run, limits=limits)
+            benchmarks = tuple(replace(each, limits=limits) for each in benchmarks)
+        return replace(case, limits=compiled, run=run, benchmarks=benchmarks)
 
 
 @dataclass(frozen=True, kw_only=True)
