@@ -47,7 +47,6 @@ from triage.reduce.problem import (
 _LINE = re.compile(r":(\d+):\d+$")
 _MANY = 24  # operations
 _ELIDED = "dense_resource<__elided__>"  # parses, but is not a program
-_FUSE = ("--linalg-fuse-elementwise-ops",)  # it drops unread operands, too
 _LARGE = 4 << 20  # bytes of a file from which it is first read without its constants
 _NEEDED = frozenset(
     (
@@ -266,23 +265,16 @@ def _outer_and_inner_blocks(module: Module) -> tuple[list[Block], list[Block]]:
 
 
 def fold(problem: ReductionProblem) -> None:
-    """Let the compiler fuse and canonicalize the program, or canonicalize it alone,
-    where that makes it smaller.
-    """
+    """Let the compiler canonicalize the program, where that makes it smaller."""
     program = mlir_program_of(problem.current)
-    for passes in ((*_FUSE, *CANONICALIZE), CANONICALIZE):
-        options = (*passes, "--mlir-print-op-generic")
-        text = program.readers[0].text_after_passes(program.text, options)
-        with suppress(UnparsableError):
-            module = parse_module(text or "")
-            name_arguments(module, program.module)
-            candidate = with_module(problem.current, module)
-            folded = candidate.program
-            is_shorter = len(folded.content) < len(program.content)
-            if folded.size <= program.size and is_shorter:
-                problem.take_first([candidate])
-        if problem.current.program is not program:
-            return
+    options = (*CANONICALIZE, "--mlir-print-op-generic")
+    text = program.readers[0].text_after_passes(program.text, options)
+    with suppress(UnparsableError):
+        module = parse_module(text or "")
+        name_arguments(module, program.module)
+        candidate = with_module(problem.current, module)
+        if len(candidate.program.content) < len(program.content):
+            problem.take_first([candidate])
 
 
 def drop_attributes(problem: ReductionProblem) -> None:
