@@ -48,7 +48,6 @@ def test_a_site_of_some_tracks_has_their_nights_only(
     monkeypatch.setenv("TRIAGE_NIGHTS", str(home.parent / "own-nights"))
     slower = TimeChange(
         case="slow",
-        measured="compile",
         baseline_seconds=4.0,
         seconds=8.0,
         verdict=Pace.SLOWER,

@@ -57,9 +57,7 @@ def nightly(
         "-b",
         default="previous",
     ),
-    bisect: bool = flag(
-        "--bisect", "Bisect each regression, slower compile and slower run."
-    ),
+    bisect: bool = flag("--bisect", "Bisect each regression and slower run."),
     repo: Path | None = REPO,
     reduce: bool = flag(
         "--reduce", "Reduce one case of each new failure; needs --out."
@@ -88,7 +86,7 @@ def nightly(
     """Compare a new compiler with a baseline over all recipes.
 
     Exit 1 when a case regressed or fails in a different way. A failure that a recipe
-    expects at that version is known. Slower compiles and runs are reported with an
+    expects at that version is known. With --bench, slower runs are reported with an
     interval; they change the exit code only with --strict. One compiler is compared at
     a time: among recipes of several, `triton:3.2.0` selects Triton; 3.2.0 alone selects
     IREE.

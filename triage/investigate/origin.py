@@ -121,18 +121,15 @@ class OriginFinder:
         fix = bisect_between(request, rev_text(new), releases[-1].revision.name)
         return fix if fix.after else None
 
-    def find_slower(self, case: Case, function: str | None, budget: float) -> Bisection:
-        """Bisect the change that made a function run slower; without a function, the
-        change that made the compile slower.
+    def find_slower(self, case: Case, function: str, budget: float) -> Bisection:
+        """Bisect the change that made a function run slower.
 
         Each candidate is measured for `budget` seconds. One whose interval reaches the
         threshold is never named.
         """
         old, new = self.pair
         assert old is not None
-        metric = Metric("cpu_seconds")
-        if function is not None:
-            metric = Metric("run_seconds", function)
+        metric = Metric("run_seconds", function)
         try:
             with engine_with_judge(
                 self.engine, case, (old, new), metric, budget

@@ -29,11 +29,9 @@ from triage.nightly.verdict import ToDo, failure_to_do, verdicts_of
 
 @dataclass(frozen=True, kw_only=True)
 class TimeChange:
-    """A time of a case on both toolchains, measured in turn."""
+    """The run time of a case on both toolchains, measured in turn."""
 
     case: str
-    measured: Literal["compile", "run"] = "run"
-    """CPU time of compiles, or wall time of runs."""
     function: str | None = None
     """The function that was run; null for a program that is run as a whole."""
     baseline_seconds: float | None = None
@@ -72,7 +70,7 @@ class Night:
     clusters: list[FailureCluster] = field(default_factory=list)
     investigation: InvestigationSummary | None = None
     times: list[TimeChange] = field(default_factory=list)
-    """Compiles that became slower, and with --bench run times."""
+    """Run times, with --bench."""
     stopped: str | None = None
     """Why the night ended early; null when it is complete."""
     not_compared: list[str] = field(default_factory=list)
@@ -145,7 +143,7 @@ class Night:
 
     @in_json
     def slower(self) -> list[TimeChange]:
-        """Compiles and runs that are slower, the slowest first."""
+        """Runs that are slower, the slowest first."""
         slower = [row for row in self.times if row.verdict is Pace.SLOWER]
         return sorted(slower, key=lambda row: -(row.ratio.value if row.ratio else 0))
 

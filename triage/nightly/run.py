@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,12 +17,11 @@ from triage.compilers.invocation import readable_output
 from triage.execution.benchmark import Benchmark
 from triage.execution.engine import Engine
 from triage.execution.in_turn import Pace
-from triage.execution.number_judge import Metric, NumberJudge, compile_sampler
 from triage.execution.task import ProbeJob
 from triage.investigate.result import CaseResult, ReportFiles, text_id
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.model.outcome import FAILING, OF_MACHINE, NoAnswer, Probe
+from triage.model.outcome import FAILING, OF_MACHINE, Probe
 from triage.nightly.compare import (
     EarlierNights,
     case_result,
@@ -43,10 +42,6 @@ if TYPE_CHECKING:  # most nights investigate nothing
     from triage.investigate.investigation import Investigation
     from triage.investigate.origin import OriginFinder
 
-LONG_COMPILE = 3.0  # seconds of CPU time; shorter compiles are not measured again
-_GROWTH = 1.5  # the least ratio to the baseline's compile that is measured again
-_TIMED_COMPILES = 3  # so many cases, those that grew most
-_SLOWER = 1.25  # a compile is slower whose whole interval is above
 _SECONDS = 60.0  # for which each probe of a slower run is measured
 
 
@@ -105,7 +100,6 @@ class NightRun:
     def run(self) -> Night:
         """Do everything; return the finished night."""
         self.compare()
-        self._time_compiles()
         if self.bench:
             self.report()
             self._time_runs(self.bench)
@@ -198,35 +192,6 @@ class NightRun:
                 save_file(out / path, content, "write a log")
                 self._results[name] = replace(result, log=path)
 
-    def _time_compiles(self) -> None:
-        """Compile the cases in turn whose compiles took much longer than on the
-        baseline, and keep those that are slower.
-        """
-        grown = [
-            result
-            for result in self._results.values()
-            if result.passes_on_both
-            and result.cpu_seconds >= LONG_COMPILE
-            and result.cpu_seconds >= _GROWTH * result.baseline.cpu_seconds > 0
-        ]
-        grown.sort(key=lambda result: result.baseline.cpu_seconds / result.cpu_seconds)
-        for result in grown[:_TIMED_COMPILES]:
-            case, metric = self.cases_by_name[result.case], Metric("cpu_seconds")
-            measure = partial(compile_sampler, self.engine, metric)
-            judge = NumberJudge(metric, self.baseline, _SLOWER, measure, 0)
-            measured = judge.compare(case, self.toolchain)
-            if not isinstance(measured, NoAnswer) and measured[0].low > _SLOWER:
-                ratio, old, new = measured
-                times = TimeChange(
-                    case=case.name,
-                    measured="compile",
-                    baseline_seconds=old,
-                    seconds=new,
-                    ratio=ratio,
-                    verdict=Pace.SLOWER,
-                )
-                self._times.append(times)
-
     def _time_runs(self, budget: float) -> None:
         """Measure the run times of the cases that are run or name functions to measure.
 
@@ -278,9 +243,8 @@ class NightRun:
         for index, row in enumerate(self._times):
             if row.verdict is Pace.SLOWER:
                 case = self.cases_by_name[row.case]
-                function = None if row.measured == "compile" else row.function or ""
                 seconds = self.bench or _SECONDS
-                bisection = finder.find_slower(case, function, seconds)
+                bisection = finder.find_slower(case, row.function or "", seconds)
                 self._times[index] = replace(row, bisection=bisection)
 
 

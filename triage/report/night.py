@@ -242,9 +242,8 @@ def reason_text(case: CaseResult) -> str:
 
 
 def time_name(row: TimeChange) -> str:
-    """Return the case, and what was measured: a function, or its compile."""
-    what = "compile" if row.measured == "compile" else row.function
-    return f"{row.case}, {what}" if what else row.case
+    """Return the case, and the function that was measured."""
+    return f"{row.case}, {row.function}" if row.function else row.case
 
 
 def times_text(row: TimeChange) -> str:
