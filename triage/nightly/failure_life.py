@@ -160,12 +160,7 @@ def failure_lives(
     _add_conclusions(history, lives, issues or {})
     return sorted(
         (life for others in lives.values() for life in others),
-        key=lambda life: (
-            _STATES.index(life.state),
-            -life.current.first,
-            -len(life.cases),
-            life.failure.signature,
-        ),
+        key=lambda life: (_STATES.index(life.state), -life.current.first),
     )
 
 

@@ -194,26 +194,26 @@ class Site:
 def _overview(history: NightsHistory, lives: Sequence[FailureLife]) -> dict[str, Any]:
     """Return the values of the template."""
     last = sorted({history.last_night(track) for track in history.tracks})
-    last_nights = [history.nights[number] for number in last]
+    nights = [history.nights[number] for number in last]
     backends = {track.backend for track in history.tracks}
     cases = {case.case: case for case in history.cases}
     verdicts = [
-        (verdict, night)
-        for number, night in zip(last, last_nights, strict=True)
+        (verdict, history.nights[number])
+        for number in last
         for verdict in history.summaries[number].verdict
         if verdict.backend in backends
     ]
     slower = [
         (cases[row.case], number, row)
-        for number, night in zip(last, last_nights, strict=True)
-        for row in night.slower
+        for number in last
+        for row in history.nights[number].slower
         if row.case in cases  # its track is shown
     ]
     flaky = {case: history.flaky_changes(case) for case in history.cases}
     states: dict[str, list[FailureLife]] = {"open": [], "known": [], "gone": []}
     for life in lives:
         states[life.state].append(life)
-    nights = range(len(history.nights))[-_GRID_NIGHTS:]
+    shown = range(len(history.nights))[-_GRID_NIGHTS:]
     return {
         **states,
         "passing": [
@@ -224,14 +224,14 @@ def _overview(history: NightsHistory, lives: Sequence[FailureLife]) -> dict[str,
         "open": sorted(states["open"], key=lambda life: not life.is_new),
         "toolchains": dict.fromkeys(
             f"{compiler_title(night.compiler)} {night.toolchain.name}".strip()
-            for night in last_nights
+            for night in nights
         ),
-        "nights": last_nights,
+        "nights": nights,
         "verdicts": sorted(verdicts, key=lambda row: not row[0].broken),
         "slower": slower,
         "flaky": [(case, count) for case, count in flaky.items() if count],
         "grid": [
-            (track, [(night, _count_new(lives, track, night)) for night in nights])
+            (track, [(night, _count_new(lives, track, night)) for night in shown])
             for track in history.tracks
         ],
     }
