@@ -148,19 +148,19 @@ def night_table(
 
 def backend_sentence(verdict: BackendVerdict, night: Night | NightSummary) -> str:
     """Return what a night says of one backend: `rocm: 3 of 41 cases newly fail on 3.3.0
-    (2 failures, 1 with a culprit); 1 fixed.`
+    (2 failures); 1 with a culprit; 1 fixed.`
     """
     tested = verdict.cases - verdict.untestable
-    said = f"nothing new fails in {tested} of {verdict.cases} cases"
+    said = f"nothing new fails in {plural(tested, 'case')}"
     if verdict.broken:
         said = (
             f"{verdict.broken} of {verdict.cases} cases newly fail on "
-            f"{night.toolchain.name} ({plural(verdict.failures, 'failure')}, "
-            f"{verdict.with_culprit} with a culprit)"
+            f"{night.toolchain.name} ({plural(verdict.failures, 'failure')})"
         )
     elif not tested:
         said = f"nothing could be tested in {verdict.cases} cases"
     more = {
+        "with a culprit": verdict.with_culprit,
         "fixed": verdict.fixed,
         "slower": verdict.slower,
         "not tested": verdict.untestable,
