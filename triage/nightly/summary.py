@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from triage.model.json_form import UNPRINTED, as_json, key
+from triage.model.json_form import UNPRINTED, key
 from triage.model.revision import Revision
 
 if TYPE_CHECKING:
@@ -73,21 +73,18 @@ class NightSummary:
 
     def line(self) -> bytes:
         """Return the summary as a line of JSON."""
-        return json.dumps({**as_json(self), "compiler": self.compiler}).encode()
+        return json.dumps(asdict(self)).encode()
 
     @classmethod
     def read(cls, number: int, line: bytes) -> NightSummary:
         """Read what `line` returned. Raises ValueError for something else."""
         values = json.loads(line)
         try:
-            return cls(
-                number,
-                values["at"],
-                values["compiler"],
-                Revision(**values["toolchain"]),
-                Revision(**values["baseline"]),
-                values["partial"],
-                [BackendVerdict(**verdict) for verdict in values["verdict"]],
-            )
+            values["number"] = number
+            for end in ("toolchain", "baseline"):
+                values[end] = Revision(**values[end])
+            verdicts = values["verdict"]
+            values["verdict"] = [BackendVerdict(**verdict) for verdict in verdicts]
+            return cls(**values)
         except (KeyError, TypeError) as error:
             raise ValueError("it is not the summary of a night") from error
