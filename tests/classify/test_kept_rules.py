@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from triage.classify.rules import required_literals
-from triage.classify.rules_file import packaged_rules
+from triage.classify.rules import packaged_rules, required_literals
 from triage.model import content
 from triage.model.content import cached_in_file
 

@@ -56,9 +56,8 @@ def test_a_new_class_needs_no_python(tmp_path: Path) -> None:
     )
 
 
-def test_a_rule_in_a_folder_replaces_a_packaged_one(tmp_path: Path) -> None:
-    write_rules(tmp_path, OWN.replace("too-purple", "dominance"))
-    rules = load_rules([tmp_path])
+def test_a_rule_replaces_a_packaged_one(tmp_path: Path) -> None:
+    rules = load_rules([write_rules(tmp_path, OWN.replace("too-purple", "dominance"))])
     assert len(rules.rules) == len(packaged_rules().rules)
     assert (
         scan_output(b"error: purple level 3 in hall\n", rules=rules)[0].failure_class

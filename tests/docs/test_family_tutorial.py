@@ -16,7 +16,7 @@ import pytest
 import triage.compilers
 from tests.compilers.contract import CHECKS, Contract, Sample
 from tests.conftest import Triage
-from triage.classify.rules_file import check_rules
+from triage.classify.rules import check_rules
 from triage.compilers import registry
 
 ROOT = Path(__file__).parents[2]

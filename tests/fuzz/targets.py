@@ -24,7 +24,7 @@ from tests.classify import samples
 from tests.mlir.printed_ir import WORDS
 from triage.classify import packaged_rules
 from triage.classify.reader import read_log
-from triage.classify.rules_file import check_rules
+from triage.classify.rules import check_rules
 from triage.cli.interactive_bisect import read_journal
 from triage.compilers.recipe_start import NewRecipe
 from triage.compilers.registry import recipe_families

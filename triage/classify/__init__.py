@@ -8,13 +8,12 @@ from triage.classify.classified_log import (
     ClassifiedLog,
     ClassifiedLogs,
     LogStatus,
+    SuspiciousLine,
     classify_log,
 )
 from triage.classify.diagnose import Diagnosis, diagnose
 from triage.classify.passes import PassScanner, phase_of
-from triage.classify.rules import Rule, RuleSet
-from triage.classify.rules_file import load_rules, packaged_rules
-from triage.classify.second_look import SuspiciousLine
+from triage.classify.rules import Rule, RuleSet, load_rules, packaged_rules
 
 __all__ = [
     "ClassifiedLog",

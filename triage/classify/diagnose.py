@@ -6,13 +6,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from triage.classify.diagnostic import HEADLINE, diagnostic
+from triage.classify.classified_log import ranked
 from triage.classify.finding import Finding
 from triage.classify.findings import of_input_or_pass, silent_failure, with_pass
-from triage.classify.log_line import LogLine
+from triage.classify.log_line import HEADLINE, LogLine, diagnostic
 from triage.classify.reader import LogReader, read_log
 from triage.classify.rules import RuleSet
-from triage.classify.second_look import ranked
 from triage.classify.stack_dump import signal_name
 from triage.model.execution import Ending, Execution, PassName
 from triage.model.outcome import Failure

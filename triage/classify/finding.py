@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 
-from triage.classify.diagnostic import HEADLINE
+from triage.classify.log_line import HEADLINE, Diagnostic, LogLine
 from triage.classify.passes import phase_of
 from triage.classify.rules import (
+    PLAIN,
     MatchScope,
+    Pattern,
     Rule,
+    RuleSet,
     captures_of,
     compile_regex,
     detail,
     packaged_yaml,
+    required_literals,
 )
 from triage.classify.stack_dump import (
     Stack,
@@ -173,3 +178,95 @@ class Finding:
             explanation=self.rule.explanation,
             remedies=self.rule.remedies,
         )
+
+
+EXCEPTION = re.compile(
+    r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure"
+    r"|OutOfResources|NotFound|StackTrace)|"
+    r"(?:[A-Za-z_]\w*\.)*OutOfResources|"
+    r"(?:[a-z_]\w*\.)*(?:exc|errors?|exceptions?|errors_impl)\.[A-Z]\w*|Exception)"
+    r"(?:: ?(?P<message>.*))?\Z"
+)
+"""The last line of a Python traceback."""
+
+LOOSE_EXCEPTION = re.compile(
+    r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*)(?:: ?(?P<message>.*))?\Z"
+)
+"""The same where a traceback was read, so that an exception may have any name."""
+
+
+@cache
+def _choices(
+    rules: RuleSet, *scopes: MatchScope
+) -> list[tuple[tuple[str, ...], Rule, Pattern]]:
+    """Return the patterns of some scopes in the order of the rules, with the literals
+    of which a match contains one.
+    """
+    return [
+        (pattern.literals or required_literals(pattern.regex), rule, pattern)
+        for rule in rules
+        for pattern in rule.patterns
+        if pattern.scope in scopes
+    ]
+
+
+def _matches(
+    rules: RuleSet, text: str, *scopes: MatchScope
+) -> Iterator[tuple[Rule, Pattern]]:
+    """Yield the patterns of which a text contains a literal."""
+    for literals, rule, pattern in _choices(rules, *scopes):
+        if any(literal in text for literal in literals):
+            yield rule, pattern
+
+
+def match_line(
+    rules: RuleSet, line: LogLine, parsed: Diagnostic | None
+) -> Finding | None:
+    """Find the first rule that matches a line; None if none does, or for a warning or
+    note. parsed: the line as a diagnostic, if it has a severity.
+    """
+    scopes: tuple[MatchScope, ...] = PLAIN
+    if parsed and parsed.severity in ("warning", "note"):
+        return None
+    if parsed and parsed.severity == "remark":
+        scopes = (MatchScope.REMARK,)
+    elif parsed:
+        scopes = (*PLAIN, MatchScope.ERROR)
+    elif EXCEPTION.match(line.text):
+        scopes = (*PLAIN, MatchScope.EXCEPTION)
+    for rule, pattern in _matches(rules, line.text, *scopes):
+        # these concern operations; the compiler of C++ reports others
+        if parsed and parsed.of_source and rule.family in ("codegen", "input"):
+            continue
+        scope, text = pattern.scope, line.text
+        if parsed and scope not in PLAIN:
+            text = parsed.message
+        match = compile_regex(pattern.regex).search(text)
+        if not match:
+            continue
+        if scope is MatchScope.EXCEPTION:
+            finding = match_exception(rules, line.text, ())
+            if finding:
+                finding.line = line.number
+            return finding
+        if scope in PLAIN:  # without the program and the path before it
+            text = text[match.start() :]
+        finding = Finding(rule, text[:HEADLINE], line.number, scope=scope)
+        finding.captures = captures_of(match)
+        finding.location = parsed.location if parsed else None
+        return finding
+    return None
+
+
+def match_exception(rules: RuleSet, text: str, files: Sequence[str]) -> Finding | None:
+    """Find the rule for the exception `text` that ends a traceback through `files`;
+    None if no rule knows it.
+    """
+    trace = "\n".join((text, *(files or ("",))))
+    for rule, pattern in _matches(rules, trace, MatchScope.EXCEPTION):
+        match = compile_regex(pattern.regex).search(trace)
+        if match:
+            finding = Finding(rule, text[:HEADLINE], scope=pattern.scope)
+            finding.captures = captures_of(match)
+            return finding
+    return None

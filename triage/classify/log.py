@@ -26,6 +26,7 @@ be 100 MB long.
 _PIECE = 1 << 16
 _READ_CLOSELY = 1 << 15  # bytes at the beginning and at the end, at least
 _FOLLOWING = 40  # lines read below one with a word of a rule
+_WARNING = re.compile(rb"[\w./+@-]++:\d++:\d++: warning: ")
 # control characters that no terminal prints
 _CONTROL = bytes({*range(8), *range(14, 27), *range(28, 32)})
 _MOST_CONTROL = 1 / 20  # the share of control characters from which a text is binary
@@ -76,7 +77,7 @@ def _select(pieces: Iterable[bytes], rules: RuleSet) -> Iterator[tuple[int, byte
             hits.update(bisect(begins, match.start()) - 1 for match in matches)
         for at, line in enumerate(lines):
             following = _FOLLOWING if at in hits else following - 1
-            if following > 0 or not is_inner:
+            if not is_inner or (following > 0 and not _WARNING.match(line)):
                 yield first + at, line[:HEAD]
         first += len(lines)
 

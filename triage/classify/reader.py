@@ -14,17 +14,16 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from triage.classify import stack_dump
-from triage.classify.diagnostic import HEADLINE, Diagnostic, diagnostic
-from triage.classify.finding import Finding
-from triage.classify.findings import Findings
-from triage.classify.line_matcher import (
+from triage.classify.finding import (
     EXCEPTION,
     LOOSE_EXCEPTION,
+    Finding,
     match_exception,
     match_line,
 )
+from triage.classify.findings import Findings
 from triage.classify.log import selected_lines
-from triage.classify.log_line import LogLine, clean
+from triage.classify.log_line import HEADLINE, Diagnostic, LogLine, clean, diagnostic
 from triage.classify.passes import failing_pass
 from triage.classify.rules import (
     MatchScope,

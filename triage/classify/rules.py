@@ -1,11 +1,9 @@
-"""Failure classes as values: what a rule file says about each class. `rules_file` reads
-the files.
-"""
+"""Failure classes as values, and the rule files (YAML) that say what they are."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, cached_property, partial
@@ -16,6 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from triage.model.checks import Check
 from triage.model.content import cached_in_file
+from triage.model.errors import BadFiles, Problem
 from triage.model.outcome import Advice, Cause, Detail, Failure
 
 # rules of this rank and above describe consequences of another failure
@@ -59,11 +58,9 @@ def captures_of(match: re.Match[str]) -> dict[str, str]:
     return {name: value for name, value in match.groupdict().items() if value}
 
 
-def detail(value: Any) -> Any:
+def detail(value: str) -> Detail:
     """Convert a capture for a report: integers as int."""
-    if isinstance(value, str) and _INTEGER.match(value):
-        return int(value)
-    return value
+    return int(value) if _INTEGER.match(value) else value
 
 
 @cache
@@ -318,3 +315,100 @@ class RuleSet:
         output does not say what went wrong.
         """
         return self.is_unexplained(failure) or failure.failure_class == "silent-failure"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFile(Strict):
+    """The content of a file of rules."""
+
+    classes: tuple[Rule, ...]
+    family: str | None = None
+    """The family of each class that does not name its own."""
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The classes, each with its family; a class without one is its own family."""
+        return tuple(
+            replace(rule, family=rule.family or self.family or rule.name)
+            for rule in self.classes
+        )
+
+
+def rule_files() -> list[Path]:
+    """Return the files of the rules that come with the program: those for all
+    compilers, then those in the folder of each compiler family.
+    """
+    package = Path(__file__).parents[1]
+    return [
+        *sorted(package.glob("classify/rules/*.yaml")),
+        *sorted(package.glob("compilers/*/rules.yaml")),
+    ]
+
+
+@cache
+def packaged_rules() -> RuleSet:
+    """Return the rules that come with the program; their regexes are checked by the
+    tests, not at each start.
+    """
+    files = rule_files()
+    sources = [*files, Path(__file__)]
+    return cached_in_file("rules", sources, partial(_read_packaged, files))
+
+
+def _read_packaged(files: Sequence[Path]) -> RuleSet:
+    from pydantic import TypeAdapter  # slow to import
+
+    adapter = TypeAdapter(RuleFile)
+    rules: list[Rule] = []
+    for file in files:
+        for rule in adapter.validate_python(read_yaml(file)).rules:
+            patterns = tuple(
+                replace(pattern, literals=required_literals(pattern.regex))
+                for pattern in rule.patterns
+            )
+            rules.append(replace(rule, patterns=patterns))
+    return _rule_set(rules)
+
+
+def load_rules(paths: Sequence[Path] = ()) -> RuleSet:
+    """Read the rules in files and add the packaged ones.
+
+    A rule of these files takes precedence over a packaged one of the same rank and
+    replaces one of the same class.
+
+    Raises:
+        BadFiles: with one problem for each mistake, its file and line.
+    """
+    user_rules: dict[str, Rule] = {}
+    problems: list[Problem] = []
+    for path in paths:
+        try:
+            user_rules |= {rule.name: rule for rule in check_rules(path)}
+        except BadFiles as error:
+            problems += error.problems
+    if problems:
+        raise BadFiles(problems)
+    if not user_rules:
+        return packaged_rules()
+    # those of the user come first
+    by_name = {**user_rules, **packaged_rules().by_name, **user_rules}
+    return _rule_set(by_name.values())
+
+
+def check_rules(path: Path) -> tuple[Rule, ...]:
+    """Read and check one rule file.
+
+    Raises:
+        BadFiles: with one problem for each mistake.
+    """
+    from triage.recipes.document import read_document, validated
+
+    document = read_document(path, "write a list `classes`")
+    content = validated(document, RuleFile, context="check its regexes")
+    if content is None:
+        raise BadFiles(document.in_order())
+    return content.rules
+
+
+def _rule_set(rules: Iterable[Rule]) -> RuleSet:
+    return RuleSet(tuple(sorted(rules, key=lambda rule: rule.rank)))
