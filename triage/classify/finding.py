@@ -162,8 +162,7 @@ class Finding:
 
     def failure(self) -> Failure:
         """Convert to a failure."""
-        on_stack = self.stack.failing_pass
-        failed = self.failing_pass or (PassName(on_stack) if on_stack else None)
+        failed = self.failing_pass or self.stack.failing_pass
         return Failure(
             failure_class=self.rule.name,
             family=self.rule.family,

@@ -47,8 +47,6 @@ _BYTES = re.compile(rb"[A-Za-z0-9_]+")
 _TEXT = re.compile(r"(?<!\\)[A-Za-z]{3,}")
 _START = 4  # characters that tell a word
 
-_TRACEBACK = re.compile(r": Traceback \(most recent call last\):?\Z")
-_NO_MESSAGE = re.compile(rf"[\w.]+{_TRACEBACK.pattern}")
 _CHAINED = re.compile(r"(?:The above exception was the direct|During handling of the)")
 _FRAME = re.compile(
     r'File "(?P<file>[^"]+)", line \d+(?:,? in (?P<function>[\w.<>]+))?'
@@ -175,7 +173,7 @@ class LogReader:
             self._cause, self._error = self._error, None
         elif trace and trace.takes(line):
             pass
-        elif trace and trace.ends_with(text) and not _NO_MESSAGE.match(text):
+        elif trace and trace.ends_with(text):
             self._trace = None
             self._read_exception(line, trace)
         elif text.rstrip(":").endswith("(most recent call last)"):
@@ -247,8 +245,8 @@ class LogReader:
                 finding.captures["reason"] = cause.failure().headline
             self._reason_until = line + _EXCERPT_LINES
         elif "reason" not in finding.captures and _ANNOUNCES.search(finding.headline):
-            may_announce = rule.is_identified_by("reason") or rule.name == "unknown"
-            if rule.is_consequence or (may_announce and not rule.context):
+            may_announce = rule.is_identified_by("reason") and not rule.context
+            if rule.is_consequence or may_announce:
                 self._reason_until = line + _REASON_LINES
 
     def _read_reason(self, finding: Finding, text: str, above: str) -> None:
@@ -263,8 +261,7 @@ class LogReader:
                 self._reason_until = 0
 
     def _read_exception(self, line: LogLine, trace: Traceback) -> None:
-        text = _TRACEBACK.sub("", line.text)  # another one may follow
-        finding = match_exception(self._rules, text, trace.files)
+        finding = match_exception(self._rules, line.text, trace.files)
         if finding is None:
             return
         finding.line = line.number
@@ -311,9 +308,9 @@ class LogReader:
             rules = (rule for rule in self._rules if stack.has_frame(rule.frames))
             crash.rule = next(rules, crash.rule)
         crash.headline = crash.headline or "crashed"
-        name = stack.failing_pass or running
-        if name:
-            crash.failing_pass = PassName(name)
+        crash.failing_pass = stack.failing_pass
+        if running and not crash.failing_pass:
+            crash.failing_pass = PassName(running)
         self.findings.add(crash)
 
 

@@ -156,12 +156,9 @@ class Pattern(Strict):
     """
 
 
-_KINDS = ("give", "declare", "option", "rewrite")
-
-
 @dataclass(frozen=True, slots=True)
 class RemedyCandidate(Strict):
-    """What `triage remedy` may try against a failure class: one of the first four."""
+    """What `triage remedy` may try against a failure class."""
 
     give: str | None = None
     """A flag to pass instead of any other value of it: `--name=value`, or `--name` with
@@ -179,12 +176,6 @@ class RemedyCandidate(Strict):
     recomputes: bool = False
     """The flag changes types of computations and so the results."""
     values: tuple[Detail, ...] = ()
-
-
-def _check_one_kind(candidate: RemedyCandidate, _: object) -> RemedyCandidate:
-    if sum(getattr(candidate, kind) is not None for kind in _KINDS) != 1:
-        raise ValueError(f"a candidate has one of {', '.join(_KINDS)}")
-    return candidate
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,9 +219,7 @@ class Rule(Strict):
     `frames` for the stack. A capture `reason`, from the lines around the match, also
     extends the headline.
     """
-    candidates: Mapping[
-        str, tuple[Annotated[RemedyCandidate, Check(_check_one_kind)], ...]
-    ] = field(default_factory=dict)
+    candidates: Mapping[str, tuple[RemedyCandidate, ...]] = field(default_factory=dict)
     """What `triage remedy` tries first, most promising first, by compiler family; `all`
     for all.
     """

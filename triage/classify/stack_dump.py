@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from triage.classify.rules import compile_regex, packaged_yaml
+from triage.model.execution import PassName
 
 _FRAMES = 12  # listed in a failure's details
 _MAX_SYMBOLS = 200
@@ -102,7 +103,7 @@ class Stack:
         frames = self.own_frames or self.specific_frames
         if self.failing_pass is None or not frames:
             return " < ".join(frames[:2])
-        return f"{frames[0]} in {self.failing_pass}"
+        return f"{frames[0]} in {self.failing_pass.name}"
 
     def has_frame(self, regexes: Sequence[str]) -> bool:
         """Return whether a regex matches one of the innermost symbols."""
@@ -113,12 +114,12 @@ class Stack:
         )
 
     @property
-    def failing_pass(self) -> str | None:
+    def failing_pass(self) -> PassName | None:
         """The innermost pass on the stack, or None."""
         for symbol in self.symbols:
             match = _PASS.search(symbol)
             if match and not _is_common(symbol):
-                return match["mlir"] or match["old"] or match["new"]
+                return PassName(match["mlir"] or match["old"] or match["new"])
         return None
 
     def is_begun_by(self, frame: re.Match[str]) -> bool:
