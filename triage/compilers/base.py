@@ -134,10 +134,6 @@ def read_constant(value: str) -> Constant:
     """Return the number, truth value, None or text that a scalar of a recipe stands
     for. Quotes do not matter. Raises ValueError for a word that may mean two things.
     """
-    if value == "?":
-        raise ValueError(
-            "this value is not known: write one that the kernel is launched with."
-        )
     if value.lower() in ("yes", "no", "on", "off"):
         raise ValueError(
             f'"{value}" is a truth value in YAML 1.1; write true or false.'

@@ -73,7 +73,7 @@ class NewRecipe(RecipeRequest):
             for call in calls_in(line, starter.tools):
                 start = starter.from_call(call, self.backend, self.source)
                 _check_file(start.input)
-                return start
+                return replace(start, left_out=(*call.variables, *start.left_out))
         raise BadInput(
             f"no compiler family reads command lines of {words[0]}; name the model "
             "with --input"
@@ -155,7 +155,7 @@ class NewRecipe(RecipeRequest):
                     f"{call.tool} would run without {' '.join(lost)}, which a text may "
                     "not ask for; check it, and pass the command line after --"
                 )
-            return replace(start, refused=(*files, *start.refused))
+            return replace(start, refused=(*call.variables, *files, *start.refused))
         raise problems[0]
 
     def _from_program(self, family: str, program: str, text: str) -> RecipeStart:

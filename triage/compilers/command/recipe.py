@@ -166,9 +166,7 @@ class LlvmToolRecipes(RecipeStarter):
                 "pattern": r"version (\d+\.\d+\.\d+)",
             },
         }
-        return RecipeStart(
-            "command", path, None, flags, keys=keys, left_out=call.variables
-        )
+        return RecipeStart("command", path, None, flags, keys=keys)
 
     def suffix_of(self, program: str) -> str:
         return ".ll" if _LLVM_IR.search(program) else ".mlir"

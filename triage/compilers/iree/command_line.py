@@ -97,7 +97,7 @@ class IreeRecipes(RecipeStarter):
         flags = [option for option in options if option not in left_out]
         start = _start_of_call(call.tool, path, list(dict.fromkeys(flags)), backend)
         shown = [re.sub("^--o=", "-o ", option) for option in left_out]
-        return replace(start, left_out=(*call.variables, *shown))
+        return replace(start, left_out=tuple(shown))
 
     def from_program(
         self, request: RecipeRequest, source: Path | None, text: str
