@@ -69,12 +69,13 @@ class TritonRecipes(RecipeStarter):
             name = source.name if source else "the text"
             raise BadInput(f"an expression in {name} is nested too deeply") from error
         keys = asdict(guess)
+        unnamed = (("cuda", request.backend), (default_chip, request.chip))
         return replace(
             start,
             guessed=keys.pop("guessed"),
             keys=keys,
             comment=_COMMENT,
-            assumed=_assumed(request, default_chip),
+            assumed=[name for name, named in unnamed if not named],
         )
 
     def target_in(self, text: str) -> Target:
@@ -82,16 +83,6 @@ class TritonRecipes(RecipeStarter):
         if chip.startswith("gfx"):
             return Target("hip", chip)
         return Target("cuda", chip)
-
-
-def _assumed(request: RecipeRequest, chip: str) -> list[str]:
-    """Return the backend and the chip that the user did not name."""
-    assumed = []
-    if not request.backend:
-        assumed.append("cuda")
-    if not request.chip:
-        assumed.append(chip)
-    return assumed
 
 
 def is_standalone(text: str) -> bool:
