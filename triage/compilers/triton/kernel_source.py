@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from triage.compilers.base import Constant
@@ -27,9 +27,6 @@ _NAMES_INDICES = re.compile(
 _NAMES_FRACTION = re.compile(
     r"(?i)scal|eps|alpha|beta|gamma|sigma|theta|cap|slope|(?:^|_)(?:lr|p|temp|mean|std"
     r"|inv)(?:_|$)|momentum|decay|prob|rate|factor"
-)
-_NAMES_SWITCH = re.compile(
-    r"(?i)(?:USE|IS|HAS|STORE|OUTPUT|ALLOW|EVEN|ENABLE|SAVE)_|CAUSAL"
 )
 _SCALARS = {"int": "i32", "float": "fp32", "bool": "i1"}
 # Other names of types in torch -> their names in triton.language.
@@ -52,8 +49,6 @@ _COUNTS = re.compile(
 )
 # Those that return a tensor of 32-bit floats unless `dtype` names another type.
 _MAKERS = re.compile(r"torch\.(?:empty|zeros|ones|randn?|linspace|eye)")
-# Functions of the kernel's language for floats of 32 bits and more.
-_WIDE = re.compile("exp2?|log2?|r?sqrt|sin|cos|erf|sigmoid")
 # Those whose first argument is an address.
 _MEMORY = re.compile("load|store|make_block_ptr|advance|atomic_.*")
 _LOAD = re.compile("load|atomic_")
@@ -119,10 +114,10 @@ def guess_kernel(source: str, name: str | None = None) -> KernelGuess | None:
     if name not in kernels:
         raise BadInput(f"there is no kernel {name!r}; there is {', '.join(kernels)}")
     kernel = kernels[name]
-    pointers, switches = _pointers_of(kernel), _switches_of(kernel)
+    pointers = _pointers_of(kernel)
     for other in kernels.values():
         other.body.clear()  # what it assigns is not what host code passes
-    return _guess(kernel, _host_values(tree, kernel), pointers, switches)
+    return _guess(kernel, _host_values(tree, kernel), pointers)
 
 
 def is_jit(decorator: ast.expr) -> bool:
@@ -146,7 +141,6 @@ def _guess(
     kernel: ast.FunctionDef,
     shown: Mapping[str, HostValue],
     pointers: Mapping[str, str],
-    switches: Container[str],
 ) -> KernelGuess:
     """Guess what host code does not show."""
     guess = KernelGuess(kernel.name)
@@ -159,37 +153,30 @@ def _guess(
     for parameter in [*kernel.args.args, *kernel.args.kwonlyargs]:
         name = parameter.arg
         passed = shown.get(name, HostValue())
-        annotation = ast.unparse(parameter.annotation or ast.Name(""))
-        if "constexpr" in annotation:
+        if parameter.annotation and "constexpr" in ast.unparse(parameter.annotation):
             if passed.kind == "NoneType" or passed.value is not None:
                 guess.constexprs[name] = passed.value
                 continue
-            is_switch = name in switches or bool(_NAMES_SWITCH.match(name))
-            guess.constexprs[name] = _constant(name, passed.kind, is_switch=is_switch)
+            guess.constexprs[name] = _constant(name, passed.kind)
         elif passed.kind == "tensor":
             guess.signature[name] = f"*{_signature_type(passed.value)}:16"
             continue
         else:
-            kind = annotation if annotation in _SCALARS else passed.kind
-            number = "i32"
-            if _NAMES_FRACTION.search(name):
-                number = "fp32"
-            number = _SCALARS.get(kind, number)
+            number = "fp32" if _NAMES_FRACTION.search(name) else "i32"
+            number = _SCALARS.get(passed.kind, number)
             guess.signature[name] = pointers.get(name, number)
         guess.guessed[name] = "by its name and its use"
     return guess
 
 
-def _constant(name: str, kind: str, *, is_switch: bool) -> Constant:
+def _constant(name: str, kind: str) -> Constant:
     """Guess the value of a constexpr. `kind` is the kind of value that host code
     passes, see `HostValue`.
     """
     if kind == "type" or (not kind and _NAMES_TYPE.search(name)):
         return "tl.float32"
-    if kind == "bool" or (kind != "int" and is_switch):
+    if kind == "bool":
         return False
-    if kind == "float":
-        return 1.0
     if _NAMES_COUNT.search(name):
         return 2
     return 64
@@ -197,8 +184,8 @@ def _constant(name: str, kind: str, *, is_switch: bool) -> Constant:
 
 def _host_values(host: ast.Module, kernel: ast.FunctionDef) -> dict[str, HostValue]:
     """Return the values of parameters and options that host code shows: those of the
-    first `Config({...}, num_warps=...)`, then those of the first launch with each, then
-    the defaults. A value counts more than its kind.
+    first `Config({...}, num_warps=...)`, then those of the first launch with each. A
+    value counts more than its kind.
     """
     decorators = ast.List(kernel.decorator_list)
     passed: Pairs = []
@@ -221,15 +208,11 @@ def _host_values(host: ast.Module, kernel: ast.FunctionDef) -> dict[str, HostVal
             # what a function's callers pass is looked up after its own assignments
             for name, value in _argument_pairs(call, functions[call.func.id]):
                 bound.setdefault(name, []).append(value)
-    for name, values in _bindings(kernel.args).items():
-        passed += [(name, value) for value in values]
     shown: dict[str, HostValue] = {}
     for name, node in passed:
-        before = shown.get(name, HostValue("NoneType"))
-        if before.value is None:
+        if shown.get(name, HostValue()).value is None:
             host_value = _value_of(node, dict(bound))
-            is_first = host_value.kind and before.kind == "NoneType"
-            if is_first or host_value.value is not None:
+            if host_value.kind:
                 shown[name] = host_value
     return shown
 
@@ -262,16 +245,10 @@ def _value_of(node: ast.expr, names: Bindings) -> HostValue:
     `names` are the bindings of names; a name is removed when it is looked up.
     """
     same: Sequence[ast.expr] = ()  # expressions that this one may be equal to
-    tensors: Sequence[ast.expr] = ()  # and those with the same type if they are tensors
     match node:
         case ast.Constant(value=bool() | int() | float() | str() | None as value):
             return HostValue(type(value).__name__, value)
-        case ast.Compare() | ast.UnaryOp(op=ast.Not()):
-            return HostValue("bool")
-        case ast.Attribute(attr="dtype", value=tensor):
-            host_value = _value_of(tensor, names)
-            if host_value.kind == "tensor":
-                return HostValue("type", host_value.value)
+        case ast.Attribute(attr="dtype"):
             return HostValue("type")
         case ast.Attribute(attr=name) if _type_named(name):
             return HostValue("type", _type_named(name))
@@ -283,14 +260,7 @@ def _value_of(node: ast.expr, names: Bindings) -> HostValue:
             same = (first, second)
         case ast.BoolOp(values=values) | ast.List(elts=values) | ast.Tuple(elts=values):
             same = values
-        case ast.BinOp(left=left, right=right):
-            tensors = (left, right)
-        case ast.Subscript(value=tensor) | ast.Attribute(value=tensor, attr="T"):
-            tensors = (tensor,)
-    shown = _first_known_value(same, names)
-    if shown.kind:
-        return shown
-    return _first_known_value(tensors, names, "tensor")
+    return _first_known_value(same, names)
 
 
 def _first_known_value(
@@ -323,7 +293,7 @@ def _value_of_call(call: ast.Call, names: Bindings) -> HostValue:
         return HostValue("tensor", shown.value)
     if _COUNTS.fullmatch(name):
         return HostValue("int")
-    if types or name in ("item", "tolist"):
+    if types:
         return HostValue()
     if _MAKERS.fullmatch(ast.unparse(call.func)):
         return HostValue("tensor", "tl.float32")
@@ -346,44 +316,26 @@ def _signature_type(type_: Constant) -> str:
 
 
 def _pointers_of(kernel: ast.FunctionDef) -> dict[str, str]:
-    """Return the types of pointers that a kernel uses. Unless something shows another
-    type, they are those of one kind of floats.
+    """Return the types of pointers that a kernel uses: indices, or floats of one kind,
+    because both factors of a product must have one type.
     """
     text, element = ast.unparse(kernel), "fp32"
-    # both factors of a product must have one type
     if "bfloat16" in text:
         element = "bf16"
     elif "float16" in text:
         element = "fp16"
     addresses: list[ast.AST] = []
-    wide: list[ast.AST] = []
     for call in _calls(kernel):
         if _MEMORY.fullmatch(_callee(call)):
             bases = [value for name, value in _argument_pairs(call) if name == "base"]
             addresses += [*call.args[:1], *bases]
-        if _WIDE.fullmatch(_callee(call)):
-            wide += call.args
     bound = _bindings(kernel)
     names = _base_names(addresses, bound)
     names |= {item.arg for item in kernel.args.args if item.arg.lower().endswith("ptr")}
     floats = dict.fromkeys(names, f"*{element}:16")
-    floats |= dict.fromkeys(
-        _base_names(_loaded_addresses(wide, bound), bound), "*fp32:16"
-    )
     indices = _base_names(_loaded_addresses(addresses, bound), bound)
     indices |= set(filter(_NAMES_INDICES.search, names))
     return floats | dict.fromkeys(indices, "*i32:16")
-
-
-def _switches_of(kernel: ast.FunctionDef) -> set[str]:
-    """Return the names that are conditions of a kernel, or parts of `and` and `or`."""
-    conditions: list[ast.expr] = []
-    for node in ast.walk(kernel):
-        if isinstance(node, ast.If | ast.IfExp):
-            test = node.test
-            conditions += [test, *getattr(test, "values", [])]
-            conditions.append(getattr(test, "operand", test))
-    return {node.id for node in conditions if isinstance(node, ast.Name)}
 
 
 def _loaded_addresses(values: Iterable[ast.AST], bound: Bindings) -> list[ast.AST]:
@@ -399,14 +351,7 @@ def _base_names(addresses: Iterable[ast.AST], bound: Bindings) -> set[str]:
     """Return the names that addresses such as `x + offsets` begin with."""
 
     def first(node: ast.AST) -> list[ast.expr]:
-        match node:
-            case (
-                ast.Call(func=ast.Attribute(attr="to", value=inner))
-                | ast.BinOp(left=inner)
-                | ast.Call(args=[inner, *_])
-            ):
-                return [inner]
-        return []
+        return [node.left] if isinstance(node, ast.BinOp) else []
 
     nodes = _reachable_nodes(addresses, bound, first)
     return {node.id for node in nodes if isinstance(node, ast.Name)}
@@ -429,25 +374,9 @@ def _reachable_nodes(
 
 
 def _bindings(tree: ast.AST) -> Bindings:
-    """Return the values of names: those of assignments, of loops in comprehensions, and
-    of defaults of parameters.
-    """
+    """Return the values that are assigned to names."""
     bound: Bindings = {}
     for node in ast.walk(tree):
-        pairs: Iterable[tuple[ast.expr, ast.expr]] = []
-        match node:
-            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value):
-                values = getattr(value, "elts", [value] * len(targets))
-                pairs = zip(targets, values, strict=False)
-            case (
-                ast.Assign(targets=[target, *_], value=value)
-                | ast.AnnAssign(target=target, value=ast.expr() as value)
-                | ast.comprehension(target=target, iter=value)
-            ):
-                pairs = [(target, value)]
-            case ast.arguments(args=positional, defaults=defaults):
-                names = [ast.Name(parameter.arg) for parameter in positional]
-                pairs = zip(names[len(names) - len(defaults) :], defaults, strict=True)
-        for target, value in pairs:
-            bound.setdefault(ast.unparse(target), []).append(value)
+        if isinstance(node, ast.Assign):
+            bound.setdefault(ast.unparse(node.targets[0]), []).append(node.value)
     return bound
