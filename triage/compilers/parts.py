@@ -287,9 +287,7 @@ class OptionCatalog:
     phases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Failing phase -> prefixes of options to try, nearest first."""
     code_phase: str = "compile"
-    """The phase of code generation. Its options are tried for unknown phases, too."""
-    code_phase_prefixes: tuple[str, ...] = ()
-    """Beginnings of the names of phases that count as code generation."""
+    """The phase of code generation. Its options are tried for other phases, too."""
     never: tuple[str, ...] = ()
     """Words in names of options that are never tried."""
     only_true: tuple[str, ...] = ()
@@ -304,7 +302,7 @@ class OptionCatalog:
 
     def prefixes(self, phase: str, backend: str) -> tuple[str, ...]:
         """Return the prefixes of options to try when a phase fails, nearest first."""
-        if phase.startswith(self.code_phase_prefixes) or phase not in self.phases:
+        if phase not in self.phases:
             phase = self.code_phase
         of_phase = self.phases.get(phase, ())
         if phase == self.code_phase:

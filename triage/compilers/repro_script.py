@@ -224,9 +224,7 @@ def result_files(run: RunSpec) -> list[Path]:
     """Return the files for results, one for each expected one."""
     files = []
     for index, value in enumerate(map(split_value, run.expected)):
-        ending = ".npy"
-        if value.element and array_dtype(value.element).isbuiltin != 1:
-            ending = value_ending(value.type)
+        ending = value_ending(value.type) if value.type else ".npy"
         files.append(Path(f"result_{index}{ending}"))
     return files
 

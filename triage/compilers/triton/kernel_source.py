@@ -49,6 +49,8 @@ _COUNTS = re.compile(
 )
 # Those that return a tensor of 32-bit floats unless `dtype` names another type.
 _MAKERS = re.compile(r"torch\.(?:empty|zeros|ones|randn?|linspace|eye)")
+# Functions of the kernel's language for floats of 32 bits and more.
+_WIDE = re.compile("exp2?|log2?|r?sqrt|sin|cos|erf|sigmoid")
 # Those whose first argument is an address.
 _MEMORY = re.compile("load|store|make_block_ptr|advance|atomic_.*")
 _LOAD = re.compile("load|atomic_")
@@ -325,7 +327,10 @@ def _pointers_of(kernel: ast.FunctionDef) -> dict[str, str]:
     elif "float16" in text:
         element = "fp16"
     addresses: list[ast.AST] = []
+    wide: list[ast.AST] = []
     for call in _calls(kernel):
+        if _WIDE.fullmatch(_callee(call)):
+            wide += call.args
         if _MEMORY.fullmatch(_callee(call)):
             bases = [value for name, value in _argument_pairs(call) if name == "base"]
             addresses += [*call.args[:1], *bases]
@@ -333,6 +338,8 @@ def _pointers_of(kernel: ast.FunctionDef) -> dict[str, str]:
     names = _base_names(addresses, bound)
     names |= {item.arg for item in kernel.args.args if item.arg.lower().endswith("ptr")}
     floats = dict.fromkeys(names, f"*{element}:16")
+    of_wide = _base_names(_loaded_addresses(wide, bound), bound)
+    floats |= dict.fromkeys(of_wide, "*fp32:16")
     indices = _base_names(_loaded_addresses(addresses, bound), bound)
     indices |= set(filter(_NAMES_INDICES.search, names))
     return floats | dict.fromkeys(indices, "*i32:16")
