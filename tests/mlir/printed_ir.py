@@ -13,7 +13,6 @@ WORDS = Vocabulary(
     functions=frozenset({"t.func"}),
     executables=frozenset({"t.executable"}),
     inert=frozenset({"t.constant"}),
-    meaningful=frozenset({"t.position"}),
     bookkeeping=re.compile(r"\((?:index(?:, )?)*\) -> index"),
     operations={"old.load": "new.load"},
     passes={"OldName": "NewName"},

@@ -26,8 +26,6 @@ class Vocabulary:
     """Operations that hold device code."""
     inert: frozenset[str] = frozenset()
     """Operations that are ignored, such as constants and assumptions."""
-    meaningful: frozenset[str] = frozenset()
-    """Operations that are not ignored, although their types match `bookkeeping`."""
     constants: frozenset[str] = frozenset()
     """The inert operations that hold constants."""
     bookkeeping: re.Pattern[str] | None = None

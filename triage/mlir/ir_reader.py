@@ -121,11 +121,7 @@ class DumpReader:
         """Add an operation without regions to the operation around it."""
         words, types = self._words, self._types(line)
         self._add_choices(tally, name, line, types)
-        is_bookkeeping = (
-            words.bookkeeping
-            and words.bookkeeping.fullmatch(types)
-            and name not in words.meaningful
-        )
+        is_bookkeeping = words.bookkeeping and words.bookkeeping.fullmatch(types)
         if name in words.inert or is_bookkeeping:
             return
         tally.operations[name] += 1
@@ -142,9 +138,8 @@ class DumpReader:
         if self._open:
             parent = self._open[-1].inside
             parent.add(child.inside)
-            if child.name not in self._words.inert:
-                parent.operations[child.name] += 1
-                parent.add_digest(digest)
+            parent.operations[child.name] += 1
+            parent.add_digest(digest)
         child.inside.add_digest(digest)
         if child.name in self._words.functions and child.symbol:
             self._functions[child.symbol] = child.inside
