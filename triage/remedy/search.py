@@ -156,11 +156,7 @@ class _Search:
     def best(self) -> list[Remedy]:
         """Choose the best remedies, of those that change the same flags the first."""
         first: dict[object, Remedy] = {}
-        # to leave out a flag is milder than to give it another value
-        mildest = sorted(
-            self.tried.values(), key=lambda remedy: not remedy.dropped_flags
-        )
-        for remedy in mildest:
+        for remedy in self.tried.values():
             names = frozenset(map(flag_name, (*remedy.flags, *remedy.dropped_flags)))
             if remedy.result.passed:
                 first.setdefault(names or remedy.text, remedy)

@@ -18,8 +18,8 @@ from triage.compilers.base import (
     pep440,
 )
 from triage.compilers.interpreters import is_script
-from triage.compilers.invocation import Invocation, MlirTools, ask_compiler, flag_name
-from triage.compilers.iree.targets import IREE, target_flags
+from triage.compilers.invocation import Invocation, MlirTools, ask_compiler
+from triage.compilers.iree.targets import IREE, target_flags, with_printing
 from triage.compilers.parts import IrPrinter, Measures, RemedyHints, Runner
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure
@@ -176,14 +176,8 @@ class Iree(Compiler):
             return options
         if phase:
             options.append(f"--compile-to={phase}")
-        quiet = [_QUIET]
-        if flag_name(_QUIET) in map(flag_name, flags):
-            quiet = []
-        return Invocation(
-            options=(*options, *flags),
-            printing=tuple(quiet),
-            env=PRINT_ADDRESSES,
-        )
+        plain = Invocation(options=(*options, *flags), env=PRINT_ADDRESSES)
+        return with_printing(plain, _QUIET)
 
 
 def _first_file(root: Path, patterns: Sequence[str]) -> Path | None:

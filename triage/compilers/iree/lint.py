@@ -101,8 +101,7 @@ def missing_affinities(program: LintProgram) -> Messages:
         for value in tensors_of(operation):
             using.setdefault(value, set()).update(devices)
     for function, ports in program.ports.items():
-        is_private = function.attribute("sym_visibility") == '"private"'
-        if is_private or not any(port.device for port in ports):
+        if not any(port.device for port in ports):
             continue
         for port in ports:
             if port.device or not is_tensor(port.value):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 
-from triage.compilers.invocation import Invocation, flag_name
+from triage.compilers.invocation import Invocation
+from triage.compilers.iree.targets import with_printing
 from triage.compilers.parts import IrPrinter, family_yaml
 from triage.mlir.fingerprint import Vocabulary
 from triage.model.revision import Toolchain
@@ -35,14 +35,14 @@ class IreeIr(IrPrinter):
         return needed <= toolchain.capabilities.flags
 
     def naming_failed_pass(self, invocation: Invocation) -> Invocation:
-        return _printing(
+        return with_printing(
             invocation, "--mlir-print-ir-after-failure", _ONE_THREAD, _ELIDED
         )
 
     def printing_passes(self, invocation: Invocation) -> Invocation:
         # In one thread passes follow each other as they do in the source, and no two
         # dumps are mixed.
-        return _printing(
+        return with_printing(
             invocation,
             "--mlir-print-ir-after-all",
             "--mlir-print-ir-after-change",
@@ -50,10 +50,3 @@ class IreeIr(IrPrinter):
             _ONE_THREAD,
             *_PLAIN,
         )
-
-
-def _printing(invocation: Invocation, *options: str) -> Invocation:
-    """Return the same compile with the options that the recipe does not set."""
-    names = {flag_name(option) for option in invocation.options}
-    added = (option for option in options if flag_name(option) not in names)
-    return replace(invocation, printing=(*invocation.printing, *added))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from triage.compilers.invocation import flag_name
+from triage.compilers.invocation import Invocation, flag_name
 from triage.compilers.parts import runnable_keys
 from triage.model.case import InputKind, Target
 from triage.model.outcome import Cause, NoAnswer
@@ -165,3 +165,10 @@ def device_flags(target: Target) -> list[str]:
     if driver == "local":
         flags.append(f"{LOCAL}{target.backend}")
     return flags
+
+
+def with_printing(invocation: Invocation, *options: str) -> Invocation:
+    """Return the same compile with the options that the recipe does not set."""
+    names = {flag_name(option) for option in invocation.options}
+    added = (option for option in options if flag_name(option) not in names)
+    return replace(invocation, printing=(*invocation.printing, *added))
