@@ -22,7 +22,7 @@ def record(key: str = "k") -> Record:
         ("iree-compile",), Ending.EXITED, 1, stderr=Captured("error: x", "tail", 7)
     )
     passed = PassName("SomePass", "iree-some-pass")
-    return Record(key, "case", "3.3.0", execution, passed, 1)
+    return Record(key, "case", "3.3.0", execution, passed, flaky=True)
 
 
 @cache

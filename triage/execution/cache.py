@@ -74,8 +74,8 @@ class Record:
     execution: Execution
     failing_pass: PassName | None = None
     """The pass that a second run named."""
-    disagreements: int = 0
-    """How many executions ended differently."""
+    flaky: bool = False
+    """Whether another execution ended otherwise."""
     at: str = field(
         default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds")
     )

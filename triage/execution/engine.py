@@ -34,7 +34,7 @@ from triage.execution.cache import Record, ResultCache
 from triage.execution.files import KeptFiles
 from triage.execution.judge import DISPATCHES, needs_pass, rules_of
 from triage.execution.plan import Planner
-from triage.execution.run_task import RunTask, agreeing_runs, sealed_execution
+from triage.execution.run_task import RunTask, checked_run, sealed_execution
 from triage.execution.task import (
     AnyOf,
     Naming,
@@ -330,8 +330,8 @@ class Engine:
         def use(module: Path) -> None:
             """Run the program while its file exists; the last compile counts."""
             if isinstance(task.run, RunTask):
-                execution, disagreements = task.run.make(module, stop)
-                ran[:] = [task.record(execution, None, disagreements, is_run=True)]
+                execution, is_flaky = task.run.make(module, stop)
+                ran[:] = [task.record(execution, flaky=is_flaky, is_run=True)]
             if on_output:
                 on_output(module)
 
@@ -341,8 +341,8 @@ class Engine:
     def _compile_until_sure(
         self, task: Task, stop: StopSignal, use: OnOutput
     ) -> Record:
-        """Compile a trial once, everything else up to three times until the ending is
-        sure. If the failure needs the name of its pass, compile once more, printing it.
+        """Compile a trial once, everything else twice if one ending is not sure. If the
+        failure needs the name of its pass, compile once more, printing it.
         """
         reporting = task.naming_failed_pass()
         can_report = reporting != task
@@ -351,14 +351,14 @@ class Engine:
         start = partial(self.compile, task, stop, on_output=use)
         if task.naming:
             return task.record(start())
-        same, disagreements = agreeing_runs(
+        execution, is_flaky = checked_run(
             task.case, start, lambda execution: execution.ending not in _REPEATED
         )
-        execution, failing_pass = same[0], None
+        failing_pass = None
         is_crash = execution.ending is Ending.SIGNALLED
         if can_report and not is_crash and needs_pass(task.case, execution):
             _, failing_pass = self._compile_naming(reporting, stop)
-        return task.record(execution, failing_pass, disagreements)
+        return task.record(execution, failing_pass, flaky=is_flaky)
 
     def _compile_naming(
         self, task: Task, stop: StopSignal, use: OnOutput | None = None

@@ -36,23 +36,16 @@ from triage.toolchains.home import KeptKind
 from triage.toolchains.registry import ToolchainRegistry
 
 
-def agreeing_runs(
+def checked_run(
     case: Case, start: Callable[[], Execution], is_sure: Callable[[Execution], bool]
-) -> tuple[list[Execution], int]:
-    """Run once, or up to three times if one run does not prove how it ends; return the
-    majority and how many disagree.
+) -> tuple[Execution, bool]:
+    """Run once, and again if one run does not prove how it ends; return the first run,
+    and whether the second one ends otherwise.
     """
-    runs = [start()]
-    if is_sure(runs[0]):
-        return runs, 0
-    runs.append(start())
-    if agreement_of(case, runs[0]) != agreement_of(case, runs[1]):
-        runs.append(start())
-    endings = [agreement_of(case, execution) for execution in runs]
-    most_common = max(endings, key=endings.count)
-    pairs = zip(runs, endings, strict=True)
-    same = [execution for execution, ending in pairs if ending == most_common]
-    return same, len(runs) - len(same)
+    execution = start()
+    if is_sure(execution):
+        return execution, False
+    return execution, agreement_of(case, execution) != agreement_of(case, start())
 
 
 def sealed_execution(
@@ -101,23 +94,20 @@ class RunTask:
     results: Path | None = None
     """Folder for the results of a reference, which are compared with nothing."""
 
-    def make(self, module: Path, stop: StopSignal) -> tuple[Execution, int]:
-        """Run a compiled file, and again one that fails; see `agreeing_runs`.
-
-        Returns:
-            The result that most runs have, with numbers on wrong results as its
-                metrics, and how many runs disagree.
+    def make(self, module: Path, stop: StopSignal) -> tuple[Execution, bool]:
+        """Run a compiled file, and again one that fails. Return the run, with numbers
+        on wrong results as its metrics, and whether it is flaky.
         """
         if self.results:
-            return self.save_results(module, self.results, stop)[0], 0
+            return self.save_results(module, self.results, stop)[0], False
         start = partial(self._run_and_compare, module, stop)
-        same, disagreements = agreeing_runs(self.case, start, lambda run: run.ok)
-        seconds = min(execution.seconds for execution in same)
-        metrics = {**same[0].metrics, "run_seconds": seconds}
-        times = [time for execution in same for time in self._milliseconds(execution)]
-        if times:
-            metrics[RUN_MS] = min(times)
-        return replace(same[0], metrics=metrics), disagreements
+        execution, is_flaky = checked_run(self.case, start, lambda run: run.ok)
+        metrics = {**execution.metrics, "run_seconds": execution.seconds}
+        if self.spec.measured and self.measures:
+            times = self.measures.seconds(execution.stdout.text)
+            if times:
+                metrics[RUN_MS] = 1000 * min(times)
+        return replace(execution, metrics=metrics), is_flaky
 
     def save_results(
         self, module: Path, folder: Path, stop: StopSignal
@@ -186,12 +176,6 @@ class RunTask:
             # It fails, or has more results, or of types that .npy files cannot hold.
             execution, files = self.save_results(module, module.parent, stop)
         return self.compare_results(execution, files) if execution.ok else execution
-
-    def _milliseconds(self, execution: Execution) -> list[float]:
-        if self.spec.measured and self.measures:
-            times = self.measures.seconds(execution.stdout.text)
-            return [1000 * time for time in times]
-        return []
 
 
 def plan_run(

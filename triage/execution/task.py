@@ -173,8 +173,8 @@ class Task:
         self,
         execution: Execution,
         failing_pass: PassName | None = None,
-        disagreements: int = 0,
         *,
+        flaky: bool = False,
         is_run: bool = False,
     ) -> Record:
         """Return the facts of an execution, of the compile or of the run, for the
@@ -182,7 +182,7 @@ class Task:
         """
         case, toolchain = self.case.name, self.toolchain.revision.name
         key = self.keys[int(is_run)]
-        return Record(key, case, toolchain, execution, failing_pass, disagreements)
+        return Record(key, case, toolchain, execution, failing_pass, flaky)
 
     def probe(
         self, compiled: Record | None, ran: Record | None = None, *, cached: bool
@@ -215,8 +215,8 @@ class Task:
         outcome: Outcome = Passed()
         # rules take long to read, and have nothing to say of a silent pass
         if not execution.ok or execution.stderr != Captured():
-            rules, is_flaky = rules_of(self.case), compiled.disagreements > 0
-            outcome = judge(execution, rules, compiled.failing_pass, flaky=is_flaky)
+            rules, failing_pass = rules_of(self.case), compiled.failing_pass
+            outcome = judge(execution, rules, failing_pass, flaky=compiled.flaky)
         if self.case.script is not None:
             outcome = reason_script_skips(execution) or outcome
         if isinstance(outcome, Passed) and self.case.thresholds:
@@ -230,8 +230,8 @@ class Task:
         if execution.ok:
             above = judge_thresholds(self.case, execution.metrics, Stage.BENCHMARK)
             return above or Passed()
-        rules, is_flaky = rules_of(self.case), ran.disagreements > 0
-        outcome = judge_run(execution, rules, run.runner, flaky=is_flaky)
+        rules = rules_of(self.case)
+        outcome = judge_run(execution, rules, run.runner, flaky=ran.flaky)
         if not isinstance(outcome, Failed):
             return outcome
         failure = outcome.failure
