@@ -37,13 +37,6 @@ def _seen(entry: dict[str, Any]) -> str:
     return str(failure.get("headline") or entry["reason"] or entry["status"])
 
 
-@pytest.mark.core
-def test_iree_keeps_common_types(
-    shared_home: Path, triage: Triage, tmp_path: Path
-) -> None:
-    _check(triage, tmp_path / "recipes", ["i1", "i32", "bf16"], LLVM, "3.3.0")
-
-
 @pytest.mark.parametrize(
     ("rev", "untested"), [("2.9.0", DEMOTED | FLOATS_OF_8_BITS), ("3.13.0", DEMOTED)]
 )

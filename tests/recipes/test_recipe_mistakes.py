@@ -15,7 +15,7 @@ from tests.recipes.conftest import Told
 from tests.recipes.loading import load_recipes
 from triage.classify import load_rules
 from triage.model.errors import BadFiles
-from triage.toolchains.sources.project import parse_project
+from triage.toolchains.sources.project import load_project
 
 GOLDEN = Path(__file__).parent / "golden"
 MISTAKES = yaml.safe_load((GOLDEN / "mistakes.yaml").read_text())
@@ -129,7 +129,8 @@ def test_extreme_values(folder: Path, value: str) -> None:
         accept(lambda: load_recipes([recipe]))
     project = "name: a\ncompiler: iree\nbuild: "
     build = f"{{commands: x, timeout: {value}}}\n"
-    accept(lambda: parse_project("triage.yaml", project + build))
+    rules.write_text(project + build)
+    accept(lambda: load_project(rules))
     for key in ("rank: %s", "says_nothing: %s"):
         before = 'family: x\nclasses:\n  - class: mine\n    explanation: e\n    patterns: [{regex: "a"}]\n    '
         rules.write_text(before + key % value + "\n")

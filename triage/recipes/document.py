@@ -134,14 +134,8 @@ def read_document(
         empty: How to begin such a file, for an empty one; None if it may be empty.
         json: Whether it is JSON, where `null` is a value and `//` begins a comment.
     """
-    return parse_document(str(path), read_text(path), empty, json=json)
-
-
-def parse_document(
-    path: str, text: str, empty: str | None, *, json: bool = False
-) -> ConfigDocument:
-    """Parse the text of a file as `read_document` does."""
-    document = ConfigDocument(path, nulls=json)
+    name, text = str(path), read_text(path)
+    document = ConfigDocument(name, nulls=json)
     if json:
         text = _json_as_yaml(text)
     try:
@@ -152,15 +146,15 @@ def parse_document(
             begin = position_text(error.context_mark)
             place = f" {error.context} that begins at {begin}"
         message = f"this is not YAML: {error.problem}{place}; {_ADVICE}."
-        raise BadFiles([_problem(path, error.problem_mark, message)]) from error
+        raise BadFiles([_problem(name, error.problem_mark, message)]) from error
     except ReaderError as error:
         before = text.encode()[: error.position].decode().split("\n")
         line, column = len(before), len(before[-1]) + 1
-        raise BadFiles([Problem(path, line, column, f"{error.reason}.")]) from error
+        raise BadFiles([Problem(name, line, column, f"{error.reason}.")]) from error
     if root is not None and root.tag != _NULL:
         document.data = document.read(root)
     elif empty is not None:
-        raise BadFiles([Problem(path, None, None, f"the file is empty; {empty}.")])
+        raise BadFiles([Problem(name, None, None, f"the file is empty; {empty}.")])
     return document
 
 

@@ -20,8 +20,7 @@ from triage.recipes.document import (
     Texts,
     Variables,
     content_of,
-    parse_document,
-    read_text,
+    read_document,
 )
 from triage.toolchains.home import Workspace
 from triage.toolchains.install import PLAIN_WHEEL, Package
@@ -164,14 +163,7 @@ def tagged_commit(project: Project, repository: Repository, version: str) -> str
 
 def load_project(path: Path) -> Project:
     """Read a project file. Raises BadFiles with all its problems."""
-    return parse_project(str(path), read_text(path))
-
-
-def parse_project(path: str, text: str) -> Project:
-    """Read the text of a project file. `path` names it in problems. Raises BadFiles
-    with all problems.
-    """
-    return content_of(parse_document(path, text, _EMPTY), Project)
+    return content_of(read_document(path, _EMPTY), Project)
 
 
 def shipped_projects() -> dict[str, Path]:
