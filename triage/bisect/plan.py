@@ -262,12 +262,11 @@ def plan_commits(request: BisectRequest, before: str, after: str) -> Search:
     the compilers that the request's project offers for them; errors as of `plan`.
     """
     registry = request.engine.registry
-    packaging = registry.packaging(request.case.compiler)
+    package = registry.package(request.case.compiler)
     old = line_end(request, before)
     new = line_end(request, after)
     repository = request.repository
-    workspace = registry.workspace
-    sources = sources_of(request.project, repository, workspace, packaging)
+    sources = sources_of(request.project, repository, package)
     return whole_search(commit_line(request, sources, old, new))
 
 

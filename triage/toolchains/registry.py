@@ -13,7 +13,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from triage.compilers.base import Compiler, Description, Needs, Packaging
+from triage.compilers.base import Compiler, Description, Needs
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.model.progress import Progress
 from triage.model.revision import FamilyRef, Revision, Toolchain, ToolchainKind
@@ -155,7 +155,7 @@ class ToolchainRegistry:
         """Return all stable releases in the index, oldest first. Raises
         EnvironmentFailure if it cannot be read.
         """
-        refs = _refs(family, self._package(family).listed)
+        refs = _refs(family, self.package(family).listed)
         return tuple(ref for ref in refs if ref.is_stable)
 
     def installed_releases(self, family: str) -> tuple[ToolchainRef, ...]:
@@ -163,7 +163,7 @@ class ToolchainRegistry:
         without a network.
         """
         unsupported = self._compiler(family).unsupported
-        refs = _refs(family, self._package(family).installed())
+        refs = _refs(family, self.package(family).installed())
         return tuple(ref for ref in refs if not unsupported(ref.revision.name))
 
     def nightlies(self, family: str) -> tuple[ToolchainRef, ...]:
@@ -173,7 +173,7 @@ class ToolchainRegistry:
             BadInput: the family has none.
             EnvironmentFailure: their page cannot be read.
         """
-        return _refs(family, self._package(family, nightly=True).listed)
+        return _refs(family, self.package(family, nightly=True).listed)
 
     def neighbours(self, ref: ToolchainRef) -> list[ToolchainRef]:
         """Return the release before a toolchain and the one after it, if there are
@@ -265,7 +265,7 @@ class ToolchainRegistry:
 
     def _at_version(self, family: str, version: Version) -> list[ToolchainRef]:
         """Return the releases of a version; if there are none, the nightlies."""
-        package = self._package(family)
+        package = self.package(family)
         # Asking the index takes longer than a small compile, so installs come first.
         refs = _refs(family, package.installed(str(version)))
         if not refs:
@@ -401,10 +401,6 @@ class ToolchainRegistry:
 
     # How a family is installed
 
-    def packaging(self, family: str) -> Packaging:
-        """Return how a family's releases are installed."""
-        return self._compiler(family).packaging
-
     def _compiler(self, family: str) -> Compiler:
         if family not in self._compilers:
             raise BadInput(
@@ -415,9 +411,9 @@ class ToolchainRegistry:
 
     def _package_of(self, ref: ToolchainRef) -> Package:
         """Return the package of which a reference is a version."""
-        return self._package(ref.family, nightly=ref.is_nightly)
+        return self.package(ref.family, nightly=ref.is_nightly)
 
-    def _package(self, family: str, *, nightly: bool = False) -> Package:
+    def package(self, family: str, *, nightly: bool = False) -> Package:
         """Return the releases of a family, or the nightlies that the project file in
         the current folder names, or else the project file that comes with triage.
         """

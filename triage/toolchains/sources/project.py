@@ -9,7 +9,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import ClassVar
 
-from triage.compilers.base import Packaging
 from triage.git_history.repository import Repository, read_tags, tags_for
 from triage.model.case import Case
 from triage.model.checks import REQUIRED, Duration, Text, file_key, file_keys
@@ -22,8 +21,7 @@ from triage.recipes.document import (
     content_of,
     read_document,
 )
-from triage.toolchains.home import Workspace
-from triage.toolchains.install import PLAIN_WHEEL, Package
+from triage.toolchains.install import Package
 from triage.toolchains.sources.base import (
     Source,
     Url,
@@ -120,25 +118,22 @@ class Project:
 
 
 def sources_of(
-    project: Project,
-    repository: Repository,
-    workspace: Workspace,
-    packaging: Packaging = PLAIN_WHEEL,
+    project: Project, repository: Repository, package: Package
 ) -> tuple[Source, ...]:
     """Return the project's sources, usually the cheapest first. Nothing is listed yet.
 
-    `packaging` says how its releases are installed.
+    `package` says how its releases are installed.
     """
     sources: list[Source] = []
-    package = Package(workspace, project.distribution or "", packaging)
+    package = replace(package, distribution=project.distribution or "")
     if project.releases:
         sources.append(Wheels(package, project.releases.tags))
     if project.nightlies:
         nightlies = project.nightlies.package(package)
         sources.append(Wheels(nightlies, project.nightlies.tags))
     if project.build:
-        build = SourceBuilds(workspace, repository, project.name, project.build)
-        sources.append(build)
+        steps, workspace = project.build, package.workspace
+        sources.append(SourceBuilds(workspace, repository, project.name, steps))
     return tuple(sources)
 
 
