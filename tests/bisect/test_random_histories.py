@@ -162,19 +162,6 @@ def test_a_culprit_costs_few_probes_and_most_where_a_failure_may_come_and_go(
         assert found.probes <= most
 
 
-def test_two_changes_cost_few_probes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(letters.failure, "__defaults__", ("codegen",))
-    for first in range(1, 38, 3):
-        for second in range(first + 1, 39, 3):
-            middle = "G" * (second - first)
-            found = changes_of("P" * first + middle + "F" * (40 - second))
-            assert found.status is Answer.CULPRIT
-            assert found.broke
-            assert suspects_of(found) == {second}
-            assert found.broke.after.name == f"c{first}"
-            assert found.probes <= 20
-
-
 def test_a_search_ends_soon_if_no_compiler_can_be_obtained_between_its_ends() -> None:
     found = changes_of("P" + "X" * 38 + "F")
     assert (found.status, found.confirmed) == (Answer.SUSPECTS, False)

@@ -87,15 +87,6 @@ def test_a_fix_is_searched_among_all_releases_before_it_is_given_up(
     assert len(set(engine.indices)) == 16
 
 
-def test_a_failure_that_replaced_another_long_one_is_found_with_few_probes() -> None:
-    engine = uninstalled("P" * 20 + "G" * 100 + "F" * 20)
-    found = bisect(engine)
-    assert (found.status, pair(found)) == (Answer.CULPRIT, (119, 120))
-    assert found.broke
-    assert pair(found.broke) == (19, 20)
-    assert len(set(engine.indices)) <= 30
-
-
 @pytest.mark.parametrize("kind", BisectKind)
 def test_exchanged_ends_are_told_which_is_first(kind: BisectKind) -> None:
     with pytest.raises(BadInput, match="a regression needs --good before --bad, and"):

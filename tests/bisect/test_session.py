@@ -15,7 +15,7 @@ from triage.bisect.changes import passing_search
 from triage.bisect.plan import whole_search
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import Answer, Bisection
-from triage.cli.interactive_bisect import HELP, Session, read_journal
+from triage.cli.interactive_bisect import Session, read_journal
 from triage.model.outcome import NoAnswer
 from triage.toolchains.home import Home
 
@@ -55,15 +55,6 @@ def test_a_persons_verdict_counts_but_does_not_confirm(session: Session) -> None
     assert (found.status, found.confirmed) == (Answer.SUSPECTS, False)
     assert [one.name for one in found.suspects] == ["1.1.0"]
     assert len(engine.asked) == asked  # type: ignore[attr-defined]
-
-
-def test_what_stays_the_same_is_shown_once_and_help_fits_a_narrow_terminal(
-    session: Session,
-) -> None:
-    _, said = typed(session, "why", "undo", "what?", "quit")
-    assert said.count("39 suspects") == 1
-    assert "there is no verdict to remove" in said
-    assert max(map(len, HELP.splitlines())) <= 60
 
 
 @each_damage

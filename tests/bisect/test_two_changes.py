@@ -132,18 +132,3 @@ def test_both_changes_are_true(
     assert (found.status is Answer.CULPRIT) == (high == low + 1 and final == first + 1)
     assert first <= low
     assert (found.changed is None) == ((first, final) == (low, high))
-
-
-@pytest.mark.parametrize("kind", BisectKind)
-@pytest.mark.parametrize("width", [1, 2])
-def test_another_failure_for_a_while_hides_no_culprit(
-    kind: BisectKind, width: int
-) -> None:
-    for hidden in range(6, 20):
-        line = "P" * 5 + "F" * (hidden - 5) + "G" * width + "F" * 15
-        if kind is BisectKind.FIX:
-            line = line[::-1]
-        found = changes_of(line, kind)
-        first = 4 if kind is BisectKind.REGRESSION else len(line) - 6
-        assert (found.status, found.confirmed) == (Answer.CULPRIT, True)
-        assert letters.pair(found) == (first, first + 1)

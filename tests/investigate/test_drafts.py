@@ -81,13 +81,6 @@ def test_a_draft_is_the_text_of_the_reproducer_with_the_number_of_the_original(
     assert steps[steps.index("`input.txt`") :] in readme
 
 
-def test_a_draft_without_a_program_has_the_command_that_runs_its_case() -> None:
-    case = replace(case_result("a", "F"), source="recipes/a b.yaml")
-    record = night(1, {}, cases=[case])
-    text = issue_markdown(record.clusters[0], record)
-    assert "triage run 'recipes/a b.yaml' --case a -t 3.10.0rc20260101" in text
-
-
 def test_what_is_too_long_or_binary_is_named_and_what_is_long_is_folded() -> None:
     record = night(1, {}, cases=[case_result("a", "F")])
     line = "module {}\n"

@@ -114,15 +114,6 @@ def test_each_cluster_ends_with_culprit_reproducer_and_issue(
     assert night["regressed"][0]["bisections"][0]["after"]["name"] == "1.3.0"
 
 
-def test_the_first_case_stands_for_a_failure_also_where_another_one_is_cached(
-    releases: FakeReleases, tmp_path: Path
-) -> None:
-    line = "triage nightly {} -t latest -b 1.1.0 --bisect --out out"
-    night_of(tmp_path, releases, line.format("cases/breaks.yaml"))
-    night = night_of(tmp_path, releases, line.format("cases"))
-    assert night["clusters"][0]["representative"] == "alike"
-
-
 @pytest.mark.slow
 def test_what_a_budget_leaves_is_listed_with_the_line_that_does_it(
     releases: FakeReleases, tmp_path: Path
