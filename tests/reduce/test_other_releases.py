@@ -28,17 +28,6 @@ def test_a_newer_good_release_is_named_after_the_bad_one(
     assert "compare/1.5.0" not in readme
 
 
-def test_a_newer_baseline_of_a_night_is_named_after_its_toolchain(
-    triage: Triage, tmp_path: Path
-) -> None:
-    path = recipe(tmp_path, "case", "breaks-1 fixed-4")
-    words = ("-t", "1.2.0", "-b", "1.5.0", "--reduce", "--out", tmp_path / "out")
-    done = triage("nightly", path, *words)
-    assert done.returncode == 1, done.stderr
-    [issue] = (tmp_path / "out").glob("**/issues/*.md")
-    assert "It passes with 1.5.0" in issue.read_text()
-
-
 def test_a_good_release_that_fails_in_another_way_is_refused(
     triage: Triage, tmp_path: Path
 ) -> None:

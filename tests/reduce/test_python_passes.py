@@ -22,7 +22,6 @@ from triage.compilers.base import kernel_of
 from triage.model.case import Case
 from triage.reduce.frontends.python import (
     PythonProgram,
-    drop_statements,
     kernel_in,
     parameter_names,
     parse_program,
@@ -66,34 +65,6 @@ def test_code_that_python_rejects_is_invalid() -> None:
         with pytest.raises(UnreadableError, match="cannot parse it"):
             parse_program(text.encode())
     assert PythonProgram(ast.Module([ast.Return(None)], [])).canonical is None
-
-
-@pytest.mark.parametrize(
-    ("text", "left"),
-    [
-        # a name that is bound elsewhere, or by what runs the program
-        (
-            "from os import *\nx = path\nfail(path)\n",
-            "from os import *\nfail(path)\n",
-        ),
-        ("print(added)\nx = 1\nfail(x)\n", "x = 1\nfail(x)\n"),
-        (
-            "def f():\n    global x\n    x = 1\n\n\nf()\nfail(x)\n",
-            "def f():\n    global x\n    x = 1\nfail(x)\n",
-        ),
-    ],
-)
-def test_names_of_any_kind_are_reduced_as_python(
-    tmp_path: Path, text: str, left: str
-) -> None:
-    """The failure needs all words of the last line. Names that the original does not
-    bind may stay unbound, others may not.
-    """
-    path = tmp_path / "input.py"
-    path.write_text(text)
-    [program] = python_form(CASE, path).open()
-    small = reduced(program, needs(left.splitlines()[-1].encode()), [drop_statements])
-    assert small.program.content.decode() == left
 
 
 LOOP = b"""def rule(k_ptr, v_ptr, state_ptr, steps):

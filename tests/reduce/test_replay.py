@@ -4,7 +4,6 @@ of versions.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,13 +14,10 @@ from tests.conftest import Triage
 from tests.execution.damage import do, each_damage
 from tests.reduce.made import probes, reproducer
 from triage.execution.task import ProbeJob
-from triage.model.errors import BadFiles
 from triage.model.outcome import Probe
 from triage.model.revision import Revision
 from triage.reduce.replay import Replays, open_reproducers, replay
-from triage.report.formats import rendered
 from triage.report.reproducer import write_reproducer
-from triage.report.tables import replay_document
 from triage.toolchains.registry import ToolchainRef
 
 
@@ -62,41 +58,6 @@ def test_the_recorded_version_and_the_newest_are_compiled(
     assert [version.toolchain.name for version in result.versions] == list(
         dict.fromkeys(["3.2.0", f"3.{len(letters) - 1}.0"])
     )
-
-
-def test_a_folder_that_is_named_twice_has_its_results_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_reproducer(reproducer(), tmp_path)
-    monkeypatch.chdir(tmp_path)
-    paths = [Path(), tmp_path]
-    results = replay(FakeEngine("PUGF"), open_reproducers(paths))  # type: ignore[arg-type]
-    assert [len(result.versions) for result in results] == [2, 2]
-    shown = rendered("markdown", Replays(results), replay_document)
-    assert shown.count("on 3.2.0: failed: ") == 2
-
-
-def test_all_mistakes_of_all_folders_are_reported_together(tmp_path: Path) -> None:
-    good, wrong = write_reproducer(reproducer(), tmp_path / "good"), tmp_path / "all"
-    for name in "bcde":
-        shutil.copytree(good, wrong / name)
-    (wrong / "b" / "reproducer.json").write_text('{"case": "x",\n oops}')
-    record = '{"case": "", "bad": {"name": "banana"}}'
-    (wrong / "c" / "reproducer.json").write_text(record)
-    (wrong / "d" / "input.mlir").unlink()
-    (wrong / "e" / "recipe.yaml").write_text("name: e\n")
-    with pytest.raises(BadFiles) as raised:
-        open_reproducers([wrong, tmp_path / "nowhere"])
-    messages = "\n".join(map(str, raised.value.problems))
-    for line in (
-        "/all/b/reproducer.json: Invalid JSON",
-        "/all/c/reproducer.json: case: ",
-        "/all/c/reproducer.json: signature: ",
-        '/all/d/recipe.yaml:4:8: "input.mlir"',
-        "/all/e/recipe.yaml",
-        "/nowhere: contains no reproducer",
-    ):
-        assert f"{tmp_path}{line}" in messages
 
 
 @each_damage

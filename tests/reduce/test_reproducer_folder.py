@@ -15,7 +15,7 @@ from tests.recipes.loading import load_recipes
 from tests.reduce.made import CASE, probes, reproducer
 from triage.model.case import Case, Expectation, Flag, Target
 from triage.model.outcome import Failed
-from triage.reduce.reproducer import expectations, in_order, slug, without_paths
+from triage.reduce.reproducer import expectations, slug, without_paths
 from triage.report.reproducer import reproducer_files, write_reproducer
 
 GOLDEN = Path(__file__).parent / "golden" / "attention-dtype-f16"
@@ -160,13 +160,6 @@ def test_expectations_cover_the_failing_versions(
     assert expectations(probes(letters)) == tuple(
         Expectation(classes[one], since, until) for one, since, until in windows
     )
-
-
-def test_versions_are_sorted_and_what_has_none_is_last() -> None:
-    good, bad = probes("PF")
-    local = replace(good, version="local")
-    passing = replace(good, version=bad.version)
-    assert in_order([local, bad, passing, good]) == (good, passing, bad, local)
 
 
 if __name__ == "__main__":

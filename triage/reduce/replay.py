@@ -17,7 +17,7 @@ from triage.execution.judge import result_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.content import read_bytes
-from triage.model.errors import BadFiles, BadInput, Problem
+from triage.model.errors import BadInput
 from triage.model.json_form import UNPRINTED, in_json
 from triage.model.outcome import Exit, ProbeResult, exit_without_answer
 from triage.recipes.values import why_unreadable
@@ -145,24 +145,17 @@ def open_reproducers(paths: Sequence[Path]) -> tuple[Replay, ...]:
     """Read the reproducers in `paths`: folders of one reproducer, or folders of such
     folders (hidden ones are skipped).
 
-    Raises BadFiles with the mistakes in all folders, BadInput for an unknown compiler.
+    Raises BadFiles, and BadInput for an unknown compiler.
     """
-    problems: list[Problem] = []
     reproducers: dict[Path, Replay] = {}
     for path in paths:
         folders = [path]
         if not (path / RECORD).exists():
             folders = sorted(file.parent for file in path.glob(f"[!.]*/{RECORD}"))
         if not folders:
-            message = f"contains no reproducer: a folder with {RECORD} and {RECIPE}."
-            problems.append(Problem(str(path), None, None, message))
-        for folder in folders:
-            try:
-                reproducers[folder] = _open(folder)
-            except BadFiles as error:
-                problems += error.problems
-    if problems:
-        raise BadFiles(problems)
+            folder = f"a folder with {RECORD} and {RECIPE}"
+            raise BadInput(f"{path} contains no reproducer: {folder}")
+        reproducers |= {folder: _open(folder) for folder in folders}
     return tuple(reproducers.values())
 
 
@@ -171,20 +164,18 @@ def _open(folder: Path) -> Replay:
     try:
         content = read_bytes(path, _LARGEST_RECORD)
         record = ReproducerRecord.model_validate_json(content, strict=True)
-        case, *others = load_cases([folder / RECIPE])
-        if not others:
-            bad = None if record.bad.name == LOCAL else record.bad.name
-            program, signature = record.judged(case), record.signature
-            return Replay(str(folder), program, record.case, signature, bad)
-        messages = [f"{RECIPE} has a matrix; a reproducer is one program."]
     except ValidationError as error:
-        messages = [
-            ": ".join([*map(str, mistake["loc"]), f"{mistake['msg']}."])
-            for mistake in error.errors(include_url=False)
-        ]
+        mistake = error.errors(include_url=False)[0]
+        place = ".".join(map(str, mistake["loc"]))
+        raise BadInput(f"{path}: {place}: {mistake['msg']}") from error
     except OSError as error:
-        messages = [why_unreadable(path, error)]
-    raise BadFiles([Problem(str(path), None, None, message) for message in messages])
+        raise BadInput(f"{path}: {why_unreadable(path, error)}") from error
+    case, *others = load_cases([folder / RECIPE])
+    if others:
+        raise BadInput(f"{folder / RECIPE} has a matrix; a reproducer is one program")
+    bad = None if record.bad.name == LOCAL else record.bad.name
+    program, signature = record.judged(case), record.signature
+    return Replay(str(folder), program, record.case, signature, bad)
 
 
 def replay(

@@ -31,7 +31,7 @@ from triage.execution.judge import result_of
 from triage.execution.run_task import RunTask
 from triage.execution.task import ProbeJob, Task
 from triage.model.case import Case, Expectation, RunSpec
-from triage.model.outcome import Failed, Failure, NoAnswer, Passed, Probe
+from triage.model.outcome import Failed, Failure, NoAnswer, Probe
 from triage.model.revision import Revision
 from triage.recipes.run_values import split_value
 from triage.recipes.values import parse_version
@@ -366,14 +366,11 @@ def windows(probes: Iterable[Probe]) -> list[Window]:
 
 
 def in_order(probes: Iterable[Probe]) -> tuple[Probe, ...]:
-    """Sort probes by version, those without a version last. Of builds with the same
-    version, one that passes comes first.
-    """
+    """Sort probes by version, those without a version last."""
 
-    def key(probe: Probe) -> tuple[bool, Version, bool]:
+    def key(probe: Probe) -> tuple[bool, Version]:
         version = parse_version(probe.version)
-        is_good = isinstance(probe.outcome, Passed)
-        return version is None, version or Version("0"), not is_good
+        return version is None, version or Version("0")
 
     return tuple(sorted(probes, key=key))
 
