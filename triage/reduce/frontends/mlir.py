@@ -48,16 +48,6 @@ _LINE = re.compile(r":(\d+):\d+$")
 _MANY = 24  # operations
 _ELIDED = "dense_resource<__elided__>"  # parses, but is not a program
 _LARGE = 4 << 20  # bytes of a file from which it is first read without its constants
-_NEEDED = frozenset(
-    (
-        "function_type",
-        "sym_name",
-        "operandSegmentSizes",
-        "resultSegmentSizes",
-        "value",
-        "callee",
-    )
-)
 _LONG = re.compile(
     r"(dense(?:_resource)?)<(?:\"[^\"]*\"|\[.*\]|[\w.$-]+)>(?= : (?:tensor|vector)<)",
     re.DOTALL,
@@ -279,16 +269,16 @@ def fold(problem: ReductionProblem) -> None:
 
 def drop_attributes(problem: ReductionProblem) -> None:
     """Drop attributes, but for those that the program is invalid without."""
-    _change_attributes(problem, lambda name, text: text if name in _NEEDED else None)
+    _change_attributes(problem, lambda _: None)
 
 
 def shorten_constants(problem: ReductionProblem) -> None:
     """Replace long constants by ones with a single value."""
-    _change_attributes(problem, lambda _, text: with_one_value(text))
+    _change_attributes(problem, with_one_value)
 
 
 def _change_attributes(
-    problem: ReductionProblem, new_text: Callable[[str, str], str | None]
+    problem: ReductionProblem, new_text: Callable[[str], str | None]
 ) -> None:
     """Give attributes another text, None to drop them, and drop resources that none
     uses then.
@@ -298,14 +288,14 @@ def _change_attributes(
         (operation, name)
         for operation in module_of(start).root.walk()
         for name, text in {**operation.attributes, **operation.properties}.items()
-        if new_text(name, text) != text
+        if new_text(text) != text
     ]
 
     def with_changes(chosen: Sequence[Attribute]) -> ReducedCase:
         module, new = copy_module(start)
         for operation, name in chosen:
             for holder in (new[operation].attributes, new[operation].properties):
-                text = new_text(name, holder.pop(name)) if name in holder else None
+                text = new_text(holder.pop(name)) if name in holder else None
                 if text is not None:
                     holder[name] = text
         texts = [text for inner in module.root.walk() for text in inner.texts()]
