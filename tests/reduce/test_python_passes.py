@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from tests.conftest import ROOT, Triage
 from tests.fake_releases import command_recipe, install
-from tests.programs import write_program
 from tests.recipes.loading import load_recipes
 from tests.reduce.made import CASE, lucky, needs, reduced
 from triage.compilers.base import kernel_of
@@ -122,19 +121,3 @@ def test_what_python_compiles_is_reduced_by_statements_other_text_by_lines(
     answer = json.loads(done.stdout)
     assert answer["unit"] == unit
     assert answer["operations"]["after"] <= left
-
-
-def test_a_program_that_needs_another_file_is_refused_for_it(
-    triage: Triage, home: Path, tmp_path: Path
-) -> None:
-    text = 'cat "$(dirname "$1")/words.txt" || exit 0; echo "error: bad" >&2; exit 1'
-    write_program(tmp_path / "tc" / "run.sh", f"#!/bin/sh\n{text}\n")
-    (tmp_path / "words.txt").write_text("words\n")
-    (tmp_path / "case.txt").write_text("include words.txt\n")
-    (tmp_path / "case.yaml").write_text(
-        "name: case\ncompiler: command\ninput: case.txt\n"
-        'command: ["{toolchain}/run.sh", "{input}"]\n'
-    )
-    done = triage("reduce", tmp_path / "case.yaml", "-t", f"path:{tmp_path / 'tc'}")
-    assert done.returncode != 0
-    assert "it needs words.txt; only programs of one file are reduced" in done.stdout

@@ -20,7 +20,6 @@ from triage.execution.engine import Engine
 from triage.execution.files import Prepared
 from triage.execution.mlir_tools import Reader
 from triage.execution.persistent_workers import PersistentWorkers
-from triage.execution.reads import mentioned_by
 from triage.execution.task import ProbeJob
 from triage.model.case import Case, InputKind, Reference
 from triage.model.errors import BadInput
@@ -205,9 +204,6 @@ def _open_first(test: CompileTest, forms: Iterator[Form]) -> tuple[Form, Reduced
                         return form, start
         except UnreadableError as error:
             why = str(error)
-    needed = [path.name for path in mentioned_by(baseline.case.input.path)]
-    if needed:
-        why = f"it needs {', '.join(needed)}; only programs of one file are reduced"
     answer = NoAnswer(Cause.INPUT, why)
     for probe in test.probes:
         outcome = probe.outcome
