@@ -102,19 +102,15 @@ class Session:
         """
         if resume:
             self._resume()
-        shown = None
+        self.out.print(HELP, style="dim")
         while not self.line.stopped:
             search = self.search
             belief = search.belief()
             chosen = list(belief.dividing_probes(1, search.seconds()))
             if belief.is_resolved or not chosen:
                 break
-            if shown is None:
-                self.out.print(HELP, style="dim")
             proposed = search.first + chosen[0]
-            if shown != (belief.chances, proposed):
-                shown = belief.chances, proposed
-                self._show_suspects(belief, proposed)
+            self._show_suspects(belief, proposed)
             self.out.print("> ", end="")
             # `input` would drop a Ctrl-C that arrives while it flushes the output
             line = typed.readline()
@@ -145,14 +141,11 @@ class Session:
         """Show the likeliest suspects and the revision to test next."""
         chances = enumerate(belief.chances, self.begun.first)
         suspects = [(chance, index) for index, chance in chances if chance]
-        steps = plural((len(suspects) - 1).bit_length(), "step")
-        self.out.print(f"\n{plural(len(suspects), 'suspect')}, about {steps}")
+        self.out.print(f"\n{plural(len(suspects), 'suspect')}")
         for chance, index in sorted(suspects, reverse=True)[:_SHOWN]:
             change = self.line.change(index)
             line = f"{chance:6.1%}  {change.name}  {change.subject or ''}"
             self.out.print(line.rstrip())
-        if len(suspects) > _SHOWN:
-            self.out.print(f"       and {len(suspects) - _SHOWN} more")
         self.out.print(f"next: {self.line.name(proposed)}", style="bold")
 
     def _run_command(self, proposed: int, belief: Belief, word: str) -> None:
