@@ -92,8 +92,8 @@ def change(number: int, **values: Any) -> list[Night]:
     ("results", "words"),
     [
         ([*shards(), shards()[0]], "is in two shards"),
-        ([*shards(3)[:2], shards(2)[-1]], "do not belong together"),
-        (change(2, baseline=Revision("1.0.0", "b" * 40)), "bbbbbbbbbb"),
+        ([*shards(3)[:2], shards(2)[-1]], "is in two shards"),
+        (change(2, baseline=Revision("1.0.0", "b" * 40)), "do not belong together"),
     ],
 )
 def test_what_does_not_belong_together_is_refused(

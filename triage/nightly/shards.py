@@ -49,11 +49,10 @@ def merge(shards: Iterable[Night], earlier: EarlierNights) -> Night:
     nights = sorted(shards, key=lambda night: _number_and_count(night.shard))
     # a shard of more shards than cases knows no compiler
     tested = [night for night in nights if night.cases] or nights
-    compared = dict.fromkeys(map(_comparison_text, tested))
-    if len(compared) > 1:
+    if len({(night.compiler, night.toolchain, night.baseline) for night in tested}) > 1:
         raise BadInput(
-            f"these shards do not belong together: {'; '.join(compared)}; run all with "
-            "the same two revisions, such as nightly:2025-06-04"
+            "these shards do not belong together; run all with the same two revisions, "
+            "such as nightly:2025-06-04"
         )
     stopped = [f"{night.shard}: {night.stopped}" for night in nights if night.stopped]
     count = max(_number_and_count(night.shard)[1] for night in nights)
@@ -88,15 +87,6 @@ def merge(shards: Iterable[Night], earlier: EarlierNights) -> Night:
         sealed=all(night.sealed for night in nights),
         reports={},
     )
-
-
-def _comparison_text(night: Night) -> str:
-    new, old = (
-        f"{end.name} ({end.commit[:10]})" if end.commit else end.name
-        for end in (night.toolchain, night.baseline)
-    )
-    _, count = _number_and_count(night.shard)
-    return f"{night.compiler} {new} with {old} in {count} shards"
 
 
 def _order(nights: Sequence[Night]) -> dict[str, tuple[int, int]]:
