@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from triage.report.document import (
@@ -228,8 +229,8 @@ def known_case_document(result: KnownCase) -> Document:
         changes = plural(result.flaky_changes, "change")
         blocks.append(f"flaky: {changes} without a change of the compiler")
     states = [[state.toolchain.name, outcome_spans(state)] for state in result.states]
-    if result.runs:
-        blocks += [Heading("Nights"), runs_table(result.runs)]
+    for track, runs in groupby(result.runs, key=lambda run: run.track):
+        blocks += [Heading(f"Nights of {track}"), runs_table(list(runs))]
     if states:
         blocks += [Heading("Toolchains"), Table(("toolchain", "result"), states)]
     for life in result.failures:
