@@ -11,11 +11,6 @@ from typing import Literal
 from triage.classify.rules import log_format
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|[()][A-B0-2])")
-_STAMP = re.compile(
-    r"\ufeff?(?:[^\t]{0,200}\t[^\t]{0,200}\t)?\ufeff?"
-    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)? "
-    r"?(?:std(?:out|err) [FP] )?"
-)
 _HEAD, _TAIL = 3072, 1024  # characters read of a longer line
 _NESTED = 10  # prefixes at most
 _LOGGED_ERROR = re.compile(r"\b(?:ERROR|CRITICAL|FATAL)\b")
@@ -46,10 +41,6 @@ def clean(raw: bytes, number: int = 0) -> LogLine:
     text = raw.decode("utf-8", "replace").rstrip("\r\n ")
     if "\x1b" in text:
         text = _ANSI.sub("", text)
-    match = _STAMP.match(text)
-    if match:
-        text = text[match.end() :]
-    text = text.rstrip()
     if len(text) > MOST_CHARACTERS:
         text = f"{text[:_HEAD]} … {text[-_TAIL:]}"
     # a progress bar overwrote itself; the last text stayed on the screen
@@ -60,20 +51,12 @@ def clean(raw: bytes, number: int = 0) -> LogLine:
         match = log_format("prefixes", r"\s*(?:{})").match(text)
         if not match or match.end() == len(text):
             break
-        annotation = _annotation(match) or annotation
+        annotation = match["command"] or match["workflow"] or annotation
+        if _LOGGED_ERROR.search(match[0]):
+            annotation = annotation or "logged error"
         text = text[match.end() :]
     stripped = text.lstrip()
     return LogLine(stripped, annotation, len(text) - len(stripped), number)
-
-
-def _annotation(prefix: re.Match[str]) -> str | None:
-    if prefix["command"] or prefix["workflow"]:
-        return prefix["command"] or prefix["workflow"]
-    if prefix["level"] in ("ERROR", "CRITICAL"):
-        return "error"
-    if _LOGGED_ERROR.search(prefix[0]):
-        return "logged error"
-    return None
 
 
 Severity = Literal["error", "warning", "remark", "note"]
