@@ -96,17 +96,3 @@ def test_a_large_log_takes_little_time(line: str, most: float) -> None:
     started = time.process_time()
     classify_log(io.BytesIO(log), packaged_rules())
     assert (time.process_time() - started) / len(log) * 1e6 < most
-
-
-def test_a_stack_is_read_whole_after_many_like_it() -> None:
-    stack = (
-        "Stack dump:\n"
-        " #0 0x00007f0000000001 mlir::{}::run(mlir::Operation*) A.cpp:1:1\n"
-        " #1 0x00007f0000000002 mlir::Caller::go(mlir::Operation*) A.cpp:2:2\n"
-    )
-    log = (stack.format("First") * 600 + stack.format("Second")).encode()
-    failures = classify_log(io.BytesIO(log), packaged_rules()).failures
-    assert [(failure.signature, failure.count) for failure in failures] == [
-        ("segfault:First::run < Caller::go", 600),
-        ("segfault:Second::run < Caller::go", 1),
-    ]

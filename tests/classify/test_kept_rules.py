@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from triage.classify.rules import packaged_rules, required_literals
 from triage.model import content
 from triage.model.content import cached_in_file
 
@@ -43,10 +42,3 @@ def test_a_file_is_read_once_and_again_when_it_changes_or_the_copy_is_damaged(
     copy.write_bytes(b"\x80\x05garbage")
     assert cached_in_file("words", [source], words) == ["a", "b", "c"]
     assert len(read) == 3
-
-
-def test_the_literals_of_all_packaged_rules_are_known() -> None:
-    patterns = [pattern for rule in packaged_rules() for pattern in rule.patterns]
-    assert patterns
-    for pattern in patterns:
-        assert pattern.literals == required_literals(pattern.regex)

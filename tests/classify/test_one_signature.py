@@ -60,21 +60,6 @@ def test_the_form_of_the_source_line_does_not_change_the_signature(
     ]
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "%1 = math.exp %2 : tensor<8xf32>",
-        "%x:2 = math.exp %y#1 : f32",
-    ],
-)
-def test_a_dominance_error_is_identified_by_the_operation_of_the_source(
-    source: str,
-) -> None:
-    text = f"m.mlir:2:8: error: operand #0 does not dominate this use\n  {source}\n       ^\n"
-    note = 'm.mlir:2:8: note: see current operation: \n%4 = "tensor.extract"(%3) : (tensor<i32>) -> i32\n'
-    assert signatures(text) == signatures(text + note) == ["dominance:math.exp"]
-
-
 READ = """\
 t.mlir:2:8: error: 'tosa.mul' op expected 3 operands, but found 2
   %0 = "tosa.mul"(%a, %b) {shift = 0 : i8} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>

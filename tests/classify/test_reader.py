@@ -91,13 +91,6 @@ def test_the_printed_script_of_a_ci_step_is_not_output() -> None:
     ]
 
 
-def test_many_exceptions_whose_source_is_missing_are_counted() -> None:
-    (failure,) = scan_output(
-        b"FAILED t.py::x - triton.compiler.errors.CompilationError: at 80:4:\n" * 2000
-    )
-    assert (failure.failure_class, failure.count) == ("kernel-language", 2000)
-
-
 def test_long_lines_need_little_memory() -> None:
     line = (
         b"m.mlir:6:8: note: see current operation: "
