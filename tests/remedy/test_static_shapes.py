@@ -40,11 +40,6 @@ def test_the_first_valid_sizes_are_taken(refused: tuple[int, ...], size: int) ->
     assert sizes == f"unknown dimensions of the arguments set to {size}"
 
 
-def test_a_program_that_is_never_valid_stays() -> None:
-    sizes = (1 << power for power in range(20))
-    assert with_static_shapes(RefusingReader(*sizes), PROGRAM) is None  # type: ignore[arg-type]
-
-
 @pytest.mark.real
 @pytest.mark.parametrize("version", ["3.0.0", "3.13.0"])
 def test_the_arguments_and_what_is_computed_from_them_are_static(
