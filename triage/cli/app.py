@@ -11,6 +11,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
@@ -114,6 +115,34 @@ def load(name: str) -> Any:
             if parameter.param_type_name == "argument":  # a type such as <list[Path]>
                 parameter.display_type_rich = lambda *_, **__: None
     return loaded
+
+
+class _Value:
+    """Reads the value of one option or argument: texts and paths as they are.
+
+    Typer makes a schema of pydantic for each option, also for those that are not given,
+    which takes longer than to import typer.
+    """
+
+    def __init__(self, described: Any) -> None:
+        self._described = described
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        kind = self._described.annotation
+        if value is None:
+            return () if param.multiple or param.nargs == -1 else None
+        if kind in (str, list[str]):
+            return value
+        if kind is Path:
+            return Path(value)
+        if kind == list[Path]:
+            return list(map(Path, value))
+        from typer._coercion import build_runtime_param
+
+        return build_runtime_param(self._described).coerce(value, param, ctx)
+
+
+typer.core.build_runtime_param = _Value  # type: ignore[assignment,attr-defined]
 
 
 class LazyGroup(TyperGroup):
