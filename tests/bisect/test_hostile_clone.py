@@ -247,7 +247,7 @@ def test_submodules_are_fetched_only_where_the_build_needs_them(
     done = triage(*asked)
     assert done.returncode == 4
     printed = done.stdout + done.stderr
-    assert "the submodule third_party/lib cannot be checked out" in printed
+    assert "git submodule failed" in printed
     assert "secret" not in printed
     logs = list((home / "logs").iterdir())
     assert any("127.0.0.1:9/lib.git" in path.read_text() for path in logs)

@@ -268,13 +268,6 @@ def test_compiler_output_is_only_text(
         CHECKS[form](shown)
 
 
-def test_the_ir_after_the_pass_that_diverges_is_text(called: Called) -> None:
-    line = "attribute HERE/cases/message.yaml --good BEFORE --bad AFTER"
-    shown, _ = called(*line.split(), codes=(0,))
-    assert re.search(r"^ *-  +only.v0$", shown, re.MULTILINE), shown
-    assert re.search(r"^ *\+  +only.v1$", shown, re.MULTILINE)
-
-
 def test_a_nightly_with_reproducers(called: Called, place: Place) -> None:
     line = "nightly HERE/cases/location.yaml HERE/cases/message.yaml -t AFTER -b BEFORE --reduce --out HERE/out"
     called(*line.split(), codes=(1,))
