@@ -4,6 +4,8 @@ server. `tests.torture` kills it.
 
 from __future__ import annotations
 
+import ctypes
+import platform
 import signal
 import subprocess
 import sys
@@ -16,6 +18,8 @@ import pytest
 
 from tests.cli.test_cli import TRIAGE
 from tests.toolchains.hostile import http, serve_hostile
+
+_TGKILL = {"x86_64": 234, "aarch64": 131}  # the numbers of a system call
 
 
 def endless(tmp_path: Path) -> Path:
@@ -35,11 +39,26 @@ def marked(tmp_path: Path) -> bool:
     )
 
 
+def by_process(running: subprocess.Popen[str], number: int) -> None:
+    running.send_signal(number)
+
+
+def by_thread(running: subprocess.Popen[str], number: int) -> None:
+    """Send a signal to another thread than the main one, once that one waits: the
+    system may choose any, and only the main thread handles signals.
+    """
+    time.sleep(0.5)
+    threads = {thread.id for thread in psutil.Process(running.pid).threads()}
+    send, thread = ctypes.CDLL(None).syscall, max(threads - {running.pid})
+    assert send(_TGKILL[platform.machine()], running.pid, thread, number) == 0
+
+
 def stop_while(
     is_busy: Callable[[], bool],
     folder: Path,
     number: int,
     *words: object,
+    send: Callable[[subprocess.Popen[str], int], None] = by_process,
 ) -> str:
     """Start the program, send it a signal once it is busy, and check that it ends with
     all that it started. Return what it printed.
@@ -54,7 +73,7 @@ def stop_while(
             assert running.poll() is None, errors.read_text()
             time.sleep(0.05)
         children = psutil.Process(running.pid).children(recursive=True)
-        running.send_signal(number)
+        send(running, number)
         running.wait(timeout=20)
     finally:
         running.kill()
@@ -81,24 +100,13 @@ def test_an_interruption_leaves_no_child_and_prints_how_to_resume(
     assert not marked(tmp_path)
 
 
-EARLY = """
-import os, signal, sys
-from triage.cli import main
-
-class Interrupts:
-    def find_spec(self, name, *_):
-        if name == "triage.cli.app":
-            os.kill(os.getpid(), signal.SIGINT)
-
-sys.meta_path.insert(0, Interrupts())
-main()
-"""
-
-
-def test_an_interruption_while_the_program_is_imported_is_one_line() -> None:
-    words = [sys.executable, "-c", EARLY, "--help"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (130, "stopped\n")
+def test_a_signal_that_another_thread_receives_ends_the_program(
+    home: Path, tmp_path: Path
+) -> None:
+    words = ("run", endless(tmp_path))
+    is_busy = lambda: marked(tmp_path)  # noqa: E731
+    stop_while(is_busy, tmp_path, signal.SIGTERM, *words, send=by_thread)
+    assert not marked(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -119,3 +127,23 @@ def test_a_request_is_stopped(
             wheel = server.trickle(http(length=1 << 20))
             server.answers = {"/simple": server.index(), "/wheel": wheel}
         stop_while(server.asked.is_set, tmp_path, number, *words)
+
+
+EARLY = """
+import os, signal, sys
+from triage.cli import main
+
+class Interrupts:
+    def find_spec(self, name, *_):
+        if name == "triage.cli.app":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupts())
+main()
+"""
+
+
+def test_an_interruption_while_the_program_is_imported_is_one_line() -> None:
+    words = [sys.executable, "-c", EARLY, "--help"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "stopped\n")

@@ -13,6 +13,7 @@ import os
 import shlex
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +31,7 @@ from triage.report.formats import write_report
 
 R = TypeVar("R", bound=Result)
 _SAME_SIGNAL = 0.3  # seconds within which a second signal belongs to the first
+_HANDLING = 0.1  # seconds in which the main thread handles a signal, unless it waits
 
 
 def report(
@@ -168,6 +170,9 @@ def _handle_signals() -> None:
     A second signal ends the program at once; the watchdog of `processes.containment`
     then ends the compilers. Programs such as `timeout` send each signal twice, so that
     one which follows immediately does not count.
+
+    Only the main thread handles signals. One that another thread receives does not end
+    the wait of the main thread, and a compile may take minutes: a thread sends it on.
     """
     first: list[float] = []  # when the first signal arrived
 
@@ -184,6 +189,23 @@ def _handle_signals() -> None:
             os.write(2, b"\x1b[?25h" if os.isatty(2) else b"")
             os._exit(130)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(number) is stop_at_once:  # `main` was called
-            signal.signal(number, on_signal)
+    def send_on() -> None:
+        while not first:
+            number = os.read(arrived, 1)[0]
+            time.sleep(_HANDLING)
+            if number in handled and not first:
+                signal.pthread_kill(main_thread, number)
+
+    handled = [
+        number
+        for number in (signal.SIGINT, signal.SIGTERM)
+        if signal.getsignal(number) is stop_at_once  # `main` was called
+    ]
+    for number in handled:
+        signal.signal(number, on_signal)
+    if handled:
+        main_thread = threading.get_ident()
+        arrived, arrival = os.pipe()
+        os.set_blocking(arrival, False)
+        signal.set_wakeup_fd(arrival, warn_on_full_buffer=False)
+        threading.Thread(target=send_on, daemon=True).start()
