@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -13,9 +14,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from triage.classify import packaged_rules
 from triage.compilers.interpreters import prefixes_of
+from triage.execution.judge import judge
 from triage.model.errors import Interrupted
 from triage.model.execution import Ending, Limits
+from triage.model.outcome import Cause, Failed, NoAnswer
 from triage.processes.answering import AnsweringProcess
 from triage.processes.containment import Purpose
 from triage.processes.process import run, unlimited
@@ -46,6 +50,38 @@ def test_a_process_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(300)"
     execution = python(code, tmp_path, limits=Limits(timeout=0.5))
     assert (execution.ending, execution.signal) == (Ending.TIMED_OUT, signal.SIGKILL)
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "sched_setaffinity"), reason="processes cannot be bound to a core"
+)
+def test_waiting_for_a_core_is_no_timeout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stretch = "triage.processes.process._MAX_STRETCH"
+    core = min(os.sched_getaffinity(0))
+    spin = f"import os; os.sched_setaffinity(0, {{{core}}}); os.write(1, b'x')\nwhile True: pass"
+    with subprocess.Popen(
+        [sys.executable, "-c", spin], stdout=subprocess.PIPE
+    ) as other:
+        try:
+            assert other.stdout
+            other.stdout.read(1)  # from now on it shares the core
+            monkeypatch.setattr(stretch, 1.0)
+            wall = python(spin, tmp_path, limits=Limits(timeout=2.0))
+            # no load of this machine reaches it
+            monkeypatch.setattr(stretch, 200.0)
+            own = python(spin, tmp_path, limits=Limits(timeout=0.5))
+        finally:
+            other.kill()
+    assert (wall.ending, own.ending) == (Ending.TIMED_OUT, Ending.TIMED_OUT)
+    assert wall.waited > 0.4
+    assert own.waited == 0
+    assert own.seconds > 0.7
+    outcomes = [judge(execution, packaged_rules()) for execution in (wall, own)]
+    assert isinstance(outcomes[0], NoAnswer)
+    assert outcomes[0].cause is Cause.ENVIRONMENT
+    assert isinstance(outcomes[1], Failed)
 
 
 def test_the_head_and_the_tail_of_a_long_output_are_kept(tmp_path: Path) -> None:

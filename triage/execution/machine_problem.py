@@ -15,6 +15,8 @@ _NO_SPACE = "No space left on device"
 _FULL = 1 << 20  # bytes; with less free space, any write may have failed
 # bytes; a file that did not fit may have been that large, and be removed again
 _NEARLY_FULL = 1 << 30
+# share of the time that a run may wait for a core until its time limit shows nothing
+_WAITED = 0.1
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM)
 # exit codes of the loader and of shells for a program that they cannot run
 _NOT_RUN = (126, 127)
@@ -52,6 +54,9 @@ def machine_problem(execution: Execution) -> NoAnswer | None:
     reason = ""
     if free is not None and free < full:
         reason = f"no space left on the disk: {free >> 10} KiB were free"
+    elif execution.waited > _WAITED * execution.seconds:
+        waited = f"{execution.waited:.0f} of {execution.seconds:.0f} s without a core"
+        reason = f"stopped after {waited} of the busy machine; use fewer --jobs"
     elif execution.ending is Ending.SIGNALLED and execution.signal in _FROM_OUTSIDE:
         size = f"{execution.peak_rss_mb:.0f} MiB"
         reason = f"killed from outside at {size}; the system may be out of memory"

@@ -54,7 +54,8 @@ class Limits:
 
     timeout: Duration = file_key(
         300.0,
-        "Time: 120s, 2m, 1h30m, or a number of seconds.",
+        "Time: 120s, 2m, 1h30m, or a number of seconds. What the program waits for a "
+        "core does not count, up to three times as much.",
         "120s",
         "1h30m",
     )
@@ -135,6 +136,8 @@ class Execution:
     # from compilers that print them
     metrics: Mapping[str, int | float] = field(default_factory=dict)
     disk_free: int | None = None  # least free space of the disk that it worked on
+    # time of an exceeded limit in which it was ready to run but had no core
+    waited: float = 0.0
     # the path, or the line of output, that shows why it failed only because it was
     # sealed
     refused: str | None = None

@@ -34,6 +34,9 @@ _GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 _STOP_GRACE = 0.5  # the same when the user waits for the program to end
 # Seconds for which descendants may keep a pipe open after the process has ended.
 _DRAIN = 1.0
+# If time without a core does not count, a run may still take at most this many times
+# its limit.
+_MAX_STRETCH = 4.0
 _ROOT = Path("/")
 _BLOCK = 4096  # bytes; a smaller file counts as much
 # After a measurement of a folder, at least this many times its duration passes before
@@ -216,6 +219,7 @@ def run(
         stdout=stdout.captured(),
         stderr=stderr.captured(),
         disk_free=watch.disk_free,
+        waited=round(watch.waited, 4),
     )
 
 
@@ -234,6 +238,8 @@ class _Watch:
     """The limit that was exceeded."""
     peak: int = 0
     """The most memory that was seen, in bytes."""
+    waited: float = 0.0
+    """Seconds of the time limit in which it waited for a core."""
     disk_free: int | None = None
     """The smallest free space of the disk that was seen, in bytes."""
     next_measurement: float = 0.0
@@ -282,12 +288,23 @@ class _Watch:
         self._note_free_space()
         if rss > self.limits.memory:
             self.ending = Ending.OVER_MEMORY
-        elif time.monotonic() - self.started > self.limits.timeout:
+        elif self._is_out_of_time():
             self.ending = Ending.TIMED_OUT
         elif time.monotonic() >= self.next_measurement and self._has_written_too_much():
             self.ending = Ending.OVER_OUTPUT
         if self.ending:
             self.contained.end(_GRACE)
+
+    def _is_out_of_time(self) -> bool:
+        """Compare the time with the limit, and note how much of that it waited."""
+        elapsed, limit = time.monotonic() - self.started, self.limits.timeout
+        if elapsed <= limit:
+            return False
+        used = elapsed - _seconds_without_core(self.contained.leader)
+        if used <= limit and elapsed <= limit * _MAX_STRETCH:
+            return False
+        self.waited = max(0.0, limit - used)
+        return True
 
     def _has_written_too_much(self) -> bool:
         """Measure the folder. If that takes long, because it has many files, the next
@@ -302,10 +319,12 @@ class _Watch:
         return used >= self.most_used
 
     def _note_free_space(self) -> None:
-        """Note the smallest free space of the disk."""
+        """Note the smallest free space of the disk, or 0 if no file can be created."""
         with suppress(OSError):
             state = os.statvfs(self.cwd)
             free = state.f_bavail * state.f_frsize
+            if state.f_files and not state.f_favail:
+                free = 0
             if self.disk_free is None or free < self.disk_free:
                 self.disk_free = free
 
@@ -344,3 +363,11 @@ def _read(selector: selectors.BaseSelector, timeout: float) -> None:
         capture.write(data)
         if sink:
             sink(data)
+
+
+def _seconds_without_core(pid: int) -> float:
+    """Return how long a process waited for a core; 0 if the system does not say."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_bytes().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
