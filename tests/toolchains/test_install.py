@@ -13,9 +13,11 @@ import pytest
 
 from tests.toolchains.loopback import LoopbackIndex, make_wheel
 from triage.compilers.base import Environment, Packaging
+from triage.compilers.registry import Families
 from triage.toolchains.home import Home, Workspace
 from triage.toolchains.install import PLAIN_WHEEL, Package
 from triage.toolchains.pruning import prune_home, stored_toolchains
+from triage.toolchains.registry import ToolchainRegistry
 
 NAME = "iree-base-compiler"
 
@@ -43,6 +45,20 @@ def program(folder: Path) -> Path:
 def leftovers(tmp_path: Path) -> list[str]:
     hidden = tmp_path.glob("home/toolchains/.*")
     return [path.name for path in hidden if path.is_dir()]
+
+
+def test_installed_is_the_newest_release_without_a_compiler_next_to_the_program(
+    loopback: LoopbackIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(loopback, "1.0.0", tmp_path)
+    put(loopback, "1.1.0", tmp_path)
+    monkeypatch.setattr("importlib.metadata.distributions", lambda **_: ())
+    assert (
+        ToolchainRegistry(Home(tmp_path / "home"), Families())
+        .resolve("installed", "iree")
+        .revision.name
+        == "1.1.0"
+    )
 
 
 @pytest.mark.parametrize(
@@ -112,10 +128,18 @@ def test_prune_removes_the_least_recently_used_first(
     assert {each.folder for each in stored_toolchains(home)} == set(others)
 
 
+@pytest.mark.parametrize(
+    ("days", "taken"),
+    [
+        ({"1.0": "2024-01-01", "1.1": "2024-03-03", "2.0": "2025-01-01"}, "1.1"),
+        ({"1.0": None, "1.1": None, "2.0": None}, "2.0"),  # an index that does not say
+        # nothing is left of that day
+        ({"1.0": "2025-01-01", "1.1": "2025-01-01", "2.0": "2025-01-01"}, "2.0"),
+    ],
+)
 def test_an_environment_has_the_dependencies_of_its_day(
-    loopback: LoopbackIndex, tmp_path: Path
+    loopback: LoopbackIndex, tmp_path: Path, days: dict[str, str | None], taken: str
 ) -> None:
-    days = {"1.0": "2024-01-01", "1.1": "2024-03-03", "2.0": "2025-01-01"}
     make_wheel(
         loopback.folder, "3.0", distribution="some-compiler", requires="its-runtime>=1"
     )
@@ -129,5 +153,5 @@ def test_an_environment_has_the_dependencies_of_its_day(
     assert compiler.installed() == [release]
     assert replace(compiler, distribution="other-compiler").installed() == []
     assert [path.name for path in folder.glob("lib/*/site-packages/its_runtime-*")] == [
-        "its_runtime-1.1.dist-info"
+        f"its_runtime-{taken}.dist-info"
     ]

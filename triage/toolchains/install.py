@@ -232,9 +232,6 @@ class Package:
                 uv("venv", *options, f"--python={python}", str(folder))
                 wheels = [wheel, *self.packaging.companions_of(release.version)]
                 options = ["--python", str(folder / "bin" / "python")]
-                if release.date:  # its dependencies are as old
-                    until = date.fromisoformat(release.date) + _UPLOADED_WITHIN
-                    options.append(f"--exclude-newer={until.isoformat()}T00:00:00Z")
             else:
                 wheels = [wheel]
                 # of any version of Python, perhaps: a native program is the same in all
@@ -246,7 +243,15 @@ class Package:
             # Other users can read the words of a process; addresses may have a
             # password.
             data = "\n".join(wheels)
-            uv("pip", "install", *words, *options, "-r", "-", data=data)
+            install = partial(uv, "pip", "install", *words, *options, "-r-", data=data)
+            if release.date and isinstance(self.packaging, Environment):
+                # Its dependencies are as old. uv leaves out files for which an index
+                # has no date; then today's dependencies are better than none.
+                until = date.fromisoformat(release.date) + _UPLOADED_WITHIN
+                with suppress(Unobtainable):
+                    install(f"--exclude-newer={until.isoformat()}T00:00:00Z")
+                    return release
+            install()
             return release
 
         folder = self.folder(release).name
@@ -254,17 +259,24 @@ class Package:
 
     def companion(self, name: str, version: str) -> Path:
         """Return the folder of a package of the same version that is released with this
-        one. Install it if it is missing.
+        one, or of the newest patch release before it. Install it if it is missing.
 
         Raises:
             Unobtainable: The index has no such package.
             EnvironmentFailure: As in `install`.
         """
         package = replace(self, distribution=name, packaging=PLAIN_WHEEL)
-        for release in package.installed(version) or package.listed:
-            if release.version == version:
-                return package.install(release)
-        raise Unobtainable(f"there is no {name} {version} at {self.url}")
+        wanted = Version(version)
+
+        def fits(release: Release) -> bool:
+            other = Version(release.version)
+            is_patch = other < wanted and other.release[:2] == wanted.release[:2]
+            return other == wanted or (is_patch and not wanted.is_prerelease)
+
+        releases = package.installed(version) or list(filter(fits, package.listed))
+        if not releases:
+            raise Unobtainable(f"there is no {name} {version} at {self.url}")
+        return package.install(releases[-1])
 
     def _uv(self, scratch: Path, action: str, *words: str, data: str = "") -> None:
         """Run uv. Raises Unobtainable if it fails for a reason that will not go away,

@@ -238,7 +238,11 @@ class ToolchainRegistry:
         refs: Sequence[ToolchainRef]
         version = parse_version(rev)
         if rev == "installed":
-            refs = self.installed_releases(family) or self.releases(family)
+            refs = (
+                self._next_to_program(family)
+                or self.installed_releases(family)
+                or self.releases(family)
+            )
         elif rev == "latest":
             refs = self.releases(family)
         elif rev == "previous":
@@ -274,6 +278,21 @@ class ToolchainRegistry:
                 with suppress(BadInput, EnvironmentFailure):
                     refs = (*self.nightlies(family), *refs)
         return [ref for ref in refs if ref.version == version]
+
+    def _next_to_program(self, family: str) -> Sequence[ToolchainRef]:
+        """Return the compiler in this program's own Python environment, if any."""
+        from importlib.metadata import distributions
+
+        distribution = self._compiler(family).distribution
+        return [
+            ToolchainRef(
+                family,
+                Revision(package.version),
+                path=Path(str(package.locate_file(""))),
+            )
+            for package in distributions(name=distribution)
+            if distribution
+        ]
 
     # From a reference to a compiler
 
