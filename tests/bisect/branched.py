@@ -16,7 +16,6 @@ from triage.bisect import plan
 from triage.bisect.changes import find_changes
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import Bisection, BisectKind
-from triage.compilers.base import Packaging
 from triage.execution.task import ProbeJob
 from triage.git_history.timeline import CommitPosition, Timeline
 from triage.model.errors import BadInput
@@ -25,7 +24,7 @@ from triage.model.progress import Progress
 from triage.model.revision import Revision, Toolchain
 from triage.toolchains.home import Home, Workspace
 from triage.toolchains.index import Release
-from triage.toolchains.install import PLAIN_WHEEL
+from triage.toolchains.install import Package
 from triage.toolchains.registry import ToolchainRef
 from triage.toolchains.sources.base import Build, Source
 
@@ -76,6 +75,9 @@ class Compilers:
     def registry(self) -> Compilers:
         return self
 
+    def package(self, family: str) -> Package:  # noqa: ARG002 - a registry has several
+        return Package(self.workspace, "")
+
     def resolve(self, text: str, family: str) -> ToolchainRef:
         if text not in self.tagged:
             raise BadInput(f"no release {text}")
@@ -95,9 +97,6 @@ class Compilers:
 
     def is_installed(self, ref: ToolchainRef) -> bool:
         return True
-
-    def packaging(self, family: str) -> Packaging:
-        return PLAIN_WHEEL
 
     def reported_commit(self, family: str, root: Path) -> None:
         return None
