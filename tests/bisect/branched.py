@@ -75,7 +75,7 @@ class Compilers:
     def registry(self) -> Compilers:
         return self
 
-    def package(self, family: str) -> Package:  # noqa: ARG002 - a registry has several
+    def package(self, family: str) -> Package:
         return Package(self.workspace, "")
 
     def resolve(self, text: str, family: str) -> ToolchainRef:
