@@ -74,6 +74,10 @@ def test_forms_that_strangers_paste(text: str, name: str, headline: str) -> None
         "exit status 3",
         "tool exited with code 7",
         "Test gizmo FAILED",
+        "Error, please report the gizmo",
+        "` Failed to turn the gizmo: off`",
+        "/opt/gizmo: unknown part name 'wheel'",
+        "`./gizmo.bin: Syntax error when reading it.`",
     ],
 )
 @pytest.mark.parametrize("steps", [30, 5000])
@@ -97,6 +101,7 @@ def test_a_failure_is_never_called_green(line: str, steps: int) -> None:
         "compilation terminated.",
         "2 errors generated.",
         "1 failed, 3 passed in 2.1s",
+        "3 passed in 1.9s\n1 failed in 2.1s",
         "-- Configuring incomplete, errors occurred!",
         "returncode=-11",
         "exit 1",

@@ -56,10 +56,13 @@ def look_again(
     lines: those of a log in which no rule matched any.
     """
     lines = [line for line in lines if line.text.strip("`~")]  # without fences
-    if any(_matches_format("success", line.text) for line in lines[-_LAST_LINES:]):
-        return None, ()
     is_quote = len(lines) <= _QUOTE_LINES
     loud = {line for line in lines if _looks_like_failure(line, is_quote=is_quote)}
+    for line in reversed(lines[-_LAST_LINES:]):
+        if line in loud:
+            break
+        if _matches_format("success", line.text):
+            return None, ()
     scored = ranked(lines) if loud or is_quote else []
     for _, line in scored:
         finding = _match_messages(line, rules) if is_quote or line in loud else None
