@@ -75,8 +75,6 @@ def test_forms_that_strangers_paste(text: str, name: str, headline: str) -> None
         "tool exited with code 7",
         "Test gizmo FAILED",
         "Error, please report the gizmo",
-        "` Failed to turn the gizmo: off`",
-        "/opt/gizmo: unknown part name 'wheel'",
         "`./gizmo.bin: Syntax error when reading it.`",
     ],
 )
@@ -102,6 +100,8 @@ def test_a_failure_is_never_called_green(line: str, steps: int) -> None:
         "2 errors generated.",
         "1 failed, 3 passed in 2.1s",
         "3 passed in 1.9s\n1 failed in 2.1s",
+        "` Failed to turn the gizmo: off`",
+        "/opt/gizmo: unknown part name 'wheel'",
         "-- Configuring incomplete, errors occurred!",
         "returncode=-11",
         "exit 1",
@@ -160,3 +160,32 @@ def test_a_quotation_and_the_prefixes_of_other_programs_do_not_matter() -> None:
     ):
         text = "\n".join(prefix + line for line in lines)
         assert classified(text).failures[0].signature == plain, prefix
+
+
+@pytest.mark.parametrize(
+    ("begin", "passed", "failed"),
+    [
+        (
+            "[ RUN      ] Op.Verifies",
+            "[       OK ] Op.Verifies",
+            "[  FAILED  ] Op.Verifies",
+        ),
+        (
+            "=== RUN   TestLower",
+            "--- PASS: TestLower (0.00s)",
+            "--- FAIL: TestLower (0.00s)",
+        ),
+    ],
+)
+def test_what_a_passed_test_printed_is_no_failure(
+    begin: str, passed: str, failed: str
+) -> None:
+    error = "error: 'test.op' op requires attribute 'x'"
+    assert classified(f"{begin}\n{error}\n{passed} (1 ms)\n").status == "no failures"
+    for text in (
+        f"{begin}\n{error}\n{failed} (1 ms)\n",
+        f"{begin}\n{error}\n",
+        f"{begin}\n{passed}\n{error}\n",
+    ):
+        names = [failure.failure_class for failure in classified(text).failures]
+        assert "verifier" in names

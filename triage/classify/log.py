@@ -30,6 +30,9 @@ _WARNING = re.compile(rb"[\w./+@-]++:\d++:\d++: warning: ")
 # control characters that no terminal prints
 _CONTROL = bytes({*range(8), *range(14, 27), *range(28, 32)})
 _MOST_CONTROL = 1 / 20  # the share of control characters from which a text is binary
+_TEST_BEGINS = re.compile(rb"\[ RUN      \] \S|=== RUN +\S")
+_TEST_PASSED = re.compile(rb"\[       OK \]|--- PASS:")
+_TEST_LINES = 400  # printed by a test whose end is looked for
 
 
 def decoded(data: bytes) -> str:
@@ -60,6 +63,10 @@ def selected_lines(
     pieces: Iterable[bytes], rules: RuleSet
 ) -> Iterator[tuple[int, bytes]]:
     """Yield the lines of a log that are worth reading, with their numbers from 1."""
+    return _without_passed_tests(_select(pieces, rules))
+
+
+def _select(pieces: Iterable[bytes], rules: RuleSet) -> Iterator[tuple[int, bytes]]:
     first, following = 1, 0
     for block, is_inner in _blocks(pieces):
         lines = block.split(b"\n")[:-1]
@@ -115,3 +122,24 @@ def _selectors(rules: RuleSet) -> tuple[re.Pattern[bytes], ...]:
     message = f"\n{formats['line_start']}(?:{prefixes}){{0,8}}(?:{'|'.join(messages)})"
     regexes = [*formats["anywhere"], *map(re.escape, sorted(anchors)), message]
     return tuple(re.compile(regex.encode()) for regex in regexes)
+
+
+def _without_passed_tests(
+    lines: Iterable[tuple[int, bytes]],
+) -> Iterator[tuple[int, bytes]]:
+    """Leave out the output of tests that passed, because a test may provoke an
+    error.
+    """
+    held: list[tuple[int, bytes]] = []
+    for number, line in lines:
+        begins = _TEST_BEGINS.search(line)
+        if begins or len(held) > _TEST_LINES:
+            yield from held
+            held = []
+        if held and _TEST_PASSED.search(line):
+            held = []
+        elif begins or held:
+            held.append((number, line))
+        else:
+            yield number, line
+    yield from held
