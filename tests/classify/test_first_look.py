@@ -57,6 +57,7 @@ ALARMING = (
     "printed source with a traceback",
     "flags of a compiler are tried and left out",
     "targets that are deprecated",
+    "go test verbose with recovered panics",
 )
 
 
