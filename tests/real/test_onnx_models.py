@@ -82,4 +82,5 @@ def test_a_folder_of_models_is_run_and_compared(
         "zoo[file=wrong]",
     }
     again = json_answer(triage, "run", recipe, "-t", "3.11.0", code=0)
-    assert [entry["cached"] for entry in again["results"]] == [True] * 5
+    # what cannot be imported is known, but no result
+    assert all(entry["cached"] is bool(entry["metrics"]) for entry in again["results"])

@@ -29,12 +29,12 @@ REPRO = "repro.py"
 NO_OUTPUT = "no-output"  # the class of a compile that wrote nothing
 _PYTHON = "python3"
 _SHELL_PYTHON = '"${PYTHON:-python3}"'
+_TYPES = "ml_dtypes."  # part of a script that needs this package
 
 
 _LOAD = """\
 from math import inf, nan
 
-import ml_dtypes
 import numpy as np
 
 results = [{results}]
@@ -151,10 +151,14 @@ class ReproScript:
         output = self.module if keeps_output else "/dev/null"
         commands = self.commands(task, output)
         packages, setup = task.packages, tuple[str, ...]()
-        if COMPARE in self.files(task):
+        comparing = self.files(task).get(COMPARE)
+        if comparing:
             commands.append((_PYTHON, COMPARE))
-            packages = (*packages, "ml_dtypes")  # needs numpy
-            setup = (f'{_SHELL_PYTHON} -c "import ml_dtypes" || exit 127',)
+            module = "numpy"
+            if _TYPES in comparing:
+                module = "ml_dtypes"
+                packages = (*packages, module)
+            setup = (f'{_SHELL_PYTHON} -c "import {module}" || exit 127',)
         lines = []
         for program, *arguments in commands:
             variable = re.sub(r"\W", "_", program.removesuffix("3")).upper()
@@ -270,4 +274,7 @@ def comparing_script(run: RunSpec) -> str:
     expected results.
     """
     values = (python_array(file_value(file)) for file in result_files(run))
-    return _LOAD.format(results=", ".join(values)) + comparison(run)
+    text = _LOAD.format(results=", ".join(values)) + comparison(run)
+    if _TYPES in text:
+        return f"import ml_dtypes\n{text}"
+    return text
