@@ -34,6 +34,17 @@ _OPENED = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith)
 _ALWAYS = frozenset(dir(builtins)) | {"__class__", "__file__", "__path__"}
 _LARGE = 3  # the smallest number that is halved
 _BOUND = 16  # a loop's bound instead of a value; it is halved later
+_VALUES = (
+    ast.BinOp,
+    ast.BoolOp,
+    ast.UnaryOp,
+    ast.IfExp,
+    ast.Compare,
+    ast.Subscript,
+    ast.Call,
+    ast.Name,
+    ast.Constant,
+)
 
 
 class PythonProgram(Reducible):
@@ -197,7 +208,7 @@ def python_form(case: Case, source: Path) -> Form:
         content = source.read_bytes()
         yield PythonProgram(parse_program(content), unbound_names(content))
 
-    passes: list[Pass] = [drop_statements, open_blocks, inline_names]
+    passes: list[Pass] = [drop_statements, open_blocks, inline_names, take_parts]
     if kernel_of(case):  # small sizes compile faster
         passes = [drop_parameters, shrink_numbers, *passes, drop_settings]
     return Form(read, passes, (shrink_numbers, drop_settings))
@@ -292,6 +303,26 @@ def _inline_edits(
         and node.id == name
         and isinstance(node.ctx, ast.Load)
     }
+
+
+@_editing_pass
+def take_parts(candidate: ReducedCase) -> Iterator[Edits]:
+    """Replace an expression by a part of it, the largest first: no types, tuples,
+    strings or functions.
+    """
+    for node in ast.walk(python_program_of(candidate).tree):
+        is_stored = isinstance(getattr(node, "ctx", None), ast.Store)
+        if is_stored or not isinstance(node, _VALUES):
+            continue
+        for part in ast.iter_child_nodes(node):
+            if isinstance(node, ast.Call) and part is node.func:
+                # the object of a method, but no module
+                part = getattr(part, "value", node)
+                if isinstance(part, ast.Name):
+                    continue
+            is_text = isinstance(getattr(part, "value", None), str)
+            if part is not node and isinstance(part, _VALUES) and not is_text:
+                yield {node: part}
 
 
 def drop_parameters(problem: ReductionProblem) -> None:
