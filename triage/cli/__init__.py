@@ -11,9 +11,9 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, stop_at_once)
-    from triage.cli.app import run  # takes a while
+    from triage.cli.app import run_command_line  # takes a while
 
-    run()
+    run_command_line()
 
 
 def stop_at_once(_: int, __: object) -> None:

@@ -241,7 +241,7 @@ def options(
     switch_sealing(on=not unsealed)
 
 
-def run() -> None:
+def run_command_line() -> None:
     """Run the command that the words of the command line name."""
     gc.set_threshold(_OBJECTS)
     # searching every installed package for plugins slows each start

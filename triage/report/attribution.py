@@ -123,7 +123,9 @@ def why_document(explanation: Explanation) -> Document:
         reason = Span(f"not run: {explanation.reason}", "warning")
         blocks = [reason, *log_blocks(explanation.log)]
     else:
-        target = f" for {explanation.target}" if explanation.target else ""
+        target = ""
+        if explanation.target:
+            target = f" for {explanation.target}"
         if not set(target.split()).isdisjoint(explanation.assumed):
             target += " (assumed; --backend and --chip choose another)"
         status = Span(headline(explanation), _STYLES.get(explanation.status, "warning"))
@@ -145,7 +147,9 @@ def headline(explanation: Explanation) -> str:
         return f"the reported {explanation.unseen} was not seen"
     if explanation.failure and explanation.toolchain == explanation.fails_on:
         return f"fails on {name}"
-    older = f"; fails on {explanation.fails_on.name}" if explanation.fails_on else ""
+    older = ""
+    if explanation.fails_on:
+        older = f"; fails on {explanation.fails_on.name}"
     if explanation.passes:
         return f"passes on {name}{older}"
     if explanation.is_reported_error:
@@ -178,7 +182,9 @@ def why_facts(explanation: Explanation) -> Iterator[Fact]:
         yield "upgrade", f"it passes on {explanation.fixed.name}"
     attribution = explanation.attribution
     if attribution:
-        phase = f" (phase {attribution.phase})" if attribution.phase else ""
+        phase = ""
+        if attribution.phase:
+            phase = f" (phase {attribution.phase})"
         yield "pass", attribution_sentence(attribution) + phase
         if attribution.persistent:
             yield "", next(differing_lines(attribution.persistent))

@@ -47,7 +47,9 @@ def names_text(names: Sequence[str], most: int) -> str:
     >>> names_text(["a", "b", "c", "d"], 2)
     'a, b and 2 more'
     """
-    more = f" and {len(names) - most} more" if len(names) > most else ""
+    more = ""
+    if len(names) > most:
+        more = f" and {len(names) - most} more"
     return ", ".join(names[:most]) + more
 
 

@@ -104,7 +104,9 @@ def issue_body(change: IssueChange, night: Night) -> str:
         cases = plural(len(change.cases), "case passes", "cases pass")
         fixed = f"Fixed: {cases} with {toolchain}."
         return document_markdown([fixed])
-    again = " again" if change.action is ActionKind.REOPEN else ""
+    again = ""
+    if change.action is ActionKind.REOPEN:
+        again = " again"
     blocks: list[Block] = [
         f"Fails{again} with {toolchain}:",
         _names(change.cases),
@@ -206,7 +208,9 @@ def _program(draft: IssueDraft, headline: str) -> list[Block]:
 def _version_facts(cluster: FailureCluster, new: Revision) -> list[Fact]:
     draft = cluster.draft
     version = f"{compiler_title(cluster.compiler)} {new.name}".strip()
-    target = f"backend: {cluster.backend}" if cluster.backend else ""
+    target = ""
+    if cluster.backend:
+        target = f"backend: {cluster.backend}"
     if draft and draft.how_to_install:
         version = draft.how_to_install
     if draft and draft.target:

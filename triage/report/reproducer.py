@@ -172,7 +172,9 @@ def _script(reproducer: Reproducer, call: StandaloneCall) -> str:
     """Return a shell script that compiles the program as triage did."""
     case, bad = reproducer.case, reproducer.bad.revision
     headline = " ".join(headline_text(reproducer.failure).split())
-    commit = f", commit {bad.commit}" if bad.commit else ""
+    commit = ""
+    if bad.commit:
+        commit = f", commit {bad.commit}"
     good = "computes the expected results" if reproducer.compile.run else "compiles"
     lines = [
         "#!/bin/sh",

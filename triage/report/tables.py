@@ -67,7 +67,9 @@ def log_blocks(log: ClassifiedLog) -> list[Block]:
     if log.likeliest:
         blocks.append(facts((f"line {line.line}", line.text) for line in log.likeliest))
     for failure in log.failures:
-        times = f", {failure.count} times" if failure.count > 1 else ""
+        times = ""
+        if failure.count > 1:
+            times = f", {failure.count} times"
         blocks += failure_blocks(failure, place=f"line {failure.line}{times}")
     return blocks
 
