@@ -150,7 +150,7 @@ def test_a_second_run_continues_and_compiles_nothing_else(
     assert running.returncode == 130, message
     night = report(tmp_path)
     assert night["partial"]
-    assert "investigation" in night["stopped"]
+    assert night["stopped"] == "interrupted"
     assert night["clusters"][0]["culprit"]["after"]["name"] == "1.3.0"
     assert "left" in [statuses(cluster)["reduce"] for cluster in night["clusters"]]
     [line] = [line for line in message.splitlines() if line.startswith("  triage ")]

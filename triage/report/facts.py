@@ -114,6 +114,9 @@ def known_facts(cluster: FailureCluster) -> Iterator[Fact]:
         yield from failure_details(cluster.failure)
     if cluster.culprit and cluster.culprit.after:
         yield from since_facts(cluster.culprit, cluster.compiler)
+    releases = cluster.release_culprit
+    if releases and releases.before and releases.after:
+        yield "releases", f"between {releases.before.name} and {releases.after.name}"
     suspects = cluster.culprit.suspects if cluster.culprit else ()
     for suspect in suspects[:3]:
         if suspect.url:
