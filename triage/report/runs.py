@@ -66,10 +66,11 @@ def run_document(run: RunResults) -> Document:
         blocks.append(Details(title, [Table(columns, passing)]))
     for (compiler, _), alike in failures.items():
         failure = alike[0].failure
-        places = [f"{result.case} on {result.toolchain.name}" for result in alike]
+        title = compiler_title(compiler)
+        places = [f"{row.case} on {title} {row.toolchain.name}" for row in alike]
         assert failure
-        heading = f"{compiler_title(compiler)}: {names_text(places, _PLACES)}"
-        blocks += [Heading(heading), *failure_blocks(failure, compiler)]
+        heading = Heading(names_text(places, _PLACES))
+        blocks += [heading, *failure_blocks(failure, compiler)]
     counts = Counter(result.status for result in run.results)
     texts = [f"{counts[status]} {status}" for status in Status if counts[status]]
     blocks.append(", ".join(texts))
