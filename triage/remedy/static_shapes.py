@@ -6,7 +6,8 @@ canonicalization propagates it through the program.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -24,6 +25,7 @@ from triage.mlir import (
 )
 from triage.mlir.tree import (
     CANONICALIZE,
+    arguments_of,
     retype,
     symbols,
 )
@@ -32,6 +34,8 @@ from triage.model.revision import Toolchain
 from triage.toolchains.home import KeptKind, save_file
 
 _LARGEST = 2 << 20  # bytes of an input; parsing takes seconds for each size
+_SPLIT_DIMENSION = re.compile(r"\?x(\d{1,18})(?=x)")
+_MOST_SPLITS = 12
 _CAST = "tensor.cast"
 # tried in order: reshapes and divisibility in the program exclude some
 _SIZES = (64, 128, 256, 1024)
@@ -79,16 +83,35 @@ def with_static_shapes(reader: Reader, generic: str) -> tuple[str, str] | None:
 def static_candidates(text: str) -> Iterator[tuple[Module, str]]:
     """Yield modules with static shapes of arguments, made from a text in generic form,
     and describe the sizes. Not all are valid programs.
+
+    First, all unknown dimensions get the same size. Then one type of arguments gets a
+    multiple of it, because another type may split the same dimension in two.
     """
+    what, smallest = "unknown dimensions of the arguments set to", _SIZES[0]
     for size in _SIZES:
         module = parse_module(text)
-        if _set_static_arguments(module, size):
-            yield module, f"unknown dimensions of the arguments set to {size}"
+        if _set_static_arguments(module, size, {}):
+            yield module, f"{what} {size}"
+    functions = _functions_never_called(parse_module(text))
+    types = {value.type for function in functions for value in arguments_of(function)}
+    types = {type_ for type_ in types if type_.startswith("tensor<")}
+    split = {
+        (type_, int(factor))
+        for type_ in types
+        for other in types - {type_}
+        for factor in _SPLIT_DIMENSION.findall(other)
+        if "?" in type_
+    }
+    for type_, factor in sorted(split)[:_MOST_SPLITS]:
+        module, size = parse_module(text), smallest * factor
+        if _set_static_arguments(module, smallest, {type_: size}):
+            yield module, f"{what} {smallest}, of {type_} {size}"
 
 
-def _set_static_arguments(module: Module, size: int) -> bool:
+def _set_static_arguments(module: Module, size: int, others: Mapping[str, int]) -> bool:
     """Give arguments static shapes, in place, and cast them to the types that the body
-    uses. Return whether any argument changed. `size` is what unknown dimensions become.
+    uses. Return whether any argument changed. `size` is what unknown dimensions become,
+    `others` what those of some types become.
     """
     changed = False
     for function in _functions_never_called(module):
@@ -97,8 +120,8 @@ def _set_static_arguments(module: Module, size: int) -> bool:
         for index, argument in enumerate(block.arguments):
             if not argument.type.startswith("tensor<") or "?" not in argument.type:
                 continue
-            type_ = argument.type.replace("?", str(size))
-            static = Value(type_, argument.origin)
+            wanted = str(others.get(argument.type, size))
+            static = Value(argument.type.replace("?", wanted), argument.origin)
             block.arguments[index] = static
             # The old value becomes the result of the cast, so that its users stay as
             # they are.
