@@ -61,7 +61,7 @@ def remedy(
     with open_engine_for(chosen.app, cases) as engine:
         bad = engine.registry.resolve(toolchain, case.compiler)
         reference = engine.registry.resolve(good, case.compiler) if good else None
-        request = RemedyRequest(case, bad, reference)
+        request = RemedyRequest(case, bad, reference, siblings=cases)
         remedies = find_remedies(engine, request)
     return report(output, remedies, remedy_document)
 

@@ -193,8 +193,15 @@ class ClusterInvestigation:
             good = None
         elif good is None and self.pair:
             good = self.pair[0]
-        seconds = min(_REMEDY_SECONDS, self.seconds / 2)
-        request = RemedyRequest(self.case, bad, good, _REMEDIES_TRIED, seconds)
+        source = self.case.source
+        request = RemedyRequest(
+            self.case,
+            bad,
+            good,
+            _REMEDIES_TRIED,
+            [other for other in self.cases.values() if other.source == source],
+            min(_REMEDY_SECONDS, self.seconds / 2),
+        )
         remedies = find_remedies(self.finder.engine, request)
         self.add(remedies=list(remedies.remedies))
         return remedies.unanswered

@@ -41,6 +41,8 @@ class Situation:
     hints: RemedyHints | None = None
     devices: frozenset[str] = frozenset()
     """The devices that the program refers to."""
+    siblings: Sequence[Case] = ()
+    """The cases of the same recipe."""
     static: tuple[Path, str] | None = None
     """The program with static shapes, and its sizes."""
     good: Toolchain | None = None
@@ -82,7 +84,7 @@ class Situation:
 
 def known_remedies(situation: Situation) -> list[ChangedCase]:
     """List the candidates that are always tried: those of the failure's class, then
-    each flag of the recipe left out.
+    each flag of the recipe left out, then the neighbours in the matrix.
     """
     candidates: list[ChangedCase] = []
     for rule in situation.rules():
@@ -91,6 +93,12 @@ def known_remedies(situation: Situation) -> list[ChangedCase]:
     for name in names:
         if "target" not in name:
             candidates.append(situation.with_change(Change(dropped_flags=(name,))))
+    for sibling in situation.siblings:
+        changed = set(sibling.matrix) - set(situation.case.matrix)
+        if len(changed) == 1:
+            text = "=".join(*changed)
+            change = Change(input_change=text, weakness=Weakness.OTHER_PROGRAM)
+            candidates.append(situation.with_change(change, sibling))
     return candidates
 
 

@@ -49,7 +49,7 @@ class Change:
     dropped_flags: tuple[str, ...] = ()
     """The names of the recipe's flags to drop, with their dashes."""
     input_change: str | None = None
-    """How the program or its launch changes."""
+    """How the program, its launch or its key of the matrix changes."""
     input: str | None = None
     """The path of a rewritten program."""
     effect: str = field(default="", metadata=UNPRINTED)

@@ -42,6 +42,8 @@ class RemedyRequest:
     good: ToolchainRef | None = None
     budget: int = 100
     """The maximum number of candidates."""
+    siblings: Sequence[Case] = ()
+    """The recipe's cases."""
     seconds: float = inf
     """The time for trying candidates."""
 
@@ -104,6 +106,7 @@ def _situation(engine: Engine, request: RemedyRequest, failure: Failure) -> Situ
         toolchain,
         hints,
         devices,
+        request.siblings,
         good=obtain(request.good) if request.good else None,
     )
     if any(rule.rewrite for rule in situation.rules()):
