@@ -79,6 +79,8 @@ class Situation:
         )
 
     def with_flag(self, text: str, effect: str, weakness: Weakness) -> ChangedCase:
+        if not weakness and "test" in flag_name(text).split("-"):
+            weakness = Weakness.FOR_TESTS
         return self.with_change(Change(flags=(text,), effect=effect, weakness=weakness))
 
 

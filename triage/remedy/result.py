@@ -33,6 +33,7 @@ class Weakness(StrEnum):
     NONE = ""
     OTHER_TYPES = "it computes in other types"
     OTHER_PROGRAM = "it changes the program"
+    FOR_TESTS = "its flag is for the compiler's own tests"
     CHECKS_LESS = "it only silences a check"
 
     @property
