@@ -31,7 +31,7 @@ from triage.execution.judge import result_of
 from triage.execution.run_task import RunTask
 from triage.execution.task import ProbeJob, Task
 from triage.model.case import Case, Expectation, RunSpec
-from triage.model.outcome import Failed, Failure, NoAnswer, Probe
+from triage.model.outcome import Failed, Failure, NoAnswer, Passed, Probe
 from triage.model.revision import Revision
 from triage.recipes.run_values import split_value
 from triage.recipes.values import parse_version
@@ -366,11 +366,14 @@ def windows(probes: Iterable[Probe]) -> list[Window]:
 
 
 def in_order(probes: Iterable[Probe]) -> tuple[Probe, ...]:
-    """Sort probes by version, those without a version last."""
+    """Sort probes by version, those without a version last. Of builds with the same
+    version, one that passes comes first.
+    """
 
-    def key(probe: Probe) -> tuple[bool, Version]:
+    def key(probe: Probe) -> tuple[bool, Version, bool]:
         version = parse_version(probe.version)
-        return version is None, version or Version("0")
+        is_good = isinstance(probe.outcome, Passed)
+        return version is None, version or Version("0"), not is_good
 
     return tuple(sorted(probes, key=key))
 
