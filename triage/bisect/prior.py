@@ -89,8 +89,8 @@ def suspicions(
     odds = [2.0 ** (score - max(scores)) for score in scores]
     total = sum(odds)
     return [
-        Suspicion((1 - FLOOR) * ratio / total + FLOOR / len(odds), told)
-        for ratio, told in zip(odds, reasons, strict=True)
+        Suspicion((1 - FLOOR) * ratio / total + FLOOR / len(odds), texts)
+        for ratio, texts in zip(odds, reasons, strict=True)
     ]
 
 
