@@ -1,14 +1,13 @@
 """Count how often `triage attribute` names the right pass on pairs of releases of IREE.
 
-Run: `python -m benchmarks.attribution [--from N] [--until N]`, with the releases
-installed. The pairs of `attribution.yaml` were drawn at random. What is right was found
+Run: `python -m benchmarks.attribution`, with the releases installed. The pairs of
+`attribution.yaml` were drawn at random. What is right was found
 without triage: one compiler was fed what the other made, phase by phase, and in the
 first phase that matters operations were counted after each pass.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -45,16 +44,9 @@ def named(pair: dict[str, Any], program: str) -> list[str]:
 
 def main() -> None:
     """Print a line for each pair, and the sum."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--from", dest="first", type=int, default=0)
-    parser.add_argument("--until", type=int)
-    options = parser.parse_args()
     data = yaml.safe_load(PAIRS.read_text())
     right = second = 0
-    pairs = data["pairs"][options.first : options.until]
-    for pair in pairs:
+    for pair in data["pairs"]:
         names = named(pair, data["programs"][pair["program"]])
         is_right = [name in pair["right"] for name in names[:2]]
         right += is_right[:1] == [True]
@@ -62,7 +54,7 @@ def main() -> None:
         title = f"{pair['program']} {pair['target']} {pair['good']} {pair['bad']}"
         verdict = "right" if is_right[:1] == [True] else "wrong"
         print(f"{verdict} {title}: {', '.join(names) or 'no pass'}", flush=True)
-    print(f"{right} of {len(pairs)} right, {second} as second candidate")
+    print(f"{right} of {len(data['pairs'])} right, {second} as second candidate")
 
 
 if __name__ == "__main__":

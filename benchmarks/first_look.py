@@ -41,18 +41,8 @@ from triage.classify import ClassifiedLog, LogStatus, classify_log, packaged_rul
 
 _SEVERITY = re.compile(r"^(?:\S+: )?error: ")  # is no part of a headline
 _ADDED = {"uncaught-exception"}  # classes added since the labels, of what was `unknown`
-SETS = (
-    "open",
-    "practice",
-    "third",
-    "aside",
-    "fresh",
-    "sixth",
-    "seventh",
-    "eighth",
-    "ninth",
-)
 FOLDER = Path(__file__).with_name("first_look")
+SETS = sorted(path.stem[5:] for path in FOLDER.glob("logs_*.yaml"))
 
 
 @dataclass(frozen=True, slots=True)

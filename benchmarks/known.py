@@ -8,14 +8,25 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import date, timedelta
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 
 from benchmarks.common import TRIAGE, Ratio, cost_of, new_home, show
 from benchmarks.overhead import DENSE, write_cases
-from benchmarks.simulated_nights import simulated_nights
+from triage.investigate.result import CaseChangeKind, CaseResult
+from triage.model.case import Target
+from triage.model.execution import Stage
+from triage.model.outcome import Failure, ProbeResult, Status
+from triage.model.revision import Revision, ToolchainKind
+from triage.nightly.compare import clusters_of
+from triage.nightly.result import Night
+from triage.nightly.store import NightStore
+from triage.nightly.summary import SCHEMA
+from triage.toolchains.home import Home
 
 SHAPE = "{rows}x{columns}xf32"
 VERSIONS = ("3.2.0", "3.3.0")
@@ -100,13 +111,67 @@ def night_ratios(cases: int, rounds: int = 3) -> Iterator[Ratio]:
     )
 
 
+def simulated_nights(cases: int, nights: int) -> Iterator[Night]:
+    """Yield nights from the oldest to the newest. Of 25 cases one fails for a while, and
+    each becomes slower once.
+    """
+    source = Random(1)
+    baseline = Revision("3.9.0", "e" * 40, "2025-11-20")
+    failure = Failure("timeout", "timeout", "timeout:pass", "stopped after 120 s")
+    passed = CaseResult(
+        case="",
+        recipe="",
+        suite="onnx_ops",
+        compiler="iree",
+        target=Target("llvm-cpu"),
+        stages=[Stage.COMPILE],
+        change=CaseChangeKind.PASSING,
+        status=Status.PASSED,
+        stage=Stage.COMPILE,
+        toolchain=baseline,
+        baseline=ProbeResult(
+            case="", recipe="", toolchain=baseline, status=Status.PASSED
+        ),
+    )
+    failed = replace(
+        passed,
+        change=CaseChangeKind.REGRESSED,
+        status=Status.FAILED,
+        failure=failure,
+    )
+    for night in range(nights):
+        day = date(2026, 1, 1) + timedelta(night)
+        revision = Revision(f"3.10.0rc{day:%Y%m%d}", f"{night // 2:040x}", str(day))
+        results = []
+        for number in range(cases):
+            begins = 7 * number % nights
+            is_failing = number % 25 == 0 and 0 <= night - begins < 40
+            name = f"operator_{number:05}"
+            result = replace(
+                failed if is_failing else passed,
+                case=name,
+                recipe=name,
+                toolchain=revision,
+                cpu_seconds=source.gauss(1.3 if night > begins else 1, 0.02),
+            )
+            results.append(result)
+        yield Night(
+            schema=SCHEMA,
+            started=f"{day}T02:00:00+00:00",
+            compiler="iree",
+            toolchain=revision,
+            baseline=baseline,
+            kind=ToolchainKind.NIGHTLY,
+            seconds=3600.0,
+            cases=results,
+            clusters=clusters_of(results),
+        )
+
+
 def list_ratios(cases: int, nights: int, rounds: int = 3) -> Iterator[Ratio]:
     """List stored nights, show the last, and write the site, next to reading all of
     them as JSON.
     """
-    from triage.nightly.store import NightStore
-    from triage.toolchains.home import Home
-
     with TemporaryDirectory() as place:
         env = new_home(Path(place, "home"))
         store = NightStore(Home(Path(place, "home")))
@@ -124,21 +189,6 @@ def list_ratios(cases: int, nights: int, rounds: int = 3) -> Iterator[Ratio]:
             what = f"{line[:11]}, {cases} cases x {nights} nights, CPU time"
             ours = min(cost.cpu for cost in costs)
             yield Ratio(what, ours, "json.loads of all", peer, "s", limit=limit)
-
-
-def junit_ratio() -> Ratio:
-    """Compare the JUnit of many cases with that of a quarter of them."""
-    from triage.report.formats import junit_case, junit_text
-
-    seconds = {}
-    for count in (1000, 4000):
-        cases = [junit_case(f"case-{number}", "suite", 0.1) for number in range(count)]
-        started = time.process_time()
-        junit_text("night", cases)
-        seconds[count] = 1000 * (time.process_time() - started)
-    return Ratio(
-        "JUnit of 4,000 cases", seconds[4000], "1,000 cases", seconds[1000], "ms", 6.0
-    )
 
 
 def start_ratios(rounds: int = 5) -> Iterator[Ratio]:
@@ -168,7 +218,6 @@ def start_ratios(rounds: int = 5) -> Iterator[Ratio]:
 def ratios(cases: int = 400, nights: int = 120) -> Iterator[Ratio]:
     """Yield all figures."""
     yield from start_ratios()
-    yield junit_ratio()
     yield from night_ratios(cases)
     yield from list_ratios(400, nights)
 

@@ -10,8 +10,8 @@ without the culprit's own revert. Nothing is compiled.
 
 from __future__ import annotations
 
-import argparse
 import re
+import sys
 from collections import defaultdict
 from pathlib import Path
 from statistics import mean, median
@@ -81,11 +81,7 @@ def rank_of(clone: Repo, culprit: str, fix: str, commits: list[Commit]) -> float
 
 def main() -> None:
     """Print the rows of both halves."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("clone", type=Path)
-    clone = Repo(parser.parse_args().clone)
+    clone = Repo(sys.argv[1])
     ranks, sizes = defaultdict(list), defaultdict(list)
     for line in CASES.read_text("utf-8").splitlines():
         if line.startswith("#"):

@@ -72,9 +72,6 @@ def compile_ratios(cases: int, rounds: int = 3) -> Iterator[Ratio]:
     what = "the same, CPU time of each beyond the first"
     yield Ratio(what, each("triage"), peer, each("xargs"), "ms")
     yield Ratio(f"{cases} known results, CPU time", known, peer, cpu("xargs"), "s")
-    start = min(cost_of([*TRIAGE, "--help"]).cpu for _ in range(rounds))
-    python = min(cost_of([sys.executable, "-c", ""]).cpu for _ in range(rounds))
-    yield Ratio("--help, CPU time", start, "python -c ''", python, "s")
 
 
 def write_log(path: Path, size: int, dense: bool) -> None:

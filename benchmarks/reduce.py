@@ -1,18 +1,17 @@
 """Reduce large models with one failing part each with `triage reduce`, and with Shrink
 Ray and picire.
 
-Run: `python -m benchmarks.reduce [--lines N] [--time-limit SECONDS] [PATTERN...]`. The
-models are in `tests/reduce/large_models.py`. The peers get an interestingness test as a
-user writes it: a shell script that compiles with the bad release, looks for the error's
-text and compiles with the good release. They are stopped after the time limit (0: no
-peers) and judged by their smallest interesting candidate. `compiles` counts both
-releases. Blank lines do not count. NOT THE SAME FAILURE: the script refuses the result
-of triage. Shrink Ray needs Python 3.12 or newer: UV_PYTHON names an interpreter.
+Run: `python -m benchmarks.reduce [LINES [PATTERN...]]`, with 1,000 lines when left out.
+The models are in `tests/reduce/large_models.py`. The peers get a test as a user writes
+it: a shell script that compiles with the bad release, looks for the error's text and
+compiles with the good release. They are stopped after five minutes and judged by their
+smallest interesting candidate. `compiles` counts both releases. Blank lines do not
+count. NOT THE SAME FAILURE: the script refuses the result of triage. Shrink Ray needs
+Python 3.12 or newer: UV_PYTHON names an interpreter.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import shlex
 import subprocess
@@ -156,7 +155,7 @@ def reduced(name: str, size: int, limit: float) -> Iterator[Result]:
         source.with_name("model.mlir").write_text(text)
         source.write_text(recipe(name, "model.mlir"))
         env = new_home(Path(place, "home"))
-        for who in ("triage", *(PEERS if limit else ())):
+        for who in ("triage", *PEERS):
             folder = Path(place, who.replace(" ", "-"))
             write_oracle(name, folder, source, env)
             (folder / "model.mlir").write_text(text)
@@ -181,14 +180,10 @@ def ratios(
 
 def main() -> None:
     """Print the results of each model."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("patterns", nargs="*", default=PATTERNS, metavar="PATTERN")
-    parser.add_argument("--lines", type=int, default=1000)
-    parser.add_argument("--time-limit", type=float, default=300.0)
-    options = parser.parse_args()
-    for name in options.patterns:
-        print(f"{name}, {options.lines} lines", flush=True)
-        for result in reduced(name, options.lines, options.time_limit):
+    lines, *names = sys.argv[1:] or ["1000"]
+    for name in names or PATTERNS:
+        print(f"{name}, {lines} lines", flush=True)
+        for result in reduced(name, int(lines), 300.0):
             print(result, flush=True)
 
 

@@ -8,11 +8,10 @@ green logs. `--write` trains on all sets and writes the weights that `triage` re
 
 from __future__ import annotations
 
-import argparse
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Any
 
 import numpy
 import yaml
@@ -94,14 +93,11 @@ def hits(logs: Sequence[Log], weights: Mapping[str, float], most: int) -> int:
 
 def main() -> None:
     """Print the table, or write the weights."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write the weights")
-    arguments = parser.parse_args()
     sets = {name: [*read("logs", name), *read("green", name)] for name in SETS}
-    if arguments.write:
+    if sys.argv[1:] == ["--write"]:
         weights = train([log for logs in sets.values() for log in logs])
-        content: Any = dict(sorted(weights.items()))
-        WEIGHTS.write_text(json.dumps(content, indent=0) + "\n", "utf-8")
+        text = json.dumps(weights, indent=0, sort_keys=True)
+        WEIGHTS.write_text(text + "\n", "utf-8")
         print(f"{len(weights)} weights")
         return
     for name, logs in sets.items():
