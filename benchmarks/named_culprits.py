@@ -20,7 +20,7 @@ from git import Repo
 
 from triage.bisect.prior import Clues, suspicions
 from triage.model.revision import Commit
-from triage.toolchains.sources.project import find_project
+from triage.toolchains.project import find_project
 
 CASES = Path(__file__).with_suffix(".txt")
 HALVES = {"choose": "for choosing features", "aside": "kept aside"}

@@ -25,7 +25,7 @@ import triage.report
 from triage.classify import packaged_rules
 from triage.cli.app import every_command
 from triage.compilers.registry import Families, recipe_families
-from triage.model.json_form import printed_keys
+from triage.model.fields import printed_keys
 from triage.model.outcome import MEANINGS
 from triage.recipes.recipe import recipe_json_schema
 
@@ -186,7 +186,7 @@ def results() -> Iterator[tuple[str, Any, str]]:
 
 
 def schema_of(kind: Any, outer: tuple[Any, ...] = ()) -> dict[str, Any]:
-    """Return the JSON Schema of a type as `model.json_form` writes its values. outer:
+    """Return the JSON Schema of a type as `model.fields` writes its values. outer:
     the classes around it.
     """
     plain = {

@@ -20,13 +20,12 @@ from triage.execution.task import ProbeJob
 from triage.git_history.timeline import CommitPosition, Timeline
 from triage.model.errors import BadInput
 from triage.model.outcome import Probe
-from triage.model.progress import Progress
 from triage.model.revision import Revision, Toolchain
-from triage.toolchains.home import Home, Workspace
+from triage.toolchains.home import Home, Progress, Workspace
 from triage.toolchains.index import Release
 from triage.toolchains.install import Package
 from triage.toolchains.registry import ToolchainRef
-from triage.toolchains.sources.base import Build, Source
+from triage.toolchains.sources import Build, Source
 
 PROJECT = 'name: letters\ncompiler: iree\ndistribution: letters\nreleases: {tags: ["v{version}", "letters-{version}"]}\n'
 

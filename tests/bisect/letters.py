@@ -32,9 +32,8 @@ from triage.model.outcome import (
     Passed,
     Probe,
 )
-from triage.model.progress import Progress
 from triage.model.revision import Commit, Revision
-from triage.toolchains.home import Home
+from triage.toolchains.home import Home, Progress
 from triage.toolchains.index import Release
 from triage.toolchains.registry import ToolchainRef
 

@@ -20,7 +20,7 @@ from triage.bisect.request import BisectRequest
 from triage.bisect.result import Answer, Bisection
 from triage.git_history.timeline import Timeline
 from triage.model.errors import EnvironmentFailure, Unobtainable
-from triage.toolchains.sources.base import Build
+from triage.toolchains.sources import Build
 
 COUNT = 40
 LETTERS = "P" * 17 + "F" * 23

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from triage.bisect.prior import FLOOR, Clues, suspicions
 from triage.bisect.suspects import group_by_change
 from triage.model.revision import Commit
-from triage.toolchains.sources.project import find_project
+from triage.toolchains.project import find_project
 
 CODEGEN = "compiler/src/iree/compiler/Codegen"
 GPU = f"{CODEGEN}/LLVMGPU/KernelConfig.cpp"

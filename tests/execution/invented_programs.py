@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from triage.model.outcome import NoAnswer
-from triage.model.progress import Progress
 from triage.model.revision import Revision
+from triage.toolchains.home import Progress
 
 RUNNER: Any = SimpleNamespace(progress=Progress())
 

@@ -31,13 +31,13 @@ from triage.compilers.registry import recipe_families
 from triage.execution.cache import Record, ResultCache, record_reader
 from triage.mlir.generic_form import UnparsableError, parse_module, print_module
 from triage.mlir.ir_reader import DumpReader
-from triage.model.address import Address
+from triage.model.content import Address
 from triage.model.errors import BadFiles
 from triage.model.execution import Captured, Ending, Execution
 from triage.recipes.loader import load_recipes
 from triage.toolchains.home import Home, Workspace
 from triage.toolchains.install import Package
-from triage.toolchains.sources.project import load_project
+from triage.toolchains.project import load_project
 
 ROOT = Path(__file__).parents[2]
 

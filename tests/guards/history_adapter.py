@@ -25,7 +25,7 @@ from triage.bisect.request import BisectRequest
 from triage.bisect.result import BisectKind
 from triage.execution.task import ProbeJob
 from triage.model.outcome import Measured, Probe
-from triage.model.progress import Progress
+from triage.toolchains.home import Progress
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from tests.recipes.conftest import Told
 from tests.recipes.loading import load_recipes
 from triage.classify import load_rules
 from triage.model.errors import BadFiles
-from triage.toolchains.sources.project import load_project
+from triage.toolchains.project import load_project
 
 GOLDEN = Path(__file__).parent / "golden"
 MISTAKES = yaml.safe_load((GOLDEN / "mistakes.yaml").read_text())

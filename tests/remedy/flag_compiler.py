@@ -19,8 +19,8 @@ from triage.model.outcome import (
     Outcome,
     Probe,
 )
-from triage.model.progress import Progress
 from triage.model.revision import Capabilities, Revision, Toolchain
+from triage.toolchains.home import Progress
 from triage.toolchains.registry import ToolchainRef
 
 Behaviour = Callable[[frozenset[str], str], Outcome]

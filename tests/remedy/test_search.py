@@ -8,7 +8,7 @@ import pytest
 
 from tests.remedy.flag_compiler import Behaviour, FlagEngine, a_case, a_place, failed
 from triage.model.errors import Interrupted
-from triage.model.json_form import as_json
+from triage.model.fields import as_json
 from triage.model.outcome import Cause, NoAnswer, Outcome, Passed
 from triage.remedy.result import Remedies
 from triage.remedy.search import RemedyRequest, find_remedies

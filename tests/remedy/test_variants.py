@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.remedy.flag_compiler import FlagEngine, a_case, a_place, failed
-from triage.model.json_form import as_json
+from triage.model.fields import as_json
 from triage.model.outcome import Cause, NoAnswer, Passed, Status
 from triage.model.revision import Revision
 from triage.remedy.variants import Variant, compare_variants, depends_on

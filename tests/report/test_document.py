@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from triage.model.json_form import key
+from triage.model.fields import key
 from triage.report.document import (
     Bullets,
     Code,

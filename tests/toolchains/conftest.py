@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.git_history.conftest import history, plain_git  # noqa: F401
 from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
+from triage.toolchains.home import Home, Workspace
 
 
 @pytest.fixture
@@ -23,3 +25,8 @@ def loopback(
         index.publish()
         monkeypatch.setenv("TRIAGE_INDEX_URL", index.url)
         yield index
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    return Workspace(Home(tmp_path / "home"))

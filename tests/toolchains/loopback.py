@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.loopback_server import serving
-from triage.model.address import Address
+from triage.model.content import Address
 
 NAME = "iree-base-compiler"
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from tests.conftest import Triage
 from tests.toolchains.loopback import LoopbackIndex, serve
 from triage.execution.engine import open_engine
-from triage.model.address import Address, without_secrets
 from triage.model.case import Artifact
+from triage.model.content import Address, without_secrets
 from triage.toolchains.index import Release
 
 TOKEN = "s3cret"

@@ -26,8 +26,8 @@ from tests.toolchains.hostile import (
 from tests.toolchains.loopback import wheel
 from triage.cli.app import app
 from triage.execution.engine import open_engine
-from triage.model.address import Address
 from triage.model.case import Artifact
+from triage.model.content import Address
 from triage.toolchains import index, web
 from triage.toolchains import install as installing
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from triage.model.execution import PassName
-from triage.model.json_form import in_json, key
+from triage.model.fields import in_json, key
 from triage.model.outcome import (
     Exit,
     Failure,

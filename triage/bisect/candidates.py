@@ -15,7 +15,7 @@ from triage.git_history.timeline import Timeline, main_refs
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.model.revision import Commit
 from triage.toolchains.registry import ToolchainRef
-from triage.toolchains.sources.base import Build, Source
+from triage.toolchains.sources import Build, Source
 
 _SHORT_SHA = 10  # digits of a sha that name a commit
 _NO_COMPILER = "no source has a compiler of this commit (--build builds it from source)"

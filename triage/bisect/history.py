@@ -14,7 +14,7 @@ from triage.execution.engine import Engine
 from triage.execution.judge import result_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
-from triage.model.json_form import UNPRINTED, in_json, key
+from triage.model.fields import UNPRINTED, in_json, key
 from triage.model.outcome import (
     Exit,
     Failed,

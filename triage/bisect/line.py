@@ -22,8 +22,8 @@ from triage.model.outcome import (
     Probe,
 )
 from triage.model.revision import Commit, Revision
+from triage.toolchains.project import Project
 from triage.toolchains.registry import ToolchainRef
-from triage.toolchains.sources.project import Project
 
 COME_AND_GO = ("crash", "out-of-memory", "timeout", "runaway-output", "metric")
 """Families of failures that may."""

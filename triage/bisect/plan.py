@@ -24,8 +24,8 @@ from triage.git_history.repository import UnknownCommit
 from triage.git_history.timeline import Timeline
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.recipes.values import parse_version
+from triage.toolchains.project import sources_of, tagged_commit
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry, is_day
-from triage.toolchains.sources.project import sources_of, tagged_commit
 
 
 def bisect_between(

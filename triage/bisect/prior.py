@@ -21,7 +21,7 @@ from triage.model.outcome import Failure
 from triage.model.revision import Commit
 
 if TYPE_CHECKING:
-    from triage.toolchains.sources.project import Project
+    from triage.toolchains.project import Project
 
 FLOOR = 0.1  # part of the probability that is spread evenly
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")

@@ -15,7 +15,7 @@ from triage.git_history.repository import Repository
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.outcome import Failure
-from triage.toolchains.sources.project import FILE, Project, find_project
+from triage.toolchains.project import FILE, Project, find_project
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from triage.classify.log_line import HEADLINE, Diagnostic, LogLine
 from triage.classify.reader import read_log
 from triage.classify.rules import RuleSet, log_format
 from triage.model.errors import BadInput
-from triage.model.json_form import in_json
+from triage.model.fields import in_json
 from triage.model.outcome import Exit, Failure
 
 _READ = 1000  # characters of a line; regexes with two gaps take quadratic time

@@ -12,9 +12,9 @@ from re import _constants as codes  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Annotated, Any, ClassVar, Literal
 
-from triage.model.checks import Check
 from triage.model.content import cached_in_file
 from triage.model.errors import BadFiles, Problem
+from triage.model.fields import Check
 from triage.model.outcome import Advice, Cause, Detail, Failure
 
 # rules of this rank and above describe consequences of another failure

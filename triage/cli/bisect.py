@@ -50,7 +50,7 @@ from triage.report.bisection import (
 )
 from triage.report.formats import write_report
 from triage.report.tables import forecast_document
-from triage.toolchains.sources.project import FILE, load_project
+from triage.toolchains.project import FILE, load_project
 
 
 class FailureMatch(StrEnum):

@@ -194,7 +194,7 @@ def cases_in(
     if not suite_configs:
         return registry.load_cases(paths)
     downloads = default_home().folder(KeptKind.DOWNLOADS)
-    from triage.toolchains.sources.project import find_project  # slow to import
+    from triage.toolchains.project import find_project  # slow to import
 
     reader = suite_reader()
     suites = [reader.cases(path, suite_configs, downloads) for path in paths]

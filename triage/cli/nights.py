@@ -24,7 +24,7 @@ from triage.cli.options import (
     option,
 )
 from triage.cli.screen import print_stderr
-from triage.model.address import Address
+from triage.model.content import Address
 from triage.model.errors import BadInput, EnvironmentFailure, TriageError
 from triage.model.outcome import Exit
 from triage.nightly.store import NightStore, read_night

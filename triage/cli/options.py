@@ -43,7 +43,7 @@ def duration_option(text: str) -> Any:
 
 
 def _seconds(text: str) -> float:
-    from triage.model.checks import parse_duration  # slow to import
+    from triage.model.fields import parse_duration  # slow to import
 
     try:
         return parse_duration(text)

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Timer
 
-from triage.model.progress import Progress, ProgressTask
 from triage.report.printable import printable
+from triage.toolchains.home import Progress, ProgressTask
 
 _FIRST_LINE = 1.0  # seconds until a log says what runs
 _LOG_INTERVAL = 10.0  # seconds between two lines in a log

@@ -14,9 +14,8 @@ from triage.cli.options import FORMAT, argument, option
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.registry import DEFAULT_FAMILY, Families
 from triage.execution.machine import Grade, checkup
-from triage.model.checks import parse_size
 from triage.model.errors import BadInput, EnvironmentFailure
-from triage.model.json_form import as_json
+from triage.model.fields import as_json, parse_size
 from triage.model.outcome import Exit
 from triage.model.revision import Toolchain, split_revision
 from triage.report.document import Facts, Table

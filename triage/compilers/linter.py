@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.model.json_form import UNPRINTED, in_json, key
+from triage.model.fields import UNPRINTED, in_json, key
 
 if TYPE_CHECKING:  # it parses MLIR
     from triage.mlir import SourcePosition

@@ -27,7 +27,7 @@ from triage.execution.run_task import RunTask
 from triage.execution.task import ProbeJob, why_unusable
 from triage.model.case import Case, Input, InputKind, RunSpec
 from triage.model.content import is_regular
-from triage.model.json_form import UNPRINTED, in_json, key
+from triage.model.fields import UNPRINTED, in_json, key
 from triage.model.outcome import Cause, Exit, NoAnswer, Probe
 from triage.model.revision import Revision
 from triage.processes.process import StopSignal

@@ -48,12 +48,12 @@ from triage.model.content import is_regular, regular_size
 from triage.model.errors import EnvironmentFailure, TriageError
 from triage.model.execution import NO_PASS, Ending, Execution, PassName
 from triage.model.outcome import OF_MACHINE, Cause, NoAnswer, Passed, Probe
-from triage.model.progress import Progress
 from triage.model.revision import Toolchain
 from triage.processes.crash_stack import with_named_stack
 from triage.processes.process import StopSignal, run
 from triage.toolchains.home import (
     Home,
+    Progress,
     disk_errors,
     lock_file,
     open_home,

@@ -20,7 +20,7 @@ from itertools import count
 from statistics import median
 from typing import TypeVar
 
-from triage.model.json_form import UNPRINTED, in_json, key
+from triage.model.fields import UNPRINTED, in_json, key
 from triage.model.outcome import NoAnswer
 
 CONFIDENCE = 0.999

@@ -27,9 +27,8 @@ from triage.execution.reads import (
     undeclared_read,
     what_was_refused,
 )
-from triage.model.address import Address
 from triage.model.case import Artifact, Case, InputKind
-from triage.model.content import file_sha256, regular_size
+from triage.model.content import Address, file_sha256, regular_size
 from triage.model.errors import EnvironmentFailure, TriageError
 from triage.model.execution import Execution
 from triage.model.outcome import OF_MACHINE, Cause, Failed, NoAnswer

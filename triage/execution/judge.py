@@ -15,7 +15,7 @@ from triage.execution.machine_problem import machine_problem
 from triage.execution.match import NOT_NUMBERS, kind_of_wrong_result
 from triage.model.case import Case
 from triage.model.execution import Captured, Ending, Execution, PassName, Stage
-from triage.model.json_form import UNPRINTED
+from triage.model.fields import UNPRINTED
 from triage.model.outcome import (
     OF_MACHINE,
     Cause,

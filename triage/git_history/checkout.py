@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from triage.git_history.git_program import run_git
-from triage.git_history.repository import Repository
+from triage.git_history.repository import Repository, run_git
 from triage.processes.process import StopSignal
 
 _TIMEOUT = 3600.0  # seconds; the first fetch of large submodules is slow

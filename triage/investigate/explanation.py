@@ -23,7 +23,7 @@ from triage.investigate.investigation import ClusterInvestigation, Investigation
 from triage.investigate.origin import OriginFinder
 from triage.investigate.result import FailureCluster, StepResult
 from triage.model.case import Case
-from triage.model.json_form import UNPRINTED, in_json
+from triage.model.fields import UNPRINTED, in_json
 from triage.model.outcome import (
     Cause,
     Exit,

@@ -17,7 +17,7 @@ from triage.attribute.result import Attribution
 from triage.bisect.result import Answer, Bisection
 from triage.model.case import Target
 from triage.model.execution import Stage
-from triage.model.json_form import in_json
+from triage.model.fields import in_json
 from triage.model.outcome import PASSING, Failure, ProbeResult, Status
 from triage.model.revision import Revision
 from triage.reduce.result import IssueDraft

@@ -22,7 +22,7 @@ from triage.execution.task import Naming, ProbeJob
 from triage.mlir import Module, UnparsableError, parse_module
 from triage.model.case import Case, Flag, InputKind, Target
 from triage.model.errors import BadInput, EnvironmentFailure
-from triage.model.json_form import as_json, in_json
+from triage.model.fields import as_json, in_json
 from triage.model.outcome import Cause, Exit, NoAnswer, Outcome, Passed
 from triage.model.revision import Toolchain
 from triage.recipes.expectations import applied_flags

@@ -8,8 +8,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Protocol
 
-from triage.model.address import Address
-from triage.model.checks import (
+from triage.model.content import Address
+from triage.model.execution import Limits, Stage
+from triage.model.fields import (
     REQUIRED,
     Check,
     DeviceCount,
@@ -22,7 +23,6 @@ from triage.model.checks import (
     file_key,
     fits,
 )
-from triage.model.execution import Limits, Stage
 
 
 class InputKind(StrEnum):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from signal import Signals
 
-from triage.model.checks import Duration, Size, file_key
+from triage.model.fields import Duration, Size, file_key
 
 UNLIMITED = sys.maxsize  # as a limit of memory or output
 

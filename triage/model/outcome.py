@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol
 
 from triage.model.case import Case
 from triage.model.execution import Stage
-from triage.model.json_form import UNPRINTED, UNSTORED, in_json
+from triage.model.fields import UNPRINTED, UNSTORED, in_json
 from triage.model.revision import Revision
 
 Detail = str | int

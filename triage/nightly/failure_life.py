@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from triage.investigate.result import CaseChangeKind, ClusterKey, FailureCluster
-from triage.model.json_form import UNPRINTED, in_json
+from triage.model.fields import UNPRINTED, in_json
 from triage.model.outcome import Failure, Status
 from triage.model.revision import Revision
 from triage.nightly.history import CaseHistory, NightsHistory, StateRun, Track

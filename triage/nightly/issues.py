@@ -20,7 +20,7 @@ from triage.investigate.result import (
     ClusterKey,
     FailureCluster,
 )
-from triage.model.json_form import UNPRINTED, in_json
+from triage.model.fields import UNPRINTED, in_json
 from triage.model.outcome import PASSING, Status
 from triage.model.revision import Revision
 from triage.nightly.history import is_older

@@ -20,7 +20,7 @@ from triage.investigate.result import (
 )
 from triage.model.errors import BadInput
 from triage.model.execution import Stage
-from triage.model.json_form import in_json
+from triage.model.fields import in_json
 from triage.model.outcome import FAILING, Exit, Status, exit_without_answer
 from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.summary import BackendVerdict

@@ -35,8 +35,8 @@ from triage.nightly.summary import SCHEMA
 from triage.nightly.verdict import with_owners
 from triage.processes.sealing import is_sealing
 from triage.toolchains.home import save_file
+from triage.toolchains.project import OwnerRule
 from triage.toolchains.registry import ToolchainRef
-from triage.toolchains.sources.project import OwnerRule
 
 if TYPE_CHECKING:  # most nights investigate nothing
     from triage.investigate.investigation import Investigation

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from triage.model.json_form import UNPRINTED, key
+from triage.model.fields import UNPRINTED, key
 from triage.model.revision import Revision
 
 if TYPE_CHECKING:

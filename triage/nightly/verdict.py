@@ -17,7 +17,7 @@ from triage.model.errors import BadFiles, BadInput
 from triage.nightly.summary import BackendVerdict
 
 if TYPE_CHECKING:  # slow to import
-    from triage.toolchains.sources.project import OwnerRule
+    from triage.toolchains.project import OwnerRule
 
 
 class Action(StrEnum):
@@ -96,7 +96,7 @@ def owner_rules(family: str) -> Sequence[OwnerRule]:
     """Return the rules for a compiler family in the `triage.yaml` of the current
     folder, if any. BadFiles if the file has mistakes.
     """
-    from triage.toolchains.sources.project import find_project
+    from triage.toolchains.project import find_project
 
     try:
         return find_project(family, Path()).owners
@@ -126,7 +126,7 @@ def owner_of(
     """Return the owner of a failure by the rules of the project file: the last one that
     fits a file of its culprit, a pass, its backend or a suite.
     """
-    from triage.toolchains.sources.base import fits_any
+    from triage.toolchains.sources import fits_any
 
     facts: dict[str, list[str]] = {
         "files": [],

@@ -24,10 +24,10 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 from yaml.reader import ReaderError
 
-from triage.model.checks import Text as Text
-from triage.model.checks import fits
 from triage.model.content import read_bytes
 from triage.model.errors import BadFiles, Problem
+from triage.model.fields import Text as Text
+from triage.model.fields import fits
 from triage.recipes.values import did_you_mean, why_unreadable, yaml_text
 
 Loc = tuple[str | int, ...]

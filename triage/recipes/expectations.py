@@ -18,7 +18,7 @@ from packaging.version import Version
 
 from triage.model.case import Case, Expectation, Flag
 from triage.model.execution import Stage
-from triage.model.json_form import UNPRINTED
+from triage.model.fields import UNPRINTED
 from triage.model.outcome import Failure
 from triage.model.revision import Revision
 from triage.recipes.document import read_document

@@ -24,7 +24,9 @@ from pydantic import (
 )
 
 from triage.model.case import Case, Expectation, Flag, InputKind, Target
-from triage.model.checks import (
+from triage.model.content import check_regular
+from triage.model.execution import Limits
+from triage.model.fields import (
     REQUIRED,
     FlagText,
     Text,
@@ -32,8 +34,6 @@ from triage.model.checks import (
     file_key,
     fits,
 )
-from triage.model.content import check_regular
-from triage.model.execution import Limits
 from triage.recipes.document import STRICT, Variables
 from triage.recipes.family import RecipeFamilies, RecipeFamily
 from triage.recipes.run_values import with_located_file

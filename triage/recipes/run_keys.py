@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from triage.model.case import BenchKeys, Case, InputKind, Reference, RunKeys, RunSpec
-from triage.model.checks import file_key
 from triage.model.errors import BadFiles, Problem
+from triage.model.fields import file_key
 from triage.recipes.document import read_text
 from triage.recipes.recipe import Recipe, is_pattern, locate
 from triage.recipes.run_values import TENSOR_PROTO, with_located_file

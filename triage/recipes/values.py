@@ -14,7 +14,7 @@ from typing import Any
 
 from packaging.version import Version
 
-from triage.model.checks import file_keys
+from triage.model.fields import file_keys
 
 _SIZE_UNITS = {"GiB": 1 << 30, "MiB": 1 << 20, "GB": 10**9, "MB": 10**6}
 _NEEDS_NO_QUOTES = re.compile(

@@ -18,7 +18,7 @@ from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.content import read_bytes
 from triage.model.errors import BadInput
-from triage.model.json_form import UNPRINTED, in_json
+from triage.model.fields import UNPRINTED, in_json
 from triage.model.outcome import Exit, ProbeResult, exit_without_answer
 from triage.recipes.values import why_unreadable
 from triage.reduce.reproducer import LOCAL

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from triage.model.case import Case, Target
-from triage.model.json_form import UNPRINTED, in_json, key
+from triage.model.fields import UNPRINTED, in_json, key
 from triage.model.outcome import (
     Exit,
     Failure,

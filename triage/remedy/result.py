@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf, log2
 
-from triage.model.json_form import UNPRINTED, in_json, key
+from triage.model.fields import UNPRINTED, in_json, key
 from triage.model.outcome import (
     Exit,
     Failure,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, TypeVar
 
-from triage.model.json_form import as_json
+from triage.model.fields import as_json
 from triage.model.outcome import ProbeResult, Status
 from triage.report.document import Document
 from triage.report.printable import visible

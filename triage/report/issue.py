@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from triage.compilers.parts import IssueForm
 from triage.investigate.result import CaseResult, FailureCluster
-from triage.model.json_form import as_json
+from triage.model.fields import as_json
 from triage.model.revision import Revision
 from triage.nightly.result import Night
 from triage.reduce.result import IssueDraft

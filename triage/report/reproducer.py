@@ -17,7 +17,7 @@ from triage.compilers.repro_script import (
 )
 from triage.model.case import Case, Expectation
 from triage.model.errors import BadInput
-from triage.model.json_form import Json, as_json
+from triage.model.fields import Json, as_json
 from triage.model.outcome import Passed, Probe, ProbeResult
 from triage.recipes.values import recipe_lines
 from triage.reduce.replay import RECIPE, RECORD

@@ -1,5 +1,5 @@
-"""The home folder `TRIAGE_HOME`, and safe ways to write, lock and remove files in
-it.
+"""The home folder `TRIAGE_HOME`, safe ways to write, lock and remove files in it, and
+the progress of long work there.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from hashlib import blake2b
 from pathlib import Path
 from secrets import token_hex
 from tempfile import mkdtemp
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Self
 
 from triage.model.errors import EnvironmentFailure, Interrupted
-from triage.model.progress import Progress
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -248,6 +247,41 @@ def pause(stop: threading.Event, seconds: float) -> None:
     """Wait. Raises Interrupted if `stop` is set before."""
     if stop.wait(seconds):
         raise Interrupted("stopped")
+
+
+class ProgressTask:
+    """A task in progress. Its bar is removed at the end of a `with` block. Any thread
+    may call its methods.
+    """
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.finish()
+
+    def advance(self, amount: float = 1.0) -> None:
+        """Count `amount` more of the total as done."""
+
+    def describe(self, text: str) -> None:
+        """Replace the text next to the bar."""
+
+    def finish(self) -> None:
+        """Remove the bar."""
+
+
+class Progress:
+    """Shows tasks and notes."""
+
+    def task(self, text: str, total: float | None = None) -> ProgressTask:  # noqa: ARG002 - nothing is shown
+        """Show a new bar. `total` is the sum of all amounts, if it is known."""
+        return ProgressTask()
+
+    def note(self, text: str) -> None:
+        """Print a line that stays."""
+
+    def error(self, text: str) -> None:
+        """Print a message that stays, also where progress is suppressed."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from triage.model.address import Address, without_secrets
+from triage.model.content import Address, without_secrets
 from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
 from triage.toolchains.home import Workspace
 from triage.toolchains.web import Page, Web

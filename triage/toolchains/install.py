@@ -24,7 +24,7 @@ from triage.compilers.interpreters import (
     version_of,
     versions,
 )
-from triage.model.address import Address, without_secrets
+from triage.model.content import Address, without_secrets
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.model.execution import Ending
 from triage.processes.containment import Purpose

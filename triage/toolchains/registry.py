@@ -15,12 +15,11 @@ from packaging.version import Version
 
 from triage.compilers.base import Compiler, Description, Needs
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
-from triage.model.progress import Progress
 from triage.model.revision import FamilyRef, Revision, Toolchain, ToolchainKind
 from triage.processes.sealing import Seal
 from triage.recipes.values import parse_version
 from triage.toolchains.contents import Contents, file_state, readable, with_targets
-from triage.toolchains.home import Home, Workspace
+from triage.toolchains.home import Home, Progress, Workspace
 from triage.toolchains.index import Release
 from triage.toolchains.install import Package, is_intact
 
@@ -442,7 +441,7 @@ class ToolchainRegistry:
         package = Package(self.workspace, compiler.distribution, compiler.packaging)
         if nightly:
             # slow to import
-            from triage.toolchains.sources.project import FILE, find_project
+            from triage.toolchains.project import FILE, find_project
 
             project = find_project(family, Path())
             if project.nightlies is None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from triage.model.address import Address, without_secrets
+from triage.model.content import Address, without_secrets
 from triage.model.errors import EnvironmentFailure, TriageError, Unobtainable
 from triage.toolchains.home import Workspace, disk_errors, pause
 

@@ -22,7 +22,7 @@ from triage.compilers.pasted_text import (
 )
 from triage.compilers.recipe_input import RecipeRequest, RecipeStarter, ShellCommand
 from triage.model.case import Case, InputKind, Target
-from triage.model.checks import REQUIRED, Text, file_key
+from triage.model.fields import REQUIRED, Text, file_key
 from triage.model.outcome import Cause
 from triage.model.revision import FamilyRef
 from triage.recipes.document import OneOrMore

@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from triage.compilers.iree.targets import IREE, target_of
-from triage.model.address import Address
 from triage.model.case import (
     Artifact,
     Case,
@@ -26,6 +25,7 @@ from triage.model.case import (
     RunSpec,
     Target,
 )
+from triage.model.content import Address
 from triage.model.errors import BadFiles, Problem
 from triage.model.execution import Limits, Stage
 from triage.recipes.document import MappingFormat, content_of, read_document

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from triage.compilers.base import Constant, KernelSpec, read_constant
 from triage.model.case import Case, InputKind
-from triage.model.checks import Check, Text, file_key, fits
+from triage.model.fields import Check, Text, file_key, fits
 from triage.recipes.recipe import Recipe
 
 _TYPE = (

@@ -9,12 +9,12 @@ from tests.git_history.history import History
 from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
 from triage.compilers.iree.adapter import Iree
 from triage.git_history.timeline import Timeline
-from triage.model.address import Address
+from triage.model.content import Address
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.toolchains.home import Home, Workspace
 from triage.toolchains.install import Package
 from triage.toolchains.registry import ToolchainRegistry
-from triage.toolchains.sources.wheels import Wheels
+from triage.toolchains.sources import Wheels
 
 NAME = "iree-base-compiler"
 PROGRAM = "iree/compiler/_mlir_libs/iree-compile"

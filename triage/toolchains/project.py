@@ -11,8 +11,8 @@ from typing import ClassVar
 
 from triage.git_history.repository import Repository, read_tags, tags_for
 from triage.model.case import Case
-from triage.model.checks import REQUIRED, Duration, Text, file_key, file_keys
 from triage.model.errors import BadInput
+from triage.model.fields import REQUIRED, Duration, Text, file_key, file_keys
 from triage.model.revision import FamilyRef
 from triage.recipes.document import (
     STRICT,
@@ -21,17 +21,15 @@ from triage.recipes.document import (
     content_of,
     read_document,
 )
+from triage.toolchains.builds import BuildSection, SourceBuilds
 from triage.toolchains.install import Package
-from triage.toolchains.sources.base import (
-    Source,
-    Url,
-    can_change,
-)
-from triage.toolchains.sources.builds import BuildSection, SourceBuilds
-from triage.toolchains.sources.wheels import (
+from triage.toolchains.sources import (
     NightliesSection,
     ReleasesSection,
+    Source,
+    Url,
     Wheels,
+    can_change,
 )
 
 FILE = "triage.yaml"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from triage.model.errors import BadFiles, BadInput
-from triage.toolchains.sources.project import (
+from triage.toolchains.project import (
     find_project,
     load_project,
 )

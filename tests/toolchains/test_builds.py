@@ -13,10 +13,10 @@ import pytest
 from tests.git_history.history import History
 from triage.git_history.timeline import Timeline
 from triage.model.errors import EnvironmentFailure, Interrupted, Unobtainable
+from triage.toolchains.builds import BuildSection, SourceBuilds
 from triage.toolchains.home import KeptKind, Workspace
 from triage.toolchains.pruning import stored_toolchains
-from triage.toolchains.sources.base import Build
-from triage.toolchains.sources.builds import BuildSection, SourceBuilds
+from triage.toolchains.sources import Build
 
 STEPS = (
     'test "$(cat number)" -ne 4 && cp number "$TRIAGE_BUILD/object"',
@@ -163,8 +163,8 @@ def test_after_a_kill_the_builder_is_cleared_and_used_again(
     code = (
         "import sys; from pathlib import Path\n"
         "from triage.git_history.timeline import Timeline\nfrom triage.toolchains.home import Home, Workspace\n"
-        "from triage.toolchains.sources.builds import SourceBuilds\n"
-        "from tests.toolchains.sources.test_builds import steps_of\n"
+        "from triage.toolchains.builds import SourceBuilds\n"
+        "from tests.toolchains.test_builds import steps_of\n"
         "home, repo = map(Path, sys.argv[1:3]); timeline = Timeline(repo)\n"
         "steps = steps_of('touch $TRIAGE_BUILD/half; setsid sleep ' + sys.argv[3])\n"
         "mine = SourceBuilds(Workspace(Home(home)), timeline.repository, 'tiny', steps)\n"

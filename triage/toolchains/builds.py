@@ -15,8 +15,8 @@ from typing import BinaryIO
 from triage.git_history.checkout import Checkout
 from triage.git_history.repository import Repository
 from triage.git_history.timeline import CommitPosition, Timeline
-from triage.model.checks import REQUIRED, Duration, file_key
 from triage.model.errors import EnvironmentFailure, Unobtainable
+from triage.model.fields import REQUIRED, Duration, file_key
 from triage.processes.containment import Purpose
 from triage.processes.process import run, unlimited
 from triage.recipes.document import Texts, Variables
@@ -29,7 +29,7 @@ from triage.toolchains.home import (
     save_file,
 )
 from triage.toolchains.install import fill_folder, is_intact
-from triage.toolchains.sources.base import Build
+from triage.toolchains.sources import Build
 
 _BUILD_SECONDS = 3600.0  # that a build counts for
 

@@ -1,1 +1,0 @@
-"""Where the compiler of a commit can come from: releases, nightlies, builds."""
