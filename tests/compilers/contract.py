@@ -28,7 +28,7 @@ from triage.model.revision import Capabilities, Revision, Toolchain
 from triage.processes.sealing import Seal
 from triage.recipes.values import parse_version, recipe_lines
 from triage.reduce.reproducer import _standalone, portable_run
-from triage.report.reproducer import write_reproducer
+from triage.report.reproducer import keys_of_case, write_reproducer
 from triage.toolchains.registry import ToolchainRef
 
 
@@ -100,9 +100,7 @@ class Contract:
 
     def writes_the_recipe_of_its_case(self) -> None:
         """The keys of a reproducer give the same case again."""
-        keys = self.family.script.recipe_keys(self.case)
-        keys = {"name": "sample", "input": self.sample.source, **keys}
-        keys["target"] = self.case.target
+        keys = {"name": "sample", **keys_of_case(self.case, self.sample.source)}
         path = self.folder / "again.yaml"
         path.write_text("\n".join(recipe_lines(keys)))
         [case] = load_cases([path])

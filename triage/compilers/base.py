@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from triage.compilers.interpreters import base_of, editable_sources
 from triage.compilers.invocation import Invocation, MlirTools
@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # a compile needs none of them; one family has the first two
     from triage.compilers.iree.lint import IreeLinter
     from triage.compilers.iree.runner import IreeKernels
     from triage.compilers.recipe_input import RecipeStarter
-    from triage.compilers.repro_script import ReproScript
+    from triage.compilers.repro_script import StandaloneCall, StandaloneCompile
 
 VERSION = "{version}"
 
@@ -163,6 +163,11 @@ class KernelSpec(CaseSpec):
     options: Mapping[str, Constant]
     """Launch options, such as `num_warps`."""
 
+    @property
+    def recipe_keys(self) -> Mapping[str, Any]:
+        keys = asdict(self)
+        return {"kernel": keys.pop("name"), **keys}
+
 
 def kernel_of(case: Case) -> KernelSpec | None:
     """Return what the kernel of a case is compiled for, if its input is a kernel."""
@@ -234,23 +239,14 @@ class Compiler(ABC):
     recipe_starter: RecipeStarter | None = None
     """Makes recipes from programs, command lines and issues: `recipe new`."""
 
-    @property
-    def script(self) -> ReproScript:
-        """Describes a compile so that a reproducer can repeat it without triage."""
-        # slow to import
-        from triage.compilers.repro_script import ReproScript, WorkerScript
+    def standalone(self, task: StandaloneCompile) -> StandaloneCall:
+        """Return how a reproducer repeats a compile without triage."""
+        from triage.compilers.repro_script import program_call  # slow to import
 
-        if self.run and self.run.worker:
-            return WorkerScript(self.run.worker)
-        return ReproScript(self.module)
-
-    def script_for(self, case: Case) -> ReproScript:
-        """Return what describes the compile of a case."""
-        from triage.compilers.repro_script import WorkerScript  # slow to import
-
-        if self.runs_script(case):
-            return WorkerScript(SCRIPT_WORKER)
-        return self.script
+        worker = self.run.worker if self.run else None
+        if self.runs_script(task.case):
+            worker = SCRIPT_WORKER
+        return program_call(task, self.module, worker)
 
     def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:
         """Return the toolchain's MLIR tools, which reduce and rewrite MLIR, if the

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from triage.model.case import Case, RunSpec
-from triage.model.execution import Limits
-from triage.model.revision import FamilyRef, Toolchain
 from triage.recipes.run_values import (
     TOLERANCES,
     array_dtype,
@@ -19,13 +17,12 @@ from triage.recipes.run_values import (
     split_value,
     value_ending,
 )
-from triage.recipes.values import format_size
 
 MODULE_PLACE = "{module}"
 """Stands for the compiled file in `StandaloneCompile.run`."""
 RULES_FILE = "failure.rules"  # a suffix that no recipe has
-COMPARE = "compare.py"
-REPRO = "repro.py"
+_COMPARE = "compare.py"
+_REPRO = "repro.py"
 NO_OUTPUT = "no-output"  # the class of a compile that wrote nothing
 _PYTHON = "python3"
 _SHELL_PYTHON = '"${PYTHON:-python3}"'
@@ -39,7 +36,7 @@ import numpy as np
 
 results = [{results}]
 """
-_COMPARE = """\
+_COMPARISON = """\
 # the relative and the absolute difference that each type may have
 limits = {limits}
 for result, expected in zip(results, [{expected}]):
@@ -51,14 +48,6 @@ for result, expected in zip(results, [{expected}]):
         result, expected = result.astype("float64"), expected.astype("float64")
         np.testing.assert_allclose(result, expected, *limit)
 """
-
-
-def limits_keys(limits: Limits) -> dict[str, str]:
-    """Return limits as a recipe has them; the usual one for output is left out."""
-    keys = {"timeout": limits.timeout_text, "memory": format_size(limits.memory)}
-    if limits.output != Limits().output:
-        keys["output"] = format_size(limits.output)
-    return keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,122 +95,67 @@ class StandaloneCall:
     """Lines of the shell script before `script`."""
     output: str = ""
     """The output file, as the shell script names it."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """The scripts that the commands need next to the input, name -> text."""
 
 
-class ReproScript:
-    """Describes the compiles of a family whose compiler is a program. Other families
-    override its methods.
+def script_call(task: StandaloneCompile, script: str, module: str) -> StandaloneCall:
+    """Return the command that runs a Python script next to the input. `module` is what
+    the script imports.
     """
-
-    def __init__(self, module: str = "module.bin") -> None:
-        """`module` is the name of the compiled file, if the reproducer runs it."""
-        self.module = module
-
-    def recipe_keys(self, case: Case) -> Mapping[str, object]:
-        """Return `compiler`, `run`, and the recipe keys that only this family has."""
-        run = case.run
-        if run is None:
-            return {"compiler": case.compiler}
-        keys = {
-            "inputs": run.inputs,
-            "expected": run.expected,
-            "function": run.function,
-            "device": run.device,
-            "flags": run.flags,
-            "tolerance": dict(run.tolerances),
-            "limits": limits_keys(run.limits),
-        }
-        run_keys = {name: value for name, value in keys.items() if value}
-        return {"compiler": case.compiler, "run": run_keys}
-
-    def program_name(self, case: Case, toolchain: Toolchain) -> str:
-        """Return what users call the compiler."""
-        return toolchain.program.name
-
-    def commands(self, task: StandaloneCompile, output: str) -> list[tuple[str, ...]]:
-        """Return the commands that compile to a file, and that run it if need be."""
-        compiling = (task.program, *task.options, task.source, "-o", output)
-        return [compiling, task.run] if task.run else [compiling]
-
-    def call(self, task: StandaloneCompile) -> StandaloneCall:
-        """Return the commands that compile, run and compare. A compiled file that is
-        not run is not kept.
-        """
-        keeps_output = task.run or task.failure_class == NO_OUTPUT
-        output = self.module if keeps_output else "/dev/null"
-        commands = self.commands(task, output)
-        packages, setup = task.packages, tuple[str, ...]()
-        comparing = self.files(task).get(COMPARE)
-        if comparing:
-            commands.append((_PYTHON, COMPARE))
-            module = "numpy"
-            if _TYPES in comparing:
-                module = "ml_dtypes"
-                packages = (*packages, module)
-            setup = (f'{_SHELL_PYTHON} -c "import {module}" || exit 127',)
-        lines = []
-        for program, *arguments in commands:
-            variable = re.sub(r"\W", "_", program.removesuffix("3")).upper()
-            line = f'"${{{variable}:-{program}}}" {shlex.join(arguments)}'
-            lines.append(line.replace(MODULE_PLACE, output))
-        text = "\n".join(map(shlex.join, commands)).replace(MODULE_PLACE, output)
-        return StandaloneCall(packages, text, " &&\n".join(lines), setup, output)
-
-    def files(self, task: StandaloneCompile) -> Mapping[str, str]:
-        """Return the scripts, name -> text, that the call needs next to the input."""
-        run = task.case.run
-        if task.run and run and run.expected:
-            return {COMPARE: comparing_script(run)}
-        return {}
+    return StandaloneCall(
+        task.packages,
+        f"{_PYTHON} {_REPRO}",
+        f"{_SHELL_PYTHON} {_REPRO}",
+        (f'{_SHELL_PYTHON} -c "import {module}" || exit 127',),
+        files={_REPRO: script},
+    )
 
 
-class PackageScript(ReproScript):
-    """Repeats a compile with a Python script that needs a package."""
+def program_call(
+    task: StandaloneCompile, module: str, worker: Path | None
+) -> StandaloneCall:
+    """Return the commands that compile, run and compare.
 
-    def __init__(self, package: str, module: str) -> None:
-        """`module` is what the script imports of the package."""
-        super().__init__()
-        self.package, self.imported = package, module
-
-    def program_name(self, case: Case, toolchain: Toolchain) -> str:
-        return self.package
-
-    def call(self, task: StandaloneCompile) -> StandaloneCall:
-        """Return the command that runs the script next to the input."""
-        return StandaloneCall(
-            task.packages,
-            f"{_PYTHON} {REPRO}",
-            f"{_SHELL_PYTHON} {REPRO}",
-            (f'{_SHELL_PYTHON} -c "import {self.imported}" || exit 127',),
-        )
-
-
-class WorkerScript(ReproScript):
-    """Repeats what a family's worker does, with a copy of it."""
-
-    def __init__(self, worker: Path) -> None:
-        super().__init__()
-        self.worker = worker
-
-    def program_name(self, case: Case, toolchain: Toolchain) -> str:
-        return FamilyRef.parse(toolchain.family).title
-
-    def commands(self, task: StandaloneCompile, output: str) -> list[tuple[str, ...]]:
-        compiling, *running = super().commands(task, output)
-        worker = (_PYTHON, self.worker.name)
-        commands = [(*worker, *compiling[1:])]
-        commands += [(*worker, *words[words.index("run") :]) for words in running]
-        return commands
-
-    def call(self, task: StandaloneCompile) -> StandaloneCall:
-        call = super().call(task)
-        check = f"{_SHELL_PYTHON} {self.worker.name} describe >/dev/null || exit 127"
-        return replace(call, setup=(check, *call.setup))
-
-    def files(self, task: StandaloneCompile) -> Mapping[str, str]:
-        """Return the worker, and the script that compares."""
-        worker = {self.worker.name: self.worker.read_text("utf-8")}
-        return {**worker, **super().files(task)}
+    Args:
+        task: The compile.
+        module: The name of the compiled file, which is kept if it is run.
+        worker: The script that compiles and runs, if the compiler is no program. The
+            reproducer has a copy of it.
+    """
+    output = "/dev/null"
+    if task.run or task.failure_class == NO_OUTPUT:
+        output = module
+    start: tuple[str, ...] = (task.program,)
+    running = task.run
+    packages, files, setup = task.packages, dict[str, str](), list[str]()
+    if worker:
+        start = (_PYTHON, worker.name)
+        if running:
+            running = (*start, *running[running.index("run") :])
+        files[worker.name] = worker.read_text("utf-8")
+        check = f"{_SHELL_PYTHON} {worker.name} describe >/dev/null || exit 127"
+        setup.append(check)
+    commands = [(*start, *task.options, task.source, "-o", output)]
+    if running:
+        commands.append(running)
+    run = task.case.run
+    if running and run and run.expected:
+        files[_COMPARE] = comparing_script(run)
+        commands.append((_PYTHON, _COMPARE))
+        imported = "numpy"
+        if _TYPES in files[_COMPARE]:
+            imported = "ml_dtypes"
+            packages = (*packages, imported)
+        setup.append(f'{_SHELL_PYTHON} -c "import {imported}" || exit 127')
+    lines = []
+    for program, *arguments in commands:
+        variable = re.sub(r"\W", "_", program.removesuffix("3")).upper()
+        line = f'"${{{variable}:-{program}}}" {shlex.join(arguments)}'
+        lines.append(line.replace(MODULE_PLACE, output))
+    text = "\n".join(map(shlex.join, commands)).replace(MODULE_PLACE, output)
+    script = " &&\n".join(lines)
+    return StandaloneCall(packages, text, script, tuple(setup), output, files)
 
 
 def result_files(run: RunSpec) -> list[Path]:
@@ -263,7 +197,7 @@ def comparison(run: RunSpec) -> str:
     """
     limits = {**TOLERANCES, **dict(run.tolerances)}
     relative = limits.pop("relative")
-    return _COMPARE.format(
+    return _COMPARISON.format(
         limits={array_dtype(name).name: (relative, limits[name]) for name in limits},
         expected=", ".join(map(python_array, run.expected)),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -257,6 +257,11 @@ class CaseSpec:
     """
 
     __slots__ = ()
+
+    @property
+    def recipe_keys(self) -> Mapping[str, object]:
+        """The recipe's own keys of the family."""
+        return {}
 
     @property
     def failing_causes(self) -> frozenset[str]:

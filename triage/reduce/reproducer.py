@@ -167,13 +167,17 @@ def _standalone(
         if packages and family.run.distribution:
             packages += (f"{family.run.distribution}=={failing.version}",)
     assert failing.outcome.failure
+    invocation = task.invocation
+    program = task.toolchain.program.name
+    if family.distribution and (invocation.launcher or invocation.placeholders):
+        program = family.distribution  # users start no program of this name
     return StandaloneCompile(
         case=small,
         source=source,
-        program=family.script_for(small).program_name(task.case, task.toolchain),
+        program=program,
         # With the printing options: without them an error prints thousands of lines
         # of IR.
-        options=(*task.invocation.options, *task.invocation.printing),
+        options=(*invocation.options, *invocation.printing),
         version=failing.version,
         packages=packages,
         failure_class=failing.outcome.failure.failure_class,
@@ -213,9 +217,8 @@ def draft_of(reproducer: Reproducer) -> IssueDraft:
     case, reduction = reproducer.case, reproducer.reduction
     compiled, headline = reproducer.compile, reproducer.failure.headline
     family = family_of(case)
-    script = family.script_for(compiled.case)
-    call = script.call(compiled)
-    files = {compiled.source: reduction.program, **script.files(compiled)}
+    call = family.standalone(compiled)
+    files = {compiled.source: reduction.program, **call.files}
     lines = reproducer.output.rstrip().splitlines()
     error = next((line for line in lines if headline in line), headline)
     shown = [line[:_OUTPUT_WIDTH] for line in lines[:_OUTPUT_LINES]]

@@ -11,15 +11,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from triage.compilers.registry import family_of
-from triage.compilers.repro_script import (
-    StandaloneCall,
-    limits_keys,
-)
+from triage.compilers.repro_script import RULES_FILE, StandaloneCall
 from triage.model.case import Case, Expectation
 from triage.model.errors import BadInput
+from triage.model.execution import Limits
 from triage.model.fields import Json, as_json
 from triage.model.outcome import Passed, Probe, ProbeResult
-from triage.recipes.values import recipe_lines
+from triage.model.revision import FamilyRef
+from triage.recipes.values import format_size, recipe_lines
 from triage.reduce.replay import RECIPE, RECORD
 from triage.reduce.reproducer import (
     Reproducer,
@@ -89,14 +88,14 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
     """Return the files of the folder by name. No text contains a local path or a
     time.
     """
-    source, family = reproducer.compile.source, family_of(reproducer.case)
+    source = reproducer.compile.source
     files: dict[str, str | bytes] = {**reproducer.files}
     if reproducer.reduction.program is not None:
         files[source] = reproducer.reduction.program
-    script = family.script_for(reproducer.case)
-    files |= script.files(reproducer.compile)
+    call = family_of(reproducer.case).standalone(reproducer.compile)
+    files |= call.files
     files[RECIPE] = _recipe(reproducer)
-    files[_SCRIPT] = _script(reproducer, script.call(reproducer.compile))
+    files[_SCRIPT] = _script(reproducer, call)
     files["README.md"] = rendered("markdown", reproducer, reproducer_issue)
     record = as_json(reproducer.reduction)
     # the other files hold the program, and only a failed reduction has a reason
@@ -144,7 +143,6 @@ def _recipe(reproducer: Reproducer) -> str:
     was reduced.
     """
     case = reproducer.case
-    keys = dict(family_of(case).script.recipe_keys(case))
     summary = f"Reduced from {case.name}{f': {case.summary}' if case.summary else ''}"
     flags = [flag if flag.since or flag.until else flag.text for flag in case.flags]
     variables = dict(case.env)
@@ -152,20 +150,50 @@ def _recipe(reproducer: Reproducer) -> str:
     values = {
         "name": f"{slug(case)}-reduced",
         "summary": summary,
-        "compiler": keys.pop("compiler"),
-        "input": reproducer.file,
-        **keys,
-        "target": case.target,
+        **keys_of_case(case, reproducer.file),
         "flags": flags,
         "phase": case.phase,
         "env": list(variables) if None in variables.values() else variables,
-        "limits": limits_keys(case.limits),
+        "limits": _limits_keys(case.limits),
         "expect": [
             Expectation(window.failure, window.since, window.until)
             for window in expected
         ],
     }
     return "\n".join([*recipe_lines(values), ""])
+
+
+def keys_of_case(case: Case, source: str) -> dict[str, object]:
+    """Return the keys of a recipe that say what a case compiles and runs. `source` is
+    the name of its input.
+    """
+    ref, run = FamilyRef.parse(case.compiler), case.run
+    keys: dict[str, object] = {"compiler": ref.kind, "input": source}
+    if run:
+        run_keys = {
+            "inputs": run.inputs,
+            "expected": run.expected,
+            "function": run.function,
+            "device": run.device,
+            "flags": run.flags,
+            "tolerance": dict(run.tolerances),
+            "limits": _limits_keys(run.limits),
+        }
+        keys["run"] = {name: value for name, value in run_keys.items() if value}
+    keys["package"] = ref.packages
+    if case.spec:
+        keys |= case.spec.recipe_keys
+    if case.rules:
+        keys["rules"] = RULES_FILE
+    return {**keys, "target": case.target}
+
+
+def _limits_keys(limits: Limits) -> dict[str, str]:
+    """Return limits as a recipe has them; the usual one for output is left out."""
+    keys = {"timeout": limits.timeout_text, "memory": format_size(limits.memory)}
+    if limits.output != Limits().output:
+        keys["output"] = format_size(limits.output)
+    return keys
 
 
 def _script(reproducer: Reproducer, call: StandaloneCall) -> str:

@@ -27,12 +27,7 @@ from triage.compilers.base import (
 )
 from triage.compilers.invocation import Invocation, ask_compiler, fill_placeholders
 from triage.compilers.parts import WorkerRunner
-from triage.compilers.repro_script import (
-    RULES_FILE,
-    ReproScript,
-    StandaloneCall,
-    StandaloneCompile,
-)
+from triage.compilers.repro_script import StandaloneCall, StandaloneCompile
 from triage.model.case import Case, CaseSpec
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, FamilyRef, Toolchain
@@ -44,6 +39,8 @@ from triage.recipes.family import RecipeFamily
 if TYPE_CHECKING:
     from triage.compilers.command.recipe import CommandRecipe, VersionCommand
     from triage.compilers.recipe_input import RecipeStarter
+
+_SHELL_OUTPUT = '"$OUT/out"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,60 +55,9 @@ class CommandSpec(CaseSpec):
     """How to find the version of a compiler that is not a package."""
     failing_causes: frozenset[str] = frozenset()
 
-
-def _spec_of(case: Case) -> CommandSpec:
-    assert isinstance(case.spec, CommandSpec)
-    return case.spec
-
-
-class CommandScript(ReproScript):
-    """Repeats the recipe's own command line, its placeholders as shell variables."""
-
-    def recipe_keys(self, case: Case) -> Mapping[str, object]:
-        spec = _spec_of(case)
-        keys: dict[str, object] = {
-            **super().recipe_keys(case),
-            "compiler": "command",
-            "package": FamilyRef.parse(case.compiler).packages,
-            "command": spec.words,
-        }
-        if spec.version:
-            keys["version"] = vars(spec.version)
-        if case.rules:
-            keys["rules"] = RULES_FILE
-        return {key: value for key, value in keys.items() if value}
-
-    def program_name(self, case: Case, toolchain: Toolchain) -> str:
-        packages = FamilyRef.parse(case.compiler).packages
-        return packages[0] if packages else toolchain.program.name
-
-    def call(self, task: StandaloneCompile) -> StandaloneCall:
-        setup = ["OUT=$(mktemp -d) || exit 127", "trap 'rm -rf \"$OUT\"' EXIT"]
-        if FamilyRef.parse(task.case.compiler).packages:
-            prefix = "$(\"${PYTHON:-python3}\" -c 'import sys; print(sys.prefix)')"
-            setup += [f"TOOLCHAIN={prefix} || exit 127", 'PATH="$TOOLCHAIN/bin:$PATH"']
-        else:
-            setup += [
-                'test -e "$TOOLCHAIN" || { echo "TOOLCHAIN is not set" >&2; exit 127; }'
-            ]
-        shown = {"input": task.source, "output": "out", "python": "python3"}
-        words = tuple(fill_placeholders(word, shown) for word in task.options)
-        script = " ".join(_shell_word(word, task.source) for word in task.options)
-        output = '"$OUT/out"'
-        text = shlex.join(words)
-        return StandaloneCall(task.packages, text, script, tuple(setup), output)
-
-
-def _shell_word(word: str, source: str) -> str:
-    """Quote a word for the shell, and replace placeholders in it by variables."""
-    variables = {
-        "{input}": source,
-        "{output}": '"$OUT/out"',
-        "{python}": '"${PYTHON:-python3}"',
-        "{toolchain}": '"$TOOLCHAIN"',
-    }
-    parts = filter(None, re.split(r"(\{(?:input|output|python|toolchain)\})", word))
-    return "".join(variables.get(part) or shlex.quote(part) for part in parts) or "''"
+    @property
+    def recipe_keys(self) -> Mapping[str, object]:
+        return {"command": self.words, "version": self.version}
 
 
 def _keys() -> type[CommandRecipe]:
@@ -128,7 +74,6 @@ class Command(Compiler):
     # The input may be Python or ONNX, too, so every file is passed on unchanged.
     recipe = RecipeFamily("command", any_input=True, sections=("command",), keys=_keys)
     folders = "a folder, a virtual environment, or a program"
-    script = CommandScript()
     run = WorkerRunner(SCRIPT_WORKER)
     recipe_starter: Part[RecipeStarter] = Part("recipe:LlvmToolRecipes")
 
@@ -185,6 +130,24 @@ class Command(Compiler):
                 break
         return Description(pep440(version), None, None, Capabilities())
 
+    def standalone(self, task: StandaloneCompile) -> StandaloneCall:
+        """Return the recipe's own command line, its placeholders as shell variables."""
+        if self.runs_script(task.case):
+            return super().standalone(task)
+        setup = ["OUT=$(mktemp -d) || exit 127", "trap 'rm -rf \"$OUT\"' EXIT"]
+        if self.distribution:
+            prefix = "$(\"${PYTHON:-python3}\" -c 'import sys; print(sys.prefix)')"
+            setup += [f"TOOLCHAIN={prefix} || exit 127", 'PATH="$TOOLCHAIN/bin:$PATH"']
+        else:
+            setup += [
+                'test -e "$TOOLCHAIN" || { echo "TOOLCHAIN is not set" >&2; exit 127; }'
+            ]
+        shown = {"input": task.source, "output": "out", "python": "python3"}
+        words = tuple(fill_placeholders(word, shown) for word in task.options)
+        script = " ".join(_shell_word(word, task.source) for word in task.options)
+        text = shlex.join(words)
+        return StandaloneCall(task.packages, text, script, tuple(setup), _SHELL_OUTPUT)
+
     def runs_script(self, case: Case) -> bool:
         return isinstance(case.spec, CommandSpec) and not case.spec.words
 
@@ -207,6 +170,18 @@ class Command(Compiler):
         values = _placeholder_values(toolchain.program)
         env["PATH"] = f"{values['toolchain']}/bin{os.pathsep}{COMPILE_PATH}"
         return Invocation(tuple(words), env=env, placeholders=values)
+
+
+def _shell_word(word: str, source: str) -> str:
+    """Quote a word for the shell, and replace placeholders in it by variables."""
+    variables = {
+        "{input}": source,
+        "{output}": _SHELL_OUTPUT,
+        "{python}": '"${PYTHON:-python3}"',
+        "{toolchain}": '"$TOOLCHAIN"',
+    }
+    parts = filter(None, re.split(r"(\{(?:input|output|python|toolchain)\})", word))
+    return "".join(variables.get(part) or shlex.quote(part) for part in parts) or "''"
 
 
 def _environment_of(python: Path) -> Path | None:

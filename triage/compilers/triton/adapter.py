@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,11 @@ from triage.compilers.base import (
 from triage.compilers.interpreters import Version as PythonVersion
 from triage.compilers.interpreters import base_of, interpreter
 from triage.compilers.invocation import Invocation
-from triage.compilers.triton.standalone import TritonScript, chip_of, kernel_keys
+from triage.compilers.repro_script import (
+    StandaloneCall,
+    StandaloneCompile,
+    script_call,
+)
 from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, NoAnswer
@@ -33,6 +37,7 @@ from triage.model.revision import Capabilities, Toolchain
 from triage.processes.crash_stack import stack_printer
 from triage.processes.sealing import Seal
 from triage.recipes.family import RecipeFamily
+from triage.recipes.values import parse_version
 
 if TYPE_CHECKING:
     from triage.compilers.recipe_input import RecipeStarter
@@ -50,11 +55,47 @@ _PYTHON_TAG = re.compile(r"^Tag: cp3(\d+)-", re.MULTILINE)
 _PYTHON_FOLDER = re.compile(r"/lib/python3\.(\d+)/site-packages/")
 _COMMIT = re.compile(r"\+git([0-9a-f]{7,40})")
 
+_TEMPLATE = Path(__file__).with_name("repro.py.j2")
+# Compute capability -> bytes of shared memory that a block may ask for.
+_CUDA_SHARED = {
+    **dict.fromkeys((70, 72), 98304),
+    75: 65536,
+    **dict.fromkeys((80, 87), 166912),
+    **dict.fromkeys((86, 89, 120, 121), 101376),
+    **dict.fromkeys((90, 100, 101, 103), 232448),
+}
+
 
 def _keys() -> type[TritonRecipe]:
     from triage.compilers.triton.recipe_format import TritonRecipe
 
     return TritonRecipe
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """The facts about a chip that a compile needs."""
+
+    arch: str
+    """`90` of `sm_90`; `gfx942` as it is."""
+    warp_size: int
+    shared_limit: int | None
+    """Bytes of shared memory (LDS) that one block may ask for, if known."""
+
+
+def chip_of(backend: str, name: str) -> Chip | None:
+    """Describe the chip of a name such as `sm_90` of cuda or `gfx942` of hip. Returns
+    None if no chip of the backend can have this name.
+    """
+    if backend == "cuda":
+        match = re.fullmatch(r"(?:sm_?)?(\d{2,3})a?", name)
+        if match:
+            return Chip(match[1], 32, _CUDA_SHARED.get(int(match[1])))
+        return None
+    if not re.fullmatch(r"gfx[0-9a-f]{3,4}", name):
+        return None
+    warp_size = 32 if re.fullmatch(r"gfx1[0-2]\d\d", name) else 64
+    return Chip(name, warp_size, 163840 if name == "gfx950" else 65536)
 
 
 class Triton(Compiler):
@@ -76,7 +117,6 @@ class Triton(Compiler):
     )
     noun = "kernel"
     title = "Triton"
-    script = TritonScript("triton", "triton")
     folders = (
         "an unpacked wheel, a virtual environment or a tree built in place holds "
         "`triton/_C/libtriton.so`"
@@ -133,6 +173,14 @@ class Triton(Compiler):
             pep440(version), commit[1] if commit else None, None, capabilities
         )
 
+    def standalone(self, task: StandaloneCompile) -> StandaloneCall:
+        """Return a script that compiles the kernel."""
+        call = script_call(task, _script(task), "triton")
+        if call.packages and _release_numbers(task) < (3, 3):
+            # imported by Triton, but not required by its wheel
+            return replace(call, packages=(*call.packages, "setuptools"))
+        return call
+
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
         name, program = toolchain.revision.name, toolchain.program
         python, packages = _interpreter_of(program), str(program.parents[2])
@@ -156,7 +204,7 @@ class Triton(Compiler):
             )
         kernel = kernel_of(case)
         assert kernel is not None  # see `TritonRecipe.complete`
-        facts = {"backend": target.backend, **asdict(chip), **kernel_keys(kernel)}
+        facts = {"backend": target.backend, **asdict(chip), **kernel.recipe_keys}
         options = ["--spec", json.dumps(facts, sort_keys=True)]
         if case.phase:
             options += ["--phase", case.phase]
@@ -190,3 +238,53 @@ def _interpreter_of(program: Path) -> Path | None:
     """Return the interpreter that the wheel was built for, if one is installed."""
     version = _python_version(program)
     return interpreter(version) if version else None
+
+
+def _release_numbers(task: StandaloneCompile) -> tuple[int, int]:
+    """Return major and minor version. A build without a version counts as new."""
+    version = parse_version(task.version)
+    return (version.major, version.minor) if version else (1000, 0)
+
+
+def _script(task: StandaloneCompile) -> str:
+    """Return a script that compiles the kernel with the calls of that Triton
+    release.
+    """
+    from jinja2 import Environment, StrictUndefined
+
+    from triage.compilers.triton.worker import hinted_positions, source_arguments
+
+    target, kernel = task.case.target, kernel_of(task.case)
+    release = _release_numbers(task)
+    chip = chip_of(target.backend, target.chip or "")
+    assert chip is not None  # the kernel was compiled for it
+    assert kernel is not None
+    names = list(task.function.parameters) if task.function else []
+    keys = dict(kernel.recipe_keys)
+    limit = None
+    if task.failure_class == "shared-memory-overflow":
+        limit = chip.shared_limit
+    template = Environment(  # noqa: S701 - it makes Python
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
+    )
+    template.filters["code"] = _code
+    return template.from_string(_TEMPLATE.read_text("utf-8")).render(
+        task=task,
+        target=target,
+        chip=chip,
+        limit=limit,
+        release=release,
+        options=dict(kernel.options),
+        arguments=source_arguments(names, keys, release),
+        divisible=hinted_positions(names, keys, "divisibility"),
+        ranged=hinted_positions(names, keys, "pointer_range"),
+    )
+
+
+def _code(value: object) -> str:
+    """Return a value as Python; texts that begin with `tl.` are names of types."""
+    code = re.sub(r"'(tl\.\w+)'", r"\1", repr(value))
+    return re.sub(r"(?<!['\w])(inf|nan)\b", r'float("\1")', code)

@@ -1,5 +1,6 @@
 """Find a jaxlib in a virtual environment, read its version and options, and make the
-command line of a case: a worker in that environment compiles.
+command line of a case: a worker in that environment compiles. A reproducer has a script
+of its own.
 """
 
 from __future__ import annotations
@@ -27,7 +28,13 @@ from triage.compilers.base import (
 )
 from triage.compilers.invocation import Invocation, MlirTools, ask_compiler
 from triage.compilers.parts import IrPrinter, Measures, RemedyHints, WorkerRunner
-from triage.compilers.xla.standalone import XlaScript
+from triage.compilers.repro_script import (
+    StandaloneCall,
+    StandaloneCompile,
+    comparison,
+    python_array,
+    script_call,
+)
 from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, NoAnswer
@@ -53,6 +60,43 @@ _INPUTS = {
     ".hlo": InputKind.OTHER,
     ".txt": InputKind.OTHER,
 }
+
+# A reproducer's script, its part that converts HLO, and the part that runs.
+_START = '''"""Compile {source} with jaxlib{run}."""
+
+import os
+from math import inf, nan
+from pathlib import Path
+
+os.environ["XLA_FLAGS"] = {flags}
+
+import jax
+import ml_dtypes
+import numpy as np
+from jaxlib import xla_client as xla
+
+jax.config.update("jax_enable_x64", True)
+client, program = jax.devices("cpu")[0].client, Path("{source}").read_bytes()
+{convert}if hasattr(client, "compile_and_load"):  # since 0.6.1
+    devices = xla.DeviceList(tuple(client.devices()))
+    executable = client.compile_and_load(program, devices, xla.CompileOptions())
+else:
+    executable = client.compile(program, xla.CompileOptions())
+'''
+_CONVERT = """\
+hlo = xla.hlo if hasattr(xla, "hlo") else xla._xla
+proto = hlo.hlo_module_from_text(program.decode()).as_serialized_hlo_module_proto()
+if hasattr(xla._xla.mlir, "hlo_to_stablehlo"):
+    program = xla._xla.mlir.hlo_to_stablehlo(proto)
+else:
+    computation = xla.XlaComputation(proto)
+    program = xla._xla.mlir.xla_computation_to_mlir_module(computation)
+"""
+_RUN = """\
+arguments = [jax.device_put(each) for each in [{inputs}]]
+results = [np.asarray(each) for each in executable.execute(arguments)]
+print(*results, sep="\\n")
+"""
 
 
 def _keys() -> type[XlaRecipe]:
@@ -114,7 +158,6 @@ class Xla(Compiler):
         keys=_keys,
     )
     uses_processor = True
-    script = XlaScript("jaxlib", "jax")
     run = XlaRunner(_WORKER, "--xla_backend_optimization_level=0")
     measures = Measures()
     passes = XlaIr()
@@ -172,6 +215,24 @@ class Xla(Compiler):
         return Description(
             pep440(description["version"]), description["commit"], None, capabilities
         )
+
+    def standalone(self, task: StandaloneCompile) -> StandaloneCall:
+        """Return a script that compiles with jaxlib, runs and compares."""
+        if self.runs_script(task.case):
+            return super().standalone(task)
+        flags = [word for word in task.options if word.startswith("--xla_")]
+        run = task.case.run if task.run else None
+        text = _START.format(
+            source=task.source,
+            convert=_CONVERT if task.source.endswith((".hlo", ".txt")) else "",
+            run=", run it and compare" if run and run.expected else "",
+            flags=json.dumps(" ".join(flags)),
+        )
+        if run:
+            text += _RUN.format(inputs=", ".join(map(python_array, run.inputs)))
+            if run.expected:
+                text += comparison(run)
+        return script_call(task, text, "jax")
 
     def runs_script(self, case: Case) -> bool:
         source = case.input
