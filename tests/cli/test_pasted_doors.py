@@ -20,7 +20,7 @@ from tests.git_history.history import ENV, History
 from triage.compilers.pasted_flags import keep_harmless
 from triage.compilers.registry import recipe_starters
 from triage.processes import sealing
-from triage.recipes.family import RecipeStart
+from triage.recipes.recipe import RecipeStart
 
 PROGRAM = "func.func @first(%a: tensor<8xf32>) -> tensor<8xf32> {\n  return %a : tensor<8xf32>\n}\n"
 PLAIN = "iree-compile m.mlir --iree-hal-target-backends=llvm-cpu --iree-opt-data-tiling=false"

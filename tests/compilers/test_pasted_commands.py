@@ -11,7 +11,7 @@ import pytest
 
 from triage.compilers.iree.command_line import IreeRecipes
 from triage.compilers.pasted_text import calls_in
-from triage.recipes.family import RecipeStart, new_recipe
+from triage.recipes.recipe import RecipeStart, new_recipe
 
 # Each form, and after `->` the recipe's backend, chip, phase and flags.
 COMMANDS = (

@@ -23,8 +23,8 @@ from triage.compilers.registry import Families, recipe_families
 from triage.model.errors import BadFiles, BadInput
 from triage.model.revision import FamilyRef, split_revision
 from triage.processes.sealing import is_sealing
-from triage.recipes.family import RecipeStart, new_recipe
 from triage.recipes.loader import load_recipes
+from triage.recipes.recipe import RecipeStart, new_recipe
 from triage.recipes.values import name_from, why_unreadable
 from triage.toolchains.home import KeptKind, default_home, disk_errors
 

@@ -26,7 +26,7 @@ from triage.model.case import Case, CaseSpec, Reference, RunSpec
 from triage.model.outcome import NoAnswer
 from triage.model.revision import Capabilities, FamilyRef, Toolchain
 from triage.processes.sealing import Seal
-from triage.recipes.family import RecipeFamily
+from triage.recipes.recipe import RecipeFamily
 from triage.recipes.values import parse_version
 
 if TYPE_CHECKING:  # a compile needs none of them; one family has the first two

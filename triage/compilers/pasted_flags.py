@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from triage.model.case import Target
 from triage.model.errors import BadInput
-from triage.recipes.family import RecipeStart
+from triage.recipes.recipe import RecipeStart
 
 _HARMLESS_VALUE = re.compile(r"(?!.*\.\.)[\w.,:;+=\[\]-]*")  # no path, no `@FILE`
 _PIPELINES = frozenset({"pass-pipeline", "iree-preprocessing-pass-pipeline", "passes"})

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from triage.compilers.parts import family_yaml
 from triage.model.case import Target
-from triage.recipes.family import RecipeStart
+from triage.recipes.recipe import RecipeStart
 
 
 @dataclass(frozen=True, slots=True)

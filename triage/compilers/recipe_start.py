@@ -26,7 +26,7 @@ from triage.compilers.registry import (
 )
 from triage.model.case import Target
 from triage.model.errors import BadInput
-from triage.recipes.family import RecipeStart
+from triage.recipes.recipe import RecipeStart
 
 _VERSION = r"\d+\.\d+(?:\.\d+)?(?:rc\d+)?"
 # `0.9.2 and 0.10.0`, `3.1.0 -> 3.2.0`

@@ -12,7 +12,7 @@ from triage.compilers.base import Compiler
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.revision import FamilyRef
-from triage.recipes.family import RecipeFamilies, RecipeFamily
+from triage.recipes.recipe import RecipeFamilies, RecipeFamily
 
 if TYPE_CHECKING:
     from triage.compilers.iree.suite import IreeSuites

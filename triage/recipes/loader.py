@@ -23,16 +23,17 @@ from triage.recipes.document import (
     validated,
 )
 from triage.recipes.expectations import label_of
-from triage.recipes.family import SECTIONS, RecipeFamilies, RecipeFamily
 from triage.recipes.recipe import (
     EXPECT_FILE,
     FILE,
     MAX_CASES,
+    SECTIONS,
     Entries,
     Recipe,
+    RecipeFamilies,
+    RecipeFamily,
     Setting,
     is_pattern,
-    keys_of,
     locate,
     matching,
 )
@@ -139,9 +140,7 @@ def _cases_of_document(
     _check_placeholders(document, (*SECTIONS, *family.sections))
     cases: list[Case] = []
     for choice in _choices(document):
-        recipe = validated(
-            document, keys_of(family), _with_choice(data, choice), setting
-        )
+        recipe = validated(document, family.keys(), _with_choice(data, choice), setting)
         if recipe is None:
             continue
         inputs: list[tuple[Choice, Path]] = [({}, locate(folder, recipe.input))]

@@ -1,7 +1,8 @@
-"""The keys of a recipe: a frozen dataclass whose types check the values, after its
-placeholders are replaced, and describe them to editors.
+"""What a recipe may contain: its keys, which are a frozen dataclass whose types check
+the values, after placeholders are replaced, and describe them to editors; what a
+compiler family contributes; and the text of a new recipe.
 
-A compiler family with keys of its own subclasses Recipe.
+A family with keys of its own subclasses Recipe.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -23,7 +24,7 @@ from pydantic import (
     ValidationInfo,
 )
 
-from triage.model.case import Case, Expectation, Flag, InputKind, Target
+from triage.model.case import Case, Expectation, Flag, Input, InputKind, Target
 from triage.model.content import check_regular
 from triage.model.execution import Limits
 from triage.model.fields import (
@@ -35,15 +36,67 @@ from triage.model.fields import (
     fits,
 )
 from triage.recipes.document import STRICT, Variables
-from triage.recipes.family import RecipeFamilies, RecipeFamily
 from triage.recipes.run_values import with_located_file
-from triage.recipes.values import unknown_word, why_unreadable
+from triage.recipes.values import (
+    name_from,
+    recipe_lines,
+    unknown_word,
+    why_unreadable,
+)
 
 MAX_CASES = 4096
+SECTIONS = ("input", "args", "flags", "target", "env")
+"""Where ${key} is replaced for every family; in flags only the text, not the bounds."""
+MODEL_SUFFIX = ".onnx.py"
+"""Of the name of a generator that prints an ONNX model."""
 FILE = "file"
 """The key of a case whose input is one of the files of a pattern."""
 EXPECT_FILE = re.compile(r"(?:^|.*[./])expect\.ya?ml$")
 """The name of a file of known failures; no recipe has such a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeFamily:
+    """What a recipe for one compiler family may contain."""
+
+    name: str
+    """The value of `compiler`."""
+    nicknames: tuple[str, ...] = ()
+    """Words that people write instead of the name."""
+    backends: tuple[str, ...] = ()
+    """In the order to show them. If there are none, any word is accepted."""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Words that people write for a backend."""
+    phases: tuple[str, ...] = ()
+    """The phases after which the compiler can stop, in order."""
+    inputs: Mapping[str, InputKind] = field(
+        default_factory=lambda: {".mlir": InputKind.MLIR, ".mlirbc": InputKind.BYTECODE}
+    )
+    """Suffix -> kind of input."""
+    imported: frozenset[InputKind] = frozenset()
+    """The kinds that are converted before the compiler reads them."""
+    any_input: bool = False
+    """Whether files with other suffixes are accepted, too."""
+    sections: tuple[str, ...] = ()
+    """The family's own keys in which placeholders are replaced."""
+    keys: Callable[[], type[Recipe]] = lambda: Recipe
+    """Imports the class of its keys, which may be slow."""
+
+    def kind_of(self, suffix: str) -> InputKind | None:
+        """Return the kind of an input by its suffix, `.mlir`, or None if the family
+        does not accept it.
+        """
+        return self.inputs.get(suffix, InputKind.OTHER if self.any_input else None)
+
+    def input_at(self, path: Path, args: tuple[tuple[str, str], ...] = ()) -> Input:
+        """Return the input in a file. Its suffix decides its kind."""
+        kind = self.kind_of(path.suffix) or InputKind.OTHER
+        is_model = kind in self.imported or path.name.endswith(MODEL_SUFFIX)
+        return Input(path, kind, args, imported=is_model)
+
+
+RecipeFamilies = Mapping[str, RecipeFamily]
+"""Families by name. The first is the family of recipes without the key `compiler`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,13 +346,6 @@ class Recipe:
         return case
 
 
-def keys_of(family: RecipeFamily) -> type[Recipe]:
-    """Import the keys of a family's recipes."""
-    if family.keys is None:
-        return Recipe
-    return family.keys()
-
-
 def recipe_json_schema(families: RecipeFamilies) -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a recipe file: the keys of the family
     that `compiler` names.
@@ -307,7 +353,7 @@ def recipe_json_schema(families: RecipeFamilies) -> dict[str, Any]:
     It describes shapes and words. Relations between keys, such as the order of since
     and until or an unused matrix key, are checked by the loader only.
     """
-    adapters = {name: TypeAdapter(keys_of(family)) for name, family in families.items()}
+    adapters = {name: TypeAdapter(family.keys()) for name, family in families.items()}
     references, schema = TypeAdapter.json_schemas(
         [(name, "validation", adapter) for name, adapter in adapters.items()]
     )
@@ -333,3 +379,60 @@ def _with_any_scalar(schema: dict[str, Any]) -> dict[str, Any]:
     if schema.get("type") in ("string", "number", "integer", "boolean"):
         schema["type"] = ["string", "number", "boolean"]
     return schema
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeStart:
+    """The contents of a new recipe."""
+
+    family: str
+    """The family of its compiler."""
+    input: Path
+    target: Target | None
+    flags: Sequence[str] = ()
+    phase: str | None = None
+    keys: Mapping[str, object] = field(default_factory=dict)
+    """The keys that only this family has, with their values."""
+    comment: str = ""
+    """A sentence for the user about these keys."""
+    left_out: Sequence[str] = ()
+    """Words of a command line that a recipe does not need."""
+    refused: Sequence[str] = ()
+    """Words of a pasted command line that could start programs or name files."""
+    copied: str | None = None
+    """The text to write to `input`, unless the file exists."""
+    notes: Sequence[str] = ()
+    """Sentences for the user, which the recipe holds as comments."""
+    guessed: Mapping[str, str] = field(default_factory=dict)
+    """Name of an entry of the family's keys whose value is guessed -> why it has this
+    value.
+    """
+    expect: Sequence[str] = ()
+    """The class of the failure that was reported."""
+    assumed: Sequence[str] = ()
+    """Backend, chip and values that nobody named, such as `llvm-cpu`."""
+
+
+def new_recipe(title: str, input_path: str, start: RecipeStart) -> str:
+    """Return the YAML text of a new recipe. Its name is made from the title."""
+    name = summary = name_from(title) or start.family
+    if start.target:
+        summary += f" on {start.target.chip or start.target.backend}"
+    values = {
+        "name": name,
+        "summary": summary,
+        "compiler": start.family,
+        "input": input_path,
+        **start.keys,
+        "target": start.target,
+        "flags": start.flags,
+        "phase": start.phase,
+        "limits": {"timeout": "120s", "memory": "8GiB"},
+        "expect": [{"failure": failure} for failure in start.expect],
+    }
+    notes = [*start.notes, start.comment]
+    notes += [f"guessed: {name}, {why}" for name, why in start.guessed.items()]
+    comments = "\n".join(filter(None, notes))
+    lines = [f"# {line}\n" for line in comments.splitlines()]
+    lines += [f"{line}\n" for line in recipe_lines(values)]
+    return "".join(lines)

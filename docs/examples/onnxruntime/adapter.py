@@ -22,7 +22,7 @@ from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, Toolchain
 from triage.processes.sealing import Seal
 from triage.recipes.expectations import applied_flags
-from triage.recipes.family import RecipeFamily
+from triage.recipes.recipe import RecipeFamily
 
 WORKER = Path(__file__).with_name("worker.py")
 _ISOLATED = ("-I", str(WORKER))  # the user's own modules are not seen

@@ -34,7 +34,7 @@ from triage.model.revision import Capabilities, FamilyRef, Toolchain
 from triage.processes.containment import COMPILE_PATH
 from triage.processes.sealing import Seal
 from triage.recipes.expectations import applied_flags
-from triage.recipes.family import RecipeFamily
+from triage.recipes.recipe import RecipeFamily
 
 if TYPE_CHECKING:
     from triage.compilers.command.recipe import CommandRecipe, VersionCommand

@@ -26,8 +26,7 @@ from triage.model.fields import REQUIRED, Text, file_key
 from triage.model.outcome import Cause
 from triage.model.revision import FamilyRef
 from triage.recipes.document import OneOrMore
-from triage.recipes.family import RecipeStart
-from triage.recipes.recipe import File, locate
+from triage.recipes.recipe import File, RecipeStart, locate
 from triage.recipes.run_keys import RunnableRecipe
 from triage.recipes.values import unknown_word
 

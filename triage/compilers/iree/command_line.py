@@ -29,7 +29,7 @@ from triage.compilers.pasted_text import (
 from triage.compilers.recipe_input import RecipeRequest, RecipeStarter, ShellCommand
 from triage.model.case import Target
 from triage.model.errors import BadInput
-from triage.recipes.family import MODEL_SUFFIX, RecipeStart
+from triage.recipes.recipe import MODEL_SUFFIX, RecipeStart
 
 _INPUT = re.compile(r"\.(mlir|mlirbc|onnx)$")
 _PHASE = "--compile-to="

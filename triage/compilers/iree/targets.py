@@ -10,7 +10,7 @@ from triage.compilers.invocation import Invocation, flag_name
 from triage.compilers.parts import runnable_keys
 from triage.model.case import InputKind, Target
 from triage.model.outcome import Cause, NoAnswer
-from triage.recipes.family import RecipeFamily
+from triage.recipes.recipe import RecipeFamily
 
 _PHASES = """
 input abi preprocessing global-optimization dispatch-creation flow stream

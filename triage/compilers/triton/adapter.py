@@ -36,7 +36,7 @@ from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, Toolchain
 from triage.processes.crash_stack import stack_printer
 from triage.processes.sealing import Seal
-from triage.recipes.family import RecipeFamily
+from triage.recipes.recipe import RecipeFamily
 from triage.recipes.values import parse_version
 
 if TYPE_CHECKING:

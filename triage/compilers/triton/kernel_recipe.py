@@ -17,7 +17,7 @@ from triage.compilers.triton.kernel_source import guess_kernel, is_jit
 from triage.compilers.triton.worker import REPLACED
 from triage.model.case import Target
 from triage.model.errors import BadInput
-from triage.recipes.family import RecipeStart
+from triage.recipes.recipe import RecipeStart
 
 _COMMENT = (
     "`*` is a pointer, :16 means divisible by 16. Check what is marked as guessed."

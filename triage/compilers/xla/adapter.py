@@ -41,7 +41,7 @@ from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, Toolchain
 from triage.processes.sealing import Seal
 from triage.recipes.expectations import applied_flags
-from triage.recipes.family import RecipeFamily
+from triage.recipes.recipe import RecipeFamily
 
 if TYPE_CHECKING:
     from triage.compilers.recipe_input import RecipeStarter

@@ -10,7 +10,7 @@ from pathlib import Path
 from triage.compilers.pasted_text import blocks_in, python_in
 from triage.compilers.recipe_input import RecipeRequest, RecipeStarter
 from triage.model.case import Case, InputKind, Target
-from triage.recipes.family import RecipeStart
+from triage.recipes.recipe import RecipeStart
 from triage.recipes.run_keys import RunnableRecipe
 
 _CPU = Target("cpu")
