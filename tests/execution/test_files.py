@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 
-from triage.execution.files import KeptFiles
+from triage.execution.inputs import KeptFiles
 from triage.model.content import settled_sha256
 
 MAKERS = 6

@@ -9,8 +9,7 @@ import pytest
 
 from tests.execution.damage import do, each_damage
 from triage.execution.cache import ResultCache
-from triage.execution.files import Prepared
-from triage.execution.inputs import Inputs
+from triage.execution.inputs import Inputs, Prepared
 from triage.execution.reads import mentioned_by
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.execution import Captured

@@ -31,7 +31,7 @@ from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation, reported_facts
 from triage.compilers.registry import Families
 from triage.execution.cache import Record, ResultCache
-from triage.execution.files import KeptFiles
+from triage.execution.inputs import KeptFiles
 from triage.execution.judge import DISPATCHES, needs_pass, rules_of
 from triage.execution.plan import Planner
 from triage.execution.run_task import RunTask, checked_run, sealed_execution

@@ -1,24 +1,26 @@
-"""Prepare the files that a task reads, once for each content: generators, ONNX imports,
-and the files that suites refer to.
+"""Make the files that a task reads, once for each content: generated programs, ONNX
+imports, and the files that suites refer to. Next to each one lies its checksum.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from hashlib import sha256
 from pathlib import Path
+from typing import TypeVar
 
 from triage.compilers.base import SCRIPT_RUNNER, Compiler, Needs
 from triage.compilers.interpreters import prefixes_of
 from triage.compilers.registry import onnx_family
 from triage.execution.cache import Record, ResultCache
-from triage.execution.files import KeptFiles, Prepared
 from triage.execution.judge import judge_import, rules_of
 from triage.execution.machine_problem import machine_problem
 from triage.execution.reads import (
@@ -37,9 +39,16 @@ from triage.processes.containment import settings
 from triage.processes.process import run
 from triage.processes.sealing import Seal, is_sealing
 from triage.toolchains.contents import file_state
-from triage.toolchains.home import KeptKind
+from triage.toolchains.home import (
+    KeptKind,
+    disk_errors,
+    temporary_folder,
+    write_whole,
+)
 from triage.toolchains.registry import ToolchainRegistry, recorded_rev
 
+T = TypeVar("T")
+_CHECKSUM = ".sha256"  # suffix of the file with the checksum
 # The same program prints the same input.
 _SAME = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
 # The importer's own OnnxImportError is about the model.
@@ -51,8 +60,6 @@ _LARGEST_DOWNLOAD = 32 << 30
 
 Missing = NoAnswer | Failed
 """Why the compiler has nothing to read."""
-Made = Path | Missing | Execution
-"""A file, why there is none, or the execution of an import that failed."""
 
 
 def recipe_mistake(reason: str) -> NoAnswer:
@@ -67,13 +74,96 @@ def own_python() -> tuple[Path, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class Prepared:
+    """A file or folder to use, and the SHA-256 of its bytes."""
+
+    path: Path
+    digest: str
+    state: str = ""
+    """What changes when it is written, if others may write it."""
+    mentioned: tuple[Path, ...] = ()
+    """The files next to it that it mentions."""
+
+
+@dataclass
+class KeptFiles:
+    """Makes files that are missing or damaged. Safe for several threads and
+    processes.
+    """
+
+    _locks: defaultdict[str, threading.Lock] = field(
+        default_factory=lambda: defaultdict(threading.Lock)
+    )
+
+    def get(self, target: Path, make: Callable[[Path], Path | T]) -> Prepared | T:
+        """Return the file or folder at `target`, made if need be.
+
+        `make` gets an empty folder and returns what it made there. If it returns no
+        path, nothing is kept and that value is returned.
+        """
+        with self._locks[str(target)]:
+            digest = _digest_if_intact(target)
+            if digest is not None:
+                with suppress(OSError):  # the home cannot be written
+                    os.utime(target.with_suffix(_CHECKSUM))  # it was used now
+                return Prepared(target, digest)
+            with disk_errors("keep a file"):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with temporary_folder(target.parent, prefix=".making-") as scratch:
+                    made = make(scratch)
+                    if isinstance(made, Path):
+                        return Prepared(target, _keep(made, target))
+                    return made
+
+
+def _digest_if_intact(target: Path) -> str | None:
+    """Return the digest of a kept file or folder if it is there and intact."""
+    with suppress(OSError, ValueError):
+        digest = _digest(target)
+        if target.with_suffix(_CHECKSUM).read_text("utf-8") == digest:
+            return digest
+    return None
+
+
+def _keep(made: Path, target: Path) -> str:
+    digest = _digest(made)
+    if _digest_if_intact(target) == digest:
+        return digest  # a sealed program may be about to open it
+    # first, so that what is at `target` is intact as soon as it is there
+    write_whole(target.with_suffix(_CHECKSUM), digest)
+    try:
+        made.replace(target)
+    except OSError:
+        if not made.is_dir():
+            raise
+        # something is there: of another process that was faster, or damaged
+        if _digest_if_intact(target) is None:
+            with suppress(FileNotFoundError):
+                target.rename(made.with_name("damaged"))
+            made.replace(target)
+    return digest
+
+
+def _digest(path: Path) -> str:
+    if not path.is_dir():
+        return file_sha256(path)
+    lines = [f"{file.name} {file_sha256(file)}\n" for file in sorted(path.iterdir())]
+    return sha256("".join(lines).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
 class _Maker:
-    """What makes the input of a compiler from its source files."""
+    """A program that makes a file of a source file: a generator prints it, an importer
+    writes it to the file that `-o` names.
+    """
 
     identity: str
-    """A digest of all that makes it, besides the source files."""
-    make: Callable[[Sequence[Path], Path], Made]
-    """Gets the source files and an empty folder."""
+    """A digest of all that makes it, besides the sources."""
+    argv: tuple[str, ...]
+    """Its command line up to the source."""
+    reads: tuple[Path, ...]
+    env: Mapping[str, str]
+    imports: bool = False
 
 
 @dataclass
@@ -87,7 +177,7 @@ class Inputs:
     cache: ResultCache
     """Keeps failed imports."""
     stop: threading.Event
-    _kept: KeptFiles = field(default_factory=KeptFiles)
+    kept: KeptFiles = field(default_factory=KeptFiles)
     _prepared: dict[object, Prepared | Missing] = field(default_factory=dict)
 
     def prepare(self, case: Case, toolchain: Toolchain) -> Prepared | Missing:
@@ -96,20 +186,20 @@ class Inputs:
         if missing:
             return missing
         try:
-            maker = self._maker_of(case, toolchain)
-            if isinstance(maker, NoAnswer):
-                return maker
-            sources, identity = [source], ""
-            if maker:
+            makers = self._makers(case, toolchain)
+            if isinstance(makers, NoAnswer):
+                return makers
+            sources = [source]
+            if makers:
                 sources += [*case.reads, *mentioned_by(source)]
-                identity = maker.identity
             state = file_state(sources)
-            memo = (case.input, case.env, case.rules, identity, state)
+            identities = [maker.identity for maker in makers]
+            memo = (case.input, case.env, case.rules, state, *identities)
             prepared = self._prepared.get(memo)
             if prepared:
                 return prepared
-            if maker:
-                prepared = self._make(case, sources, maker, toolchain)
+            if makers:
+                prepared = self._make(case, sources, makers, toolchain)
             else:
                 mentioned = tuple(mentioned_by(source))
                 prepared = Prepared(source, file_sha256(source), state, mentioned)
@@ -122,52 +212,24 @@ class Inputs:
             self._prepared[memo] = prepared
         return prepared
 
-    def _maker_of(self, case: Case, toolchain: Toolchain) -> _Maker | NoAnswer | None:
-        """Return what makes the input of a case; None if the compiler reads the file
-        itself.
+    # What makes an input
+
+    def _makers(self, case: Case, toolchain: Toolchain) -> list[_Maker] | NoAnswer:
+        """Return what makes the input of a case, one after the other; nothing if the
+        compiler reads the file itself.
         """
-        kind = case.input.kind
-        if kind is InputKind.GENERATOR:
+        makers = []
+        if case.input.kind is InputKind.GENERATOR:
             generator = self._generator(case)
-            if not case.input.imported or isinstance(generator, NoAnswer):
+            if isinstance(generator, NoAnswer):
                 return generator
-            importer = self._importer(case, toolchain)
+            makers.append(generator)
+        if case.input.imported:
+            importer = self._importer(toolchain)
             if isinstance(importer, NoAnswer):
                 return importer
-            return _generate_then_import(generator, importer)
-        if case.input.imported:
-            return self._importer(case, toolchain)
-        return None
-
-    def _make(
-        self,
-        case: Case,
-        sources: Sequence[Path],
-        maker: _Maker,
-        toolchain: Toolchain,
-    ) -> Prepared | Missing:
-        digest = self.registry.contents.digest
-        parts = [
-            f"{case.input.kind} {case.input.args}",
-            *settings(dict(case.env)),
-            *surroundings((), uses_processor=False),
-            *(f"{path.name} {digest(path)}" for path in sources),
-            maker.identity,
-        ]
-        key = sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
-        target = self.registry.home.folder(KeptKind.INPUTS) / f"{key}.mlir"
-        record = self.cache.find(key)
-        if record is None:
-            answer: Prepared | Missing | Execution
-            make = partial(maker.make, sources)
-            answer = self._kept.get(target, make)
-            if not isinstance(answer, Execution):
-                return answer
-            record = Record(key, case.name, toolchain.revision.name, answer)
-            self.cache.add(record)
-        return judge_import(record.execution, rules_of(case))
-
-    # Generators
+            makers.append(importer)
+        return makers
 
     def _generator(self, case: Case) -> _Maker | NoAnswer:
         """Return what runs a generator: this program's interpreter or, for a family
@@ -180,41 +242,102 @@ class Inputs:
             except TriageError as error:
                 problem = "cannot obtain the toolchain that makes the program"
                 return NoAnswer(Cause.TOOLCHAIN, f"{problem}: {error}")
-            argv = (str(toolchain.program), *words, str(SCRIPT_RUNNER))
+            start = str(toolchain.program)
             identity, reads = f"{toolchain.identity} {words}", toolchain.reads
         else:
-            argv = (sys.executable, "-P", str(SCRIPT_RUNNER))
+            start, words = sys.executable, ("-P",)
             identity, reads = self._identity_of_own_python, own_python()
-        return _Maker(identity, partial(self._generate, case, argv, reads))
+        argv, reads = (start, *words, str(SCRIPT_RUNNER)), (*reads, SCRIPT_RUNNER)
+        return _Maker(identity, argv, reads, _SAME)
 
     @cached_property
     def _identity_of_own_python(self) -> str:
         return self.registry.contents.identity(Needs((), Path(sys.executable)))
 
-    def _generate(
+    def _importer(self, toolchain: Toolchain) -> _Maker | NoAnswer:
+        """Return the importer for ONNX of a toolchain."""
+        importer = onnx_family().onnx_importer
+        tools = self.compilers[toolchain.family].mlir_tools(toolchain)
+        if importer is None or tools is None:
+            problem = f"{toolchain.revision.name} has no importer for ONNX"
+            return NoAnswer(Cause.TOOLCHAIN, problem)
+        packages = map(package_version, importer.packages)
+        identity = " ".join([*packages, toolchain.identity])
+        root, argv = tools.python_root, (sys.executable, "-m", importer.module)
+        env = {"PYTHONPATH": str(root)}
+        return _Maker(identity, argv, (*own_python(), root), env, imports=True)
+
+    def _make(
         self,
         case: Case,
-        argv: Sequence[str],
-        reads: Sequence[Path],
+        sources: Sequence[Path],
+        makers: Sequence[_Maker],
+        toolchain: Toolchain,
+    ) -> Prepared | Missing:
+        digest = self.registry.contents.digest
+        parts = [
+            f"{case.input.kind} {case.input.args}",
+            *settings(dict(case.env)),
+            *surroundings((), uses_processor=False),
+            *(f"{path.name} {digest(path)}" for path in sources),
+            *(maker.identity for maker in makers),
+        ]
+        key = sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
+
+        def make(scratch: Path) -> Path | Missing | Execution:
+            made: Path | Missing | Execution = case.input.path
+            for maker in makers:
+                if isinstance(made, Path):
+                    made = self._run(maker, case, made, sources, scratch)
+            return made
+
+        record = self.cache.find(key)
+        if record is None:
+            target = self.registry.home.folder(KeptKind.INPUTS) / f"{key}.mlir"
+            answer: Prepared | Missing | Execution
+            answer = self.kept.get(target, make)
+            if not isinstance(answer, Execution):
+                return answer
+            record = Record(key, case.name, toolchain.revision.name, answer)
+            self.cache.add(record)
+        return judge_import(record.execution, rules_of(case))
+
+    def _run(
+        self,
+        maker: _Maker,
+        case: Case,
+        source: Path,
         sources: Sequence[Path],
         scratch: Path,
-    ) -> Path | Missing:
-        target, source = scratch / "made.mlir", case.input.path
-        words = [str(source)]
-        for name, value in case.input.args:
-            words += [f"--{name}", value]
-        seal = Seal((*reads, *sources, SCRIPT_RUNNER))
+    ) -> Path | Missing | Execution:
+        """Return the file that is made; for an import that failed, its execution."""
+        if maker.imports:
+            target, printed = scratch / "imported", None
+            words = ["-o", str(target)]
+        else:
+            target = printed = scratch / "printed"
+            words = []
+            for name, value in case.input.args:
+                words += [f"--{name}", value]
+        seal = Seal((*maker.reads, *sources))
         execution = run(
-            [*argv, *words],
+            [*maker.argv, str(source), *words],
             case.limits,
             scratch,
             seal=seal,
-            env={**_SAME, **dict(case.env)},
-            stdout_to=target,
+            env={**maker.env, **dict(case.env)},
+            stdout_to=printed,
             stop=self.stop,
         )
         if execution.ok and regular_size(target):
             return target
+        why = execution.stderr.last_line[:300]
+        if maker.imports:
+            if not _IS_MISSING.search(execution.stderr.text):
+                return machine_problem(execution) or execution
+            advice = "`pip install 'iree-triage[onnx]'` adds what it needs"
+            problem = f"the importer for ONNX does not run: {why}; {advice}"
+            return recipe_mistake(problem)
         machine = machine_problem(execution)
         if machine and machine.cause is Cause.ENVIRONMENT:
             return machine
@@ -224,50 +347,8 @@ class Inputs:
         how = execution.ending_text(case.limits)
         if execution.ok:
             how = "it printed nothing"
-        reasons = filter(None, [how, execution.stderr.last_line[:300]])
-        return recipe_mistake(
-            f"the generator {source.name} failed: {': '.join(reasons)}"
-        )
-
-    # ONNX
-
-    def _importer(self, case: Case, toolchain: Toolchain) -> _Maker | NoAnswer:
-        """Return the importer of a toolchain."""
-        importer = onnx_family().onnx_importer
-        tools = self.compilers[toolchain.family].mlir_tools(toolchain)
-        if importer is None or tools is None:
-            problem = f"{toolchain.revision.name} has no importer for ONNX"
-            return NoAnswer(Cause.TOOLCHAIN, problem)
-        parts = [package_version(package) for package in importer.packages]
-        identity = " ".join([*parts, toolchain.identity])
-        root = tools.python_root
-        return _Maker(identity, partial(self._import, case, importer.module, root))
-
-    def _import(
-        self,
-        case: Case,
-        module: str,
-        root: Path,
-        sources: Sequence[Path],
-        scratch: Path,
-    ) -> Path | NoAnswer | Execution:
-        """Import a model with a module in a folder."""
-        target = scratch / "made.mlir"
-        execution = run(
-            [sys.executable, "-m", module, str(sources[0]), "-o", str(target)],
-            case.limits,
-            scratch,
-            seal=Seal((*own_python(), *sources, root)),
-            env={**dict(case.env), "PYTHONPATH": str(root)},
-            stop=self.stop,
-        )
-        if execution.ok and regular_size(target):
-            return target
-        if not _IS_MISSING.search(execution.stderr.text):
-            return machine_problem(execution) or execution
-        why = execution.stderr.last_line[:300]
-        advice = "`pip install 'iree-triage[onnx]'` adds what it needs"
-        return recipe_mistake(f"the importer for ONNX does not run: {why}; {advice}")
+        reasons = ": ".join(filter(None, [how, why]))
+        return recipe_mistake(f"the generator {source.name} failed: {reasons}")
 
     # Files of suites
 
@@ -278,7 +359,7 @@ class Inputs:
         for artifact in artifacts:
             try:
                 make = partial(self._obtain, artifact)
-                self._kept.get(artifact.path, make)
+                self.kept.get(artifact.path, make)
             except EnvironmentFailure as error:
                 return NoAnswer(Cause.ENVIRONMENT, f"{artifact.source}: {error}")
             except ValueError as error:
@@ -296,19 +377,6 @@ class Inputs:
         else:
             source.write(target)
         return target
-
-
-def _generate_then_import(generator: _Maker, importer: _Maker) -> _Maker:
-    """Return what imports the model that a generator prints."""
-
-    def make(sources: Sequence[Path], scratch: Path) -> Made:
-        printed = generator.make(sources, scratch)
-        if not isinstance(printed, Path):
-            return printed
-        model = printed.rename(printed.with_suffix(".onnx"))
-        return importer.make([model], scratch)
-
-    return _Maker(f"{generator.identity} {importer.identity}", make)
 
 
 def named_toolchain(registry: ToolchainRegistry, rev: str, case: Case) -> Toolchain:

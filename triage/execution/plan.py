@@ -18,8 +18,13 @@ from typing import TYPE_CHECKING
 
 from triage.compilers.invocation import Invocation
 from triage.execution.compare import differences
-from triage.execution.files import Prepared
-from triage.execution.inputs import Inputs, Missing, named_toolchain, recipe_mistake
+from triage.execution.inputs import (
+    Inputs,
+    Missing,
+    Prepared,
+    named_toolchain,
+    recipe_mistake,
+)
 from triage.execution.reads import files_in
 from triage.execution.run_task import RunTask, plan_run
 from triage.execution.task import AnyOf, Naming, Task, missing_toolchain, why_unusable

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from triage.compilers.base import Compiler
 from triage.compilers.parts import Measures, Runner, RunValues, Surroundings
-from triage.execution.files import KeptFiles
-from triage.execution.inputs import recipe_mistake
+from triage.execution.inputs import KeptFiles, recipe_mistake
 from triage.execution.judge import RUN_MS, agreement_of
 from triage.execution.reads import files_in, surroundings, what_was_refused
 from triage.model.case import Case, RunSpec

@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from triage.execution.engine import Engine
-from triage.execution.files import Prepared
+from triage.execution.inputs import Prepared
 from triage.execution.mlir_tools import Reader
 from triage.execution.persistent_workers import PersistentWorkers
 from triage.execution.task import ProbeJob

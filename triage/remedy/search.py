@@ -13,7 +13,7 @@ from math import inf
 from triage.compilers.invocation import flag_name
 from triage.compilers.registry import family_of
 from triage.execution.engine import Engine
-from triage.execution.files import Prepared
+from triage.execution.inputs import Prepared
 from triage.execution.judge import result_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case

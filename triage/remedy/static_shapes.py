@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from triage.execution.engine import Engine
-from triage.execution.files import Prepared
+from triage.execution.inputs import Prepared
 from triage.execution.mlir_tools import Reader
 from triage.mlir import (
     Module,
