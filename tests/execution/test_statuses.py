@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from triage.classify import packaged_rules
 from triage.compilers.registry import family_named
-from triage.execution.judge import judge, judge_run
+from triage.execution.judge import compiler_rules, judge, judge_run
 from triage.model.execution import Captured, Ending, Execution, Stage
 from triage.model.outcome import Failed
 
@@ -25,7 +24,7 @@ def test_a_status_that_no_rule_explains_is_a_failure_of_the_compile() -> None:
     ):
         for status in ("INTERNAL", "INVALID_ARGUMENT"):
             message = f"{exception}: {status}: too many tiles: 18"
-            outcome = judge(compiled(message), packaged_rules())
+            outcome = judge(compiled(message), compiler_rules())
             assert isinstance(outcome, Failed)
             signature = f"compiler-status:{status} too many tiles: #"
             assert outcome.failure.signature == signature
@@ -51,7 +50,7 @@ def test_a_run_reports_a_wrong_result(line: str, signature: str, headline: str) 
     runner = family_named("xla").run
     assert runner
     ran = replace(compiled(""), stdout=printed, stderr=Captured())
-    outcome = judge_run(ran, packaged_rules(), runner)
+    outcome = judge_run(ran, compiler_rules(), runner)
     assert isinstance(outcome, Failed)
     assert outcome.failure.stage is Stage.COMPARE
     assert outcome.failure.signature == signature

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from triage.classify import packaged_rules
-from triage.execution.judge import judge
+from triage.execution.judge import compiler_rules, judge
 from triage.model.execution import Captured, Ending, Execution, Limits
 from triage.model.outcome import Cause, Failed, NoAnswer
 from triage.processes.process import run
@@ -44,7 +43,7 @@ def test_less_than_the_limit_is_no_problem(tmp_path: Path) -> None:
 def test_too_much_output_is_a_failure_of_its_own(tmp_path: Path) -> None:
     outcome = judge(
         shell("echo 'error: x' >&2; dd if=/dev/zero of=out bs=1M count=64", tmp_path),
-        packaged_rules(),
+        compiler_rules(),
     )
     assert isinstance(outcome, Failed)
     assert outcome.failure.failure_class == "runaway-output"
@@ -74,7 +73,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     ],
 )
 def test_a_full_disk_is_no_failure_of_the_compiler(small_disk: Path, code: str) -> None:
-    outcome = judge(shell(code, small_disk, output=1 << 30), packaged_rules())
+    outcome = judge(shell(code, small_disk, output=1 << 30), compiler_rules())
     assert isinstance(outcome, NoAnswer)
     assert outcome.cause is Cause.ENVIRONMENT
 
@@ -102,7 +101,7 @@ def test_words_alone_do_not_make_a_failure_untestable(
     said = Captured(f"{stderr}\n")
     argv = ("/opt/bin/iree-compile",)
     ended = Execution(argv, Ending.EXITED, code, stderr=said, disk_free=1 << 40)
-    outcome = judge(ended, packaged_rules())
+    outcome = judge(ended, compiler_rules())
     if is_loaded:
         assert isinstance(outcome, Failed)
         assert outcome.failure.failure_class not in ("disk-full", "not-started")

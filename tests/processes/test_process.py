@@ -14,9 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from triage.classify import packaged_rules
 from triage.compilers.interpreters import prefixes_of
-from triage.execution.judge import judge
+from triage.execution.judge import compiler_rules, judge
 from triage.model.errors import Interrupted
 from triage.model.execution import Ending, Limits
 from triage.model.outcome import Cause, Failed, NoAnswer
@@ -78,7 +77,7 @@ def test_waiting_for_a_core_is_no_timeout(
     assert wall.waited > 0.4
     assert own.waited == 0
     assert own.seconds > 0.7
-    outcomes = [judge(execution, packaged_rules()) for execution in (wall, own)]
+    outcomes = [judge(execution, compiler_rules()) for execution in (wall, own)]
     assert isinstance(outcomes[0], NoAnswer)
     assert outcomes[0].cause is Cause.ENVIRONMENT
     assert isinstance(outcomes[1], Failed)

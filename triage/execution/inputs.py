@@ -21,8 +21,7 @@ from triage.compilers.base import SCRIPT_RUNNER, Compiler, Needs
 from triage.compilers.interpreters import prefixes_of
 from triage.compilers.registry import onnx_family
 from triage.execution.cache import Record, ResultCache
-from triage.execution.judge import judge_import, rules_of
-from triage.execution.machine_problem import machine_problem
+from triage.execution.judge import judge_import, machine_problem, rules_of
 from triage.execution.reads import (
     mentioned_by,
     surroundings,

@@ -4,15 +4,18 @@ outcome a verdict on one failure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import re
+import signal
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.compilers.invocation import readable_output
-from triage.execution.machine_problem import machine_problem
 from triage.execution.match import NOT_NUMBERS, kind_of_wrong_result
+from triage.execution.reads import undeclared_read
 from triage.model.case import Case
 from triage.model.execution import Captured, Ending, Execution, PassName, Stage
 from triage.model.fields import UNPRINTED
@@ -45,6 +48,30 @@ RUN_MS = "run_ms"  # the metric of a run that is measured
 DISPATCHES = "dispatches"
 
 
+_NO_SPACE = "No space left on device"
+_FULL = 1 << 20  # bytes; with less free space, any write may have failed
+# bytes; a file that did not fit may have been that large, and be removed again
+_NEARLY_FULL = 1 << 30
+# share of the time that a run may wait for a core until its time limit shows nothing
+_WAITED = 0.1
+_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM)
+# exit codes of the loader and of shells for a program that they cannot run
+_NOT_RUN = (126, 127)
+_SKIPS = 125  # of a test script
+_NOT_LOADED = re.compile(
+    r"(?P<program>[^:]+): (?:error while loading shared libraries: [^:]+: "
+    r"|[^:]+: version `(?P<symbol>[^']+)' not found \(required by |.*(?:not "
+    r"found|cannot execute|Exec format error))"
+)
+# what follows, if anything, describes where it was searched
+_PYTHON_NOT_LOADED = re.compile(
+    r"^(?:OSError|ImportError): (?:[^\s:]+\.so[.\d]*: cannot open shared object file|"
+    r"[^\s:]+: version `[^']+' not found|Could not (?:find/)?load shared "
+    r"(?:object|library))[^\n]*",
+    re.MULTILINE,
+)
+
+
 def rules_of(case: Case) -> RuleSet:
     """Return the rules to judge a case by: its recipe's own rules before the packaged
     ones.
@@ -53,21 +80,32 @@ def rules_of(case: Case) -> RuleSet:
         BadFiles: the recipe's rule file has mistakes.
     """
     failing = case.spec.failing_causes if case.spec else frozenset[str]()
-    return _rules(case.rules, failing)
+    return compiler_rules(case.rules, failing)
 
 
 @cache
-def _rules(path: Path | None, failing: frozenset[str]) -> RuleSet:
+def compiler_rules(
+    path: Path | None = None, failing: frozenset[str] = frozenset()
+) -> RuleSet:
+    """Return the rules for what a compiler prints, first those in a file. Findings with
+    a cause in `failing` are failures.
+
+    The packaged rules for problems of the machine are left out: `machine_problem`
+    decides them by facts, which only a log does not have. In a run, any other message
+    about a full disk or a missing library is the compiler's own.
+    """
     from triage.classify import load_rules, packaged_rules  # slow to import
 
-    rules = load_rules([path]) if path else packaged_rules()
-    if not failing:
-        return rules
-    changed = tuple(
-        replace(rule, says_nothing=None) if rule.says_nothing in failing else rule
-        for rule in rules
-    )
-    return replace(rules, rules=changed)
+    packaged = packaged_rules()
+    loaded = load_rules([path]) if path else packaged
+    rules = []
+    for rule in loaded:
+        if rule.says_nothing in failing:
+            rule = replace(rule, says_nothing=None)
+        is_packaged = packaged.by_name.get(rule.name) is rule
+        if rule.says_nothing not in OF_MACHINE or not is_packaged:
+            rules.append(rule)
+    return replace(loaded, rules=tuple(rules))
 
 
 def judge(
@@ -112,13 +150,12 @@ def judge(
 def _diagnosis(
     execution: Execution, rules: RuleSet, failing_pass: PassName | None = None
 ) -> Diagnosis:
-    """Diagnose by the rules that are about the compiler, not about the machine."""
     from triage.classify import diagnose  # slow to import
 
     printed = Captured(readable_output(execution.stdout.text))
     if printed.text != execution.stdout.text:
         execution = replace(execution, stdout=printed)
-    return diagnose(execution, _without_machine_rules(rules), failing_pass)
+    return diagnose(execution, rules, failing_pass)
 
 
 def judge_import(execution: Execution, rules: RuleSet) -> Failed:
@@ -168,10 +205,13 @@ def judge_run(
     execution: Execution,
     rules: RuleSet,
     runner: Runner,
+    operator_of: Callable[[int], str] = lambda _: "",
     *,
     flaky: bool = False,
 ) -> Outcome:
-    """Turn the run of a compiled program into an outcome."""
+    """Turn the run of a compiled program into an outcome. `operator_of` names the
+    operation that computes a result; an empty text if it is not known.
+    """
     unusable = machine_problem(execution)
     if unusable is None and execution.ok:
         return Passed()
@@ -180,7 +220,8 @@ def judge_run(
         return unusable
     first, *_ = _diagnosis(execution, rules).failures
     if first.failure_class == "wrong-result":
-        return Failed(_with_numbers(first, execution.metrics), flaky=flaky)
+        wrong = _wrong_result(first, execution.metrics, operator_of)
+        return Failed(wrong, flaky=flaky)
     if first.family != "run":
         crashed = execution.ending is Ending.SIGNALLED or first.family == "crash"
         name = "run-crash" if crashed else "run-failure"
@@ -192,15 +233,23 @@ def judge_run(
     return Failed(replace(first, stage=Stage.RUN), flaky=flaky)
 
 
-def _with_numbers(failure: Failure, metrics: Mapping[str, float]) -> Failure:
-    """Return a wrong result that says how much of it differs, and whether it is a
-    number.
+_WRONG_COUNTS = ("output", "element", "mismatches", "elements", "nan", "inf")
+
+
+def _wrong_result(
+    failure: Failure,
+    metrics: Mapping[str, float],
+    operator_of: Callable[[int], str],
+) -> Failure:
+    """Return a wrong result that says how much of it differs, whether it is a number,
+    and the operation that computes it, which is the same on each release that has the
+    defect.
     """
     details: dict[str, Detail] = dict(failure.details)
     details |= {name: int(metrics[name]) for name in _WRONG_COUNTS if name in metrics}
     errors = ("max_abs_error", "max_rel_error")
     details |= {name: rounded_text(metrics[name]) for name in errors if name in metrics}
-    headline = failure.headline
+    headline, signature = failure.headline, failure.signature
     if "actual" in details and "expected" in details:
         headline = f"result {details['output']}"
         if "element" in details:
@@ -209,47 +258,24 @@ def _with_numbers(failure: Failure, metrics: Mapping[str, float]) -> Failure:
         if details.get("mismatches"):
             share = f"{details['mismatches']} of {details['elements']}"
             headline += f"; {share} elements differ"
-    wrong = replace(failure, stage=Stage.COMPARE, headline=headline, details=details)
-    wrong = replace(wrong, line=None)  # triage wrote the line
-    kind, _ = kind_of_wrong_result(wrong)
+    kind, _ = kind_of_wrong_result(replace(failure, details=details))
     if kind in NOT_NUMBERS:
-        return replace(wrong, signature=f"{wrong.signature} {kind}")
-    return wrong
-
-
-def with_operator(wrong: Failure, output: int, operator: str) -> Failure:
-    """Add to a wrong result the operation that computes it, which is the same on each
-    release that has the defect. `operator` is empty if it is not known.
-    """
-    if not operator:
-        return wrong
-    shown = f"result {output} ({operator})"
-    headline = wrong.headline.replace(f"result {output}", shown, 1)
-    details: dict[str, Detail] = {**wrong.details, "op": operator}
-    signature = f"{wrong.signature} {operator}"
-    return replace(wrong, signature=signature, headline=headline, details=details)
-
-
-_WRONG_COUNTS = ("output", "element", "mismatches", "elements", "nan", "inf")
-
-
-@cache
-def _without_machine_rules(rules: RuleSet) -> RuleSet:
-    """Return the rules without the packaged ones for problems of the machine, which
-    `machine_problem` decides by facts.
-
-    Only a log has no facts. In a run, any other message about a full disk or a missing
-    library is the compiler's own.
-    """
-    from triage.classify import packaged_rules  # slow to import
-
-    packaged = packaged_rules().by_name
-    others = tuple(
-        rule
-        for rule in rules
-        if rule.says_nothing not in OF_MACHINE or rule is not packaged.get(rule.name)
+        signature += f" {kind}"
+    output = int(details.get("output", 0))
+    operator = operator_of(output)
+    if operator:
+        shown = f"result {output}"
+        headline = headline.replace(shown, f"{shown} ({operator})", 1)
+        details["op"] = operator
+        signature += f" {operator}"
+    return replace(
+        failure,
+        stage=Stage.COMPARE,
+        headline=headline,
+        signature=signature,
+        details=details,
+        line=None,  # triage wrote the line
     )
-    return replace(rules, rules=others)
 
 
 def agreement_of(case: Case, execution: Execution) -> str:
@@ -273,6 +299,69 @@ def needs_pass(case: Case, execution: Execution) -> bool:
     if execution.ok or machine_problem(execution):
         return False
     return _diagnosis(execution, rules_of(case)).needs_pass
+
+
+def machine_problem(execution: Execution) -> NoAnswer | None:
+    """Return the problem of the machine that made a run fail, which says nothing about
+    the compiler; None if it is not the machine's.
+    """
+    if execution.refused is not None:
+        return undeclared_read(execution.refused)
+    if execution.ending is Ending.NOT_STARTED:
+        return NoAnswer(Cause.TOOLCHAIN, execution.stderr.text.strip())
+    if execution.ok or execution.ending is Ending.OVER_OUTPUT:
+        return None
+    not_loaded = _why_not_loaded(execution)
+    if not_loaded:
+        return NoAnswer(Cause.TOOLCHAIN, not_loaded)
+    full, free = _FULL, execution.disk_free
+    if _NO_SPACE in execution.stderr.text + execution.stdout.text:
+        full = _NEARLY_FULL
+    reason = ""
+    if free is not None and free < full:
+        reason = f"no space left on the disk: {free >> 10} KiB were free"
+    elif execution.waited > _WAITED * execution.seconds:
+        waited = f"{execution.waited:.0f} of {execution.seconds:.0f} s without a core"
+        reason = f"stopped after {waited} of the busy machine; use fewer --jobs"
+    elif execution.ending is Ending.SIGNALLED and execution.signal in _FROM_OUTSIDE:
+        size = f"{execution.peak_rss_mb:.0f} MiB"
+        reason = f"killed from outside at {size}; the system may be out of memory"
+    return NoAnswer(Cause.ENVIRONMENT, reason) if reason else None
+
+
+def _why_not_loaded(execution: Execution) -> str | None:
+    """Return the line with which the loader or a shell refused to start the program, or
+    Python to load a library of a package; None if they did not.
+
+    The first line of a loader or a shell begins with the name of the program.
+    """
+    match = _NOT_LOADED.match(execution.stderr.first_line)
+    if match is None:
+        exception = _PYTHON_NOT_LOADED.search(execution.stderr.text)
+        return exception[0].strip() if exception else None
+    program = Path(match["program"])
+    is_program = program.name == Path(execution.argv[0]).name
+    if program.is_absolute():
+        is_program = is_program or os.access(program, os.X_OK)
+    if is_program and (match["symbol"] or execution.exit_code in _NOT_RUN):
+        return execution.stderr.first_line
+    return None
+
+
+def reason_script_skips(execution: Execution) -> NoAnswer | None:
+    """Return why a user's test says nothing about the compiler: it skips, as for `git
+    bisect run`, or something that it needs cannot be run. None if it decides.
+    """
+    if execution.ending is not Ending.EXITED:
+        return None
+    code = execution.exit_code
+    if code == _SKIPS:
+        return NoAnswer(Cause.INPUT, f"the script skips it (exit code {code})")
+    if code in _NOT_RUN:
+        last = execution.stderr.last_line or "it printed nothing"
+        why = f"the script could not run a program (exit code {code}): {last}"
+        return NoAnswer(Cause.TOOLCHAIN, why)
+    return None
 
 
 def status_of(probe: Probe) -> Status:

@@ -10,22 +10,22 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation
 from triage.execution.cache import Record
-from triage.execution.files import Prepared
+from triage.execution.inputs import Prepared
 from triage.execution.judge import (
     DISPATCHES,
     judge,
     judge_run,
     judge_thresholds,
+    reason_script_skips,
     rules_of,
-    with_operator,
 )
-from triage.execution.machine_problem import reason_script_skips
 from triage.execution.reads import surroundings
 from triage.execution.run_task import RunTask
 from triage.model.case import Case
@@ -230,22 +230,18 @@ class Task:
         if execution.ok:
             above = judge_thresholds(self.case, execution.metrics, Stage.BENCHMARK)
             return above or Passed()
-        rules = rules_of(self.case)
-        outcome = judge_run(execution, rules, run.runner, flaky=ran.flaky)
-        if not isinstance(outcome, Failed):
-            return outcome
-        failure = outcome.failure
-        if failure.failure_class != "wrong-result":
-            return outcome
+        rules, flaky = rules_of(self.case), ran.flaky
+        operator_of = partial(self._operator, run.spec.function)
+        return judge_run(execution, rules, run.runner, operator_of, flaky=flaky)
+
+    def _operator(self, function: str | None, output: int) -> str:
+        """Return the operation that computes a result, if that is known."""
         from triage.mlir.result_operator import result_operator  # slow to import
 
-        output, operator = int(failure.details.get("output", 0)), ""
-        with (
-            suppress(OSError),
-            self.prepared.path.open(encoding="utf-8", errors="replace") as lines,
-        ):
-            operator = result_operator(lines, run.spec.function, output)
-        return replace(outcome, failure=with_operator(failure, output, operator))
+        path = self.prepared.path
+        with suppress(OSError), path.open(encoding="utf-8", errors="replace") as lines:
+            return result_operator(lines, function, output)
+        return ""
 
 
 def why_unusable(outcome: Outcome | None) -> NoAnswer:

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 from packaging.version import Version
 
-from triage.classify import packaged_rules
 from triage.execution.cache import Record, ResultCache
-from triage.execution.judge import judge
+from triage.execution.judge import compiler_rules, judge
 from triage.model.errors import BadInput
 from triage.model.outcome import ProbeResult, Status
 from triage.model.revision import Revision
@@ -120,7 +119,7 @@ def night_logs(
 
 
 def _state_of(record: Record) -> ProbeResult:
-    outcome = judge(record.execution, packaged_rules(), record.failing_pass)
+    outcome = judge(record.execution, compiler_rules(), record.failing_pass)
     return ProbeResult(
         case=record.case_name,
         recipe=record.case_name.partition("[")[0],
