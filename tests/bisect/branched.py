@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.bisect.letters import case_named, outcome
-from triage.bisect import plan
+from triage.bisect import commits
 from triage.bisect.changes import find_changes
-from triage.bisect.request import BisectRequest
+from triage.bisect.line import BisectRequest
 from triage.bisect.result import Bisection, BisectKind
 from triage.execution.task import ProbeJob
 from triage.git_history.timeline import CommitPosition, Timeline
@@ -123,8 +123,9 @@ def bisect(
     request = BisectRequest(compilers, case_named("case"), compilers.repo, kind)  # type: ignore[arg-type]
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(compilers.home)
-        patched.setattr(plan, "sources_of", lambda *_: (source or EverySource(),))
-        return find_changes(plan.plan_commits(request, old, new))
+        patched.setattr(commits, "sources_of", lambda *_: (source or EverySource(),))
+        ends = (commits.line_end(request, text) for text in (old, new))
+        return find_changes(commits.plan_commits(request, *ends))
 
 
 def is_true(

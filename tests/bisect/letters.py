@@ -7,18 +7,15 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
-from triage.bisect.changes import answer, find_changes, passing_search
-from triage.bisect.line import Candidate, Line
-from triage.bisect.plan import whole_search
+from triage.bisect.changes import answer, find_changes
+from triage.bisect.line import BisectRequest, Candidate, Line
 from triage.bisect.prior import Clues
-from triage.bisect.request import BisectRequest
 from triage.bisect.result import Bisection, BisectKind, Transition
-from triage.bisect.search import Search
-from triage.execution.match import verdict_of
+from triage.bisect.search import Search, whole_search
 from triage.execution.task import ProbeJob
 from triage.model.case import Case, Expectation, Input, InputKind, Target
 from triage.model.errors import EnvironmentFailure
@@ -211,12 +208,11 @@ def search_along(
 
 def run_alone(search: Search) -> Bisection:
     """Search the change from passing to failing only."""
-    passing = passing_search(search).verified()
+    passing = search.verified()
     if isinstance(passing, NoAnswer):
         return answer(search, passing)
     assert passing.failure
-    match = search.line.request.match_for(passing.failure)
-    passing = replace(passing, match=match, judge=verdict_of)
+    passing = passing.for_failure(passing.failure)
     return answer(passing, passing.run())
 
 

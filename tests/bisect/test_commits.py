@@ -12,12 +12,11 @@ import pytest
 from tests.bisect.branched import Compilers, EverySource
 from tests.bisect.letters import case_named
 from tests.git_history.history import History
-from triage.bisect.candidates import LineEnd, commit_line
 from triage.bisect.changes import find_changes
-from triage.bisect.line import Line
-from triage.bisect.plan import whole_search
-from triage.bisect.request import BisectRequest
+from triage.bisect.commits import LineEnd, commit_line
+from triage.bisect.line import BisectRequest, Line
 from triage.bisect.result import Answer, Bisection
+from triage.bisect.search import whole_search
 from triage.git_history.timeline import Timeline
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.toolchains.sources import Build

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.bisect.prior import FLOOR, Clues, suspicions
-from triage.bisect.suspects import group_by_change
+from triage.bisect.prior import FLOOR, Clues, group_by_change, suspicions
 from triage.model.revision import Commit
 from triage.toolchains.project import find_project
 

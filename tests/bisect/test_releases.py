@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.bisect.letters import HistoryEngine, case_named, pair, release_refs
 from triage.bisect.history import Histories, histories
+from triage.bisect.line import BisectRequest
 from triage.bisect.plan import bisect_between
-from triage.bisect.request import BisectRequest
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.model.errors import BadInput
 from triage.model.outcome import Cause, Exit

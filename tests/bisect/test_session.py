@@ -10,11 +10,10 @@ from rich.console import Console
 
 from tests.bisect.letters import HistoryEngine, case_named
 from tests.execution.damage import DAMAGE, each_damage
-from triage.bisect.candidates import release_line
-from triage.bisect.changes import passing_search
-from triage.bisect.plan import whole_search
-from triage.bisect.request import BisectRequest
+from triage.bisect.line import BisectRequest
+from triage.bisect.releases import release_line
 from triage.bisect.result import Answer, Bisection
+from triage.bisect.search import whole_search
 from triage.cli.interactive_bisect import Session, read_journal
 from triage.model.outcome import NoAnswer
 from triage.toolchains.home import Home
@@ -25,7 +24,7 @@ def session(tmp_path: Path) -> Session:
     engine = HistoryEngine("P" * 17 + "F" * 23)
     request = BisectRequest(engine, case_named("case"))  # type: ignore[arg-type]
     releases = release_line(request, engine.registry.releases(""))
-    search = passing_search(whole_search(releases)).verified()
+    search = whole_search(releases).verified()
     assert not isinstance(search, NoAnswer)
     return Session(search, Home(tmp_path), Console(file=io.StringIO(), width=120))
 

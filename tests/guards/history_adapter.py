@@ -20,8 +20,8 @@ from tests.bisect.letters import (
 )
 from tests.guards.histories import World
 from triage.bisect.changes import find_changes
+from triage.bisect.line import BisectRequest
 from triage.bisect.plan import bisect_between
-from triage.bisect.request import BisectRequest
 from triage.bisect.result import BisectKind
 from triage.execution.task import ProbeJob
 from triage.model.outcome import Measured, Probe

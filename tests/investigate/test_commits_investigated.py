@@ -10,8 +10,9 @@ from tests.bisect import letters
 from tests.bisect.branched import PROJECT, Compilers, EverySource
 from tests.bisect.letters import case_named
 from tests.bisect.tiny_compiler import repository
-from triage.bisect import plan
-from triage.bisect.request import BisectRequest
+from triage.bisect import commits
+from triage.bisect.line import BisectRequest
+from triage.bisect.plan import bisect_between
 from triage.bisect.result import Answer
 from triage.investigate.origin import OriginFinder
 
@@ -20,7 +21,7 @@ from triage.investigate.origin import OriginFinder
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "triage.yaml").write_text(PROJECT)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(plan, "sources_of", lambda *_: (EverySource(),))
+    monkeypatch.setattr(commits, "sources_of", lambda *_: (EverySource(),))
     return tmp_path
 
 
@@ -61,6 +62,6 @@ def test_a_number_that_changed_between_two_releases_is_searched_by_commits(
     monkeypatch.setattr(letters.failure, "__defaults__", ("metric",))
     compilers, shas = compilers_along("PPPPPPFF", folder)
     request = BisectRequest(compilers, case_named("case"), compilers.repo)  # type: ignore[arg-type]
-    bisection = plan.bisect_between(request, "1.0.0", "2.0.0")
+    bisection = bisect_between(request, "1.0.0", "2.0.0")
     assert bisection.after
     assert (bisection.status, bisection.after.commit) == (Answer.CULPRIT, shas[6])

@@ -16,11 +16,10 @@ from typing import Any
 
 from triage.bisect.line import Line
 from triage.bisect.result import Answer, Bisection, LoggedProbe, Transition
-from triage.bisect.search import Search, SearchResult, cannot_test
+from triage.bisect.search import Search, SearchResult
 from triage.execution.judge import result_of
-from triage.execution.match import Match, any_failure, verdict_of, verdict_on_passing
+from triage.execution.match import Match, any_failure, verdict_of
 from triage.model.outcome import (
-    Cause,
     Failed,
     Failure,
     NoAnswer,
@@ -35,20 +34,23 @@ def find_changes(search: Search) -> Bisection:
 
     The answer is about this failure; it is a culprit if both changes are. A number has
     one change, because another failure hides it.
+
+    Args:
+        search: For the change from passing to failing, or back.
     """
-    passing = passing_search(search).verified()
+    passing = search.verified()
     if isinstance(passing, NoAnswer):
         return answer(search, passing)
     line = search.line
     failure = passing.failure
     assert failure is not None
     if failure.is_of_metric:
-        number = replace(passing, match=_match(search, failure), judge=search.judge)
+        number = passing.for_failure(failure)
         return answer(number, number.run())
     if isinstance(line.outcome(search.bad_end), NoAnswer):
         pair = passing.run()
         return answer(passing, pair, broke=transition(passing, pair))
-    presence = presence_search(search, failure)
+    presence = passing.for_failure(failure, _presence_verdict)
     pair = presence.run()
     good = _nearest_pass(presence, pair)
     other, failing = search.kind.in_order(pair.before, pair.after)
@@ -76,39 +78,11 @@ def find_change(search: Search, failure: Failure) -> Bisection:
     """Search where a failure came to a case that may fail in another way at the old
     end.
     """
-    presence = presence_search(search, failure)
-    for index, wrong in (
-        (presence.good_end, "already has"),
-        (presence.bad_end, "lacks"),
-    ):
-        name = presence.line.name(index)
-        outcome = presence.line.outcome(index)
-        if isinstance(outcome, NoAnswer):
-            return answer(presence, cannot_test(name, outcome))
-        has_failure = presence.verdict(outcome) is Verdict.BAD
-        if has_failure is (index == presence.good_end):
-            why = f"{name} {wrong} this failure: {failure.headline}"
-            return answer(presence, NoAnswer(Cause.NOT_FOUND, why))
+    presence = search.for_failure(failure, _presence_verdict).verified()
+    if isinstance(presence, NoAnswer):
+        return answer(search, presence)
     pair = presence.run()
     return answer(presence, pair, changed=transition(presence, pair))
-
-
-def passing_search(search: Search) -> Search:
-    """Return the search for the change from passing to failing in any way."""
-    judge = verdict_of
-    if search.line.is_of_commits:
-        judge = verdict_on_passing
-    return replace(search, match=any_failure, judge=judge)
-
-
-def presence_search(search: Search, failure: Failure) -> Search:
-    """Return the search for the first revision with a failure, whatever was before."""
-    match = _match(search, failure)
-    return replace(search, failure=failure, match=match, judge=_presence_verdict)
-
-
-def _match(search: Search, failure: Failure) -> Match:
-    return search.line.request.match_for(failure)
 
 
 def _presence_verdict(outcome: Outcome, match: Match) -> Verdict:
@@ -141,7 +115,7 @@ def transition(search: Search, pair: SearchResult) -> Transition:
     line = search.line
     failure = search.failure
     assert failure is not None
-    match = _match(search, failure)
+    match = line.request.match_for(failure)
     _, failing = search.kind.in_order(pair.before, pair.after)
     outcomes = line.outcomes(failing)
     failures = [outcome.failure for outcome in outcomes if outcome.failure]
@@ -169,7 +143,7 @@ def answer(
     line = search.line
     match: Match = any_failure
     if search.failure:
-        match = _match(search, search.failure)
+        match = line.request.match_for(search.failure)
     results = [
         result_of(line.probes[index][-1])
         for index in range(len(line))

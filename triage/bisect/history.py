@@ -1,77 +1,37 @@
-"""Where the state of a case changes along releases, found with few compiles: which
-releases to look at first, which next, and the history of cases.
+"""What is known of cases along releases: their history, found with few compiles, and
+what stored probes say without any.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 
 from packaging.version import Version
 
+from triage.bisect.changes import transition
+from triage.bisect.line import BisectRequest, Candidate, Line
+from triage.bisect.releases import releases_at_bounds
+from triage.bisect.result import Answer, Bisection, BisectKind, Transition
+from triage.bisect.search import Search, whole_search
 from triage.execution.engine import Engine
 from triage.execution.judge import result_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
+from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.fields import UNPRINTED, in_json, key
 from triage.model.outcome import (
     Exit,
     Failed,
-    Outcome,
-    Probe,
+    Failure,
+    Passed,
     ProbeResult,
     Status,
     exit_for_results,
 )
 from triage.model.revision import Revision
 from triage.toolchains.registry import ToolchainRef
-
-
-def state_of(outcome: Outcome) -> tuple[str, str]:
-    """Return the status, and the class of the failure, empty without one.
-
-    Between two probes with different states lies a change.
-    """
-    if isinstance(outcome, Failed):
-        return outcome.plain_status, outcome.failure.failure_class
-    return outcome.plain_status, ""
-
-
-def middles_of_changes(states: Mapping[int, Hashable]) -> list[int]:
-    """Return the middle of every gap whose ends differ.
-
-    >>> middles_of_changes({0: "passed", 2: "passed", 8: "failed"})
-    [5]
-    """
-    return [
-        (low + high) // 2
-        for low, high in pairwise(states)
-        if high - low > 1 and states[low] != states[high]
-    ]
-
-
-def looked_at_first(first: int, last: int, bounds: Iterable[int] = ()) -> list[int]:
-    """Return the newest release, those 1, 2, 4, ... before it, the oldest, and what a
-    recipe names.
-
-    >>> looked_at_first(0, 9, [3])
-    [9, 8, 7, 5, 1, 0, 3]
-    """
-    steps = [last - (1 << power) for power in range((last - first).bit_length())]
-    wanted = dict.fromkeys((last, *steps, first, *bounds))
-    return [index for index in wanted if first <= index <= last]
-
-
-def releases_at_bounds(case: Case, refs: Sequence[ToolchainRef]) -> set[int]:
-    """Return the releases around every bound of a window that the recipe names."""
-    versions = [Version(ref.revision.name) for ref in refs]
-    bounds = [bound for item in case.expect for bound in (item.since, item.until)]
-    around: set[int] = set()
-    for bound in filter(None, bounds):
-        index = sum(version < Version(bound) for version in versions)
-        around |= {index - 1, index}
-    return around & set(range(len(refs)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +116,7 @@ def histories(
     neighbours among them that differ hide a change, which halving narrows down. Two
     that agree may hide a short window.
     """
-    by_name = {case.name: case for case in cases}
-    index_of = {ref.revision.name: index for index, ref in enumerate(refs)}
-    probes: dict[str, dict[int, Probe]] = {name: {} for name in by_name}
+    lines = {case.name: _plain_line(engine, case, refs) for case in cases}
     wanted = []
     for case in cases:
         named = {0, len(refs) - 1, *releases_at_bounds(case, refs)}
@@ -166,21 +124,127 @@ def histories(
             if index in named or engine.recall(ProbeJob(case, ref)):
                 wanted.append((index, case.name))
     while wanted:
-        jobs = [ProbeJob(by_name[name], refs[index]) for index, name in sorted(wanted)]
+        jobs = [
+            ProbeJob(lines[name].request.case, refs[index])
+            for index, name in sorted(wanted)
+        ]
         for probe in engine.probe_all(jobs, "history"):
-            probes[probe.case.name][index_of[probe.revision.name]] = probe
-        wanted = []
-        for name, row in probes.items():
-            states = {index: state_of(row[index].outcome) for index in sorted(row)}
-            wanted += [(index, name) for index in middles_of_changes(states)]
-    return tuple(
-        History(
-            case,
-            tuple(result_of(row[index]) for index in sorted(row)),
-            sum(
-                not probe.cached and probe.measured.seconds > 0
-                for probe in row.values()
-            ),
-        )
-        for case, row in zip(cases, probes.values(), strict=True)
-    )
+            lines[probe.case.name].add(probe)
+        wanted = [
+            (index, name)
+            for name, line in lines.items()
+            for index in line.middles_of_changes()
+        ]
+    return tuple(_history_of(line) for line in lines.values())
+
+
+def _plain_line(engine: Engine, case: Case, refs: Sequence[ToolchainRef]) -> Line:
+    candidates = [Candidate(ref.revision, ref) for ref in refs]
+    return Line(BisectRequest(engine, case), candidates)
+
+
+def _history_of(line: Line) -> History:
+    probes = [line.probes[index][-1] for index in line.last_outcomes]
+    compiles = sum(not probe.cached and probe.measured.seconds > 0 for probe in probes)
+    return History(line.request.case, tuple(map(result_of, probes)), compiles)
+
+
+# What is stored
+
+
+def stored_failures(engine: Engine, case: Case) -> tuple[Failure, ...]:
+    """Return the failures of a case on the newest release that has any; compile
+    nothing.
+    """
+    for ref in reversed(engine.registry.installed_releases(case.compiler)):
+        probe = engine.recall(ProbeJob(case, ref))
+        if probe and isinstance(probe.outcome, Failed):
+            return (probe.outcome.failure, *probe.outcome.others)
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class KnownReleases:
+    """Neighbouring releases on which a case ended alike. outcome: passed, failed,
+    untestable, or not tried.
+    """
+
+    outcome: str
+    first: Revision
+    last: Revision
+
+
+def known_releases(
+    engine: Engine, case: Case, others: Sequence[ToolchainRef]
+) -> tuple[KnownReleases, ...]:
+    """Return how a case ends on all releases and on other toolchains. Neighbours that
+    ended alike are joined, unless a release may lie between two.
+    """
+    line, are_all = _stored_line(engine, case, others)
+    releases: list[KnownReleases] = []
+    for index, candidate in enumerate(line.candidates):
+        outcomes = line.outcomes(index)
+        status = outcomes[-1].plain_status if outcomes else "not tried"
+        if are_all and releases and releases[-1].outcome == status:
+            releases[-1] = replace(releases[-1], last=candidate.revision)
+        else:
+            entry = KnownReleases(status, candidate.revision, candidate.revision)
+            releases.append(entry)
+    return tuple(releases)
+
+
+def known_range(
+    engine: Engine,
+    case: Case,
+    others: Sequence[ToolchainRef],
+    failure: Failure,
+    failing: str,
+) -> Bisection | None:
+    """Return what is known of a failure for a bisect that was not finished; None if the
+    case passes nowhere. failing: the name of a revision with the failure.
+    """
+    line, _ = _stored_line(engine, case, others)
+    names = [line.name(index) for index in range(len(line))]
+    if failing not in names:
+        return None
+    bad = names.index(failing)
+    search = whole_search(line).for_failure(failure)
+    passing = line.indices_of(Passed)
+    older = [index for index in passing if index < bad]
+    newer = [index for index in passing if index > bad]
+    answer = Bisection(case.name, search.kind, Answer.SUSPECTS, failure=failure)
+    fixed = None
+    if newer:
+        fix = replace(search, first=bad, last=newer[0], kind=BisectKind.FIX)
+        fixed = _known_change(fix)
+    if older:
+        broke = _known_change(replace(search, first=older[-1], last=bad))
+        return answer.about(broke, broke=broke, fixed=fixed)
+    if fixed:
+        return answer.about(fixed, kind=BisectKind.FIX, broke=fixed)
+    return None
+
+
+def _stored_line(
+    engine: Engine, case: Case, others: Sequence[ToolchainRef]
+) -> tuple[Line, bool]:
+    """Return all releases and other toolchains with the stored probes of a case, and
+    whether there is no other release.
+    """
+    registry = engine.registry
+    try:
+        releases, are_all = registry.listed_releases(case.compiler), True
+    except (BadInput, EnvironmentFailure):  # it has none, or there is no network
+        releases, are_all = registry.installed_releases(case.compiler), False
+    by_name = {ref.revision.name: ref for ref in (*releases, *others)}
+    refs = [by_name[name] for name in sorted(by_name, key=Version)]
+    line = _plain_line(engine, case, refs)
+    for ref in refs:
+        probe = engine.recall(ProbeJob(case, ref))
+        if probe:
+            line.add(probe)
+    return line, are_all
+
+
+def _known_change(search: Search) -> Transition:
+    return transition(search, search.result(search.belief()))

@@ -1,34 +1,85 @@
-"""A line of candidates and all probes of them. Searches read it, and only it probes."""
+"""What to bisect and how, and a line of candidates with all probes of them. Searches
+read a line, and only the line probes.
+"""
 
 from __future__ import annotations
 
+import os
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
 
-from triage.bisect.history import middles_of_changes, state_of
-from triage.bisect.prior import Clues, Suspicion, suspicions
-from triage.bisect.request import BisectRequest
-from triage.bisect.result import Suspect
+from triage.bisect.prior import Clues, Suspicion, suspect_of, suspicions
+from triage.bisect.result import BisectKind, Suspect
+from triage.execution.engine import Engine
+from triage.execution.match import Match, same_signature
 from triage.execution.task import ProbeJob
-from triage.git_history.repository import Links, pull_request
-from triage.model.outcome import (
-    Cause,
-    Failed,
-    Failure,
-    NoAnswer,
-    Outcome,
-    Probe,
-)
+from triage.git_history.repository import Links, Repository
+from triage.model.case import Case
+from triage.model.errors import BadInput
+from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Outcome, Probe
 from triage.model.revision import Commit, Revision
-from triage.toolchains.project import Project
+from triage.toolchains.project import FILE, Project, find_project
 from triage.toolchains.registry import ToolchainRef
 
 COME_AND_GO = ("crash", "out-of-memory", "timeout", "runaway-output", "metric")
 """Families of failures that may."""
 _OF_BRANCH = "stands for the branch of the old end, whose commits the new end lacks"
 _MOST_WITHOUT_COMPILER = 5  # candidates in a row, before the search gives up
+
+
+@dataclass(frozen=True)
+class BisectRequest:
+    """What to bisect and how, without the two revisions."""
+
+    engine: Engine
+    case: Case
+    repo: Path | None = None
+    """A clone of the compiler, to search commits; without one, releases are searched.
+    """
+    kind: BisectKind = BisectKind.REGRESSION
+    match_for: Callable[[Failure], Match] = same_signature
+    repeats: int = 3
+    """How often a pair is probed again if its failure may come and go."""
+    build: bool = False
+    """Build commits from source although the user's own project file does not say how.
+    What the clone's says may run then.
+    """
+
+    @cached_property
+    def repository(self) -> Repository:
+        """The clone. Raises BadInput if it is missing or not a clone."""
+        if self.repo is None:
+            raise BadInput("commits need a clone of the compiler: name it with --repo")
+        return Repository(self.repo)
+
+    @cached_property
+    def project(self) -> Project:
+        """A `triage.yaml` here outside of the clone, or with `build` the clone's;
+        otherwise the file that is shipped. Raises BadFiles if it has mistakes.
+        """
+        if self.build:
+            return find_project(self.case.compiler, Path(), self.repo or Path())
+        file = Path(FILE)
+        in_clone = (self.repo or Path()) / FILE
+        is_own = file.is_file() and not self.repository.contains(file)
+        unused = {in_clone.parent.resolve(): in_clone}
+        if not is_own:
+            unused[file.parent.resolve()] = file
+        for path in filter(os.path.lexists, unused.values()):
+            warning = (
+                f"{path} is not used, because it comes with the clone and can run "
+                "commands: pass --build, or copy it to the current folder"
+            )
+            self.engine.progress.note(warning)
+        project = find_project(self.case.compiler, *([file.parent] if is_own else []))
+        if is_own:
+            return project
+        return replace(project, build=None)
 
 
 @dataclass(frozen=True)
@@ -89,13 +140,7 @@ class Line:
             return self.probes[index][-1].revision
         return revision
 
-    def change(self, index: int) -> Suspect:
-        """Return what may have brought the change if it is between the candidate before
-        this one and this one.
-        """
-        if self.is_of_commits:
-            return suspect_of(self.candidates[index].commits[0], self.links)
-        return Suspect(**asdict(self.revision(index)))
+    # Probes
 
     def outcomes(self, index: int) -> list[Outcome]:
         return [probe.outcome for probe in self.probes[index]]
@@ -108,24 +153,27 @@ class Line:
             self.probe({index: 1})
         return self.probes[index][-1].outcome
 
+    @property
+    def last_outcomes(self) -> dict[int, Outcome]:
+        """The last outcome of each candidate that was probed, oldest first."""
+        indices = sorted(index for index, probes in self.probes.items() if probes)
+        return {index: self.probes[index][-1].outcome for index in indices}
+
     def indices_of(self, kind: type[Outcome]) -> list[int]:
         """Return the candidates that were probed and ended so, each time alike."""
-        last = {
-            index: probes[-1].outcome for index, probes in self.probes.items() if probes
-        }
         return [
             index
-            for index in sorted(last)
-            if isinstance(last[index], kind) and not last[index].flaky
+            for index, outcome in self.last_outcomes.items()
+            if isinstance(outcome, kind) and not outcome.flaky
         ]
 
     def comes_and_goes(self) -> bool:
         """Whether a failure was seen that is of a family whose failures may."""
         outcomes = [probe.outcome for _, probe in self.log]
-        failures = [
-            outcome.failure for outcome in outcomes if isinstance(outcome, Failed)
-        ]
-        return any(failure.family in COME_AND_GO for failure in failures)
+        return any(
+            isinstance(outcome, Failed) and outcome.failure.family in COME_AND_GO
+            for outcome in outcomes
+        )
 
     def seconds(self) -> list[float]:
         """Return the time to obtain each candidate and to compile the case."""
@@ -139,11 +187,9 @@ class Line:
         Only a first probe may come from the result cache. Sets `stopped` if no compiler
         can be obtained.
         """
-        index_of = {}
         jobs = []
         for index, times in counts.items():
             ref = self.candidates[index].ref
-            index_of[ref.revision.name] = index
             for number in range(times):
                 again = number > 0 or bool(self.probes[index])
                 jobs.append(ProbeJob(self.request.case, ref, fresh=again))
@@ -152,14 +198,26 @@ class Line:
         self.rounds += 1
         what = f"bisect {self.request.case.name}"
         for probe in self.request.engine.probe_all(jobs, what):
-            index = index_of[probe.revision.name]
-            self.probes[index].append(probe)
-            self.log.append((index, probe))
+            self.add(probe)
             has_run = probe.measured.seconds > 0
             if probe.outcome.cause is Cause.ENVIRONMENT and not has_run:
                 why = f"{probe.revision.name}: {probe.outcome.reason}"
                 self.stopped = NoAnswer(Cause.ENVIRONMENT, why)
         self._stop_without_compilers()
+
+    @cached_property
+    def _indices(self) -> Mapping[str, int]:
+        refs = enumerate(candidate.ref for candidate in self.candidates)
+        return {ref.revision.name: index for index, ref in refs}
+
+    def add(self, probe: Probe) -> None:
+        index = self._indices[probe.revision.name]
+        self.probes[index].append(probe)
+        self.log.append((index, probe))
+
+    def forget(self, index: int) -> None:
+        """Drop the probes of a candidate, which a person takes back."""
+        self.probes[index].clear()
 
     def walk(self, wanted: Iterable[int]) -> None:
         """Probe some candidates, then the middle of each gap whose ends differ, until
@@ -167,25 +225,26 @@ class Line:
         """
         while new := [index for index in wanted if not self.probes[index]]:
             self.probe(dict.fromkeys(new, 1))
-            wanted = middles_of_changes(
-                {
-                    index: state_of(self.outcomes(index)[-1])
-                    for index in sorted(self.probes)
-                    if self.probes[index]
-                }
-            )
+            wanted = self.middles_of_changes()
 
-    def forget(self, index: int) -> None:
-        """Drop the probes of a candidate, which a person takes back."""
-        self.probes[index].clear()
+    def middles_of_changes(self) -> list[int]:
+        """Return the middle of every gap whose ends differ in their status or in the
+        class of their failure.
+        """
+        states = {
+            index: (outcome.plain_status, _failure_class(outcome))
+            for index, outcome in self.last_outcomes.items()
+        }
+        return [
+            (low + high) // 2
+            for low, high in pairwise(states)
+            if high - low > 1 and states[low] != states[high]
+        ]
 
     def _stop_without_compilers(self) -> None:
         """Stop if no compiler between the ends could be obtained so far."""
-        inside = [
-            self.outcomes(index)[-1]
-            for index in range(1, len(self) - 1)
-            if self.probes[index]
-        ]
+        outcomes = self.last_outcomes
+        inside = [outcomes[index] for index in outcomes if 0 < index < len(self) - 1]
         is_hopeless = all(outcome.cause is Cause.TOOLCHAIN for outcome in inside)
         if is_hopeless and len(inside) >= _MOST_WITHOUT_COMPILER:
             self.stopped = NoAnswer(
@@ -195,13 +254,13 @@ class Line:
 
     # Suspicion
 
-    def clues(self, failure: Failure, bad: int) -> Clues:
-        """Return what the failure and the case say about the culprit."""
-        failures = [failure]
-        for outcome in self.outcomes(bad)[-1:]:
-            if isinstance(outcome, Failed) and outcome.failure == failure:
-                failures += outcome.others
-        return Clues.of(failures)
+    def change(self, index: int) -> Suspect:
+        """Return what may have brought the change if it is between the candidate before
+        this one and this one.
+        """
+        if self.is_of_commits:
+            return suspect_of(self.candidates[index].commits[0], self.links)
+        return Suspect(**asdict(self.revision(index)))
 
     def suspects(
         self, chances: Mapping[int, float], clues: Clues
@@ -230,17 +289,6 @@ class Line:
         return suspicions(commits, clues, self.project)
 
 
-def suspect_of(commit: Commit, links: Links | None = None) -> Suspect:
-    """Return a commit, read with its files, as a suspect without probability.
-
-    links: the pages of its repository.
-    """
-    number = pull_request(commit.subject)
-    url = None
-    if links and number:
-        url = links.pull(number)
-    elif links:
-        url = links.commit(commit.sha)
-    return Suspect(
-        **asdict(commit.revision), pull_request=number, url=url, files=commit.files
-    )
+def _failure_class(outcome: Outcome) -> str:
+    """Return the class of the failure, empty without one."""
+    return outcome.failure.failure_class if isinstance(outcome, Failed) else ""

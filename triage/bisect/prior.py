@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from triage.bisect.result import Suspect
+from triage.git_history.repository import Links, pull_request, title
 from triage.model.outcome import Failure
 from triage.model.revision import Commit
 
@@ -26,6 +28,14 @@ if TYPE_CHECKING:
 FLOOR = 0.1  # part of the probability that is spread evenly
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9]+")
+_NUMBER = re.compile(r"\(#(\d+)\)")
+_AGAIN = re.compile(
+    (
+        r'\W*(?:\[[\w ]+\]\s*)*(?:revert|reland|re-land|reapply)\b[:\s]*"?(.*?)"?'
+        r"(?:\s*\d+(?:st|nd|rd|th) attempt)?\s*$"
+    ),
+    re.I,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,3 +134,43 @@ def _tables() -> dict[str, Any]:
         if file.is_file():
             tables |= yaml.safe_load(file.read_text("utf-8"))
     return tables
+
+
+def suspect_of(commit: Commit, links: Links | None = None) -> Suspect:
+    """Return a commit, read with its files, as a suspect without probability.
+
+    links: the pages of its repository.
+    """
+    number = pull_request(commit.subject)
+    url = None
+    if links and number:
+        url = links.pull(number)
+    elif links:
+        url = links.commit(commit.sha)
+    return Suspect(
+        **asdict(commit.revision), pull_request=number, url=url, files=commit.files
+    )
+
+
+def group_by_change(subjects: Sequence[str]) -> list[list[int]]:
+    """Group the indices of subjects, oldest first: a group is a pull request with its
+    reverts and the commits that land it again.
+    """
+    groups: dict[str, list[int]] = {}
+    group_of: dict[str, str] = {}  # by pull request and title
+    for index, subject in enumerate(subjects):
+        number = pull_request(subject)
+        text = title(subject)
+        again = False
+        while match := _AGAIN.match(text):
+            text = match[1].strip()
+            again = True
+        numbers = [
+            f"#{digits}" for digits in (number, *_NUMBER.findall(text)) if digits
+        ]
+        words = _NUMBER.sub("", text).strip().casefold()
+        names = [*numbers, words] if again else numbers
+        group = next((group_of[name] for name in names if name in group_of), str(index))
+        groups.setdefault(group, []).append(index)
+        group_of |= dict.fromkeys((*numbers, words), group)
+    return list(groups.values())

@@ -1,16 +1,119 @@
-"""Find the ends of a bisect over releases that were not named."""
+"""Lines of releases and nightlies, and the ends of a bisect over releases that were not
+named.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from triage.bisect.changes import answer, passing_search, transition
-from triage.bisect.history import looked_at_first, releases_at_bounds
+from packaging.version import Version
+
+from triage.bisect.changes import answer, transition
+from triage.bisect.line import BisectRequest, Candidate, Line
 from triage.bisect.result import Bisection, BisectKind, Side
 from triage.bisect.search import Search
-from triage.model.errors import BadInput
+from triage.model.case import Case
+from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Cause, Failed, NoAnswer, Outcome, Passed
+from triage.recipes.values import parse_version
+from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
+
+_DOWNLOAD_SECONDS = 10.0  # for a release that is not installed
+
+
+def release_line(request: BisectRequest, refs: Iterable[ToolchainRef]) -> Line:
+    """Return a line of releases or other toolchains that the registry knows, oldest
+    first.
+    """
+    registry = request.engine.registry
+    candidates = []
+    for ref in refs:
+        seconds = _DOWNLOAD_SECONDS * (not registry.is_installed(ref))
+        candidates.append(Candidate(registry.revision(ref), ref, seconds))
+    return Line(request, candidates)
+
+
+def releases_between(
+    request: BisectRequest, before: str | None, after: str | None
+) -> tuple[Line, int | None, int | None]:
+    """Return releases, oldest first, and the indices of both ends; None for an end
+    that is not named.
+
+    Raises:
+        BadInput: A text is not a release of the index, the ends are in the wrong order,
+            or a build reports no version.
+    """
+    registry = request.engine.registry
+    family = request.case.compiler
+    ends = [
+        registry.resolve(text, family) if text else None for text in (before, after)
+    ]
+    old, new = ends
+    if old and new:
+        refs = versions_between(registry, old, new)
+        return release_line(request, refs), 0, len(refs) - 1
+    refs = registry.releases(family)
+    names = [ref.revision.name for ref in refs]
+    for ref in ends:
+        if ref and ref.revision.name not in names:
+            listed = f"{names[0]} .. {names[-1]}"
+            raise BadInput(
+                f"{ref.revision.name} is not a stable release of the index ({listed}); "
+                "name both ends, or commits and nightlies with --repo"
+            )
+    first, last = (names.index(ref.revision.name) if ref else None for ref in ends)
+    return release_line(request, refs), first, last
+
+
+def versions_between(
+    registry: ToolchainRegistry,
+    old: ToolchainRef,
+    new: ToolchainRef,
+    *,
+    nightlies: bool = False,
+) -> Sequence[ToolchainRef]:
+    """Return two toolchains and what lies between them, oldest first. The version of a
+    local build is the one that it reports.
+
+    nightlies: include them between two releases, too.
+
+    Raises:
+        BadInput: A build reports no version, or the new one is not newer.
+        EnvironmentFailure: The releases cannot be listed, or a build does not run.
+    """
+    versions = []
+    for ref in (old, new):
+        name = ref.revision.name
+        version = parse_version(name if not ref.path else registry.obtain(ref).version)
+        if version is None:
+            raise BadInput(f"{name} reports no version; commits need --repo")
+        versions.append(version)
+    first, last = versions
+    if first >= last:
+        raise BadInput(
+            f"{old.revision.name} is not older than {new.revision.name}: a regression "
+            "needs --good before --bad, and --find fix --bad before --good"
+        )
+    refs = list(registry.releases(new.family))
+    if nightlies or not (old.is_stable and new.is_stable):
+        try:
+            refs += registry.nightlies(new.family)
+        except (BadInput, EnvironmentFailure) as error:
+            registry.workspace.progress.note(f"nightlies are left out: {error}")
+    by_version = {Version(ref.revision.name): ref for ref in refs}
+    inside = [version for version in sorted(by_version) if first < version < last]
+    return (old, *map(by_version.__getitem__, inside), new)
+
+
+def rev_text(ref: ToolchainRef) -> str:
+    """Return the REV that names a toolchain on every day: no `latest` or `previous`."""
+    if ref.is_nightly and ref.revision.date:
+        return f"nightly:{ref.revision.date}"
+    return ref.revision.name
+
+
+# Ends that were not named
 
 
 def search_from_open_ends(
@@ -26,15 +129,10 @@ def search_from_open_ends(
     low = first or 0
     newest = last
     if newest is None:
-        newest = next(
-            (
-                index
-                for index in range(search.last, low - 1, -1)
-                if not isinstance(line.outcome(index), NoAnswer)
-            ),
-            None,
-        )
-    if newest is None:
+        newest = search.last
+        while newest >= low and isinstance(line.outcome(newest), NoAnswer):
+            newest -= 1
+    if newest < low:
         cause = line.outcome(search.last).cause or Cause.NOT_FOUND
         return answer(search, NoAnswer(cause, "no release could be tested"))
     search = replace(search, first=low, last=newest)
@@ -82,7 +180,7 @@ def _search_of_fix(search: Search) -> Search | NoAnswer:
     if failing is None:
         return _reason_if_alike(search)
     fix = replace(search, kind=BisectKind.FIX, first=failing)
-    return passing_search(fix).verified()
+    return fix.verified()
 
 
 def _newest_before(search: Search, wanted: type[Outcome]) -> int | None:
@@ -139,3 +237,26 @@ def _never_passed(search: Search) -> Bisection:
     return bisection.about(
         fixed, kind=BisectKind.FIX, failure=fixed.failure, broke=fixed
     )
+
+
+def looked_at_first(first: int, last: int, bounds: Iterable[int] = ()) -> list[int]:
+    """Return the newest release, those 1, 2, 4, ... before it, the oldest, and what a
+    recipe names.
+
+    >>> looked_at_first(0, 9, [3])
+    [9, 8, 7, 5, 1, 0, 3]
+    """
+    steps = [last - (1 << power) for power in range((last - first).bit_length())]
+    wanted = dict.fromkeys((last, *steps, first, *bounds))
+    return [index for index in wanted if first <= index <= last]
+
+
+def releases_at_bounds(case: Case, refs: Sequence[ToolchainRef]) -> set[int]:
+    """Return the releases around every bound of a window that the recipe names."""
+    versions = [Version(ref.revision.name) for ref in refs]
+    bounds = [bound for item in case.expect for bound in (item.since, item.until)]
+    around: set[int] = set()
+    for bound in filter(None, bounds):
+        index = sum(version < Version(bound) for version in versions)
+        around |= {index - 1, index}
+    return around & set(range(len(refs)))

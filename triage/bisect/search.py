@@ -12,21 +12,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from triage.bisect.belief import Belief, Tally
 from triage.bisect.line import COME_AND_GO, Line
 from triage.bisect.prior import Clues
 from triage.bisect.result import BisectKind, Side, Transition
-from triage.execution.match import Match, any_failure, verdict_of
+from triage.execution.match import any_failure, verdict_of, verdict_on_passing
 from triage.model.execution import Stage
-from triage.model.outcome import (
-    Cause,
-    Failure,
-    NoAnswer,
-    Outcome,
-    Verdict,
-)
+from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Outcome, Verdict
 
 _MOST_PROBES = 400  # of a line whose probes contradict themselves
 _UNLIKELY = 1e-4  # of all chances: not a suspect any more
@@ -53,8 +47,7 @@ class Search:
     first: int
     last: int
     kind: BisectKind
-    match: Match = any_failure
-    judge: Callable[[Outcome, Match], Verdict] = verdict_of
+    verdict: Callable[[Outcome], Verdict]
     failure: Failure | None = None
     """Known when both ends are verified."""
     fixed: Transition | None = None
@@ -70,8 +63,12 @@ class Search:
     def bad_end(self) -> int:
         return self.kind.in_order(self.first, self.last)[1]
 
-    def verdict(self, outcome: Outcome) -> Verdict:
-        return self.judge(outcome, self.match)
+    def for_failure(
+        self, failure: Failure, judge: Callable[..., Verdict] = verdict_of
+    ) -> Search:
+        """Return the search for one failure; what another one says, `judge` decides."""
+        match = self.line.request.match_for(failure)
+        return replace(self, failure=failure, verdict=partial(judge, match=match))
 
     def side(self, outcome: Outcome) -> Side | None:
         return self.kind.side(self.verdict(outcome))
@@ -82,7 +79,7 @@ class Search:
         announced = ""
         while True:
             belief = self.belief()
-            text = self.progress_text(belief)
+            text = self._progress_text(belief)
             if text != announced:
                 line.request.engine.progress.note(text)
                 announced = text
@@ -158,8 +155,13 @@ class Search:
 
     @cached_property
     def clues(self) -> Clues:
+        """What the failure says about the culprit."""
         assert self.failure is not None
-        return self.line.clues(self.failure, self.bad_end)
+        failures = [self.failure]
+        for outcome in self.line.outcomes(self.bad_end)[-1:]:
+            if isinstance(outcome, Failed) and outcome.failure == self.failure:
+                failures += outcome.others
+        return Clues.of(failures)
 
     def seconds(self) -> list[float]:
         return self.line.seconds()[self.first : self.last + 1]
@@ -237,7 +239,7 @@ class Search:
         why = NoAnswer(Cause.NOISE, text) if text else None
         return SearchResult(before, after, suspects, confirmed, why)
 
-    def progress_text(self, belief: Belief) -> str:
+    def _progress_text(self, belief: Belief) -> str:
         """Say how many suspects are left, and which is the likeliest."""
         chances = belief.chances
         best = max(range(len(chances)), key=chances.__getitem__)
@@ -252,3 +254,12 @@ class Search:
 def cannot_test(name: str, outcome: NoAnswer) -> NoAnswer:
     """Return why a search that needs a revision has no answer."""
     return NoAnswer(outcome.cause, f"{name} cannot be tested: {outcome.reason}")
+
+
+def whole_search(line: Line) -> Search:
+    """Return the search between the oldest and the newest candidate for the change from
+    passing to failing in any way, or back.
+    """
+    judge = verdict_on_passing if line.is_of_commits else verdict_of
+    verdict = partial(judge, match=any_failure)
+    return Search(line, 0, len(line) - 1, line.request.kind, verdict)

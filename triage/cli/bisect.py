@@ -9,8 +9,8 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 
+from triage.bisect.line import BisectRequest
 from triage.bisect.plan import bisect_between, measuring, planned_jobs
-from triage.bisect.request import BisectRequest
 from triage.bisect.result import BisectKind
 from triage.classify import classify_log, packaged_rules
 from triage.cli.cases import (
@@ -232,7 +232,8 @@ def suspects(
 
     The 20 most suspicious changes are shown, all of them with --verbose.
     """
-    from triage.bisect.suspects import rank_changes, stored_failures
+    from triage.bisect.commits import rank_changes
+    from triage.bisect.history import stored_failures
 
     is_text = source.suffix not in (*RECIPES, *program_suffixes())
     failures: tuple[Failure, ...] = ()

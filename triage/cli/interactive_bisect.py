@@ -15,13 +15,12 @@ from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 
 from triage.bisect.belief import Belief
-from triage.bisect.changes import answer, passing_search
+from triage.bisect.changes import answer
+from triage.bisect.line import BisectRequest
 from triage.bisect.plan import plan
-from triage.bisect.request import BisectRequest
 from triage.bisect.result import Bisection
 from triage.bisect.search import Search
 from triage.cli.exit_codes import command_again
-from triage.execution.match import verdict_of
 from triage.model.content import read_bytes
 from triage.model.outcome import NoAnswer, Verdict
 from triage.report.elements import plural
@@ -60,7 +59,7 @@ def prompt(
     search = plan(request, before, after)
     if isinstance(search, Bisection):
         return search
-    verified = passing_search(search).verified()
+    verified = search.verified()
     if isinstance(verified, NoAnswer):
         return answer(search, verified)
     session = Session(verified, request.engine.registry.home, console_for(sys.stderr))
@@ -77,8 +76,7 @@ class Session:
     def __init__(self, search: Search, home: Home, out: Console) -> None:
         assert search.failure is not None
         self.line, self.out = search.line, out
-        match = self.line.request.match_for(search.failure)
-        self.begun = replace(search, match=match, judge=verdict_of)
+        self.begun = search.for_failure(search.failure)
         self.indices = {self.line.name(at): at for at in range(len(self.line))}
         self.entries: list[Entry] = []
         ends = self.line.name(search.first), self.line.name(search.last)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from triage.attribute.result import Attribution
-from triage.bisect.known import KnownReleases, known_releases
+from triage.bisect.history import KnownReleases, known_releases
+from triage.bisect.line import BisectRequest
 from triage.bisect.plan import bisect_between
-from triage.bisect.request import BisectRequest
 from triage.bisect.result import Bisection
 from triage.classify import ClassifiedLog
 from triage.execution.engine import Engine

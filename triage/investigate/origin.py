@@ -8,19 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from triage.bisect.candidates import release_line
 from triage.bisect.changes import find_change, find_changes
-from triage.bisect.known import known_range
-from triage.bisect.plan import (
-    bisect_between,
-    plan_commits,
-    rev_text,
-    versions_between,
-    whole_search,
-)
-from triage.bisect.request import BisectRequest
+from triage.bisect.commits import plan_commits, release_end
+from triage.bisect.history import known_range
+from triage.bisect.line import BisectRequest
+from triage.bisect.plan import bisect_between
+from triage.bisect.releases import release_line, rev_text, versions_between
 from triage.bisect.result import Answer, Bisection, BisectKind
-from triage.bisect.search import Search
+from triage.bisect.search import Search, whole_search
 from triage.execution.engine import Engine
 from triage.execution.number_judge import Metric, engine_with_judge
 from triage.model.case import Case
@@ -58,7 +53,7 @@ class OriginFinder:
             request = BisectRequest(self.engine, case, repeats=1)
             return bisect_between(request, before, rev_text(new))
         if self.repo is not None and not is_of_releases((old, new)):
-            search = plan_commits(self._request(case), rev_text(old), rev_text(new))
+            search = self._commits(case, (old, new))
         else:
             search = self._search(case, versions_between(registry, old, new))
         return self._bisect_along(search, changed)
@@ -85,7 +80,7 @@ class OriginFinder:
             EnvironmentFailure: Every source of compilers fails.
         """
         if self.repo is not None:
-            commits = plan_commits(self._request(case), *map(rev_text, pair))
+            commits = self._commits(case, pair)
             untestable = [candidate.untestable for candidate in commits.line.candidates]
             if untestable.count(None) > len(pair):
                 return self._bisect_along(commits, changed)
@@ -147,6 +142,11 @@ class OriginFinder:
 
     def _request(self, case: Case) -> BisectRequest:
         return BisectRequest(self.engine, case, self.repo)
+
+    def _commits(self, case: Case, pair: ToolchainPair) -> Search:
+        request = self._request(case)
+        old, new = (release_end(request, ref) for ref in pair)
+        return plan_commits(request, old, new)
 
     def _search(self, case: Case, refs: Sequence[ToolchainRef]) -> Search:
         return whole_search(release_line(self._request(case), refs))

@@ -28,7 +28,7 @@ from triage.report.facts import since_facts
 from triage.report.tables import log_blocks
 
 if TYPE_CHECKING:
-    from triage.bisect.known import KnownReleases
+    from triage.bisect.history import KnownReleases
     from triage.investigate.explanation import Explanation
 
 _MAX_NAMES = 6
