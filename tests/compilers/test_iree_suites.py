@@ -34,7 +34,9 @@ CASES = yaml.safe_load((SUITE / "cases.yaml").read_text())
 MODEL = """<ir_version: 8, opset_import: ["": 17]>
 main (float[1, 3] w, float[n, 3] x) => (float[n, 3] z) <float[1, 3] w = {0, 0, 0}> { z = Add(x, w) }
 """
-TORCH = '{"flat_args": [{"Formula": {"shape": [2, "x"]}}],\n  "mode": "look"\n}'
+VALUES = "ops/fine/run_module_io_flags.txt"
+TORCH = "generated/AB/small/run_module_io.json"
+CLIP = "shark/benchmarks/a/clip_rocm.json"
 
 
 @pytest.fixture
@@ -81,17 +83,6 @@ def test_each_form_of_a_test_becomes_the_cases_that_it_says(
         monkeypatch.setenv(*variable.split("="))
     found = cases(suite, suite / name)
     assert {name: told(case, suite) for name, case in found.items()} == CASES[config]
-
-
-def problems(
-    folder: Path, *configs: Path
-) -> list[tuple[str, int | None, int | None, str]]:
-    with pytest.raises(BadFiles) as caught:
-        cases(folder, *configs)
-    return [
-        (Path(each.path).name, each.line, each.column, each.message)
-        for each in caught.value.problems
-    ]
 
 
 def test_failures_move_between_the_lists_of_a_config(suite: Path) -> None:
@@ -143,79 +134,45 @@ def test_a_model_has_an_argument_for_each_input(suite: Path) -> None:
     assert np.load(argument.path).shape == (1, 3)
 
 
-def test_every_mistake_of_a_config_has_its_place(suite: Path) -> None:
-    config = suite / "cpu.json"
-    config.write_text(
-        config.read_text()
-        .replace("skip_run_tests", "skip_runs")
-        .replace('"config_name": "cpu",', "")
-    )
-    found = problems(suite, config)
-    assert [place[:2] for place in found] == [("cpu.json", 1), ("cpu.json", 8)]
-    assert "config_name" in found[0][3]
-
-
 @pytest.mark.parametrize(
-    ("name", "text", "line"),
+    ("config", "file", "before", "after", "place", "word"),
     [
-        ("ops/fine/run_module_io_flags.txt", "--input=f32=@gone.bin\n", 1),
-        ("ops/wrong/other.mlir", "module {}", None),
-        ("generated/AB/small/run_module_io.json", TORCH, 1),
-    ],
-)
-def test_a_mistake_of_a_test_is_reported(
-    suite: Path, name: str, text: str, line: int | None
-) -> None:
-    (suite / name).write_text(text)
-    file, *place = problems(suite, suite / "cpu.json")[0][:2]
-    assert (file, place) == ((suite / name).name if line else "wrong", [line])
-
-
-@pytest.mark.parametrize(
-    ("name", "before", "after", "line", "column", "word"),
-    [
-        ("tests/time", '"benchmark"', '"speed"', 2, 11, "quality"),
-        (
-            "tests/time",
-            '"https://example.com/real.irpa"',
-            '"real.irpa"',
-            None,
-            None,
-            "real.irpa",
-        ),
-        (
-            "shark/benchmarks/a/clip_rocm",
-            '"inputs"',
-            '"modules": ["a_vae"], "inputs"',
-            None,
-            None,
-            "a_vae",
-        ),
-        (
-            "shark/benchmarks/a/clip_rocm",
-            "benchmark_flags",
-            "benchmark_flag",
-            5,
-            3,
-            'did you mean "benchmark_flags"?',
-        ),
+        ("cpu.json", "cpu.json", "skip_run_tests", "skip_runs", (8, 3), "skip_run"),
+        ("cpu.json", "cpu.json", '"config_name": "cpu",', "", (1, 1), "config_name"),
+        ("cpu.json", VALUES, "@", "@gone", (3, 9), "gone"),
+        ("torch.json", TORCH, "[2]", "x", (1, 38), "a list"),
+        ("tests", "tests/time.json", '"benchmark"', '"speed"', (2, 11), "quality"),
+        ("tests", "tests/time.json", "https://example.com/real", "no", None, "no.irpa"),
+        ("shark", CLIP, '"inputs"', '"modules": ["a_vae"], "inputs"', None, "a_vae"),
+        ("shark", CLIP, "benchmark_flags", "benchmark_flag", (5, 3), "did you mean"),
     ],
 )
 def test_a_mistake_has_its_place(
     suite: Path,
-    name: str,
+    config: str,
+    file: str,
     before: str,
     after: str,
-    line: int | None,
-    column: int | None,
+    place: tuple[int, int] | None,
     word: str,
 ) -> None:
-    file = suite / f"{name}.json"
-    assert before in file.read_text()
-    file.write_text(file.read_text().replace(before, after, 1))
-    place = problems(suite, file)[0]
-    assert place[:3] == (file.name, line, column), place
-    assert word in place[3], place
+    path = suite / file
+    assert before in path.read_text()
+    path.write_text(path.read_text().replace(before, after, 1))
+    with pytest.raises(BadFiles) as caught:
+        cases(suite, suite / config)
+    problem = caught.value.problems[0]
+    assert (problem.path, problem.line, problem.column) == (
+        str(path),
+        *(place or (None, None)),
+    )
+    assert word in problem.message
+
+
+def test_a_test_has_one_program(suite: Path) -> None:
+    (suite / "ops" / "wrong" / "other.mlir").touch()
+    with pytest.raises(BadFiles, match="not 2"):
+        cases(suite, suite / "cpu.json")
 
 
 @pytest.mark.usefixtures("home")

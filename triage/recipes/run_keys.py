@@ -58,18 +58,18 @@ class RunnableRecipe(Recipe):
         """
         run = RunSpec(**vars(self.run)) if self.run else None
         if run and run.flagfile:
-            run = _joined_runs(read_flagfile(locate(folder, run.flagfile)), run)
+            run = joined_runs(read_flagfile(locate(folder, run.flagfile)), run)
         if run and run.data is not None:
             data = case.input.path.parent / run.data
             if is_pattern(self.input) and not data.is_dir():
                 run = None
             else:
-                run = _joined_runs(_read_data_folder(data), run)
+                run = joined_runs(_read_data_folder(data), run)
         benchmarks = tuple(RunSpec(**vars(entry)) for entry in self.bench)
         return replace(case, run=run, benchmarks=benchmarks)
 
 
-def _joined_runs(first: RunSpec, run: RunSpec) -> RunSpec:
+def joined_runs(first: RunSpec, run: RunSpec) -> RunSpec:
     """Return a run with the values of another in front of its own."""
     return replace(
         run,

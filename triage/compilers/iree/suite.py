@@ -1,41 +1,57 @@
-"""Read IREE's test suites: a folder of programs with their values, and config files
-with flags and known failures.
+"""Read IREE's test suites: folders of programs with their values, and lists of ONNX
+models. Each kind of JSON file has a form.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import prod
 from pathlib import Path
+from typing import Literal
 
-from pydantic import Field, PositiveFloat
+from pydantic import Field, NonNegativeInt, PositiveFloat
 
-from triage.compilers.iree.suite_files import Suite, SuiteFile
-from triage.compilers.iree.suite_forms import (
+from triage.compilers.iree.suite_files import (
     RUN_FAILS,
-    Config,
-    is_list_of_models,
+    ModelArguments,
+    RandomTensor,
+    Suite,
+    SuiteFile,
+    Value,
+)
+from triage.compilers.iree.suite_models import (
     is_model_test,
     model_test,
-    onnx_models,
-    torch_test,
+    models_below,
 )
 from triage.compilers.iree.targets import IREE, target_of
 from triage.model.case import Case, Flag, Library, RunSpec
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits, Stage
-from triage.recipes.document import Texts
+from triage.recipes.document import MappingFormat, Text, Texts, content_of
 from triage.recipes.expectations import (
     ExpectationChange,
     ObservedCase,
     UpdatedFile,
 )
-from triage.recipes.run_keys import read_flagfile, without_tolerances
+from triage.recipes.run_keys import joined_runs, read_flagfile
 
 _VALUES, _TORCH_VALUES = "run_module_io_flags.txt", "run_module_io.json"
+_MODELS = "https://huggingface.co/onnxmodelzoo/legacy_models/resolve/main/"
+_ONNX_TEST = re.compile(
+    r"tests/model_zoo/([\w./-]+)_models_test\.py::test_models\[([^\]]+\.onnx)\]\Z"
+)
+_OUTCOMES = {
+    "pass": (),
+    "fail-import": (Stage.IMPORT,),
+    "fail-compile": (Stage.COMPILE,),
+    "fail-run": RUN_FAILS,
+}
 # List of known failures -> their stages. The first is the one of tests without a run.
 _FAILING = {
     "expected_compile_failures": (Stage.COMPILE,),
@@ -43,8 +59,16 @@ _FAILING = {
 }
 
 
-class SuiteConfig(Config):
-    """A config file of the suites whose tests are folders."""
+class _Config(MappingFormat):
+    """A list of tests with their flags."""
+
+    config_name: Text
+    iree_compile_flags: Texts
+    iree_run_module_flags: Texts
+
+
+class _Operations(_Config):
+    """A config of tests that are folders."""
 
     skip_compile_tests: Texts = ()
     skip_run_tests: Texts = ()
@@ -52,6 +76,36 @@ class SuiteConfig(Config):
     expected_run_failures: Texts = ()
     golden_times_ms: dict[str, PositiveFloat] = Field(default={})
     tolerance_factor: PositiveFloat = Field(default=1.1, examples=[1.1])
+
+
+class _OnnxModels(_Config):
+    tests_and_expected_outcomes: dict[
+        str, Literal["pass", "skip", "fail-import", "fail-compile", "fail-run"]
+    ]
+
+
+class _Formula(MappingFormat):
+    """Random numbers: `coeff` times those from 0 to 1, plus `offset`."""
+
+    shape: tuple[NonNegativeInt, ...]
+    dtype: Text = "float32"
+    coeff: float = 1.0
+    offset: float = 0.0
+
+
+class _TorchTest(MappingFormat):
+    """How a test of an operation is run, if its inputs are formulas."""
+
+    function_name: Text = "main"
+    flat_args: list[dict[Literal["Formula"], _Formula]]
+    seed: NonNegativeInt = 0
+    rtol: float = 1e-5
+    atol: float = 1e-8
+    equal_nan: bool = False
+    mode: Literal["compare", "benchmark"] = "compare"
+    file_name: Text = "test.mlir"
+    vmfb_name: Text = "out.vmfb"
+    expected_output: tuple[Value, ...] | None = None
 
 
 class IreeSuites:
@@ -77,11 +131,23 @@ class IreeSuites:
         stems = Counter(path.stem for path in configs)
         cases: list[Case] = []
         for path in configs:
-            name = path.stem
-            if stems[name] > 1:
-                name = f"{path.absolute().parent.name}/{name}"
-            for file in _files(suite, path):
-                cases += _cases(file, name, several=len(configs) > 1)
+            if path.is_dir():
+                cases += models_below(suite, path)
+                continue
+            file, config = SuiteFile(suite, path), path.stem
+            if is_model_test(file):
+                cases += model_test(file)
+                continue
+            if stems[config] > 1:
+                config = f"{file.path.parent.name}/{config}"
+            listed = _operations(file)
+            if "tests_and_expected_outcomes" in file.keys:
+                listed = _onnx_models(file)
+            suffix = f"[config={config}]" if len(configs) > 1 else ""
+            cases += [
+                replace(case, recipe=config, name=f"{case.name}{suffix}")
+                for case in listed
+            ]
         return tuple(cases)
 
     def updated_config(
@@ -92,8 +158,8 @@ class IreeSuites:
 
         Raises BadFiles if the file is not a config with lists of failures.
         """
-        file = SuiteFile(Suite(path.parent, path.parent), path)
-        config = file.content(SuiteConfig)
+        document = SuiteFile(Suite(path.parent, path.parent), path).document
+        config = content_of(document, _Operations)
         of_compile, of_run = _FAILING
         lists = {key: set(getattr(config, key)) for key in _FAILING}
         changes = []
@@ -102,75 +168,38 @@ class IreeSuites:
             old = next((key for key, tests in lists.items() if test in tests), None)
             new = None
             if entry.failure:
-                new = of_compile
-                if entry.failure.stage in RUN_FAILS:
-                    new = of_run
+                new = of_run if entry.failure.stage in RUN_FAILS else of_compile
             if new == old:
                 continue
             changes.append(ExpectationChange(test, old, new))
-            if old:
-                lists[old].remove(test)
+            for tests in lists.values():
+                tests.discard(test)
             if new:
                 lists[new].add(test)
         updated = {key: sorted(tests) for key, tests in lists.items()}
-        text = json.dumps({**file.data, **updated}, indent=2)
+        text = json.dumps({**document.data, **updated}, indent=2)
         return UpdatedFile(path, changes, text=f"{text}\n")
-
-
-def _files(suite: Suite, path: Path) -> list[SuiteFile]:
-    """Return a file, or the tests of models below a folder, whose other files are
-    modules.
-    """
-    if not path.is_dir():
-        return [SuiteFile(suite, path)]
-    files = [SuiteFile(suite, file) for file in sorted(path.rglob("*.json"))]
-    tests = [file for file in files if is_model_test(file)]
-    if not tests:
-        raise BadInput(f"{path}: no JSON file below it is a test of a model")
-    return tests
-
-
-def _cases(file: SuiteFile, config: str, *, several: bool) -> Iterator[Case]:
-    """Yield the cases of a JSON file. The name of the config is part of the cases'
-    names if there are `several`.
-    """
-    if is_model_test(file):
-        yield from model_test(file)
-        return
-    read_config = _operations
-    if is_list_of_models(file):
-        read_config = onnx_models
-    for case in read_config(file):
-        name = f"{case.name}[config={config}]" if several else case.name
-        yield replace(case, recipe=config, name=name)
 
 
 def _operations(file: SuiteFile) -> Iterator[Case]:
     """Yield the cases of a config whose tests are folders."""
-    suite = file.suite
-    tests = _tests(suite.folder)
+    tests = _folders_of_tests(file.suite.folder)
     if not tests:
-        raise BadInput(f"{suite.folder}: no {_VALUES} or {_TORCH_VALUES} below it")
-    programs = {name: _program(suite, test) for name, test in tests}
-    config = file.content(SuiteConfig)
+        raise BadInput(f"{file.suite.folder}: no {_VALUES} or {_TORCH_VALUES} below it")
+    config = content_of(file.document, _Operations)
     compiler_flags = tuple(map(Flag, config.iree_compile_flags))
     backend, _ = target_of(config.iree_compile_flags)
-    flags, tolerances = without_tolerances(config.iree_run_module_flags)
-    for name, (program, run) in programs.items():
+    run_of_all = file.complete(RunSpec(flags=config.iree_run_module_flags))
+    for name, folder in tests:
         if name in config.skip_compile_tests:
             continue
-        tolerances_of_both = dict(tolerances + run.tolerances)
-        run = replace(
-            run,
-            flags=(*flags, *run.flags),
-            tolerances=tuple(tolerances_of_both.items()),
-        )
-        if run.measured and backend in (None, "llvm-cpu"):
-            # where the runtime runs a program when nothing is said
-            run = replace(run, device="local-task")
-        golden = 0.0
+        program, run = _operation(file.suite, folder)
+        run, golden = joined_runs(run_of_all, run), 0.0
         if run.measured:
             golden = config.golden_times_ms.get(name, 0.0)
+            if backend in (None, "llvm-cpu"):
+                # where the runtime runs a program when nothing is said
+                run = replace(run, device="local-task")
         yield file.case(
             "",
             Library(IREE.input_at(program), compiler_flags),
@@ -187,18 +216,7 @@ def _operations(file: SuiteFile) -> Iterator[Case]:
         )
 
 
-def _program(suite: Suite, test: Path) -> tuple[Path, RunSpec]:
-    """Return the program of a test, and how to run it."""
-    if (test / _TORCH_VALUES).is_file():
-        return torch_test(SuiteFile(suite, test / _TORCH_VALUES))
-    programs = [path for path in test.iterdir() if path.suffix in (".mlir", ".mlirbc")]
-    if len(programs) != 1:
-        message = f"a test has one program (*.mlir, *.mlirbc), not {len(programs)}."
-        raise BadFiles([Problem(str(test), None, None, message)])
-    return programs[0], read_flagfile(test / _VALUES)
-
-
-def _tests(folder: Path) -> list[tuple[str, Path]]:
+def _folders_of_tests(folder: Path) -> list[tuple[str, Path]]:
     """Return the names and folders of the tests below a folder.
 
     The name is the path below the folder of the suite, which has `conftest.py`, and the
@@ -215,3 +233,60 @@ def _tests(folder: Path) -> list[tuple[str, Path]]:
         elif _VALUES in files:
             tests.append((path.relative_to(suite).as_posix(), path))
     return sorted(tests)
+
+
+def _operation(suite: Suite, folder: Path) -> tuple[Path, RunSpec]:
+    """Return the program of a test, and how to run it."""
+    if (folder / _TORCH_VALUES).is_file():
+        return _torch_test(SuiteFile(suite, folder / _TORCH_VALUES))
+    programs = [
+        path for path in folder.iterdir() if path.suffix in (".mlir", ".mlirbc")
+    ]
+    if len(programs) != 1:
+        message = f"a test has one program (*.mlir, *.mlirbc), not {len(programs)}."
+        raise BadFiles([Problem(str(folder), None, None, message)])
+    return programs[0], read_flagfile(folder / _VALUES)
+
+
+def _torch_test(file: SuiteFile) -> tuple[Path, RunSpec]:
+    test = content_of(file.document, _TorchTest)
+    inputs: list[str] = []
+    skipped = 0
+    for argument in test.flat_args:
+        drawn = dict(argument["Formula"])
+        tensor = RandomTensor(**drawn, seed=test.seed, skipped=skipped)
+        name = f"input_{len(inputs)}.npy"
+        path = file.suite.add_artifact(repr(tensor), name, tensor)
+        inputs.append(f"@{path}")
+        skipped += prod(tensor.shape)
+    outputs = [
+        file.file(each.url or each.value or "") for each in test.expected_output or ()
+    ]
+    is_benchmark = test.mode == "benchmark"
+    run = RunSpec(
+        inputs=tuple(inputs),
+        expected=tuple(f"@{path}" for path in outputs),
+        function=test.function_name,
+        measured=is_benchmark,
+        closeness=None if is_benchmark else (test.rtol, test.atol, test.equal_nan),
+    )
+    return file.file(test.file_name), file.complete(run)
+
+
+def _onnx_models(file: SuiteFile) -> Iterator[Case]:
+    """Yield the cases of a config of ONNX models, which are downloaded."""
+    config = content_of(file.document, _OnnxModels)
+    for test, outcome in config.tests_and_expected_outcomes.items():
+        if outcome == "skip":
+            continue
+        match = _ONNX_TEST.match(test)
+        if match is None:
+            text = "tests/model_zoo/…_models_test.py::test_models[….onnx]"
+            raise file.mistake(f'"{test}" is not a test, which is called "{text}".')
+        path = "/".join(match.groups())
+        program = file.program(f"{_MODELS}{path}", config.iree_compile_flags)
+        arguments = ModelArguments(program.input.path)
+        run = RunSpec(flags=config.iree_run_module_flags, arguments=arguments)
+        name = path.removesuffix(".onnx")
+        failing = _OUTCOMES[outcome]
+        yield file.case("", program, file.complete(run), name=name, failing=failing)

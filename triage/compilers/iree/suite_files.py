@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from math import prod
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from triage.compilers.iree.targets import IREE, target_of
@@ -28,7 +28,7 @@ from triage.model.case import (
 from triage.model.content import Address
 from triage.model.errors import BadFiles, Problem
 from triage.model.execution import Limits, Stage
-from triage.recipes.document import MappingFormat, content_of, read_document
+from triage.recipes.document import MappingFormat, Text, read_document
 from triage.recipes.run_keys import without_tolerances
 from triage.recipes.run_values import (
     ValueText,
@@ -37,8 +37,13 @@ from triage.recipes.run_values import (
     with_located_file,
 )
 
+if TYPE_CHECKING:
+    import numpy as np
+
 # models take minutes, and their weights gigabytes
 _LIMITS = Limits(timeout=1800.0, memory=64 << 30)
+# a wrong result is a failed run in IREE's suites
+RUN_FAILS = (Stage.RUN, Stage.COMPARE)
 # written to a file that is read here; the tests' own would be lost
 _STATISTICS = "--iree-scheduling-dump-statistics-"
 # A global whose initial value is a parameter, in the custom and in the generic form of
@@ -47,7 +52,14 @@ _PARAMETER = re.compile(
     rb'#(?:stream|flow)\.parameter\.named<(?:"[^"]*"::)?"([^"]+)"> : '
     rb"tensor<((?:\d+x)*)(\w+)>"
 )
-M = TypeVar("M", bound=MappingFormat)
+
+
+class Value(MappingFormat):
+    """A value, or its type and its file."""
+
+    value: Text | None = None
+    url: Text | None = None
+    source: Text | None = None
 
 
 @dataclass(frozen=True)
@@ -71,11 +83,6 @@ class Suite:
         self.artifacts[path] = (*before, Artifact(path, source))
         return path
 
-    def download(self, url: str) -> Path:
-        """Add the file of a URL, and return its path."""
-        name = PurePosixPath(urlsplit(url).path).name or "file"
-        return self.add_artifact(url, name, Address(url))
-
     def artifacts_of(self, paths: Iterable[Path]) -> tuple[Artifact, ...]:
         """Return what has to be obtained before these files are there."""
         return tuple(
@@ -89,14 +96,9 @@ class SuiteFile:
     def __init__(self, suite: Suite, path: Path) -> None:
         self.suite, self.path = suite, path.absolute()
         self.document = read_document(self.path, "write a mapping", json=True)
-        self.data: Any = self.document.data
         self.keys = frozenset[str]()
-        if isinstance(self.data, dict):
-            self.keys = frozenset(self.data)
-
-    def content(self, form: type[M]) -> M:
-        """Return the content by its form. Raises BadFiles with every mistake."""
-        return content_of(self.document, form)
+        if isinstance(self.document.data, dict):
+            self.keys = frozenset(self.document.data)
 
     def mistake(self, message: str) -> BadFiles:
         """Return the error for a mistake in the file."""
@@ -105,7 +107,8 @@ class SuiteFile:
     def file(self, address: str) -> Path:
         """Return the path of a file: downloaded from a URL, or next to this one."""
         if re.match(r"https?://[^/]+/.", address):
-            return self.suite.download(address)
+            name = PurePosixPath(urlsplit(address).path).name or "file"
+            return self.suite.add_artifact(address, name, Address(address))
         path = (self.path.parent / address).absolute()
         if not path.is_file():
             text = f'there is no file "{Address(address)}" next to this one.'
@@ -118,59 +121,46 @@ class SuiteFile:
             return file
         raise self.mistake(f'there is no file "{name}" below {self.suite.folder}.')
 
-    def program(self, address: str, flags: Sequence[str]) -> Library:
+    def program(self, address: str, flags: Iterable[str]) -> Library:
         """Return a program by its URL or path, with its flags."""
         path = self.file(address)
-        compile_flags = [
-            Flag(flag) for flag in flags if not flag.startswith(_STATISTICS)
-        ]
+        kept = [Flag(flag) for flag in flags if not flag.startswith(_STATISTICS)]
         artifacts = self.suite.artifacts_of([path])
-        return Library(IREE.input_at(path), tuple(compile_flags), artifacts)
+        return Library(IREE.input_at(path), tuple(kept), artifacts)
 
-    def value(self, text: str, url: str | None = None) -> str:
-        """Find or download the file that a value names; return the value with the path
-        of that file, such as `2xf32=@PATH`.
-
-        `text` is the whole value, or only its type if `url` names its file.
-        """
-        if url is not None:
-            return str(ValueText(text, str(self.file(url)), ""))
+    def value(self, entry: str | Value) -> str:
+        """Return a value as recipes write it, with the path of its file."""
+        if isinstance(entry, str):
+            entry = Value(value=entry)
+        text, address = entry.value or "", entry.url or entry.source
+        if address:
+            return str(ValueText(text, str(self.file(address)), ""))
         try:
             return with_located_file(text, self.path.parent)
         except ValueError as error:
             raise self.mistake(str(error)) from None
 
-    def run(
-        self,
-        inputs: Iterable[str] = (),
-        expected: Iterable[str] = (),
-        weights: Iterable[tuple[str, Path]] = (),
-        flags: Sequence[str] = (),
-        **more: Any,
-    ) -> RunSpec:
-        """Return a run with these values and weights (by scope). Flags that set a
-        tolerance become tolerances; `more` are further fields.
+    def complete(self, run: RunSpec) -> RunSpec:
+        """Return a run with limits, with what its files need, and with tolerances in
+        place of the flags that set them.
         """
-        others, tolerances = without_tolerances(flags)
-        run = RunSpec(
-            inputs=tuple(inputs),
-            expected=tuple(expected),
-            flags=others,
+        flags, tolerances = without_tolerances(run.flags)
+        values = map(split_value, (*run.inputs, *run.expected))
+        files = [Path(value.file) for value in values if value.file]
+        files += [path for _, path in run.parameters]
+        return replace(
+            run,
+            flags=flags,
             tolerances=tolerances,
             limits=_LIMITS,
-            parameters=tuple(weights),
-            **more,
+            artifacts=self.suite.artifacts_of(files),
         )
-        named = (split_value(text).file for text in (*run.inputs, *run.expected))
-        files = [Path(file) for file in named if file]
-        files += [path for _, path in run.parameters]
-        return replace(run, artifacts=self.suite.artifacts_of(files))
 
     def case(
         self,
         recipe: str,
         program: Library,
-        run: RunSpec | None = None,
+        run: RunSpec | None,
         *,
         name: str = "",
         limits: Limits = _LIMITS,
@@ -189,17 +179,16 @@ class SuiteFile:
             thresholds: The largest accepted values of metrics; None for no limit.
         """
         backend, chip = target_of([flag.text for flag in program.flags])
-        below = Path(self.path.name)
+        path = Path(self.path.name)
         if self.path.is_relative_to(self.suite.folder):
-            below = self.path.relative_to(self.suite.folder)
+            path = self.path.relative_to(self.suite.folder)
         benchmarks: tuple[RunSpec, ...] = ()
         if run and run.measured:
             flags = [flag for flag in run.flags if not flag.startswith("--benchmark_")]
             benchmarks = (replace(run, flags=tuple(flags)),)
-        bounds = [(metric, value) for metric, value in thresholds.items() if value]
         return Case(
             recipe=recipe,
-            name=name or below.with_suffix("").as_posix(),
+            name=name or path.with_suffix("").as_posix(),
             summary="",
             compiler=IREE.name,
             source=self.path,
@@ -210,7 +199,7 @@ class SuiteFile:
             artifacts=program.artifacts,
             run=run,
             benchmarks=benchmarks,
-            thresholds=tuple(bounds),
+            thresholds=tuple((key, most) for key, most in thresholds.items() if most),
             expect=tuple(Expectation(None, stage=stage) for stage in failing),
         )
 

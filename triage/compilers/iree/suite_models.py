@@ -1,62 +1,37 @@
-"""Tests of whole models and of single operations in IREE's suites: a form for each kind
-of JSON file, and the cases in it.
-"""
+"""Tests of whole models in IREE's suites: `torch_models`, and those of sharktank."""
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterator, Mapping
-from math import prod
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat
 
 from triage.compilers.iree.suite_files import (
-    ModelArguments,
-    RandomTensor,
+    RUN_FAILS,
     RandomWeights,
+    Suite,
     SuiteFile,
+    Value,
 )
 from triage.model.case import Case, Library, RunSpec
+from triage.model.errors import BadInput
 from triage.model.execution import Stage
-from triage.recipes.document import MappingFormat, Text, Texts
+from triage.recipes.document import MappingFormat, Text, Texts, content_of
 
 _SCOPE = "model"  # of the weights of every model of sharktank
 _LIBRARY = "--iree-codegen-transform-dialect-library="
-_MODELS = "https://huggingface.co/onnxmodelzoo/legacy_models/resolve/main/"
-_ONNX_TEST = re.compile(
-    r"tests/model_zoo/([\w./-]+)_models_test\.py::test_models\[([^\]]+\.onnx)\]\Z"
-)
-_ONNX_ADVICE = (
-    'a test is called "tests/model_zoo/…_models_test.py::test_models[….onnx]", and the '
-    '"default" is "skip".'
-)
-# a wrong result is a failed run there
-RUN_FAILS = (Stage.RUN, Stage.COMPARE)
-_STAGES: Mapping[str, tuple[Stage, ...]] = {
-    "pass": (),
-    "fail-import": (Stage.IMPORT,),
-    "fail-compile": (Stage.COMPILE,),
-    "fail-run": RUN_FAILS,
-}
 _Golden = PositiveFloat | dict[str, PositiveFloat] | None
 """A number of all machines, or of each kind of machine."""
 
-
-class _Value(MappingFormat):
-    """A value, or its type and its file."""
-
-    value: Text | None = None
-    url: Text | None = None
-    source: Text | None = None
-
-
-_Values = tuple[Text | _Value, ...]
+_Values = tuple[Text | Value, ...]
 
 
 class _Module(MappingFormat):
+    """A program that tests name."""
+
     mlir: Text = Field(examples=["https://example.com/model.mlir"])
     compiler_flags: Texts = ()
 
@@ -116,40 +91,76 @@ class _ModelTest(_Module):
     compiled_file_name: Text = ""
 
 
-class Config(MappingFormat):
-    """A list of tests with their flags."""
-
-    config_name: Text
-    iree_compile_flags: Texts
-    iree_run_module_flags: Texts
-
-
-class _OnnxModels(Config):
-    tests_and_expected_outcomes: dict[
-        str, Literal["pass", "skip", "fail-import", "fail-compile", "fail-run"]
-    ]
+def models_below(suite: Suite, folder: Path) -> Iterator[Case]:
+    """Yield the cases of the tests of models below a folder."""
+    files = [SuiteFile(suite, path) for path in sorted(folder.rglob("*.json"))]
+    tests = [file for file in files if is_model_test(file)]
+    if not tests:
+        raise BadInput(f"{folder}: no JSON file below it is a test of a model")
+    for file in tests:
+        yield from model_test(file)
 
 
-class _Formula(MappingFormat):
-    """Random numbers: `coeff` times those from 0 to 1, plus `offset`."""
-
-    shape: tuple[NonNegativeInt, ...]
-    dtype: Text = "float32"
-    coeff: float = 1.0
-    offset: float = 0.0
+def is_model_test(file: SuiteFile) -> bool:
+    """Return whether a file is a test of a model, and not a module that tests name."""
+    is_module = file.keys <= _Module.model_fields.keys()
+    return not is_module and not file.keys.isdisjoint(("type", "function_run", "mlir"))
 
 
-class _TorchTest(MappingFormat):
-    function_name: Text = "main"
-    flat_args: list[dict[Literal["Formula"], _Formula]]
-    seed: NonNegativeInt = 0
-    rtol: float = 1e-5
-    atol: float = 1e-8
-    equal_nan: bool = False
-    mode: Literal["compare", "benchmark"] = "compare"
-    file_name: Text = "test.mlir"
-    vmfb_name: Text = "out.vmfb"
-    expected_output: tuple[_Value, ...] | None = None
+def model_test(file: SuiteFile) -> Iterator[Case]:
+    """Yield the case of a test of a model."""
+    test, machine = content_of(file.document, _ModelTest), _Machine(file)
+    if machine.chip in test.specific_chip_to_ignore:
+        return
+    kind, modules = test.type, test.modules or test.module or ("",)
+    if "type" in file.keys:
+        programs = [_module(file, name) for name in modules]
+        weights = [_weights(file, entry) for entry in test.weights]
+    else:
+        files = [file]
+        if test.function_run:
+            kind = "benchmark"
+            files = [_quality_test(file, name) for name in modules]
+        models = [_sharktank_model(quality) for quality in files]
+        programs = [program for program, _ in models]
+        weights = [weights for _, weights in models]
+    pipeline = test.pipeline_mlir
+    if test.mlir_file_name is not None:
+        pipeline = str(file.file_below(test.mlir_file_name))
+    if pipeline is not None:
+        flags = (*test.pipeline_compiler_flags, *test.compile_flags, *machine.flags)
+        programs.append(file.program(pipeline, flags))
+    run = run_ms = None
+    if kind != "compstat" and not test.compile_only:
+        run = RunSpec(
+            inputs=tuple(map(file.value, test.inputs)),
+            expected=tuple(map(file.value, (*test.outputs, *test.expected_outputs))),
+            parameters=tuple(weights),
+            flags=(*test.run_args, *test.threshold_args, *test.benchmark_flags),
+            libraries=tuple(programs[1:]),
+            device=test.device,
+            function=test.run_function or test.function_run,
+            measured=kind == "benchmark",
+        )
+        run = file.complete(run)
+    golden = machine.golden(test.golden_time_ms)
+    if golden and kind == "benchmark":
+        factors = (test.tolerance_factor, test.golden_time_tolerance_multiplier)
+        run_ms = golden * (machine.golden(*factors) or 1.1)
+    failing: list[Stage] = []
+    if test.run_test_expecting_to_fail:
+        failing += RUN_FAILS
+    if machine.chip in test.compile_chip_expecting_to_fail:
+        failing.append(Stage.COMPILE)
+    yield file.case(
+        kind,
+        programs[0],
+        run,
+        failing=failing,
+        run_ms=run_ms,
+        dispatches=machine.golden(test.golden_dispatch_count, test.golden_dispatch),
+        artifact_bytes=machine.golden(test.golden_binary_size, test.golden_size),
+    )
 
 
 class _Machine:
@@ -175,81 +186,19 @@ class _Machine:
         return None
 
 
-def model_test(file: SuiteFile) -> Iterator[Case]:
-    """Yield the case of a test of a model."""
-    test, machine = file.content(_ModelTest), _Machine(file)
-    if machine.chip in test.specific_chip_to_ignore:
-        return
-    kind, modules = test.type, test.modules or test.module or ("",)
-    if "type" in file.keys:
-        programs = [_module(file, name) for name in modules]
-        weights = [_weights(file, entry) for entry in test.weights]
-    else:
-        files = [file]
-        if test.function_run:
-            kind = "benchmark"
-            files = [_quality_test(file, name) for name in modules]
-        models = [_sharktank_model(quality) for quality in files]
-        programs = [program for program, _ in models]
-        weights = [weights for _, weights in models]
-    pipeline = test.pipeline_mlir
-    if test.mlir_file_name is not None:
-        pipeline = str(file.file_below(test.mlir_file_name))
-    if pipeline is not None:
-        flags = (*test.pipeline_compiler_flags, *test.compile_flags, *machine.flags)
-        programs.append(file.program(pipeline, flags))
-    run = run_ms = None
-    if kind != "compstat" and not test.compile_only:
-        run = file.run(
-            [_value(file, entry) for entry in test.inputs],
-            [_value(file, entry) for entry in (*test.outputs, *test.expected_outputs)],
-            weights,
-            (*test.run_args, *test.threshold_args, *test.benchmark_flags),
-            libraries=tuple(programs[1:]),
-            device=test.device,
-            function=test.run_function or test.function_run,
-            measured=kind == "benchmark",
-        )
-    golden = machine.golden(test.golden_time_ms)
-    if golden and kind == "benchmark":
-        factors = (test.tolerance_factor, test.golden_time_tolerance_multiplier)
-        run_ms = golden * (machine.golden(*factors) or 1.1)
-    failing: list[Stage] = []
-    if test.run_test_expecting_to_fail:
-        failing += RUN_FAILS
-    if machine.chip in test.compile_chip_expecting_to_fail:
-        failing.append(Stage.COMPILE)
-    yield file.case(
-        kind,
-        programs[0],
-        run,
-        failing=failing,
-        run_ms=run_ms,
-        dispatches=machine.golden(test.golden_dispatch_count, test.golden_dispatch),
-        artifact_bytes=machine.golden(test.golden_binary_size, test.golden_size),
-    )
-
-
-def _value(file: SuiteFile, entry: str | _Value) -> str:
-    if isinstance(entry, str):
-        return file.value(entry)
-    return file.value(entry.value or "", entry.url or entry.source)
-
-
 def _module(file: SuiteFile, name: str) -> Library:
     path = file.suite.folder / f"{name.removesuffix('.json')}.json"
     if not path.is_file():
         raise file.mistake(f'there is no module "{name}": {path} does not exist.')
     of_module = SuiteFile(file.suite, path)
-    module = of_module.content(_Module)
+    module = content_of(of_module.document, _Module)
     return of_module.program(module.mlir, module.compiler_flags)
 
 
 def _weights(file: SuiteFile, entry: _Weights) -> tuple[str, Path]:
     if entry.type == "url":
         return entry.scope, file.file(entry.url)
-    program = _module(file, entry.module)
-    return entry.scope, _random_weights(file, program, entry.seed)
+    return entry.scope, _random_weights(file, _module(file, entry.module), entry.seed)
 
 
 def _random_weights(file: SuiteFile, program: Library, seed: int | None) -> Path:
@@ -262,7 +211,7 @@ def _sharktank_model(file: SuiteFile) -> tuple[Library, tuple[str, Path]]:
     """Return the program of a quality test, and its weights, which are zero without
     real ones.
     """
-    test, machine = file.content(_ModelTest), _Machine(file)
+    test, machine = content_of(file.document, _ModelTest), _Machine(file)
     flags = list(test.compiler_flags)
     tuner = test.tuner_file.get(machine.name)
     if tuner is not None:
@@ -287,61 +236,3 @@ def _quality_test(file: SuiteFile, module: str) -> SuiteFile:
                 return test
     folder = file.suite.folder
     raise file.mistake(f'there is no quality test for "{name}" below {folder}.')
-
-
-def onnx_models(file: SuiteFile) -> Iterator[Case]:
-    """Yield the cases of a config of ONNX models, which are downloaded."""
-    config = file.content(_OnnxModels)
-    for test, outcome in config.tests_and_expected_outcomes.items():
-        match = _ONNX_TEST.match(test)
-        if match is None and (test != "default" or outcome != "skip"):
-            raise file.mistake(f'"{test}" is not a test: {_ONNX_ADVICE}')
-        if match is None or outcome == "skip":
-            continue
-        model_path = "/".join(match.groups())
-        program = file.program(f"{_MODELS}{model_path}", config.iree_compile_flags)
-        arguments = ModelArguments(program.input.path)
-        run = file.run(flags=config.iree_run_module_flags, arguments=arguments)
-        name = model_path.removesuffix(".onnx")
-        yield file.case("", program, run, name=name, failing=_STAGES[outcome])
-
-
-def torch_test(file: SuiteFile) -> tuple[Path, RunSpec]:
-    """Return the program of a test with formulas for its inputs, and how to run it."""
-    test = file.content(_TorchTest)
-    inputs: list[str] = []
-    skipped = 0
-    for argument in test.flat_args:
-        drawn = dict(argument["Formula"])
-        tensor = RandomTensor(**drawn, seed=test.seed, skipped=skipped)
-        name = f"input_{len(inputs)}.npy"
-        path = file.suite.add_artifact(repr(tensor), name, tensor)
-        inputs.append(f"@{path}")
-        skipped += prod(tensor.shape)
-    closeness = None
-    if test.mode == "compare":
-        closeness = (test.rtol, test.atol, test.equal_nan)
-    run = file.run(
-        inputs,
-        [
-            f"@{file.file(output.url or output.value or '')}"
-            for output in test.expected_output or ()
-        ],
-        function=test.function_name,
-        measured=test.mode == "benchmark",
-        closeness=closeness,
-    )
-    return file.file(test.file_name), run
-
-
-def is_model_test(file: SuiteFile) -> bool:
-    """Return whether a JSON file is a test of a model. A file with only the keys of
-    `_Module` is not one: a test names it as its program.
-    """
-    is_module = file.keys <= _Module.model_fields.keys()
-    return not is_module and not file.keys.isdisjoint(("type", "function_run", "mlir"))
-
-
-def is_list_of_models(file: SuiteFile) -> bool:
-    """Return whether a JSON file is a config of ONNX models."""
-    return "tests_and_expected_outcomes" in file.keys
