@@ -96,7 +96,7 @@ class Iree(Compiler):
     run: Part[Runner] = Part("runner:IreeRunner")
     kernels: Part[IreeKernels] = Part("runner:IreeKernels")
     lint: Part[IreeLinter] = Part("lint:IreeLinter")
-    remedies: Part[RemedyHints] = Part("devices:IreeRemedies")
+    remedies: Part[RemedyHints] = Part("targets:IreeRemedies")
     recipe_starter: Part[RecipeStarter] = Part("command_line:IreeRecipes")
 
     def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:

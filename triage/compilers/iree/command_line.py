@@ -17,8 +17,8 @@ from triage.compilers.iree.targets import (
     IREE,
     SELECTING,
     TARGET_BACKENDS,
-    device_flags,
     named_targets,
+    selecting_flags,
 )
 from triage.compilers.pasted_text import (
     chip_in,
@@ -173,6 +173,6 @@ def _start_of_call(
         flags.remove(chips[0])
     selecting = {flag for flag in flags if flag.startswith(SELECTING)}
     # the recipe's target replaces these
-    if selecting == set(device_flags(target)):
+    if selecting == set(selecting_flags(target)):
         flags = [flag for flag in flags if flag not in selecting]
     return RecipeStart(IREE.name, path, target, flags, phase, assumed=assumed)

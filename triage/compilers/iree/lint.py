@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from triage.compilers.iree.devices import declaring_options, device_order
 from triage.compilers.iree.lint_program import (
     LOAD,
     PASSES_ON,
@@ -22,6 +21,7 @@ from triage.compilers.iree.lint_program import (
     tensors_of,
     terminator,
 )
+from triage.compilers.iree.targets import declaring_options, device_order
 from triage.compilers.linter import (
     LintedCase,
     LintFinding,
@@ -72,7 +72,7 @@ def flags_for(program: LintProgram) -> tuple[str, ...]:
     if program.devices_of_module or all(device.declared for device in devices):
         return ()
     wanted = sorted((device.name for device in devices), key=device_order)
-    return declaring_options(wanted, program.backend, program.options)
+    return tuple(declaring_options(wanted, program.backend, program.options))
 
 
 def undeclared_devices(program: LintProgram) -> Messages:

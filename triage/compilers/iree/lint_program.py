@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from triage.compilers.iree.devices import (
+from triage.compilers.iree.targets import (
     devices_declared_by,
     devices_in,
 )

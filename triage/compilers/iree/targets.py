@@ -1,14 +1,17 @@
-"""Targets in IREE: its backends, and the options that name them and their chips."""
+"""Targets in IREE: its backends, and the options that name them, their chips and their
+devices.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from triage.compilers.invocation import Invocation, flag_name
-from triage.compilers.parts import runnable_keys
-from triage.model.case import InputKind, Target
+from triage.compilers.parts import RemedyHints, runnable_keys
+from triage.model.case import Case, InputKind, Target
 from triage.model.outcome import Cause, NoAnswer
 from triage.recipes.recipe import RecipeFamily
 
@@ -91,6 +94,12 @@ LOCAL = "--iree-hal-local-target-device-backends="
 SELECTING = (DEVICE, TARGET_BACKENDS, LOCAL)
 """The beginnings of options that name backends or devices."""
 
+_POSITION = re.compile(r"__device_(\d{1,3})")  # a larger number is a mistake
+_DECLARED = re.compile(r'(?:([\w$.-]+)=(?=[\w#"]))?([^\[:,]*)')
+_REFERENCE = re.compile(
+    r'#hal\.device\.(?:promise|affinity|fallback)<@("[^"]*"|[\w$.-]+)'
+)
+
 
 def driver_of(backend: str | None) -> str:
     """Return the runtime's name for the devices of a backend; `local` for a CPU."""
@@ -109,7 +118,7 @@ def named_targets(options: Sequence[str]) -> tuple[list[str], list[str]]:
         if option.startswith((TARGET_BACKENDS, LOCAL)):
             backends += value.split(",")
         elif option.startswith(DEVICE):
-            driver = re.split(r"[\[:,]", re.sub(r"^[\w$.-]+=", "", value))[0]
+            _, driver = _device_and_driver(option)
             if driver != "local" or not has_local:
                 backends.append(IREE.aliases.get(driver, driver))
         elif of_chip and driver_of(of_chip) != "local":
@@ -122,14 +131,11 @@ def target_of(options: Sequence[str]) -> tuple[str | None, str | None]:
     """Return the backend and the chip that a command line compiles for; None for one of
     which it does not name exactly one.
     """
-    backend, chip = map(_only_one, named_targets(options))
-    return backend, chip
-
-
-def _only_one(words: list[str]) -> str | None:
-    if len(set(words)) == 1:
-        return words[0]
-    return None
+    backends, chips = map(set, named_targets(options))
+    return (
+        backends.pop() if len(backends) == 1 else None,
+        chips.pop() if len(chips) == 1 else None,
+    )
 
 
 def target_flags(
@@ -142,7 +148,7 @@ def target_flags(
     """
     flags: list[str] = []
     if not any(text.startswith((DEVICE, TARGET_BACKENDS)) for text in recipe_flags):
-        flags += device_flags(target)
+        flags += selecting_flags(target)
     if target.chip is None:
         return flags
     backend = BACKENDS.get(target.backend, Backend())
@@ -156,15 +162,85 @@ def target_flags(
     )
 
 
-def device_flags(target: Target) -> list[str]:
+def selecting_flags(target: Target) -> list[str]:
     """Return the flags that name the target's backend or declare its devices."""
     if target.devices is None:
         return [f"{TARGET_BACKENDS}{target.backend}"]
-    driver = driver_of(target.backend)
-    flags = [f"{DEVICE}{driver}[{ordinal}]" for ordinal in range(target.devices)]
-    if driver == "local":
-        flags.append(f"{LOCAL}{target.backend}")
+    names = [f"__device_{number}" for number in range(target.devices)]
+    return declaring_options(names, target.backend, ())
+
+
+def declaring_options(
+    devices: Sequence[str], backend: str | None, options: Sequence[str]
+) -> list[str]:
+    """Return the options that declare these devices, for a command with `options`."""
+    driver = driver_of(backend)
+    if all(map(_POSITION.fullmatch, devices)):
+        # positions count: those before the last one must be declared, too
+        last, _ = max(map(device_order, devices))
+        prefixes = [""] * (last + 1)
+    else:  # one user-defined name: name all
+        prefixes = [f"{name}=" for name in devices]
+    flags = [f"{DEVICE}{name}{driver}[{index}]" for index, name in enumerate(prefixes)]
+    if driver == "local" and not any(text.startswith(LOCAL) for text in options):
+        flags.append(f"{LOCAL}{backend or 'llvm-cpu'}")
     return flags
+
+
+def devices_declared_by(options: Sequence[str]) -> dict[str, str]:
+    """Return the devices that a command line declares: name -> option."""
+    backends = [text for text in options if text.startswith(TARGET_BACKENDS)]
+    # the older option: one device, and options that declare devices are ignored
+    if backends:
+        return {"__device_0": backends[-1]}
+    flags = [text for text in options if text.startswith(DEVICE)]
+    return {
+        _device_and_driver(flag)[0] or f"__device_{index}": flag
+        for index, flag in enumerate(flags)
+    }
+
+
+def _device_and_driver(option: str) -> tuple[str | None, str]:
+    """Return the name that an option gives to a device, if any, and its driver."""
+    match = _DECLARED.match(option, len(DEVICE))
+    assert match  # every text
+    return match[1], match[2]
+
+
+def devices_in(text: str) -> Iterator[str]:
+    """Yield the devices that the text of a program, attribute or type refers to."""
+    if "#hal.device." in text:
+        yield from (name.strip('"') for name in _REFERENCE.findall(text))
+
+
+def device_order(name: str) -> tuple[int, str]:
+    """Return a key that sorts devices by position, and user-defined names last."""
+    match = _POSITION.fullmatch(name)
+    if match:
+        return int(match[1]), name
+    return 1 << 30, name
+
+
+class IreeRemedies(RemedyHints):
+    """Tells the search for remedies how a program names devices."""
+
+    def devices_named(self, program: Path) -> frozenset[str]:
+        with program.open(encoding="utf-8", errors="replace") as lines:
+            return frozenset(name for line in lines for name in devices_in(line))
+
+    def declaring_options(
+        self, case: Case, devices: Collection[str]
+    ) -> tuple[str, ...] | None:
+        options = [flag.text for flag in case.flags]
+        has_devices = any(text.startswith(DEVICE) for text in options)
+        if case.target.devices and not has_devices:
+            options += selecting_flags(case.target)
+        declared = devices_declared_by(options)
+        missing = sorted(set(devices) - declared.keys(), key=device_order)
+        if not missing:
+            return None
+        wanted = [*declared, *missing]
+        return tuple(declaring_options(wanted, case.target.backend, options))
 
 
 def with_printing(invocation: Invocation, *options: str) -> Invocation:
