@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,13 @@ from triage.compilers.base import (
 )
 from triage.compilers.interpreters import is_script
 from triage.compilers.invocation import Invocation, MlirTools, ask_compiler
-from triage.compilers.iree.targets import IREE, target_flags, with_printing
-from triage.compilers.parts import IrPrinter, Measures, RemedyHints, Runner
+from triage.compilers.iree.targets import (
+    IREE,
+    IreeRemedies,
+    target_flags,
+    with_printing,
+)
+from triage.compilers.parts import IrPrinter, Measures, Runner, family_yaml
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, NoAnswer
@@ -33,10 +39,19 @@ if TYPE_CHECKING:
     from triage.compilers.iree.lint import IreeLinter
     from triage.compilers.iree.runner import IreeKernels
     from triage.compilers.recipe_input import RecipeStarter
+    from triage.mlir.fingerprint import Vocabulary
 
 # Without it an error is followed by the whole operation: hundreds of MB for a large
 # model, and nothing that identifies it.
 _QUIET = "--mlir-print-op-on-diagnostic=false"
+_ELIDED = "--mlir-elide-elementsattrs-if-larger=16"
+# Print types inline, and constants on at most a line.
+_PLAIN = (
+    "--mlir-print-local-scope",
+    _ELIDED,
+    "--mlir-elide-resource-strings-if-larger=16",
+)
+_ONE_THREAD = "--mlir-disable-threading"
 
 # The wheel's entry script in bin/ starts an interpreter first and turns a signal into
 # an ordinary exit status, so the native binary inside the package is preferred wherever
@@ -74,6 +89,41 @@ _VALUE = re.compile(r"^\s+=([\w-]+)\s", re.MULTILINE)
 _NIGHTLY = re.compile(r"(?:rc|dev)(20\d\d)(\d\d)(\d\d)$")
 
 
+class IreeIr(IrPrinter):
+    """How the compiler prints its IR."""
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        # slow to import
+        from pydantic import TypeAdapter
+
+        from triage.mlir.fingerprint import Vocabulary
+
+        words = family_yaml(type(self), "vocabulary.yaml")
+        return TypeAdapter(Vocabulary).validate_python(words)
+
+    def is_supported_by(self, toolchain: Toolchain) -> bool:
+        needed = {"mlir-print-ir-after-all", "mlir-print-ir-after-change"}
+        return needed <= toolchain.capabilities.flags
+
+    def naming_failed_pass(self, invocation: Invocation) -> Invocation:
+        return with_printing(
+            invocation, "--mlir-print-ir-after-failure", _ONE_THREAD, _ELIDED
+        )
+
+    def printing_passes(self, invocation: Invocation) -> Invocation:
+        # In one thread passes follow each other as they do in the source, and no two
+        # dumps are mixed.
+        return with_printing(
+            invocation,
+            "--mlir-print-ir-after-all",
+            "--mlir-print-ir-after-change",
+            "--mlir-print-op-generic",
+            _ONE_THREAD,
+            *_PLAIN,
+        )
+
+
 class Iree(Compiler):
     """The IREE family."""
 
@@ -92,11 +142,11 @@ class Iree(Compiler):
         "install (bin/) holds `iree-compile`"
     )
 
-    passes: Part[IrPrinter] = Part("passes:IreeIr")
+    passes = IreeIr()
     run: Part[Runner] = Part("runner:IreeRunner")
     kernels: Part[IreeKernels] = Part("runner:IreeKernels")
     lint: Part[IreeLinter] = Part("lint:IreeLinter")
-    remedies: Part[RemedyHints] = Part("targets:IreeRemedies")
+    remedies = IreeRemedies()
     recipe_starter: Part[RecipeStarter] = Part("command_line:IreeRecipes")
 
     def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:
