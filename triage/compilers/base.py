@@ -51,7 +51,6 @@ class Description:
     capabilities: Capabilities
 
 
-SCRIPT_RUNNER = Path(__file__).with_name("script_runner.py")
 SCRIPT_WORKER = Path(__file__).with_name("script_worker.py")
 
 

@@ -4,22 +4,30 @@ and keeps what it prints; imports nothing of triage.
     script_worker.py script [--once] [--words] [--flags-in=VARIABLE FLAG...]
         SCRIPT -o OUTPUT
     script_worker.py run --module=OUTPUT [--output=@FILE...]
+    script_worker.py execute SCRIPT WORD...
     script_worker.py describe
 
 A program runs twice unless --once is given, each time in a process of its own. What it
 prints otherwise the second time, such as a time, does not count. OUTPUT is JSON: the
 numbers and, with --words, the words that it printed. These are its results.
+
+`execute` runs a program whose folder may not be listed. Python lists a folder to find a
+module in it. A sealed program may read the modules that it needs and list nothing, so
+each place where a module may be is tried instead.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import re
+import runpy
 import struct
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +43,8 @@ _CHANGING = re.compile(
     r"^\W*\d+\W*$|\d[.:/-]\d|0x[\da-f]|\d(?:[nuµm]?s|[kmg]i?b|%)\b", re.IGNORECASE
 )
 _TRUTH = {"true": "1", "false": "0"}
-_RUNNER = Path(__file__).with_name("script_runner.py")
+# Errors of a program that needs what a release of a package lacks.
+_LACKING = re.compile(r"module '[\w.]+' has no|unexpected keyword argument")
 
 
 def run_script(options: argparse.Namespace) -> None:
@@ -57,9 +66,7 @@ def printed_by(script: Path) -> str:
     """Run a program, pass on what it prints, and return it. Its errors name it
     `script.py`, because a failure is the same in a file of another name.
     """
-    argv = [sys.executable, str(script)]
-    if _RUNNER.is_file():  # it is not in a reproducer
-        argv.insert(1, str(_RUNNER))
+    argv = [sys.executable, __file__, "execute", str(script)]
     env = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(argv, capture_output=True, env=env, check=False)
     sys.stdout.buffer.write(done.stdout)
@@ -71,6 +78,46 @@ def printed_by(script: Path) -> str:
     if done.returncode:
         sys.exit(done.returncode)
     return done.stdout.decode(errors="replace")
+
+
+class ModulesBeside:
+    """Finds modules and packages in the folders of all files among the arguments."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        files = [os.path.abspath(word) for word in words if os.path.isfile(word)]
+        self.folders = list(dict.fromkeys(map(os.path.dirname, files)))
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: object = None
+    ) -> Any:
+        for folder in self.folders if path is None else path:
+            module_path = os.path.join(folder, name.rpartition(".")[2])
+            package = os.path.join(module_path, "__init__.py")
+            if os.path.isfile(package):
+                return importlib.util.spec_from_file_location(
+                    name, package, submodule_search_locations=[module_path]
+                )
+            if os.path.isfile(f"{module_path}.py"):
+                return importlib.util.spec_from_file_location(name, f"{module_path}.py")
+        return None
+
+
+def execute(words: list[str]) -> None:
+    """Run a program with its arguments. What it needs and a release lacks raises
+    ImportError.
+    """
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [folder for folder in sys.path if folder != here]
+    finder: Any = ModulesBeside(words)
+    sys.meta_path.append(finder)
+    sys.argv[:] = words
+    try:
+        runpy.run_path(words[0], run_name="__main__")
+    except (AttributeError, SyntaxError, TypeError) as error:
+        is_unreadable = isinstance(error, SyntaxError) and error.filename == words[0]
+        if is_unreadable or _LACKING.search(str(error)):
+            raise ImportError(f"this release cannot run it: {error}") from error
+        raise
 
 
 def words_in(text: str) -> list[str]:
@@ -122,6 +169,9 @@ def npy_header(kind: str, size: int) -> bytes:
 def main() -> None:
     """Do the work that the first argument names."""
     work = sys.argv[1]
+    if work == "execute":
+        execute(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--module" if work == "run" else "module", type=Path)
     parser.add_argument("-o", dest="target", type=Path)

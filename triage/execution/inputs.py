@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
 
-from triage.compilers.base import SCRIPT_RUNNER, Compiler, Needs
+from triage.compilers.base import SCRIPT_WORKER, Compiler, Needs
 from triage.compilers.interpreters import prefixes_of
 from triage.compilers.registry import onnx_family
 from triage.execution.cache import Record, ResultCache
@@ -246,8 +246,8 @@ class Inputs:
         else:
             start, words = sys.executable, ("-P",)
             identity, reads = self._identity_of_own_python, own_python()
-        argv, reads = (start, *words, str(SCRIPT_RUNNER)), (*reads, SCRIPT_RUNNER)
-        return _Maker(identity, argv, reads, _SAME)
+        argv = (start, *words, str(SCRIPT_WORKER), "execute")
+        return _Maker(identity, argv, (*reads, SCRIPT_WORKER), _SAME)
 
     @cached_property
     def _identity_of_own_python(self) -> str:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.compilers.base import (
-    SCRIPT_RUNNER,
     SCRIPT_WORKER,
     Compiler,
     Description,
@@ -107,7 +106,7 @@ class Command(Compiler):
     def needs(self, root: Path, program: Path) -> Needs:
         environment = _environment_of(program)
         if environment is not None:
-            return environment_needs(environment, SCRIPT_RUNNER, SCRIPT_WORKER)
+            return environment_needs(environment, SCRIPT_WORKER)
         return Needs((program,))
 
     def describe(self, program: Path, seal: Seal) -> Description:

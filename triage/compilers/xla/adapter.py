@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.compilers.base import (
-    SCRIPT_RUNNER,
     SCRIPT_WORKER,
     VERSION,
     Compiler,
@@ -191,7 +190,7 @@ class Xla(Compiler):
         """Return the environment, its interpreter and the worker: results of another
         worker must not be used again.
         """
-        files = (_WORKER, _HLO_TEXT, SCRIPT_RUNNER, SCRIPT_WORKER)
+        files = (_WORKER, _HLO_TEXT, SCRIPT_WORKER)
         return environment_needs(program.parents[1], *files)
 
     def describe(self, program: Path, seal: Seal) -> Description:
