@@ -2,15 +2,16 @@
 the exit code that it promises.
 """
 
+# `signal` imports `enum`, and a Ctrl-C meanwhile would end in a traceback
+import _signal  # type: ignore[import-not-found]
 import os
-import signal
 
 
 def main() -> None:
     """Run the program. Until a command begins, Ctrl-C ends it at once."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, stop_at_once)
+    for number in (_signal.SIGINT, _signal.SIGTERM):
+        if _signal.getsignal(number) != _signal.SIG_IGN:
+            _signal.signal(number, stop_at_once)
     from triage.cli.app import run_command_line  # takes a while
 
     run_command_line()
