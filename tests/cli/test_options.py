@@ -12,7 +12,7 @@ from tests.bisect.letters import case_named
 from tests.conftest import Triage
 from tests.recipes.loading import load_recipes
 from triage.cli.app import every_command
-from triage.cli.cases import cases_named, one_case, select_families
+from triage.cli.cases import cases_named, one_case, revs_by_family
 from triage.model.case import Case
 
 LEAVES: dict[str, Any] = {
@@ -85,14 +85,10 @@ def test_a_name_selects_its_case_or_those_that_contain_it(
 def test_a_rev_without_a_prefix_belongs_to_iree_among_several_families(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    [chosen] = select_families([TRITON, IREE], ["3.3.0"])
-    assert (chosen.family, chosen.cases, chosen.revs) == ("iree", (IREE,), ("3.3.0",))
+    assert revs_by_family([TRITON, IREE], ["3.3.0"]) == {"iree": ["3.3.0"]}
     assert "triton:latest" in capsys.readouterr().err
     revs = ["3.3.0", "triton:3.2.0", "command:cython:3.0.0"]
-    selections = select_families([IREE, TRITON, CYTHON], revs)
-    assert [(one.cases, one.revs) for one in selections] == [
-        ((IREE,), ("3.3.0",)),
-        ((TRITON,), ("triton:3.2.0",)),
-        ((CYTHON,), ("command:cython:3.0.0",)),
+    assert list(revs_by_family([IREE, TRITON, CYTHON], revs).values()) == [
+        [rev] for rev in revs
     ]
     assert capsys.readouterr().err == ""

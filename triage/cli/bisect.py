@@ -20,12 +20,11 @@ from triage.cli.cases import (
     one_case,
     open_engine_for,
 )
-from triage.cli.exit_codes import command, report
+from triage.cli.command import Answer, command, report
 from triage.cli.interactive_bisect import prompt
 from triage.cli.options import (
     CASE,
     DRY_RUN,
-    FORMAT,
     RECIPES,
     REPO,
     REQUIRED,
@@ -42,13 +41,12 @@ from triage.execution.judge import forecast
 from triage.git_history.repository import Repository
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import BadInput
-from triage.model.outcome import Exit, Failure
+from triage.model.outcome import Failure
 from triage.model.revision import FamilyRef
 from triage.report.bisection import (
     bisect_document,
     suspects_document,
 )
-from triage.report.formats import write_report
 from triage.report.tables import forecast_document
 from triage.toolchains.project import FILE, load_project
 
@@ -158,8 +156,7 @@ def bisect(
         "in any case.",
     ),
     dry_run: bool = DRY_RUN,
-    output: str = FORMAT,
-) -> Exit:
+) -> Answer:
     """Find the release that brought a failure (with --repo the commit), or with --find
     fix the one that fixed it.
 
@@ -186,14 +183,13 @@ def bisect(
         )
         if dry_run:
             planned = forecast(engine, planned_jobs(request, before, after))
-            write_report(output, planned, forecast_document)
-            return Exit.OK
+            return report(planned, forecast_document)
         with measuring(request, before, after, metric, above, SECONDS) as request:
             if interactive:
                 bisection = prompt(request, before, after, resume=resume)
             else:
                 bisection = bisect_between(request, before, after)
-    return report(output, bisection, partial(bisect_document, compiler=case.compiler))
+    return report(bisection, partial(bisect_document, compiler=case.compiler))
 
 
 def _tested_family(*revs: str | None) -> str:
@@ -221,8 +217,7 @@ def suspects(
     good: str = option("REV", "Known-good revision or commit.", default=REQUIRED),
     bad: str = option("REV", "Known-bad revision or commit.", default=REQUIRED),
     case: str | None = CASE,
-    output: str = FORMAT,
-) -> Exit:
+) -> Answer:
     """Rank the commits between two revisions by how suspicious the failure makes them.
     Nothing is built.
 
@@ -254,8 +249,7 @@ def suspects(
         failures = (*stored_failures(engine, about), *failures)
         request = BisectRequest(engine, about, repo)
         ranked = rank_changes(request, good, bad, failures)
-    write_report(output, ranked, suspects_document)
-    return Exit.OK
+    return report(ranked, suspects_document)
 
 
 def _case_about(file: Path, family: str, backend: str) -> Case:

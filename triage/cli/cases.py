@@ -241,55 +241,40 @@ def _names_text(cases: Sequence[Case]) -> str:
     return ", ".join(names)
 
 
-@dataclass(frozen=True, slots=True)
-class FamilySelection:
-    """The cases of one compiler family and its REVs as the user wrote them."""
-
-    family: str
-    cases: tuple[Case, ...]
-    revs: tuple[str, ...]
-
-    def refs(self, engine: Engine) -> list[ToolchainRef]:
-        """Return the toolchains that the REVs name, each once, in the given order."""
-        refs = [engine.registry.resolve(rev, self.family) for rev in self.revs]
-        return list({ref.revision.name: ref for ref in refs}.values())
-
-
-def select_families(
-    cases: Sequence[Case], revs: Sequence[str]
-) -> list[FamilySelection]:
-    """Group cases by family, each with its REVs. A family without a REV is left out,
+def revs_by_family(cases: Sequence[Case], revs: Sequence[str]) -> dict[str, list[str]]:
+    """Return the REVs of each family of the cases. A family without a REV is left out,
     with a message.
 
     A REV with a prefix (`triton:3.2.0`) belongs to that family. One without belongs to
     the only family of the cases, or to the default family if there are several. Raises
     BadInput for a REV of another family.
     """
-    families = list(dict.fromkeys(case.compiler for case in cases))
-    owners = [_family_of(rev, families) for rev in revs]
-    selections = []
-    for family in families:
-        members = tuple(case for case in cases if case.compiler == family)
-        pairs = zip(revs, owners, strict=True)
-        chosen = tuple(rev for rev, owner in pairs if owner == family)
-        if chosen:
-            selections.append(FamilySelection(family, members, chosen))
-        else:
-            print_stderr(
-                f"the cases of {family} are left out: no toolchain is named; pass for "
-                f"example {family}:latest"
-            )
-    return selections
+    named: dict[str, list[str]] = {case.compiler: [] for case in cases}
+    for rev in revs:
+        named[_family_of(rev, list(named))].append(rev)
+    for family in [family for family in named if not named[family]]:
+        del named[family]
+        print_stderr(
+            f"the cases of {family} are left out: no toolchain is named; pass for "
+            f"example {family}:latest"
+        )
+    return named
 
 
-def select_one_family(cases: Sequence[Case], revs: Sequence[str]) -> FamilySelection:
-    """Return the only family that the REVs belong to. Raises BadInput if they belong to
-    several.
+def of_one_family(cases: Sequence[Case], revs: Sequence[str]) -> tuple[Case, ...]:
+    """Return the cases of the only family that the REVs belong to. Raises BadInput if
+    they belong to several.
     """
-    selections = select_families(cases, revs)
-    if len(selections) != 1 or len(selections[0].revs) != len(revs):
+    families = revs_by_family(cases, revs)
+    if len(families) != 1:
         raise BadInput(f"{', '.join(revs)} are not revisions of one compiler")
-    return selections[0]
+    return tuple(case for case in cases if case.compiler in families)
+
+
+def resolve_all(engine: Engine, family: str, revs: Sequence[str]) -> list[ToolchainRef]:
+    """Return the toolchains that REVs name, each once, in the given order."""
+    refs = [engine.registry.resolve(rev, family) for rev in revs]
+    return list({ref.revision.name: ref for ref in refs}.values())
 
 
 def _family_of(rev: str, families: Sequence[str]) -> str:
@@ -306,8 +291,5 @@ def _family_of(rev: str, families: Sequence[str]) -> str:
 
 def named_family(*revs: str | None) -> str | None:
     """Return the family that a revision names, such as `triton:3.1.0`."""
-    for rev in revs:
-        name = (rev or "").partition(":")[0]
-        if name in Families():
-            return name
-    return None
+    kinds = ((rev or "").partition(":")[0] for rev in revs)
+    return next((kind for kind in kinds if kind in Families()), None)

@@ -13,10 +13,9 @@ from triage.classify import (
     classify_log,
     load_rules,
 )
-from triage.cli.exit_codes import command, report
-from triage.cli.options import FORMAT, argument, option
+from triage.cli.command import Answer, command, report
+from triage.cli.options import argument, option
 from triage.cli.screen import AppContext
-from triage.model.outcome import Exit
 from triage.report.tables import classify_document
 
 
@@ -29,8 +28,7 @@ def classify(
     rules: list[Path] | None = option(
         "FILE", "Read your own failure classes from this YAML file; repeatable."
     ),
-    output: str = FORMAT,
-) -> Exit:
+) -> Answer:
     """Name the failures in compiler output or a CI log, the root cause first.
 
     Exit 1 when there is a failure, 0 when there is none, 3 when something failed that
@@ -43,7 +41,7 @@ def classify(
     """
     rule_set = load_rules(rules or [])
     classified = classify_logs(app, logs or [Path("-")], rule_set)
-    return report(output, ClassifiedLogs(classified), classify_document)
+    return report(ClassifiedLogs(classified), classify_document)
 
 
 def classify_logs(

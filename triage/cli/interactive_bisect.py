@@ -20,7 +20,7 @@ from triage.bisect.line import BisectRequest
 from triage.bisect.plan import plan
 from triage.bisect.result import Bisection
 from triage.bisect.search import Search
-from triage.cli.exit_codes import command_again
+from triage.cli.command import command_again
 from triage.model.content import read_bytes
 from triage.model.outcome import NoAnswer, Verdict
 from triage.report.elements import plural

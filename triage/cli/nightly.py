@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from triage.cli.cases import Compiling, cases_in, cases_named, select_one_family
-from triage.cli.exit_codes import command, command_again
+from triage.cli.cases import Compiling, cases_in, cases_named, of_one_family
+from triage.cli.command import (
+    Answer,
+    Unfinished,
+    command_again,
+    junit_command,
+    report,
+)
 from triage.cli.nights import earlier_nights, store_night
 from triage.cli.options import (
     CASES,
     DRY_RUN,
     GITHUB,
-    JUNIT_FORMAT,
     OUT,
     PATHS,
     REPO,
@@ -29,19 +34,17 @@ from triage.execution.task import ProbeJob
 from triage.git_history.repository import Repository
 from triage.investigate.result import ReportFiles
 from triage.model.errors import BadInput, Interrupted
-from triage.model.outcome import Exit
 from triage.nightly.result import Night
 from triage.nightly.run import NightRun
 from triage.nightly.shards import copy_files, merge, shard
 from triage.nightly.store import read_night
 from triage.nightly.verdict import owner_rules
-from triage.report.formats import write_report
-from triage.report.night import write_night, write_reports
+from triage.report.night import night_junit, screen_document, write_reports
 from triage.report.reproducer import folder_for, write_reproducer
 from triage.report.tables import forecast_document
 
 
-@command
+@junit_command
 def nightly(
     compiling: Compiling,
     paths: list[Path] = PATHS,
@@ -81,8 +84,7 @@ def nightly(
     part: str | None = option("I/N", "Run only the I-th of N shards.", "--shard"),
     github: bool = GITHUB,
     dry_run: bool = DRY_RUN,
-    output: str = JUNIT_FORMAT,
-) -> Exit:
+) -> Answer:
     """Compare a new compiler with a baseline over all recipes.
 
     Exit 1 when a case regressed or fails in a different way. A failure that a recipe
@@ -98,8 +100,8 @@ def nightly(
       of GitHub Actions
     """
     chosen = cases_named(cases_in(paths, suite_config), case)
-    selection = select_one_family(chosen, (toolchain, baseline))
-    cases = shard(selection.cases, part)
+    chosen = of_one_family(chosen, (toolchain, baseline))
+    cases, family = shard(chosen, part), chosen[0].compiler
     if repo:
         Repository(repo)
     if budget is not None and not investigate:
@@ -109,15 +111,13 @@ def nightly(
             raise BadInput("--reduce and --investigate need --out")
         for tested in cases:
             folder_for(out / "reproducers", tested)
-    owners = owner_rules(selection.family)
+    owners = owner_rules(family)
     with compiling.open(*cases, dry=dry_run) as engine:
-        new, old = (
-            engine.registry.resolve(rev, selection.family) for rev in selection.revs
-        )
+        new = engine.registry.resolve(toolchain, family)
+        old = engine.registry.resolve(baseline, family)
         if dry_run:
             jobs = [ProbeJob(case, ref) for case in cases for ref in (new, old)]
-            write_report(output, forecast(engine, jobs), forecast_document)
-            return Exit.OK
+            return report(forecast(engine, jobs), forecast_document)
         run = NightRun(
             engine,
             cases,
@@ -140,37 +140,30 @@ def nightly(
         try:
             night = run.run()
         except (KeyboardInterrupt, Exception) as error:
-            _publish_partial(run, error, out, output, github)
-            raise
-    return _publish(night, out, output, github)
+            try:
+                partial = _publish(run.report(_reason(error)), out, github)
+            except Exception as problem:
+                print_stderr(f"triage: the partial report is missing: {problem}")
+                raise error from None
+            raise Unfinished(partial, error) from None
+    return _publish(night, out, github)
 
 
-def _publish_partial(
-    run: NightRun,
-    error: BaseException,
-    out: Path | None,
-    output: str,
-    github: bool,
-) -> None:
-    """Report what is known when the work is interrupted or fails."""
-    stopped = f"{error}" or type(error).__name__
+def _reason(error: BaseException) -> str:
+    """Return why a night is partial."""
     if isinstance(error, KeyboardInterrupt | Interrupted):
-        stopped = "interrupted"
-    try:
-        _publish(run.report(stopped), out, output, github)
-    except Exception as problem:
-        print_stderr(f"triage: the partial report is missing: {problem}")
+        return "interrupted"
+    return str(error) or type(error).__name__
 
 
-@command
+@junit_command
 def nightly_merge(
     folders: list[Path] = argument(
         "DIR", "Folders that `triage nightly --shard` wrote."
     ),
     out: Path | None = OUT,
     github: bool = GITHUB,
-    output: str = JUNIT_FORMAT,
-) -> Exit:
+) -> Answer:
     """Join the results of a nightly's shards into one report, as one machine would have
     written it.
 
@@ -188,14 +181,14 @@ def nightly_merge(
     if out:
         copy_files([folder for folder, _ in shards], out)
         night = write_reports(night, out)
-    return _publish(night, out, output, github)
+    return _publish(night, out, github)
 
 
-def _publish(night: Night, out: Path | None, output: str, github: bool) -> Exit:
+def _publish(night: Night, out: Path | None, github: bool) -> Answer:
+    """Store a night, and show it on GitHub."""
     store_night(night, out)
-    write_night(output, night)
     if github:
         from triage.report.github_actions import show_on_github
 
         show_on_github(night, os.environ)
-    return night.exit
+    return report(night, screen_document, junit=night_junit)

@@ -14,10 +14,15 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from triage.cli.exit_codes import command, write_answer
+from triage.cli.command import (
+    Answer,
+    Unfinished,
+    command,
+    junit_command,
+    report,
+    report_value,
+)
 from triage.cli.options import (
-    FORMAT,
-    JUNIT_FORMAT,
     REQUIRED,
     argument,
     flag,
@@ -29,7 +34,6 @@ from triage.model.errors import BadInput, EnvironmentFailure, TriageError
 from triage.model.outcome import Exit
 from triage.nightly.store import NightStore, read_night
 from triage.report.elements import plural
-from triage.report.formats import write_report
 from triage.report.printable import visible
 from triage.report.tables import issues_document, night_table
 from triage.toolchains.home import Home, open_home
@@ -68,51 +72,48 @@ def earlier_nights() -> EarlierNights:
 
 @app.command("list")
 @command
-def list_nights(output: str = FORMAT) -> Exit:
+def list_nights() -> Answer:
     """List stored nights, the oldest first."""
     listed = open_nights().summaries()
     total = plural(len(listed), "night")
     table = night_table(listed)
-    return write_answer(output, {"nights": listed}, table, total, title="Nights")
+    return report_value({"nights": listed}, table, total, title="Nights")
 
 
 @app.command("show")
-@command
+@junit_command
 def show_night(
     night: str = argument(
         "NIGHT",
         "A night's number, its date as 2026-11-21, or `latest`.",
         "latest",
     ),
-    output: str = JUNIT_FORMAT,
-) -> Exit:
+) -> Answer:
     """Print the report of a stored night."""
-    from triage.report.night import write_night
+    from triage.report.night import night_junit, screen_document
 
-    write_night(output, open_nights().night_named(night))
-    return Exit.OK
+    stored = open_nights().night_named(night)
+    return report(stored, screen_document, Exit.OK, junit=night_junit)
 
 
 @app.command("prune")
 @command
 def prune_nights(
     keep: int = option("N", "Keep the newest N nights.", min=1, default=REQUIRED),
-    output: str = FORMAT,
-) -> Exit:
+) -> Answer:
     """Remove all stored nights but the newest."""
     store = open_nights()
     numbers = [night.number for night in store.summaries()]
     removed = numbers[:-keep]
     store.remove(removed)
     total = f"{plural(len(removed), 'night')} removed"
-    return write_answer(output, {"removed": removed}, total)
+    return report_value({"removed": removed}, total)
 
 
 @command
 def show(
     case: str = argument("CASE", "Name of a case."),
-    output: str = FORMAT,
-) -> Exit:
+) -> Answer:
     """Show everything known of a case: its nights, its state on every toolchain,
     culprit, reproducer, remedies, output.
     """
@@ -124,8 +125,7 @@ def show(
     history = store.history()
     with closing(ResultCache(open_home().results_database, print_stderr)) as results:
         overview = known_case(case, store, history, results)
-    write_report(output, overview, known_case_document)
-    return Exit.OK
+    return report(overview, known_case_document)
 
 
 @command
@@ -137,8 +137,7 @@ def site(
         "--track",
         default="*",
     ),
-    output: str = FORMAT,
-) -> Exit:
+) -> Answer:
     """Write a static site of all stored nights.
 
     The pages need no server: open `index.html`, or publish the folder, for example with
@@ -148,7 +147,7 @@ def site(
 
     written = Site(open_nights(), out, tracks).write()
     text = f"{plural(written['nights'], 'night')}: {written['index']}"
-    return write_answer(output, written, text, title="Site")
+    return report_value(written, text, title="Site")
 
 
 _TITLE = 250  # characters; GitHub takes 256
@@ -164,7 +163,7 @@ def sync(
         "--repo",
         default=REQUIRED,
     ),
-    report: Path = argument(
+    night_file: Path = argument(
         "REPORT", "nightly.json of a night, or the folder that holds it.", Path("out")
     ),
     apply: bool = flag(
@@ -176,8 +175,7 @@ def sync(
         min=1,
         default=10,
     ),
-    output: str = FORMAT,
-) -> Exit:
+) -> Answer:
     """Open, comment, reopen and close the issues of a repository by the failures of a
     night.
 
@@ -205,28 +203,31 @@ def sync(
     token = os.environ.get("GITHUB_TOKEN", "").strip()
     if not re.fullmatch("[!-~]+" if apply else "[!-~]*", token):
         raise BadInput("GITHUB_TOKEN has no token that may write issues")
-    night = read_night(report)
+    night = read_night(night_file)
     api = Address(os.environ.get("GITHUB_API_URL") or PUBLIC_API)
     hub = GitHubIssues(repository, token or None, api.full)
     planned = plan_issues(night, hub.read(), limit, repository)
     if not apply:
-        write_report(output, planned, issues_document)
-        return Exit.OK
+        return report(planned, issues_document)
     done: list[IssueChange] = []
+    stopped: BaseException | None = None
     try:
         for change in planned.changes:
             change = replace(change, title=visible(change.title)[:_TITLE])
             number = hub.apply(change, issue_body(change, night))
             done.append(replace(change, issue=number))
-    finally:
-        left = (*planned.changes[len(done) :], *planned.left)
-        applied = replace(planned, changes=tuple(done), left=left, applied=True)
-        write_report(output, applied, issues_document)
-        address = f"{api.removesuffix('/api/v3')}/{repository}/issues/"
-        if api == PUBLIC_API:
-            address = f"{repository}#"
-        issues = {
-            case: f"{address}{change.issue}" for change in done for case in change.cases
-        }
-        open_nights().add_issues(night.started, issues)
-    return Exit.OK
+    except (KeyboardInterrupt, TriageError) as error:
+        stopped = error
+    left = (*planned.changes[len(done) :], *planned.left)
+    applied = replace(planned, changes=tuple(done), left=left, applied=True)
+    address = f"{api.removesuffix('/api/v3')}/{repository}/issues/"
+    if api == PUBLIC_API:
+        address = f"{repository}#"
+    issues = {
+        case: f"{address}{change.issue}" for change in done for case in change.cases
+    }
+    open_nights().add_issues(night.started, issues)
+    answer = report(applied, issues_document)
+    if stopped:
+        raise Unfinished(answer, stopped)
+    return answer

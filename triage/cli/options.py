@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from triage.report.formats import FORMATS, VERBOSE
+from triage.report.formats import FORMATS
 
 RECIPES = (".yaml", ".yml")
 SECONDS = 60.0  # for which each probe of a time is measured at most
@@ -51,19 +51,17 @@ def _seconds(text: str) -> float:
         raise typer.BadParameter(str(error)) from error
 
 
-def format_option(*more: str, default: str = "text") -> Any:
-    """Return the option --format. more: formats that only this result has."""
+def format_option(*more: str) -> Any:
+    """Return the option --format. more: formats that only this answer has."""
     names = (*FORMATS, *more)
 
-    def check(context: typer.Context, name: str) -> str:
+    def check(name: str) -> str:
         if name not in names:
             raise typer.BadParameter(f"{name!r} is not one of {', '.join(names)}")
-        if name == "text" and context.obj.verbose:
-            return VERBOSE
         return name
 
     return typer.Option(
-        default,
+        "text",
         "--format",
         "-f",
         metavar="|".join(names),
@@ -116,5 +114,3 @@ JOBS = option(
     min=1,
     max=1024,
 )
-FORMAT = format_option()
-JUNIT_FORMAT = format_option("junit")

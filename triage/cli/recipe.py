@@ -12,15 +12,20 @@ from shutil import copyfile, copytree, ignore_patterns
 
 import typer
 
-from triage.cli.cases import ProgramTarget, cases_in, open_engine_for, select_one_family
-from triage.cli.exit_codes import command, write_answer, write_rows
+from triage.cli.cases import ProgramTarget, cases_in, of_one_family, open_engine_for
+from triage.cli.command import (
+    Answer,
+    Unfinished,
+    command,
+    report,
+    report_rows,
+    report_value,
+)
 from triage.cli.options import (
-    FORMAT,
     PATHS,
     RECIPES,
     SUITE,
     argument,
-    format_option,
     option,
     toolchain_option,
 )
@@ -30,7 +35,6 @@ from triage.compilers.recipe_start import NewRecipe
 from triage.compilers.registry import recipe_families, suite_reader
 from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput
-from triage.model.outcome import Exit
 from triage.nightly.expectation_update import update_expectations
 from triage.recipes.expectations import (
     ObservedCase,
@@ -39,7 +43,6 @@ from triage.recipes.expectations import (
 )
 from triage.recipes.recipe import recipe_json_schema
 from triage.report.elements import plural
-from triage.report.formats import write_report
 from triage.report.tables import update_document
 from triage.toolchains.home import disk_errors
 
@@ -49,8 +52,7 @@ app = typer.Typer(help="Write, validate and list recipes.")
 @command
 def init(
     folder: Path = argument("DIR", "Folder to create."),
-    output: str = FORMAT,
-) -> Exit:
+) -> Answer:
     """Write the bundled examples into a first folder of recipes.
 
     - `triage init recipes`
@@ -66,33 +68,31 @@ def init(
         )
     count = plural(len(list(folder.glob("*.yaml"))), "recipe")
     text = f"{count} written to {folder}"
-    return write_answer(output, {"folder": folder}, text)
+    return report_value({"folder": folder}, text)
 
 
 @app.command()
 @command
-def validate(paths: list[Path] = PATHS, output: str = FORMAT) -> Exit:
+def validate(paths: list[Path] = PATHS) -> Answer:
     """Check recipes without running anything. Print every mistake with file:line:column
     and what to write instead.
     """
     try:
         cases = cases_in(paths)
     except BadFiles as error:
-        if output != "json":
-            raise
         problems = {"cases": 0, "problems": error.problems}
-        return write_answer(output, problems, code=Exit.USAGE)
+        raise Unfinished(report_value(problems), error) from None
     recipes = plural(len({case.source for case in cases}), "recipe")
     text = f"{recipes}, {plural(len(cases), 'case')}, no problems"
-    return write_answer(output, {"cases": len(cases), "problems": []}, text)
+    return report_value({"cases": len(cases), "problems": []}, text)
 
 
 @app.command()
 @command
-def schema(output: str = format_option(default="json")) -> Exit:  # noqa: ARG001 - only JSON
-    """Print the JSON Schema of recipe files, for editors."""
-    typer.echo(json.dumps(recipe_json_schema(recipe_families()), indent=2))
-    return Exit.OK
+def schema() -> Answer:
+    """Print the JSON Schema of recipe files, for editors, whatever the format."""
+    text = json.dumps(recipe_json_schema(recipe_families()), indent=2)
+    return Answer(lambda _: typer.echo(text))
 
 
 @app.command("list")
@@ -101,8 +101,7 @@ def list_recipes(
     paths: list[Path] | None = argument(
         "PATH", "Recipe files, or folders of recipes (default: recipes).", None
     ),
-    output: str = FORMAT,
-) -> Exit:
+) -> Answer:
     """List the cases of recipes."""
     listed = [
         {
@@ -116,7 +115,7 @@ def list_recipes(
         for case in cases_in(paths or [Path("recipes")])
     ]
     columns = ("case", "backend", "chip", "summary")
-    return write_rows(output, "cases", listed, columns)
+    return report_rows("cases", listed, columns)
 
 
 @app.command()
@@ -140,8 +139,7 @@ def new(
         "FILE",
         "Take the program and the command line from this issue or gist; - is stdin.",
     ),
-    output: str = FORMAT,
-) -> Exit:
+) -> Answer:
     """Write a commented recipe to start from.
 
     A command line is stored in a form that every version understands; --input names the
@@ -165,7 +163,7 @@ def new(
     started = start_recipe(target.app, wanted, command or (), from_text, content)
     start = started.start
     started.write()
-    report = {
+    written = {
         "recipe": path,
         "input": start.input,
         "left_out": [*start.left_out, *start.refused],
@@ -175,7 +173,7 @@ def new(
     }
     for note in start.notes:
         print_stderr(note)
-    return write_answer(output, report, str(path))
+    return report_value(written, str(path))
 
 
 expect = typer.Typer(help="Update the lists of known failures.")
@@ -192,8 +190,7 @@ def update(
     toolchain: str = toolchain_option(
         "Match the lists to the results of this toolchain.", "latest"
     ),
-    output: str = FORMAT,
-) -> Exit:
+) -> Answer:
     """Rewrite the lists of known failures to match the results of a toolchain.
 
     Cached results are used; what is not known is compiled and run. In a suite config a
@@ -208,13 +205,12 @@ def update(
     - `triage expect update iree-test-suites/onnx_ops --suite-config onnx_ops_cpu.json
       -t 3.13.0` updates the config
     """
-    selection = select_one_family(cases_in(paths, suite_config), (toolchain,))
-    with open_engine_for(app, selection.cases) as engine:
-        [ref] = selection.refs(engine)
+    cases = of_one_family(cases_in(paths, suite_config), (toolchain,))
+    with open_engine_for(app, cases) as engine:
+        ref = engine.registry.resolve(toolchain, cases[0].compiler)
         of_file = updated_config if suite_config else updated_expectations
-        updated = update_expectations(engine, selection.cases, ref, of_file)
-    write_report(output, updated, update_document)
-    return Exit.OK
+        updated = update_expectations(engine, cases, ref, of_file)
+    return report(updated, update_document)
 
 
 def updated_config(

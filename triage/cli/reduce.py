@@ -7,11 +7,10 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from triage.cli.cases import Compiling, OneCase, open_engine_for, select_families
-from triage.cli.exit_codes import command, report
+from triage.cli.cases import Compiling, OneCase, open_engine_for, revs_by_family
+from triage.cli.command import Answer, command, report
 from triage.cli.options import (
     FAILING_TOOLCHAIN,
-    FORMAT,
     SECONDS,
     SUITE,
     argument,
@@ -21,7 +20,6 @@ from triage.cli.options import (
 from triage.cli.screen import AppContext
 from triage.execution.number_judge import Metric, engine_with_judge
 from triage.model.errors import BadInput
-from triage.model.outcome import Exit
 from triage.reduce.interestingness import ReductionRequest
 from triage.reduce.replay import Replays, open_reproducers
 from triage.reduce.replay import replay as replay_all
@@ -52,8 +50,7 @@ def reduce_recipe(
         "cpu_seconds, run_seconds, artifact_bytes, or any that `triage run` "
         "reports. FUNCTION names the function to run.",
     ),
-    output: str = FORMAT,
-) -> Exit:
+) -> Answer:
     """Reduce the program of a failing case to a minimal reproducer.
 
     Every candidate is compiled: it must show the same failure and, with --good, still
@@ -85,7 +82,7 @@ def reduce_recipe(
             folder = write_reproducer(reproducer, out)
             reduction = replace(reproducer.reduction, reproducer=str(folder))
     document = partial(reduction_document, reproducer=reproducer)
-    return report(output, reduction, document)
+    return report(reduction, document)
 
 
 @command
@@ -98,8 +95,7 @@ def replay_reproducers(
         "Compile with this toolchain; repeatable (default: the recorded one "
         "and latest)."
     ),
-    output: str = FORMAT,
-) -> Exit:
+) -> Answer:
     """Compile reproducers again and report whether each still fails in the same way.
 
     The result is that of the last version: `reproduces`, `fixed` (it compiles),
@@ -111,10 +107,7 @@ def replay_reproducers(
     """
     reproducers = open_reproducers(paths)
     cases = [reproducer.program for reproducer in reproducers]
-    revs_of = None
-    if toolchain:
-        selections = select_families(cases, toolchain)
-        revs_of = {selection.family: selection.revs for selection in selections}
+    revs_of = revs_by_family(cases, toolchain) if toolchain else None
     with open_engine_for(app, cases) as engine:
         replays = replay_all(engine, reproducers, revs_of)
-    return report(output, Replays(replays), replay_document)
+    return report(Replays(replays), replay_document)

@@ -15,11 +15,10 @@ from triage.cli.cases import (
     one_case,
     open_engine_for,
 )
-from triage.cli.exit_codes import command, report
+from triage.cli.command import Answer, Unfinished, command, report
 from triage.cli.options import (
     CASES,
     FAILING_TOOLCHAIN,
-    FORMAT,
     argument,
     flag,
     option,
@@ -28,8 +27,6 @@ from triage.cli.options import (
 from triage.cli.program import TEXTS
 from triage.lint.check import LintResult, cases_to_lint, lint_case
 from triage.model.errors import BadInput
-from triage.model.outcome import Exit
-from triage.report.formats import write_report
 from triage.report.tables import lint_document
 
 
@@ -42,8 +39,7 @@ def remedy(
         "Try flags that are newer than this known-good revision first, and "
         "check each remedy there.",
     ),
-    output: str = FORMAT,
-) -> Exit:
+) -> Answer:
     """Find flags or input changes that make a failing case compile.
 
     Known remedies of the failure class are tried first, then options of the compiler
@@ -63,15 +59,14 @@ def remedy(
         reference = engine.registry.resolve(good, case.compiler) if good else None
         request = RemedyRequest(case, bad, reference, siblings=cases)
         remedies = find_remedies(engine, request)
-    return report(output, remedies, remedy_document)
+    return report(remedies, remedy_document)
 
 
 @command
 def variants(
     chosen: OneCase,
     toolchain: str = toolchain_option("Compile with this toolchain.", "installed"),
-    output: str = FORMAT,
-) -> Exit:
+) -> Answer:
     """Compile variants of a failing case and report which keys decide whether it fails.
 
     Without --case, the case is the first one that fails. Exit 3 if no variant fails.
@@ -88,7 +83,7 @@ def variants(
     with open_engine_for(chosen.app, cases) as engine:
         ref = engine.registry.resolve(toolchain, cases[0].compiler)
         answer = compare_variants(engine, cases, ref, about)
-    return report(output, answer, variants_document)
+    return report(answer, variants_document)
 
 
 @command
@@ -108,8 +103,7 @@ def lint(
         "--graph",
         "Print devices and transfers as a Mermaid flowchart instead of the findings.",
     ),
-    output: str = FORMAT,
-) -> Exit:
+) -> Answer:
     """Find mistakes in a program before compiling it: devices, affinities, chains.
 
     Exit 1 if there is an error.
@@ -121,17 +115,18 @@ def lint(
     if target.backend or target.chip or any(path.suffix in TEXTS for path in paths):
         paths = target.recipes(paths)
     cases = cases_named(cases_to_lint(paths), case)
-    answers, unreadable = [], []
+    linted, unreadable = [], []
     with open_engine_for(target.app, cases) as engine:
-        for linted in cases:
+        for chosen in cases:
             try:
-                answers.append(lint_case(engine, linted, toolchain))
+                linted.append(lint_case(engine, chosen, toolchain))
             except BadInput as error:  # reported after the findings of other cases
                 unreadable.append(str(error))
+    answer = report(LintResult(linted), lint_document)
     if graph:
-        typer.echo("".join(answer.graph for answer in answers), nl=False)
-    elif answers:
-        write_report(output, LintResult(answers), lint_document)
-    if unreadable:
-        raise BadInput("\n".join(unreadable))
-    return LintResult(answers).exit
+        text = "".join(case.graph for case in linted)
+        answer = Answer(lambda _: typer.echo(text, nl=False), answer.exit)
+    if not unreadable:
+        return answer
+    problem = BadInput("\n".join(unreadable))
+    raise Unfinished(answer, problem) if linted else problem

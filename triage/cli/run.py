@@ -10,15 +10,14 @@ from pathlib import Path
 from triage.cli.cases import (
     Compiling,
     SeveralCases,
+    of_one_family,
     open_engine_for,
-    select_families,
-    select_one_family,
+    resolve_all,
+    revs_by_family,
 )
-from triage.cli.exit_codes import command, report
+from triage.cli.command import Answer, Unfinished, command, junit_command, report
 from triage.cli.options import (
-    FORMAT,
     JOBS,
-    JUNIT_FORMAT,
     SECONDS,
     SUITE,
     TOOLCHAINS,
@@ -30,13 +29,11 @@ from triage.execution.engine import Engine
 from triage.execution.judge import RunResults
 from triage.execution.task import ProbeJob, Task
 from triage.model.errors import BadInput, Interrupted
-from triage.model.outcome import Exit
 from triage.processes.sealing import is_sealing
-from triage.report.formats import write_report
 from triage.report.runs import benchmark_document, run_document, run_junit
 
 
-@command
+@junit_command
 def run_cases(
     chosen: SeveralCases,
     compiling: Compiling,
@@ -44,8 +41,7 @@ def run_cases(
     toolchain: list[str] | None = TOOLCHAINS,
     fresh: bool = flag("--fresh", "Compile again instead of using cached results."),
     strict: bool = flag("--strict", "Exit 1 also when a known failure passes."),
-    output: str = JUNIT_FORMAT,
-) -> Exit:
+) -> Answer:
     """Compile every case on every toolchain and report failures.
 
     Results are cached; a second run compiles nothing. Exit 1 when a case fails that its
@@ -57,13 +53,13 @@ def run_cases(
       compilers, each with its own
     """
     cases = chosen.selected_cases(suite_config, toolchain or ())
-    selections = select_families(cases, toolchain or ["installed"])
+    named = revs_by_family(cases, toolchain or ["installed"])
     with compiling.open(*cases, fresh=fresh) as engine:
+        refs = {
+            family: resolve_all(engine, family, revs) for family, revs in named.items()
+        }
         jobs = [
-            ProbeJob(case, ref)
-            for selection in selections
-            for case in selection.cases
-            for ref in selection.refs(engine)
+            ProbeJob(case, ref) for case in cases for ref in refs.get(case.compiler, ())
         ]
         probes = {
             (probe.case.name, probe.revision.name): probe
@@ -74,7 +70,7 @@ def run_cases(
                 engine.progress.note(_readable_text(engine, job))
     ordered = [probes[job.case.name, job.ref.revision.name] for job in jobs]
     results = replace(RunResults.of(ordered), strict=strict)
-    return report(output, results, run_document, junit=run_junit)
+    return report(results, run_document, junit=run_junit)
 
 
 def _readable_text(engine: Engine, job: ProbeJob) -> str:
@@ -99,8 +95,7 @@ def bench(
     time: float | None = duration_option(
         "Measure for at most this long (default: 60s)."
     ),
-    output: str = FORMAT,
-) -> Exit:
+) -> Answer:
     """Measure the run time of compiled programs side by side.
 
     Measure all configurations (cases on toolchains) in turn until every verdict is
@@ -114,24 +109,26 @@ def bench(
     """
     from triage.execution.benchmark import Benchmark  # slow to import
 
-    selection = select_one_family(chosen.selected_cases(), toolchain or ["installed"])
-    with open_engine_for(chosen.app, selection.cases, 1) as engine:
-        if engine.compilers[selection.family].measures is None:
+    revs = toolchain or ["installed"]
+    cases = of_one_family(chosen.selected_cases(), revs)
+    family = cases[0].compiler
+    with open_engine_for(chosen.app, cases, 1) as engine:
+        if engine.compilers[family].measures is None:
             raise BadInput(
-                f"programs of {selection.family} cannot be run here; `triage bisect "
-                "--metric` finds where another number changed"
+                f"programs of {family} cannot be run here; `triage bisect --metric` "
+                "finds where another number changed"
             )
-        refs = selection.refs(engine)
-        rows = [ProbeJob(case, ref) for case in selection.cases for ref in refs]
+        refs = resolve_all(engine, family, revs)
+        rows = [ProbeJob(case, ref) for case in cases for ref in refs]
         benchmark = Benchmark(rows, rows[0])
         try:
             dispatch = "" if dispatch == "all" else dispatch
             benchmark.measure(engine, time or SECONDS, dispatch)
-        except (KeyboardInterrupt, Interrupted):
+        except (KeyboardInterrupt, Interrupted) as stop:
             benchmark.stopped = True
-            write_report(output, benchmark, benchmark_document)
-            raise
-    return report(output, benchmark, benchmark_document)
+            partial = report(benchmark, benchmark_document)
+            raise Unfinished(partial, stop) from None
+    return report(benchmark, benchmark_document)
 
 
 @command
@@ -141,8 +138,7 @@ def history(
     since: str | None = option("REV", "Begin with this release (default: the first)."),
     until: str | None = option("REV", "End with this release (default: the last)."),
     jobs: int | None = JOBS,
-    output: str = FORMAT,
-) -> Exit:
+) -> Answer:
     """Find every change of each case's status across releases.
 
     Most releases between two with the same status are not compiled, so a short window
@@ -153,14 +149,13 @@ def history(
     from triage.report.bisection import history_document
 
     cases = chosen.selected_cases(suite_config, (since, until))
-    families = list(dict.fromkeys(case.compiler for case in cases))
     bounds = [rev for rev in (since, until) if rev]
     if bounds:
-        families = [select_one_family(cases, bounds).family]
+        cases = of_one_family(cases, bounds)
     rows: list[History] = []
     with open_engine_for(chosen.app, cases, jobs) as engine:
-        for family in families:
+        for family in dict.fromkeys(case.compiler for case in cases):
             refs = engine.registry.between(family, since, until)
             members = [case for case in cases if case.compiler == family]
             rows += histories(engine, members, refs)
-    return report(output, Histories(rows), history_document)
+    return report(Histories(rows), history_document)

@@ -9,8 +9,14 @@ from typing import Any
 import typer
 
 from triage.cli.cases import open_engine_for
-from triage.cli.exit_codes import command, write_answer, write_rows
-from triage.cli.options import FORMAT, argument, option
+from triage.cli.command import (
+    Answer,
+    Unfinished,
+    command,
+    report_rows,
+    report_value,
+)
+from triage.cli.options import argument, option
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.registry import DEFAULT_FAMILY, Families
 from triage.execution.machine import Grade, checkup
@@ -34,8 +40,7 @@ def list_toolchains(
     families: list[str] | None = argument(
         "FAMILY", "Families, or command:PACKAGE (default: all known).", None
     ),
-    output: str = FORMAT,
-) -> Exit:
+) -> Answer:
     """List the releases of the package index, the newest last, and show which are
     installed.
     """
@@ -57,10 +62,9 @@ def list_toolchains(
                 }
                 for ref in refs
             ]
-    if not releases:
-        return Exit.ENVIRONMENT
     columns = ("family", "name", "installed")
-    return write_rows(output, "releases", releases, columns)
+    code = Exit.OK if releases else Exit.ENVIRONMENT
+    return report_rows("releases", releases, columns, code)
 
 
 @app.command("install")
@@ -72,8 +76,7 @@ def install_toolchains(
         "Releases such as `3.4.0`, `latest`, `FAMILY:3.2.0`; `all` or "
         "`FAMILY:all` for all of them.",
     ),
-    output: str = FORMAT,
-) -> Exit:
+) -> Answer:
     """Install releases, several at once. Intact installs are skipped."""
     toolchains = []
     failures = {}
@@ -94,12 +97,11 @@ def install_toolchains(
                 except EnvironmentFailure as error:
                     failures[f"{ref.family}:{ref.revision.name}"] = str(error)
     columns = ("name", "root")
-    write_rows(output, "toolchains", toolchains, columns, failures=failures)
-    for message in failures.values():
-        print_stderr(f"triage: {message}")
+    installed = report_rows("toolchains", toolchains, columns, failures=failures)
     if failures:
-        return Exit.ENVIRONMENT
-    return Exit.OK
+        problem = EnvironmentFailure("\n".join(failures.values()))
+        raise Unfinished(installed, problem)
+    return installed
 
 
 @app.command()
@@ -109,8 +111,7 @@ def info(
     rev: str = argument(
         "REV", "Revision, such as `3.4.0` or `FAMILY:3.2.0`.", "installed"
     ),
-    output: str = FORMAT,
-) -> Exit:
+) -> Answer:
     """Describe a toolchain: version, commit, backends, phases, flags."""
     family, text = split_revision(rev, Families(), DEFAULT_FAMILY)
     with open_engine_for(app) as engine:
@@ -124,7 +125,7 @@ def info(
     rows = [(name, str(summary[name])) for name in ("version", "identity", "root")]
     rows += [(name, ", ".join(lists[name])) for name in ("backends", "phases")]
     title = toolchain.revision.name
-    return write_answer(output, summary | lists, Facts(rows), title=title)
+    return report_value(summary | lists, Facts(rows), title=title)
 
 
 def _summary(toolchain: Toolchain) -> dict[str, Any]:
@@ -139,8 +140,7 @@ def prune_toolchains(
     keep: str = option(
         "SIZE", "Keep this much; 0 removes everything not in use.", default="8GiB"
     ),
-    output: str = FORMAT,
-) -> Exit:
+) -> Answer:
     """Remove the least recently used toolchains and files until the rest fits.
 
     Toolchains, the folders in which compilers of commits are built, and files that are
@@ -158,11 +158,11 @@ def prune_toolchains(
         *(f"removed {name}" for name in names),
         f"{left / (1 << 30):.1f} GiB are left",
     ]
-    return write_answer(output, {"removed": names, "bytes_left": left}, *lines)
+    return report_value({"removed": names, "bytes_left": left}, *lines)
 
 
 @command
-def doctor(output: str = FORMAT) -> Exit:
+def doctor() -> Answer:
     """Check this machine: home, memory, seal, toolchains, index. Exit 4 when compiling
     cannot work.
     """
@@ -170,8 +170,6 @@ def doctor(output: str = FORMAT) -> Exit:
     is_good = all(check.grade is not Grade.BROKEN for check in checks)
     rows = [(check.grade, check.check, check.found, check.advice) for check in checks]
     table = Table(("",) * 4, rows)
-    report = {"checks": checks, "ok": is_good}
-    write_answer(output, report, table, title="This machine")
-    if is_good:
-        return Exit.OK
-    return Exit.ENVIRONMENT
+    code = Exit.OK if is_good else Exit.ENVIRONMENT
+    value = {"checks": checks, "ok": is_good}
+    return report_value(value, table, title="This machine", code=code)

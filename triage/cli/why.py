@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from triage.classify import classify_log, load_rules
 from triage.cli.cases import OneCase, cases_in, one_case, open_engine_for
-from triage.cli.exit_codes import command, report
+from triage.cli.command import Answer, command, report
 from triage.cli.options import (
-    FORMAT,
     REQUIRED,
     duration_option,
     option,
@@ -21,7 +20,7 @@ from triage.cli.options import (
 from triage.cli.program import CodeNotAllowed
 from triage.compilers.recipe_start import NoProgramError
 from triage.model.errors import BadInput
-from triage.model.outcome import Cause, Exit, NoAnswer
+from triage.model.outcome import Cause, NoAnswer
 from triage.report.attribution import attribution_document
 
 if TYPE_CHECKING:
@@ -41,8 +40,7 @@ def why(
     budget: float | None = duration_option(
         "Spend at most this long after the first compile (default: 60s)."
     ),
-    output: str = FORMAT,
-) -> Exit:
+) -> Answer:
     """Explain one failure: how and where it fails, since which release, after which
     pass, and what works around it.
 
@@ -72,7 +70,7 @@ def why(
     except NoProgramError as error:
         if not error.text:  # it is a command line
             raise
-        return _answer_from_text(chosen, error, error.text, output)
+        return _answer_from_text(chosen, error, error.text)
     cases = cases_in([started.path if started else chosen.recipe])
     case = one_case(cases, chosen.case) if chosen.case else cases[0]
     with open_engine_for(chosen.app, cases) as engine:
@@ -93,8 +91,8 @@ def why(
         except BadInput as error:
             if started is None or not started.is_pasted:
                 raise
-            return _answer_from_text(chosen, error, started.text, output)
-    return report(output, explanation, why_document)
+            return _answer_from_text(chosen, error, started.text)
+    return report(explanation, why_document)
 
 
 def _command_words(
@@ -115,7 +113,7 @@ def _command_words(
     return words
 
 
-def _answer_from_text(chosen: OneCase, error: BadInput, text: str, output: str) -> Exit:
+def _answer_from_text(chosen: OneCase, error: BadInput, text: str) -> Answer:
     """Say why the program of a text cannot be run, the command that helps, and what the
     text alone says.
     """
@@ -133,7 +131,7 @@ def _answer_from_text(chosen: OneCase, error: BadInput, text: str, output: str) 
     line = shlex.join(["triage", "why", *words])
     why = NoAnswer(Cause.NOT_FOUND, str(error))
     explanation = Explanation(str(path), log=log, unanswered=why, next=(line,))
-    return report(output, explanation, why_document)
+    return report(explanation, why_document)
 
 
 @command
@@ -141,8 +139,7 @@ def attribute_case(
     chosen: OneCase,
     good: str = option("REV", "Known-good revision, which compiles.", default=REQUIRED),
     bad: str = option("REV", "Known-bad revision, which fails.", default=REQUIRED),
-    output: str = FORMAT,
-) -> Exit:
+) -> Answer:
     """Find the pass after which the IR of two compilers diverges.
 
     The comparison covers operations, types, nesting and chosen tile sizes. It ignores
@@ -159,4 +156,4 @@ def attribute_case(
         old = engine.registry.resolve(good, case.compiler)
         new = engine.registry.resolve(bad, case.compiler)
         attribution = attribute(engine, AttributionRequest(case, old, new))
-    return report(output, attribution, attribution_document)
+    return report(attribution, attribution_document)

@@ -49,7 +49,6 @@ from triage.report.formats import (
     junit_text,
     rendered,
     suite_case,
-    write_report,
 )
 from triage.report.issue import issue_markdown
 from triage.report.tables import backend_sentence, night_title
@@ -74,12 +73,10 @@ _SEALED = "compiles were sealed: they could read and write only what they needed
 _UNSEALED = "compiles were not sealed: they could read and write all that you can"
 
 
-def write_night(output: str, night: Night) -> None:
-    """Write a night to stdout, with paths that begin in the current folder."""
-    write_report(output, night, _screen, junit=night_junit)
-
-
-def _screen(night: Night) -> Document:
+def screen_document(night: Night) -> Document:
+    """Return the report of a night and the paths of its files, from the current
+    folder.
+    """
     if not night.reports:
         return night_document(night)
     document = night_document(night)

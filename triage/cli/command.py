@@ -1,5 +1,5 @@
-"""Make functions commands: gather their options, end with the exit code of their
-result, and print their errors.
+"""Make functions commands: gather their options, write their answer in the format of
+--format, print their errors, and end with the exit code of the answer.
 
 Every error ends in a message on stderr, never in a traceback that a CI job takes for a
 regression.
@@ -17,67 +17,87 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import is_dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any, TypeVar, get_type_hints
 
 import typer
 
 from triage.cli import stop_at_once
+from triage.cli.options import format_option
 from triage.cli.screen import print_stderr
 from triage.model.errors import BadFiles, Interrupted, TriageError
-from triage.model.outcome import Exit, Result
+from triage.model.outcome import Exit
 from triage.report.document import Block, Document, Table
-from triage.report.formats import write_report
+from triage.report.formats import VERBOSE, write_report
 
-R = TypeVar("R", bound=Result)
+R = TypeVar("R")
 _SAME_SIGNAL = 0.3  # seconds within which a second signal belongs to the first
 _HANDLING = 0.1  # seconds in which the main thread handles a signal, unless it waits
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What a command returns."""
+
+    write: Callable[[str], object]
+    """Writes it to stdout in the named format."""
+    exit: Exit = Exit.OK
+
+
+class Unfinished(Exception):
+    """A command cannot go on, but it has an answer, which is written before the
+    error.
+    """
+
+    def __init__(self, answer: Answer, error: BaseException) -> None:
+        self.answer, self.error = answer, error
+
+
 def report(
-    output: str, result: R, document: Callable[[R], Document], **more: Any
-) -> Exit:
-    """Write the report of a result as `write_report` does; return its exit code."""
-    write_report(output, result, document, **more)
-    return result.exit
+    result: R,
+    document: Callable[[R], Document],
+    code: Exit | None = None,
+    **formats: Callable[[R], str],
+) -> Answer:
+    """Return the answer that is a result. code: instead of `exit` of the result.
+    formats: those that only this result has.
+    """
+    if code is None:
+        code = getattr(result, "exit", Exit.OK)
+    return Answer(lambda name: write_report(name, result, document, **formats), code)
 
 
-def write_answer(
-    output: str,
-    value: object,
-    *blocks: Block,
-    title: str = "triage",
-    code: Exit = Exit.OK,
-) -> Exit:
-    """Write an answer that is a value and a few lines; return the exit code."""
-    write_report(output, value, lambda _: Document(title, blocks))
-    return code
+def report_value(
+    value: object, *blocks: Block, title: str = "triage", code: Exit = Exit.OK
+) -> Answer:
+    """Return the answer that is a value for JSON, and a few lines for the rest."""
+    return report(value, lambda _: Document(title, blocks), code)
 
 
-def write_rows(
-    output: str,
+def report_rows(
     key: str,
     rows: Sequence[Mapping[str, object]],
     columns: Sequence[str],
+    code: Exit = Exit.OK,
     **more: object,
-) -> Exit:
-    """Write rows: in JSON below a key and next to `more`, else a table of some of their
-    columns.
+) -> Answer:
+    """Return the answer that is rows: in JSON below a key and next to `more`, else a
+    table of some of their columns.
     """
     cells = [
         ["yes" if row[column] is True else str(row[column] or "") for column in columns]
         for row in rows
     ]
     table, title = Table(columns, cells), key.capitalize()
-    return write_answer(output, {key: rows, **more}, table, title=title)
+    return report_value({key: rows, **more}, table, title=title, code=code)
 
 
-def command(function: Callable[..., Exit]) -> Callable[..., None]:
-    """Make a function a command: end with the exit code that it returns, and print its
-    errors.
+def command(function: Callable[..., Answer], *formats: str) -> Callable[..., None]:
+    """Make a function a command: write the answer that it returns in the format of
+    --format, end with its exit code, and print its errors.
 
-    A parameter that is a dataclass of `options` stands for the options that are its
-    fields, and `app` for the options of the program.
+    A parameter that is a dataclass stands for the options that are its fields, and
+    `app` for the options of the program. formats: those that only this answer has.
     """
     parameters = _parameters(function)
     groups = {
@@ -90,22 +110,34 @@ def command(function: Callable[..., Exit]) -> Callable[..., None]:
         del shown[name]
         shown |= fields
     shown.pop("app", None)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    own = {
+        "context": inspect.Parameter("context", keyword, annotation=typer.Context),
+        "output": inspect.Parameter(
+            "output", keyword, annotation=str, default=format_option(*formats)
+        ),
+    }
 
     @functools.wraps(function)
-    def run(context: typer.Context, **given: Any) -> None:
+    def run(context: typer.Context, output: str, **given: Any) -> None:
         given["app"] = context.obj
         for name, fields in groups.items():
             group = parameters[name].annotation
             given[name] = group(**{field: given[field] for field in fields})
         values = {name: given[name] for name in parameters}
+        if output == "text" and context.obj.verbose:
+            output = VERBOSE
         more = ["--resume"] if given.get("interactive") else []
-        raise typer.Exit(_exit_code(lambda: function(**values), more))
+        raise typer.Exit(_exit_code(lambda: function(**values), output, more))
 
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    first = inspect.Parameter("context", keyword, annotation=typer.Context)
     run.__annotations__ = {}  # typer prefers these
-    run.__signature__ = inspect.Signature([first, *shown.values()])  # type: ignore[attr-defined]
+    run.__signature__ = inspect.Signature([*shown.values(), *own.values()])  # type: ignore[attr-defined]
     return run
+
+
+def junit_command(function: Callable[..., Answer]) -> Callable[..., None]:
+    """Make a function a command whose answer also has the format junit."""
+    return command(function, "junit")
 
 
 def _parameters(function: Any) -> dict[str, inspect.Parameter]:
@@ -127,16 +159,23 @@ def command_again(*more: str) -> str:
     return shlex.join(["triage", *options, *more, *words[end:]])
 
 
-def _exit_code(call: Callable[[], Exit], more: list[str]) -> int:
-    """Call a command and return its exit code. more: options that continue it."""
+def _exit_code(call: Callable[[], Answer], output: str, more: list[str]) -> int:
+    """Call a command, write its answer in the named format, and return its exit code.
+    more: options that continue it.
+    """
     from triage.toolchains.home import disk_errors
 
     try:
         _handle_signals()
         with disk_errors("continue"):
-            code = call()
+            try:
+                answer = call()
+            except Unfinished as unfinished:
+                unfinished.answer.write(output)
+                raise unfinished.error from None
+            answer.write(output)
             sys.stdout.flush()
-            return code
+            return answer.exit
     except BrokenPipeError:
         # The reader has closed the pipe; without this Python complains when it closes
         # the stream.
@@ -146,11 +185,9 @@ def _exit_code(call: Callable[[], Exit], more: list[str]) -> int:
         again = command_again(*more)
         print_stderr(f"stopped; finished work is cached. To continue:\n  {again}")
         return Exit.INTERRUPTED
-    except BadFiles as error:
-        print_stderr(str(error))
-        return error.exit_code
     except TriageError as error:
-        print_stderr(f"triage: {error}")
+        name = "" if isinstance(error, BadFiles) else "triage: "
+        print_stderr(f"{name}{error}")
         return error.exit_code
     except OSError as error:
         file = f": {error.filename}" if error.filename else ""
