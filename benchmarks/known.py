@@ -23,9 +23,8 @@ from triage.model.execution import Stage
 from triage.model.outcome import Failure, ProbeResult, Status
 from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.compare import clusters_of
-from triage.nightly.result import Night
+from triage.nightly.result import SCHEMA, Night
 from triage.nightly.store import NightStore
-from triage.nightly.summary import SCHEMA
 from triage.toolchains.home import Home
 
 SHAPE = "{rows}x{columns}xf32"

@@ -19,9 +19,8 @@ from triage.model.case import Expectation
 from triage.model.outcome import Exit
 from triage.model.revision import Revision
 from triage.nightly.issues import plan_issues
-from triage.nightly.result import Night
+from triage.nightly.result import Action, Night
 from triage.nightly.run import NightRun
-from triage.nightly.verdict import Action
 from triage.report.issue import LONGEST as LONGEST_ISSUE
 from triage.report.issue import issue_markdown
 from triage.report.night import night_junit

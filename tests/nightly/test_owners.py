@@ -15,7 +15,7 @@ from triage.bisect.result import Answer, Bisection, BisectKind, Suspect
 from triage.investigate.result import ClusterKey, FailureCluster
 from triage.model.execution import PassName
 from triage.model.revision import Revision
-from triage.nightly.verdict import (
+from triage.nightly.compare import (
     owner_of,
     owner_rules,
 )

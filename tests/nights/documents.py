@@ -13,8 +13,7 @@ from triage.model.execution import Stage
 from triage.model.outcome import Cause, Failure, ProbeResult, Status
 from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.compare import change_between, clusters_of
-from triage.nightly.result import Night
-from triage.nightly.summary import SCHEMA
+from triage.nightly.result import SCHEMA, Night
 
 STATUSES = {
     "P": "passed",

@@ -118,7 +118,7 @@ def show(
     culprit, reproducer, remedies, output.
     """
     from triage.execution.cache import ResultCache
-    from triage.nightly.known_case import known_case
+    from triage.nightly.lives import known_case
     from triage.report.tables import known_case_document
 
     store = open_nights()

@@ -69,6 +69,12 @@ class Families(Mapping[str, Compiler]):
         return sum(1 for _ in self)
 
 
+def family_title(name: str | None) -> str:
+    """Return how people write the name of a family."""
+    family = Families().get(name or "")
+    return (family.title if family else "") or FamilyRef.parse(name or "").title
+
+
 def family_of(case: Case) -> Compiler:
     """Return the family of a case. Raises BadInput if its compiler is unknown."""
     ref = FamilyRef.parse(case.compiler)

@@ -217,6 +217,10 @@ class FailureCluster:
         return bool(self.culprit and self.culprit.status is not Answer.INCONCLUSIVE)
 
     @property
+    def has_culprit(self) -> bool:
+        return bool(self.culprit and self.culprit.status is Answer.CULPRIT)
+
+    @property
     def is_investigated(self) -> bool:
         """Whether it was reduced, or that was tried: more than its origin is known."""
         return any(step.step == "reduce" for step in self.steps)

@@ -1,9 +1,12 @@
-"""Compare the results of a case on two toolchains, and group the new failures."""
+"""Compare the results of a case on two toolchains, and group the new failures, with
+their owners.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from triage.execution.judge import result_of
 from triage.investigate.result import (
@@ -13,6 +16,7 @@ from triage.investigate.result import (
     FailureCluster,
 )
 from triage.model.case import Case
+from triage.model.errors import BadFiles, BadInput
 from triage.model.outcome import (
     FAILING,
     OF_MACHINE,
@@ -26,6 +30,8 @@ from triage.model.revision import ToolchainKind
 from triage.nightly.history import NightsHistory
 from triage.recipes.expectations import expectation_for
 from triage.toolchains.home import below_here
+from triage.toolchains.project import OwnerRule, find_project
+from triage.toolchains.sources import fits_any
 
 EarlierNights = Callable[[], NightsHistory]
 """Reads the stored nights."""
@@ -115,3 +121,55 @@ def clusters_of(cases: Iterable[CaseResult]) -> list[FailureCluster]:
         for key, members in groups.items()
     ]
     return sorted(clusters, key=lambda cluster: (-len(cluster.cases), cluster.key))
+
+
+def owner_rules(family: str) -> Sequence[OwnerRule]:
+    """Return the rules for a compiler family in the `triage.yaml` of the current
+    folder, if any. BadFiles if the file has mistakes.
+    """
+    try:
+        return find_project(family, Path()).owners
+    except BadFiles:
+        raise
+    except BadInput:  # no file is about the family
+        return ()
+
+
+def with_owners(
+    cases: Iterable[CaseResult],
+    clusters: Iterable[FailureCluster],
+    rules: Sequence[OwnerRule],
+) -> list[FailureCluster]:
+    """Return the failures with their owners."""
+    suites = {case.case: case.suite for case in cases}
+    owned = []
+    for cluster in clusters:
+        names = {suites[name] for name in cluster.cases if name in suites}
+        owned.append(replace(cluster, owner=owner_of(cluster, names, rules)))
+    return owned
+
+
+def owner_of(
+    cluster: FailureCluster, suites: Collection[str], rules: Sequence[OwnerRule]
+) -> str | None:
+    """Return the owner of a failure by the rules of the project file: the last one that
+    fits a file of its culprit, a pass, its backend or a suite.
+    """
+    files, passes = list[str](), list[str]()
+    if cluster.culprit and cluster.has_culprit:
+        for change in cluster.culprit.suspects:
+            files += change.files
+    if cluster.attribution:
+        passes += cluster.attribution.suspect_passes
+    if cluster.failure and cluster.failure.failing_pass:
+        passes.append(cluster.failure.failing_pass)
+    for rule in reversed(rules):
+        for names, patterns in (
+            (files, rule.files),
+            (passes, rule.passes),
+            ([cluster.backend], rule.backends),
+            (suites, rule.suites),
+        ):
+            if any(fits_any(name, patterns) for name in names):
+                return rule.owner
+    return None

@@ -23,10 +23,11 @@ from triage.investigate.result import (
     ClusterKey,
 )
 from triage.model.errors import BadInput
+from triage.model.fields import UNPRINTED, in_json
 from triage.model.outcome import FAILING, Failure, Status
 from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.result import Night, night_bytes
-from triage.nightly.summary import NightSummary
+from triage.nightly.store import NightSummary
 from triage.recipes.values import parse_version
 
 _FLAKY_NIGHTS = 30  # in which changes make a case flaky
@@ -81,6 +82,10 @@ class CaseRow:
     """The beginning of the hash of the input; empty if it is not known."""
     source: str = ""
     """The file of its recipe, where it is known."""
+    issue: str | None = None
+    """The issue that its recipe names."""
+    log: str | None = None
+    """The path of its output."""
     cpu_seconds: float | None = None
     run_seconds: float | None = None
 
@@ -117,13 +122,36 @@ def history_lines(night: Night) -> list[bytes]:
             case.failure,
             case.input[:8],
             case.source,
+            case.issue,
+            case.log,
             **{name: case.numbers.get(name) for name in TIMES},
         )
     listed = [case for case in night.cases if case.change not in _PLAIN]
     lines = _adapter().dump_json(
         list(tracks.values()), by_alias=True, exclude_defaults=True
     )
-    return [night_bytes(replace(night, cases=listed)), lines]
+    return [night_bytes(replace(night, cases=listed, planned=[])), lines]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PastNight:
+    """A night of a history. It is printed where a result came, was seen, or was
+    gone.
+    """
+
+    index: int = field(metadata=UNPRINTED)
+    """In the order of the nights."""
+    summary: NightSummary = field(metadata=UNPRINTED)
+    record: Night = field(metadata=UNPRINTED)
+    """Without the cases that passed, failed as before or could not be tested."""
+
+    @in_json
+    def day(self) -> str:
+        return self.summary.day
+
+    @in_json
+    def toolchain(self) -> Revision:
+        return self.record.toolchain
 
 
 @dataclass(eq=False)
@@ -132,22 +160,29 @@ class StateRun:
     expects. Nights in which it could not be tested end no run.
     """
 
-    case: CaseHistory
-    before: StateRun | None
-    status: Status
-    """As it was last seen."""
+    case: CaseHistory = field(metadata=UNPRINTED)
+    before: StateRun | None = field(metadata=UNPRINTED)
     change: CaseChangeKind
     """In the first night."""
+    status: Status
+    """As it was last seen."""
     failure: Failure | None
     """As it was last seen."""
-    first: int
-    """Index in `NightsHistory.nights`."""
-    last: int
+    first: PastNight
+    last: PastNight
     is_edited: bool
     """The input changed since the case was tested before, so that no compiler made the
     difference.
     """
-    after: StateRun | None = None
+    after: StateRun | None = field(default=None, metadata=UNPRINTED)
+    issue: str | None = None
+    """The last issue that its recipe named, or that was opened for it."""
+    logs: dict[PastNight, str] = field(default_factory=dict, metadata=UNPRINTED)
+    """The path of the output in each night that kept it."""
+
+    @in_json
+    def track(self) -> str:
+        return self.case.track.name
 
     @property
     def signature(self) -> str:
@@ -166,6 +201,10 @@ class StateRun:
             return self.change in NEW_FAILURES
         return self.change is not CaseChangeKind.KNOWN
 
+    def has(self, night: PastNight) -> bool:
+        """Return whether a night is one of these, or between them."""
+        return self.first.index <= night.index <= self.last.index
+
 
 @dataclass(slots=True, eq=False)
 class CaseHistory:
@@ -178,17 +217,17 @@ class CaseHistory:
     times: dict[str, dict[int, float]] = field(
         default_factory=lambda: {name: {} for name in TIMES}
     )
-    """What was measured, by its name and night."""
+    """What was measured, by its name and the index of the night."""
     _input: str = ""
     """The last one that was tested."""
 
-    def add(self, night: int, row: CaseRow) -> None:
-        """Add the result in the next night."""
+    def add(self, night: PastNight, row: CaseRow, opened: str | None = None) -> None:
+        """Add the result in the next night. opened: an issue that was opened for it."""
         self.source = row.source
         for name, times in self.times.items():
             seconds: float | None = getattr(row, name)
             if seconds:
-                times[night] = seconds
+                times[night.index] = seconds
         if row.status is Status.UNTESTABLE:
             return
         last = self.runs[-1] if self.runs else None
@@ -196,38 +235,45 @@ class CaseHistory:
         self._input = row.input or self._input
         signature = row.failure.signature if row.failure else ""
         if last and last.signature == signature:
-            last.status, last.failure, last.last = row.status, row.failure, night
-            return
-        run = StateRun(
-            self, last, row.status, row.change, row.failure, night, night, is_edited
-        )
-        if last:
-            last.after = run
-        self.runs.append(run)
+            run = last
+            run.status, run.failure, run.last = row.status, row.failure, night
+        else:
+            state = (row.change, row.status, row.failure)
+            run = StateRun(self, last, *state, night, night, is_edited)
+            self.runs.append(run)
+            if last:
+                last.after = run
+        run.issue = row.issue or opened or run.issue
+        if row.log:
+            run.logs[night] = row.log
+
+    def flaky_changes(self, since: int = 0) -> int:
+        """Return how often it changed its state although the compiler and the input
+        were the same. since: the first night that counts.
+        """
+        runs = [run for run in self.runs if run.first.index >= since]
+        count = sum(run.change is CaseChangeKind.FLAKY for run in runs)
+        for old, new in pairwise(runs):
+            is_same = old.last.toolchain.is_same(new.first.toolchain)
+            count += is_same and not new.is_edited
+        return count
 
 
 @dataclass(frozen=True)
 class NightsHistory:
     """All nights, the oldest first, and all cases."""
 
-    summaries: Sequence[NightSummary]
-    nights: Sequence[Night]
-    """Without the cases that only passed."""
+    nights: Sequence[PastNight]
     cases: Sequence[CaseHistory]
-    tracks: Mapping[Track, Sequence[int]]
-    """The nights of each track, in order."""
+    tracks: Mapping[Track, Sequence[PastNight]]
+    """The nights of each track."""
 
-    @property
-    def numbers(self) -> list[int]:
-        """The number in the store of each night."""
-        return [summary.number for summary in self.summaries]
-
-    def last_night(self, track: Track) -> int:
+    def last_night(self, track: Track) -> PastNight:
         """Return the last complete night of a track; the last one where none is
         complete.
         """
         nights = self.tracks[track]
-        complete = [number for number in nights if not self.nights[number].partial]
+        complete = [night for night in nights if not night.record.partial]
         return (complete or nights)[-1]
 
     def is_known(self, result: CaseResult, kind: ToolchainKind) -> bool:
@@ -240,23 +286,10 @@ class NightsHistory:
             for case in self.cases
             if (case.track, case.case) == identity
             for run in case.runs
-            if not self.nights[run.first].toolchain.is_same(new)
+            if not run.first.toolchain.is_same(new)
         ]
         signature = result.failure.signature if result.failure else None
         return states[-1:] == [(Status.FAILED, signature)]
-
-    def flaky_changes(self, case: CaseHistory, since: int = 0) -> int:
-        """Return how often a case changed its state although the compiler and the input
-        were the same.
-
-        since: the first night that counts.
-        """
-        runs = [run for run in case.runs if run.first >= since]
-        count = sum(run.change is CaseChangeKind.FLAKY for run in runs)
-        for old, new in pairwise(runs):
-            before, after = (self.nights[at].toolchain for at in (old.last, new.first))
-            count += before.is_same(after) and not new.is_edited
-        return count
 
     def is_flaky(self, name: str) -> bool:
         """Return whether a case changed its state and back in the last nights although
@@ -264,50 +297,48 @@ class NightsHistory:
         """
         since = len(self.nights) - _FLAKY_NIGHTS
         cases = [case for case in self.cases if case.case == name]
-        return any(self.flaky_changes(case, since) > 1 for case in cases)
+        return any(case.flaky_changes(since) > 1 for case in cases)
 
 
 def history_of(
     stored: Iterable[tuple[NightSummary, Night, Sequence[TrackRows]]],
     pattern: str = "*",
+    issues: Mapping[str, Mapping[str, str]] | None = None,
 ) -> NightsHistory:
     """Align nights, the oldest first. Results with an older toolchain than the track
     had before are left out.
 
-    pattern: a shell pattern of the names of tracks. Raises BadInput if none fits.
+    pattern: a shell pattern of the names of tracks; issues: those that were opened, by
+    the start of a night and a case that failed in it. Raises BadInput if no track fits.
     """
-    shown: list[tuple[NightSummary, Night]] = []
+    nights: list[PastNight] = []
     newest: dict[Track, Revision] = {}
-    nights = defaultdict[Track, list[int]](list)
-    cases = defaultdict[Track, dict[str, CaseHistory]](dict)
-    for summary, night, tracks in stored:
-        toolchain, number = night.toolchain, len(shown)
+    tracks = defaultdict[Track, list[PastNight]](list)
+    cases: dict[tuple[Track, str], CaseHistory] = {}
+    for summary, record, of_tracks in stored:
+        night = PastNight(len(nights), summary, record)
+        opened = (issues or {}).get(record.started, {})
         is_shown = pattern == "*"
-        for rows in tracks:
+        for rows in of_tracks:
             track = rows.track
-            if is_older(toolchain, newest.get(track, toolchain)):
+            if is_older(night.toolchain, newest.get(track, night.toolchain)):
                 continue
-            newest[track] = toolchain
+            newest[track] = night.toolchain
             if not fnmatchcase(track.name, pattern):
                 continue
             is_shown = True
-            nights[track].append(number)
-            members = cases[track]
+            tracks[track].append(night)
             for name, row in rows.cases.items():
-                if name not in members:
-                    members[name] = CaseHistory(track, name)
-                members[name].add(number, row)
+                if (track, name) not in cases:
+                    cases[track, name] = CaseHistory(track, name)
+                cases[track, name].add(night, row, opened.get(name))
         if is_shown:
-            shown.append((summary, night))
-    if newest and not nights:
+            nights.append(night)
+    if newest and not tracks:
         names = ", ".join(repr(track.name) for track in sorted(newest))
         raise BadInput(f"no track fits {pattern!r}; there are {names}")
-    return NightsHistory(
-        [summary for summary, _ in shown],
-        [night for _, night in shown],
-        [case for members in cases.values() for case in members.values()],
-        {track: nights[track] for track in sorted(nights)},
-    )
+    by_track = {track: tracks[track] for track in sorted(tracks)}
+    return NightsHistory(nights, list(cases.values()), by_track)
 
 
 def is_older(toolchain: Revision, other: Revision) -> bool:

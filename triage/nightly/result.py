@@ -4,13 +4,16 @@ read back by the same classes.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cache
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from triage.bisect.result import Bisection
+from triage.compilers.registry import family_title
 from triage.execution.in_turn import Pace, Ratio
 from triage.investigate.result import (
     CaseChangeKind,
@@ -23,8 +26,45 @@ from triage.model.execution import Stage
 from triage.model.fields import in_json
 from triage.model.outcome import FAILING, Exit, Status, exit_without_answer
 from triage.model.revision import Revision, ToolchainKind
-from triage.nightly.summary import BackendVerdict
-from triage.nightly.verdict import ToDo, failure_to_do, verdicts_of
+from triage.nightly.store import BackendVerdict
+
+SCHEMA: Final = 6  # of the JSON of a night
+
+
+class Action(StrEnum):
+    """An action for a person. The values are part of the JSON of a night."""
+
+    FILE = "file"
+    """File an issue: the failure was investigated, and its draft is written."""
+    UPGRADE = "upgrade"
+    """Use a newer release, which has the fix."""
+    WAIT = "wait"
+    """Wait for the issue that is open."""
+    INVESTIGATE = "investigate"
+
+
+@dataclass(frozen=True, slots=True)
+class ToDo:
+    """The one thing to do about a failure."""
+
+    action: Action
+    cluster: str
+    """The id of the failure."""
+    issue: str | None = None
+    """The issue to wait for."""
+    since: str | None = None
+    """The version that has the fix."""
+
+
+def failure_to_do(cluster: FailureCluster, issue: str | None = None) -> ToDo:
+    """Return what to do about a failure. issue: one that is open for it."""
+    if issue:
+        return ToDo(Action.WAIT, cluster.id, issue=issue)
+    if cluster.fixed_in:
+        return ToDo(Action.UPGRADE, cluster.id, since=cluster.fixed_in.name)
+    if cluster.is_investigated:
+        return ToDo(Action.FILE, cluster.id)
+    return ToDo(Action.INVESTIGATE, cluster.id)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,16 +113,19 @@ class Night:
     """Run times, with --bench."""
     stopped: str | None = None
     """Why the night ended early; null when it is complete."""
-    not_compared: list[str] = field(default_factory=list)
-    """Cases without a result on both toolchains, as far as their names are known."""
     planned: list[str] = field(default_factory=list)
-    """All cases of a shard in the order of the recipes."""
+    """All cases in the order of the recipes, as far as their names are known."""
     strict: bool = False
     """Unexpected passes and slower cases fail the night."""
     sealed: bool = True
     """What was compiled and run could read and write only what it needs."""
     reports: dict[str, str] = field(default_factory=dict)
     """Files by format."""
+
+    @property
+    def title(self) -> str:
+        """The name of the compiler, as people write it."""
+        return family_title(self.compiler)
 
     @property
     def exit(self) -> Exit:
@@ -142,6 +185,12 @@ class Night:
         return self.stopped is not None
 
     @in_json
+    def not_compared(self) -> list[str]:
+        """The planned cases without a result on both toolchains."""
+        compared = {case.case for case in self.cases}
+        return [name for name in self.planned if name not in compared]
+
+    @in_json
     def slower(self) -> list[TimeChange]:
         """Runs that are slower, the slowest first."""
         slower = [row for row in self.times if row.verdict is Pace.SLOWER]
@@ -165,8 +214,31 @@ class Night:
     @in_json
     def verdict(self) -> list[BackendVerdict]:
         """The verdict on each backend, the most broken first."""
+        by_backend = defaultdict[str, list[CaseResult]](list)
+        for case in self.cases:
+            by_backend[case.backend].append(case)
         slower = {row.case for row in self.slower}
-        return verdicts_of(self.cases, self.clusters, slower)
+        verdicts = []
+        for backend, cases in by_backend.items():
+            names = {case.case for case in cases}
+            changes = [case.change for case in cases]
+            failures = [
+                cluster
+                for cluster in self.clusters
+                if not names.isdisjoint(cluster.cases)
+            ]
+            verdict = BackendVerdict(
+                backend,
+                cases=len(cases),
+                broken=sum(case.is_new_failure for case in cases),
+                fixed=changes.count(CaseChangeKind.FIXED),
+                untestable=changes.count(CaseChangeKind.UNTESTABLE),
+                failures=len(failures),
+                with_culprit=sum(failure.has_culprit for failure in failures),
+                slower=len(names & slower),
+            )
+            verdicts.append(verdict)
+        return sorted(verdicts, key=lambda verdict: (-verdict.broken, verdict.backend))
 
     @in_json
     def to_do(self) -> list[ToDo]:

@@ -22,17 +22,17 @@ from triage.investigate.result import CaseResult, ReportFiles, text_id
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.outcome import FAILING, OF_MACHINE, Probe
+from triage.model.revision import Revision
 from triage.nightly.compare import (
     EarlierNights,
     case_result,
     clusters_of,
     with_earlier_nights,
+    with_owners,
 )
 from triage.nightly.history import history_of
-from triage.nightly.result import Night, TimeChange
+from triage.nightly.result import SCHEMA, Night, TimeChange
 from triage.nightly.store import LARGEST_FILE
-from triage.nightly.summary import SCHEMA
-from triage.nightly.verdict import with_owners
 from triage.processes.sealing import is_sealing
 from triage.toolchains.home import save_file
 from triage.toolchains.project import OwnerRule
@@ -74,10 +74,11 @@ class NightRun:
     """The line that continues."""
     investigation: Investigation | None = None
     """The investigation of the new failures, once it has begun."""
-    _probes: dict[tuple[str, str], Probe] = field(default_factory=dict)
-    """By case and revision."""
     _results: dict[str, CaseResult] = field(default_factory=dict)
     _times: list[TimeChange] = field(default_factory=list)
+    _reported: dict[str, Revision] = field(default_factory=dict)
+    """The revisions as the toolchains report them, by name."""
+    _cached: int = 0
     _started: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def __post_init__(self) -> None:
@@ -119,8 +120,6 @@ class NightRun:
 
     def night(self, stopped: str | None = None) -> Night:
         """Return what is known."""
-        revisions = {name: probe.revision for (_, name), probe in self._probes.items()}
-        old, new = (revisions.get(ref.revision.name, ref.revision) for ref in self.refs)
         results, investigation = dict(self._results), self.investigation
         clusters = investigation.records() if investigation else []
         for cluster in clusters:
@@ -131,6 +130,8 @@ class NightRun:
         cases = [results[name] for name in names if name in results]
         if not investigation:
             clusters = clusters_of(cases)
+        revisions = (ref.revision for ref in self.refs)
+        old, new = (self._reported.get(known.name, known) for known in revisions)
         return Night(
             schema=SCHEMA,
             toolchain=new,
@@ -140,15 +141,14 @@ class NightRun:
             started=self._started.isoformat(timespec="seconds"),
             seconds=round((datetime.now(UTC) - self._started).total_seconds(), 2),
             compiles=self.engine.compiles,
-            cached=sum(probe.cached for probe in self._probes.values()),
+            cached=self._cached,
             shard=self.shard,
             cases=cases,
             clusters=with_owners(cases, clusters, self.owners),
             investigation=investigation.summary if investigation else None,
             times=list(self._times),
             stopped=stopped,
-            not_compared=[name for name in names if name not in results],
-            planned=names if self.shard else [],
+            planned=names,
             strict=self.strict,
             sealed=is_sealing(),
         )
@@ -156,11 +156,13 @@ class NightRun:
     def compare(self) -> None:
         """Probe every case on both toolchains and compare the probes."""
         jobs = [ProbeJob(case, ref) for ref in self.refs for case in self.cases]
+        probes: dict[tuple[str, str], Probe] = {}
         for probe in self.engine.probe_all(jobs, "nightly"):
             name = probe.case.name
-            self._probes[name, probe.revision.name] = probe
-            pair = (self._probes.get((name, ref.revision.name)) for ref in self.refs)
-            old, new = pair
+            self._cached += probe.cached
+            self._reported[probe.revision.name] = probe.revision
+            probes[name, probe.revision.name] = probe
+            old, new = (probes.get((name, ref.revision.name)) for ref in self.refs)
             if old and new:
                 result = replace(case_result(old, new), input=self._input_of(new))
                 kind = self.toolchain.kind

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 
 from triage.investigate.result import CaseResult, FailureCluster
@@ -58,17 +60,16 @@ def merge(shards: Iterable[Night], earlier: EarlierNights) -> Night:
     count = max(_number_and_count(night.shard)[1] for night in nights)
     if len(nights) < count:
         stopped.append(f"{len(nights)} of {count} shards are there")
-    order = _order(nights)
+    planned = _order(nights)
+    order = {name: index for index, name in enumerate(planned)}
     cases = [
         with_earlier_nights(case, night.kind, earlier)
         for night in nights
         for case in night.cases
     ]
-    cases.sort(key=lambda case: order[case.case])
+    cases.sort(key=lambda case: order.get(case.case, len(order)))
     times = [row for night in nights for row in night.times]
-    times.sort(key=lambda row: order.get(row.case, (0, 0)))
     investigations = filter(None, (night.investigation for night in nights))
-    missed = [name for night in nights for name in night.not_compared]
     return replace(
         tested[0],
         started=min(night.started for night in nights),
@@ -76,36 +77,31 @@ def merge(shards: Iterable[Night], earlier: EarlierNights) -> Night:
         compiles=sum(night.compiles for night in nights),
         cached=sum(night.cached for night in nights),
         shard=None,
-        planned=[],
+        planned=planned,
         cases=cases,
         clusters=_joined_clusters(nights, cases),
         investigation=next(investigations, None),
-        times=times,
+        times=sorted(times, key=lambda row: order.get(row.case, 0)),
         stopped="; ".join(stopped) or None,
-        not_compared=sorted(missed, key=lambda name: order[name]),
         strict=any(night.strict for night in nights),
         sealed=all(night.sealed for night in nights),
         reports={},
     )
 
 
-def _order(nights: Sequence[Night]) -> dict[str, tuple[int, int]]:
-    """Return the place of each case in the recipes: every N-th is a shard's. BadInput
+def _order(nights: Sequence[Night]) -> list[str]:
+    """Return all cases in the order of the recipes: every N-th is a shard's. BadInput
     for a case that is in two shards.
     """
-    order: dict[str, tuple[int, int]] = {}
-    for night in nights:
-        number, _ = _number_and_count(night.shard)
-        tested = [case.case for case in night.cases]
-        names = night.planned or [*tested, *night.not_compared]
-        for index, name in enumerate(names):
-            if name in order:
-                raise BadInput(
-                    f"case {name} is in two shards; pass each shard of one nightly "
-                    "once, and the same recipes to all"
-                )
-            order[name] = index, number
-    return order
+    rounds = zip_longest(*(night.planned for night in nights))
+    names = [name for names in rounds for name in names if name is not None]
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice:
+        raise BadInput(
+            f"case {twice} is in two shards; pass each shard of one nightly once, and "
+            "the same recipes to all"
+        )
+    return names
 
 
 def _joined_clusters(

@@ -1,6 +1,7 @@
 """Nights on disk: `nightly.json` in a folder of reports, and the stored nights of
 TRIAGE_HOME. Each of these is one file: a line that lists show, two that histories need,
-and the whole night.
+and the whole night. The classes of a whole night are slow to import, and lists do
+without them.
 """
 
 from __future__ import annotations
@@ -8,28 +9,93 @@ from __future__ import annotations
 import json
 import shutil
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.model.content import read_bytes
 from triage.model.errors import BadInput
-from triage.nightly.summary import NightSummary
+from triage.model.fields import UNPRINTED, key
+from triage.model.revision import Revision
 from triage.toolchains.home import Home, disk_errors, write_whole
 
-if TYPE_CHECKING:  # lists need none of their classes, which are slow to import
+if TYPE_CHECKING:
     from triage.nightly.history import NightsHistory
     from triage.nightly.result import Night
 
 NIGHT_FILE = "nightly.json"
 LARGEST_FILE = 1 << 20  # bytes of a file that a night names
-_VERSION = 8  # of the files of the store
+_VERSION = 9  # of the files of the store
 _LARGEST_NIGHT = 1 << 30  # bytes
 _ISSUES = "issues.json"
 _LOG_PART = 16 << 10  # bytes at the beginning and at the end of a log that are stored
+
+
+@dataclass(frozen=True, slots=True)
+class BackendVerdict:
+    """The verdict of a night on one backend. `failures` counts different new failures,
+    each of one or more cases.
+    """
+
+    backend: str
+    """Empty for compilers without backends."""
+    cases: int
+    broken: int
+    """Cases that fail in a new way."""
+    fixed: int
+    untestable: int = 0
+    """Cases that one of the toolchains could not test."""
+    failures: int = 0
+    with_culprit: int = 0
+    """New failures whose culprit a bisect found."""
+    slower: int = 0
+    """Cases that became slower."""
+
+
+@dataclass(frozen=True, slots=True)
+class NightSummary:
+    """A stored night in the list of nights."""
+
+    number: int = field(metadata=key("night"))
+    started: str = field(metadata=key("at"))
+    title: str = field(metadata=UNPRINTED)
+    """The name of the compiler, as people write it."""
+    toolchain: Revision
+    baseline: Revision
+    partial: bool
+    verdict: Sequence[BackendVerdict]
+
+    @property
+    def day(self) -> str:
+        return self.started[:10]
+
+    @classmethod
+    def of(cls, number: int, night: Night) -> NightSummary:
+        ends = (night.toolchain, night.baseline)
+        return cls(
+            number, night.started, night.title, *ends, night.partial, night.verdict
+        )
+
+    def line(self) -> bytes:
+        """Return the summary as a line of JSON."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def read(cls, number: int, line: bytes) -> NightSummary:
+        """Read what `line` returned. Raises ValueError for something else."""
+        values = json.loads(line)
+        try:
+            values["number"] = number
+            for end in ("toolchain", "baseline"):
+                values[end] = Revision(**values[end])
+            verdicts = values["verdict"]
+            values["verdict"] = [BackendVerdict(**verdict) for verdict in verdicts]
+            return cls(**values)
+        except (KeyError, TypeError) as error:
+            raise ValueError("it is not the summary of a night") from error
 
 
 def read_night(path: Path) -> Night:
@@ -147,7 +213,7 @@ class NightStore:
             )
             for stored in self._stored()
         )
-        return history_of(nights, tracks)
+        return history_of(nights, tracks, self.issues())
 
     def night_named(self, name: str) -> Night:
         """Return the night with a number or a date, or the `latest`. Raises BadInput if
@@ -210,7 +276,9 @@ class NightStore:
     def _stored(self) -> list[StoredNight]:
         """Read all nights, the oldest first."""
         nights = [night for number in self.numbers() for night in self._read(number)]
-        return sorted(nights, key=lambda night: night.summary.order)
+        return sorted(
+            nights, key=lambda night: (night.summary.started, night.summary.number)
+        )
 
     def _read(self, number: int) -> Iterator[StoredNight]:
         """Yield a night; nothing if it is damaged."""

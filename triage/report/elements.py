@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.model.outcome import Failure, ProbeResult
-from triage.model.revision import FamilyRef, Revision
+from triage.model.revision import Revision
 from triage.report.document import (
     Block,
     Fact,
@@ -20,7 +20,6 @@ from triage.report.document import (
 )
 
 if TYPE_CHECKING:
-    from triage.compilers.base import Compiler
     from triage.compilers.parts import IssueForm
 
 # : How the states of a case, a reproducer, a variant, a failure and a run time are
@@ -127,8 +126,9 @@ def failure_blocks(
 
 def compiler_title(compiler: str | None) -> str:
     """Return how people write the name of a compiler family."""
-    family = _compiler_named(compiler)
-    return (family.title if family else "") or FamilyRef.parse(compiler or "").title
+    from triage.compilers.registry import family_title  # slow to import
+
+    return family_title(compiler)
 
 
 def issue_form(compiler: str | None) -> IssueForm:
@@ -136,15 +136,10 @@ def issue_form(compiler: str | None) -> IssueForm:
     family is not known.
     """
     from triage.compilers.parts import IssueForm
+    from triage.compilers.registry import Families
 
-    family = _compiler_named(compiler)
+    family = Families().get(compiler or "")
     return family.issue_form if family else IssueForm()
-
-
-def _compiler_named(compiler: str | None) -> Compiler | None:
-    from triage.compilers.registry import Families  # slow to import
-
-    return Families().get(compiler or "")
 
 
 def compare_url(compiler: str | None, before: Revision, after: Revision) -> str | None:

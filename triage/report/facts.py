@@ -25,8 +25,8 @@ from triage.report.elements import (
 
 if TYPE_CHECKING:  # they are slow to import
     from triage.investigate.result import CaseResult, FailureCluster
-    from triage.nightly.failure_life import FailureLife
-    from triage.nightly.verdict import ToDo
+    from triage.nightly.lives import FailureLife
+    from triage.nightly.result import ToDo
 
 _NAMES_SHOWN = 12  # suspects
 _SYNC = "triage issues sync --repo OWNER/NAME --apply"
@@ -163,7 +163,7 @@ def life_facts(life: FailureLife) -> Iterator[Fact]:
 
 def came_span(life: FailureLife) -> Span:
     """Return the range in which a failure came, with a link to its commits."""
-    if life.came.is_edited:
+    if life.is_edited:
         return Span(f"the input changed, {life.came.toolchain.name}")
     return range_span(life.track.compiler, life.before, life.came.toolchain)
 
@@ -177,7 +177,7 @@ def range_span(compiler: str, old: Revision | None, new: Revision) -> Span:
 
 def to_do_spans(to_do: ToDo) -> Phrase:
     """Return what to do about one failure or case, the action first."""
-    from triage.nightly.verdict import Action
+    from triage.nightly.result import Action
 
     how: Phrase
     match to_do.action:

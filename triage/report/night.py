@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from triage.investigate.result import CaseChangeKind, CaseResult, FailureCluster
 from triage.model.outcome import Status
-from triage.nightly.result import Night, TimeChange
+from triage.nightly.result import Night, TimeChange, failure_to_do
 from triage.nightly.store import NIGHT_FILE
-from triage.nightly.verdict import failure_to_do
 from triage.recipes.values import time_text
 from triage.report.document import (
     Block,
@@ -31,10 +30,10 @@ from triage.report.document import (
     plain_text,
 )
 from triage.report.elements import (
+    STYLES,
     compiler_title,
     failure_text,
     names_text,
-    outcome_spans,
     plural,
     revision_text,
 )
@@ -55,7 +54,7 @@ from triage.report.tables import backend_sentence, night_title
 from triage.toolchains.home import disk_errors, write_whole
 
 if TYPE_CHECKING:
-    from triage.nightly.known_case import CaseRun
+    from triage.nightly.history import StateRun
 
 FILES = {"markdown": "nightly.md", "junit": "nightly.xml", "json": NIGHT_FILE}
 _FAILURES = 6  # that are not folded
@@ -258,12 +257,15 @@ def times_text(row: TimeChange) -> str:
     return text
 
 
-def runs_table(runs: Sequence[CaseRun]) -> Table:
+def runs_table(runs: Sequence[StateRun]) -> Table:
     """Return a row for the nights in which a case had the same result."""
     rows: TableRows = []
     for run in runs:
-        days = dict.fromkeys((run.first[:10], run.last[:10]))
-        ends = dict.fromkeys((run.toolchain.name, run.last_toolchain.name))
+        days = dict.fromkeys((run.first.day, run.last.day))
+        ends = dict.fromkeys((run.first.toolchain.name, run.last.toolchain.name))
+        words: Phrase = [Span(run.status.value, STYLES[run.status])]
+        if run.failure:
+            words.append(f"  {failure_text(run.failure)}")
         note = "the input changed" if run.is_edited else ""
-        rows.append([" to ".join(days), " to ".join(ends), outcome_spans(run), note])
+        rows.append([" to ".join(days), " to ".join(ends), words, note])
     return Table(("nights", "toolchain", "result", ""), rows)

@@ -25,7 +25,6 @@ from triage.report.document import (
 )
 from triage.report.elements import (
     STYLES,
-    compiler_title,
     failure_blocks,
     failure_text,
     outcome_spans,
@@ -40,9 +39,9 @@ if TYPE_CHECKING:  # each command needs the classes of one of them
     from triage.execution.judge import Forecast
     from triage.lint.check import LintResult
     from triage.nightly.issues import IssueChanges
-    from triage.nightly.known_case import KnownCase
+    from triage.nightly.lives import KnownCase
     from triage.nightly.result import Night
-    from triage.nightly.summary import BackendVerdict, NightSummary
+    from triage.nightly.store import BackendVerdict, NightSummary
     from triage.recipes.expectations import ExpectationUpdate
     from triage.reduce.replay import Replays
     from triage.remedy.result import Remedies
@@ -175,7 +174,7 @@ def backend_sentence(verdict: BackendVerdict, night: Night | NightSummary) -> st
 
 def night_title(night: Night | NightSummary) -> str:
     """Return `IREE 3.3.0 against 3.2.0`."""
-    title = f"{compiler_title(night.compiler)} {night.toolchain.name}".strip()
+    title = f"{night.title} {night.toolchain.name}".strip()
     return f"{title} against {night.baseline.name}"
 
 
