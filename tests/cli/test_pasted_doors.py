@@ -17,7 +17,7 @@ from tests.cli.conftest import Asked, FromText
 from tests.cli.test_cli import TRIAGE
 from tests.conftest import Triage
 from tests.git_history.history import ENV, History
-from triage.compilers.pasted_flags import keep_harmless
+from triage.compilers.pasted_text import keep_harmless
 from triage.compilers.registry import recipe_starters
 from triage.processes import sealing
 from triage.recipes.recipe import RecipeStart

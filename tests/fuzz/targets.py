@@ -26,7 +26,8 @@ from triage.classify import packaged_rules
 from triage.classify.reader import read_log
 from triage.classify.rules import check_rules
 from triage.cli.interactive_bisect import read_journal
-from triage.compilers.recipe_start import NewRecipe
+from triage.compilers.parts import RecipeRequest
+from triage.compilers.recipe_start import start_from_text
 from triage.compilers.registry import recipe_families
 from triage.execution.cache import Record, ResultCache, record_reader
 from triage.mlir.generic_form import UnparsableError, parse_module, print_module
@@ -98,8 +99,8 @@ def log(data: bytes, folder: Path) -> None:
 
 def text(data: bytes, folder: Path) -> None:
     """A recipe that starts from a pasted text has a program."""
-    wanted = NewRecipe(folder / "made.yaml", None, "llvm-cpu", None, None)
-    start, _ = wanted.from_text(data.decode("utf-8", "replace"), "issue.md")
+    wanted = RecipeRequest(folder / "made.yaml", None, "llvm-cpu", None, None)
+    start = start_from_text(wanted, data.decode("utf-8", "replace"), "issue.md")
     assert start.copied or start.input
 
 

@@ -26,7 +26,7 @@ from tests.lint.programs import (
 from tests.real.statuses import read_statuses
 from triage.compilers.iree.lint import findings
 from triage.compilers.iree.lint_program import LintProgram
-from triage.compilers.linter import LintFinding, Severity
+from triage.compilers.parts import LintFinding, Severity
 from triage.lint.check import smallest_working
 
 

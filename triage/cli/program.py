@@ -18,7 +18,13 @@ import typer
 
 from triage.classify.log import decoded
 from triage.cli.screen import AppContext, print_stderr
-from triage.compilers.recipe_start import NewRecipe, NoProgramError
+from triage.compilers.parts import RecipeRequest
+from triage.compilers.recipe_start import (
+    NoProgramError,
+    start_from_command,
+    start_from_file,
+    start_from_text,
+)
 from triage.compilers.registry import Families, recipe_families
 from triage.model.errors import BadFiles, BadInput
 from triage.model.revision import FamilyRef, split_revision
@@ -40,8 +46,6 @@ class StartedRecipe:
 
     path: Path
     start: RecipeStart
-    reported: Sequence[str] = ()
-    """The revisions that a text reports about."""
     text: str = ""
     """The text that was pasted."""
 
@@ -121,7 +125,7 @@ def read_pasted(source: Path) -> str:
 
 def start_recipe(
     app: AppContext,
-    wanted: NewRecipe,
+    wanted: RecipeRequest,
     command: Sequence[str] = (),
     text: Path | None = None,
     content: str = "",
@@ -132,19 +136,18 @@ def start_recipe(
         CodeNotAllowed: The text has Python, which may not run.
         BadInput: Nothing can be compiled, or no release knows the chip.
     """
-    reported: Sequence[str] = ()
     if text:
         with app.progress() as progress, progress.task(f"read {text}"):
-            start, reported = wanted.from_text(content, str(text))
+            start = start_from_text(wanted, content, str(text))
     elif command:
-        start = wanted.from_command(command)
+        start = start_from_command(wanted, command)
     elif wanted.source:
-        start = wanted.from_file(wanted.source)
+        start = start_from_file(wanted, wanted.source)
     else:
         raise BadInput("name a program with --input, or a command line after --")
     if start.target and wanted.chip:
         start = replace(start, target=replace(start.target, chip=wanted.chip))
-    return StartedRecipe(wanted.path, start, reported, content)
+    return StartedRecipe(wanted.path, start, content)
 
 
 def split_kernel(word: str) -> tuple[str, str | None]:
@@ -187,7 +190,9 @@ def recipe_for(
     key = hashlib.sha256("\0".join(map(str, asked)).encode()).hexdigest()[:12]
     title = name_from("stdin" if name == "-" else file.stem) or "program"
     path = default_home().folder(KeptKind.PROGRAMS) / key / f"{title}.yaml"
-    wanted = NewRecipe(path, source, options.backend, options.chip, kernel, packages)
+    wanted = RecipeRequest(
+        path, source, options.backend, options.chip, kernel, packages
+    )
     try:
         started = start_recipe(options.app, wanted, command, text, content)
         if text and started.start.input.suffix == ".py":

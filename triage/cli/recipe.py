@@ -31,7 +31,7 @@ from triage.cli.options import (
 )
 from triage.cli.program import read_pasted, split_kernel, start_recipe
 from triage.cli.screen import AppContext, print_stderr
-from triage.compilers.recipe_start import NewRecipe
+from triage.compilers.parts import RecipeRequest
 from triage.compilers.registry import recipe_families, suite_reader
 from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput
@@ -158,7 +158,7 @@ def new(
         raise BadInput(f"{path}: the name of a recipe ends with .yaml")
     file, kernel = split_kernel(source) if source else (None, None)
     program = Path(file) if file else None
-    wanted = NewRecipe(path, program, target.backend, target.chip, kernel)
+    wanted = RecipeRequest(path, program, target.backend, target.chip, kernel)
     content = read_pasted(from_text) if from_text else ""
     started = start_recipe(target.app, wanted, command or (), from_text, content)
     start = started.start
@@ -168,7 +168,7 @@ def new(
         "input": start.input,
         "left_out": [*start.left_out, *start.refused],
         "notes": start.notes,
-        "reported_for": started.reported,
+        "reported_for": start.reported,
         "reported_failure": next(iter(start.expect), None),
     }
     for note in start.notes:

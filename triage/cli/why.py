@@ -83,7 +83,7 @@ def why(
             _BUDGET if budget is None else budget,
             begin,
             started.assumed if started else (),
-            started.reported if started and started.is_pasted else None,
+            started.start.reported if started and started.is_pasted else None,
             started.text if started else "",
         )
         try:

@@ -32,7 +32,7 @@ from triage.recipes.values import parse_version
 if TYPE_CHECKING:  # a compile needs none of them; one family has the first two
     from triage.compilers.iree.lint import IreeLinter
     from triage.compilers.iree.runner import IreeKernels
-    from triage.compilers.recipe_input import RecipeStarter
+    from triage.compilers.parts import RecipeStarter
     from triage.compilers.repro_script import StandaloneCall, StandaloneCompile
 
 VERSION = "{version}"

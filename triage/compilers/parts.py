@@ -12,19 +12,23 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triage.compilers.invocation import Invocation
-from triage.model.case import Case, RunSpec
+from triage.model.case import Case, RunSpec, Target
+from triage.model.fields import UNPRINTED, in_json, key
 from triage.model.outcome import NoAnswer
 from triage.model.revision import Toolchain
 from triage.recipes.run_values import ValueText, value_ending
 
-if TYPE_CHECKING:  # it parses MLIR
+if TYPE_CHECKING:  # slow to import
+    from triage.mlir import SourcePosition
     from triage.mlir.fingerprint import Vocabulary
+    from triage.recipes.recipe import RecipeStart
     from triage.recipes.run_keys import RunnableRecipe
 
 _RESULT = re.compile(
@@ -332,3 +336,173 @@ class RemedyHints:
         or no option can declare them.
         """
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class ShellCommand:
+    """A call of a compiler."""
+
+    tool: str
+    """`iree-compile`, `iree-opt`, `llc`, ..."""
+    words: tuple[str, ...]
+    """Its arguments."""
+    variables: tuple[str, ...] = ()
+    """`NAME=VALUE` in front of it. They are not set."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastedProgram:
+    """A program in a text."""
+
+    text: str
+    suffix: str
+    """Of the file to write it to."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeRequest:
+    """What a user says about a new recipe."""
+
+    path: Path
+    """The file to write it to."""
+    source: Path | None
+    """A program that replaces the one in a text or a command line."""
+    backend: str | None
+    chip: str | None
+    kernel: str | None
+    """The function to compile, if the program has several."""
+    packages: tuple[str, ...] = ()
+    """The packages with which a script runs, if a revision names any."""
+
+
+class RecipeStarter:
+    """Makes recipes from programs and command lines. No file that a pasted text names
+    is opened.
+    """
+
+    tools: re.Pattern[str] = re.compile(r"(?P<tool>(?!))")
+    """Finds the names of the compiler's programs in a command line. The group `tool`
+    holds a name. By default, there are none.
+    """
+
+    @property
+    def flags_allowed_in_texts(self) -> frozenset[str]:
+        """The flags that are kept of a pasted command line, by name, from the family's
+        `pasted_flags.yaml`. None of them starts a program or names a file.
+        """
+        lists = family_yaml(type(self), "pasted_flags.yaml") or {}
+        return frozenset(name for names in lists.values() for name in names.split())
+
+    def programs_in(self, text: str) -> Sequence[PastedProgram]:
+        """Return this family's programs in a pasted text."""
+        return ()
+
+    def from_call(
+        self, call: ShellCommand, backend: str | None, source: Path | None
+    ) -> RecipeStart:
+        """Return a recipe for a call of this family's compiler.
+
+        Args:
+            call: The call.
+            backend: Used if the call names none.
+            source: Replaces the input of the call.
+
+        Raises:
+            BadInput: The call cannot be read.
+        """
+        raise NotImplementedError
+
+    def from_program(
+        self, request: RecipeRequest, path: Path, text: str
+    ) -> RecipeStart | None:
+        """Return a recipe for a program, if this family compiles such programs.
+
+        Args:
+            request: What the user asks for. Without a `source`, the program was pasted.
+            path: The program's file; a pasted one is not written yet.
+            text: The program; empty for a file that is not Python.
+
+        Raises:
+            BadInput: It has several kernels, or not the one that is wanted.
+        """
+        return None
+
+    def target_in(self, text: str) -> Target:
+        """Guess the target of the programs in a text without a command line. Without a
+        backend, the family has only one.
+        """
+        return Target("")
+
+
+class Severity(StrEnum):
+    """How bad a finding is. A program with an error does not compile, a warning is
+    probably a mistake, and advice names what has caused failures before.
+    """
+
+    ERROR = "error"
+    WARNING = "warning"
+    ADVICE = "advice"
+
+
+@dataclass(frozen=True, slots=True)
+class LintRule:
+    """One check of a program."""
+
+    name: str
+    severity: Severity
+    """The worst that the rule reports."""
+    summary: str
+    """What it looks for, in one sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Located:
+    """Something that may have a position in the program; a flag has none."""
+
+    position: SourcePosition | None = field(default=None, metadata=UNPRINTED)
+
+    @in_json
+    def location(self) -> str | None:
+        """`file:line:column`."""
+        return str(self.position) if self.position else None
+
+
+@dataclass(frozen=True, slots=True)
+class LintFinding(Located):
+    """A finding of one rule."""
+
+    rule: str
+    severity: Severity
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramDevice(Located):
+    """A device that a program refers to. Its position is the first reference."""
+
+    name: str
+    declared: str | None
+    """The flag or the operation that declares it."""
+    references: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintedCase:
+    """What the rules found in the program of a case."""
+
+    case: str = ""
+    source: str = ""
+    """The file that positions refer to: as the user named it, or the generated program.
+    """
+    recipe: Path | None = field(default=None, metadata=UNPRINTED)
+    """The recipe of a generated program."""
+    findings: tuple[LintFinding, ...] = field(metadata=UNPRINTED)
+    devices: tuple[ProgramDevice, ...] = field(metadata=UNPRINTED)
+    flags: tuple[str, ...] = field(metadata=key("suggested_flags"))
+    """Options that fix findings."""
+    graph: str = field(metadata=UNPRINTED)
+    """The program as a Mermaid flowchart."""
+    longest_chain: int = field(metadata=UNPRINTED)
+    """How many in-place operations follow each other."""
+    notes: tuple[str, ...] = ()
+    """Sentences about what was not checked."""

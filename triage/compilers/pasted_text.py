@@ -1,5 +1,9 @@
 """Find programs and calls of compilers in a pasted text, such as an issue, a gist, a
-log or a shell's history.
+log or a shell's history, and choose the flags of a call that can do no harm.
+
+Somebody else wrote the text, and compilers have flags that start programs, load plugins
+and write files. So a flag is passed on only if its name is in a list of flags that do
+none of this, and its value cannot be the name of a file.
 """
 
 from __future__ import annotations
@@ -10,13 +14,15 @@ import shlex
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 
-from triage.compilers.recipe_input import RecipeStarter, ShellCommand
+from triage.compilers.parts import PastedProgram, RecipeStarter, ShellCommand
+from triage.model.case import Target
 from triage.model.errors import BadInput
 from triage.model.execution import IR_DUMP_LINE
+from triage.recipes.recipe import RecipeStart
 
 # a line of a listing
 _NUMBERED = re.compile(r"[ \t]*\d{1,5}(?:[:|.)]|(?=\s))[ \t]?")
@@ -38,23 +44,36 @@ _CUT = re.compile(rf"(?m)^\s*\.\.\.\s*$|{IR_DUMP_LINE}")
 _CHIP = re.compile(
     r"\b(gfx(?:9\w{2}|1[0-2]\w{2})|sm_\d{2,3}a?)\b|\"cuda:(\d{2,3})\"", re.IGNORECASE
 )
+_HARMLESS_VALUE = re.compile(r"(?!.*\.\.)[\w.,:;+=\[\]-]*")  # no path, no `@FILE`
+_PIPELINES = frozenset({"pass-pipeline", "iree-preprocessing-pass-pipeline", "passes"})
+_PIPELINE = re.compile(r"(?!.*\.\.)[\w.,:;+=(){}<>\s-]*")
+_PASS_OPTIONS = re.compile(r"\{([^{}]*)\}|<([^<>]*)>")
+_ANCHORS = re.compile(
+    r"any|module|cgscc|function|loop|loop-mssa|machine-function|default|thinlto|lto"
+    r"|\w+\.[\w.]+"
+)
+# Words in names of pass options whose value is a file or a program.
+_NAMES_A_FILE = re.compile(
+    r"path|file|dir|command|cmd|exec|plugin|dump|output|log|tool|lib|script|opts"
+    r"|module|spec|prefix|substitut"
+)
 
 
 @dataclass(frozen=True, slots=True)
-class PastedText:
+class Found:
     """The programs of one family in a text, and the calls of its compiler."""
 
     family: str
-    programs: Sequence[str] = ()
+    programs: Sequence[PastedProgram] = ()
     calls: Sequence[ShellCommand] = ()
 
 
-def parse_pasted(text: str, starters: Mapping[str, RecipeStarter]) -> PastedText:
+def found_in(text: str, starters: Mapping[str, RecipeStarter]) -> Found:
     """Return what a text is about: the last family if the text calls its compiler, else
     the first one of which it has anything.
     """
     text = _FENCED.sub(_without_line_numbers, text.replace("\r\n", "\n"))
-    chosen: PastedText | None = None
+    chosen: Found | None = None
     *_, last = starters
     for family, starter in starters.items():
         # a name without an option is only mentioned
@@ -66,8 +85,8 @@ def parse_pasted(text: str, starters: Mapping[str, RecipeStarter]) -> PastedText
         programs = starter.programs_in(text)
         is_first = chosen is None and (calls or programs)
         if is_first or (calls and family == last):
-            chosen = PastedText(family, programs, calls)
-    return chosen or PastedText(last)
+            chosen = Found(family, programs, calls)
+    return chosen or Found(last)
 
 
 def calls_in(text: str, tools: re.Pattern[str]) -> Iterator[ShellCommand]:
@@ -185,3 +204,51 @@ def chip_in(text: str) -> str | None:
     if named is None:
         return None
     return next(chip for card, chip in cards.items() if re.fullmatch(card, named[0]))
+
+
+def keep_harmless(start: RecipeStart, names: frozenset[str]) -> RecipeStart:
+    """Move the flags that might do harm to the recipe's `refused`.
+
+    `names` are the names of harmless flags. Raises BadInput if the backend or the chip
+    is not a word.
+    """
+    target = start.target or Target("host")
+    for word in (target.backend, target.chip or ""):
+        if not _HARMLESS_VALUE.fullmatch(word):
+            raise BadInput(
+                f"{word!r} names no target; name it with --backend and --chip"
+            )
+    flags: list[str] = []
+    refused: list[str] = []
+    for flag in start.flags:
+        chosen = flags if _is_harmless(flag, names) else refused
+        chosen.append(flag)
+    return replace(start, flags=flags, refused=refused)
+
+
+def names_passes(flag: str) -> bool:
+    """Return whether a flag of an `opt` tool may be a pass, or names passes."""
+    name, mark, _ = flag.lstrip("-").partition("=")
+    return not mark or name in _PIPELINES
+
+
+def _is_harmless(flag: str, names: frozenset[str]) -> bool:
+    name, _, value = flag.lstrip("-").partition("=")
+    if name not in names:
+        return False
+    if name not in _PIPELINES:
+        is_plain = _HARMLESS_VALUE.fullmatch(value) is not None
+        return is_plain and ("=" not in value or not _assigns_a_file(value))
+    # the passes, and the assignments in their options
+    parts = re.findall(r"[\w.-]+", _PASS_OPTIONS.sub(" ", value))
+    for braces, angles in _PASS_OPTIONS.findall(value):
+        parts += (braces or angles).split()
+    if any("=" in part and _assigns_a_file(part) for part in parts):
+        return False
+    named = [part for part in parts if "=" not in part and not _ANCHORS.fullmatch(part)]
+    return names.issuperset(named) and _PIPELINE.fullmatch(value) is not None
+
+
+def _assigns_a_file(assignment: str) -> bool:
+    option, _, _ = assignment.partition("=")
+    return _NAMES_A_FILE.search(option) is not None

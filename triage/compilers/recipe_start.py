@@ -9,22 +9,23 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
 from triage.classify import classify_log, packaged_rules
 from triage.classify.log import decoded
 from triage.compilers.base import Compiler
-from triage.compilers.pasted_flags import keep_harmless, names_passes
-from triage.compilers.pasted_text import PastedText, calls_in, parse_pasted, python_in
-from triage.compilers.recipe_input import RecipeRequest
-from triage.compilers.registry import (
-    family_named,
-    recipe_families,
-    recipe_starters,
+from triage.compilers.parts import PastedProgram, RecipeRequest
+from triage.compilers.pasted_text import (
+    Found,
+    calls_in,
+    found_in,
+    keep_harmless,
+    names_passes,
+    python_in,
 )
-from triage.model.case import Target
+from triage.compilers.registry import family_named, recipe_starters
 from triage.model.errors import BadInput
 from triage.recipes.recipe import RecipeStart
 
@@ -60,119 +61,116 @@ class NoProgramError(BadInput):
     """The text, if it is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewRecipe(RecipeRequest):
-    """A request for a recipe, with the ways to start one."""
+def start_from_command(request: RecipeRequest, words: Sequence[str]) -> RecipeStart:
+    """Start from the user's own command line of a compiler."""
+    line = words[0]
+    if len(words) > 1:
+        line = shlex.join(words)
+    for starter in recipe_starters().values():
+        for call in calls_in(line, starter.tools):
+            start = starter.from_call(call, request.backend, request.source)
+            _check_file(start.input)
+            return replace(start, left_out=(*call.variables, *start.left_out))
+    raise BadInput(
+        f"no compiler family reads command lines of {words[0]}; name the model with "
+        "--input"
+    )
 
-    def from_command(self, words: Sequence[str]) -> RecipeStart:
-        """Start from the user's own command line of a compiler."""
-        line = words[0]
-        if len(words) > 1:
-            line = shlex.join(words)
-        for starter in recipe_starters().values():
-            for call in calls_in(line, starter.tools):
-                start = starter.from_call(call, self.backend, self.source)
-                _check_file(start.input)
-                return replace(start, left_out=(*call.variables, *start.left_out))
-        raise BadInput(
-            f"no compiler family reads command lines of {words[0]}; name the model "
-            "with --input"
-        )
 
-    def from_file(self, source: Path) -> RecipeStart:
-        """Start from an input file, with the first family that compiles such files."""
-        _check_file(source)
-        text = ""
-        if source.suffix == ".py":
-            text = decoded(source.read_bytes())
-        starters = recipe_starters()
-        if self.packages and text:  # whatever the script is about, it runs
-            starters = {"command": starters["command"]}
-        for starter in starters.values():
-            start = starter.from_program(self, source, text)
-            if start is not None:
-                return start
-        try:
-            ast.parse(text)
-        except SyntaxError as error:
-            raise BadInput(f"{source}:{error.lineno}: {error.msg}") from None
-        except (ValueError, RecursionError, MemoryError):  # it is nested too deeply
-            pass
-        raise BadInput(f"{source} has no kernel {self.kernel}")
+def start_from_file(request: RecipeRequest, source: Path) -> RecipeStart:
+    """Start from an input file, with the first family that compiles such files."""
+    _check_file(source)
+    text = ""
+    if source.suffix == ".py":
+        text = decoded(source.read_bytes())
+    starters = recipe_starters()
+    if request.packages and text:  # whatever the script is about, it runs
+        starters = {"command": starters["command"]}
+    for starter in starters.values():
+        start = starter.from_program(request, source, text)
+        if start is not None:
+            return start
+    try:
+        ast.parse(text)
+    except SyntaxError as error:
+        raise BadInput(f"{source}:{error.lineno}: {error.msg}") from None
+    except (ValueError, RecursionError, MemoryError):  # it is nested too deeply
+        pass
+    raise BadInput(f"{source} has no kernel {request.kernel}")
 
-    def from_text(self, text: str, name: str) -> tuple[RecipeStart, list[str]]:
-        """Start from the first program and the first readable command line in a text,
-        which messages call `name`.
 
-        Returns the recipe, and the revisions for which the text reports a failure.
-        Raises NoProgramError if the text has no complete program.
-        """
-        pasted = parse_pasted(text, recipe_starters())
-        if self.packages:
-            pasted = PastedText("command", python_in(text, _ANY))
-        if not pasted.programs and self.source is None:
+def start_from_text(request: RecipeRequest, text: str, name: str) -> RecipeStart:
+    """Start from the first program and the first readable command line in a text, which
+    messages call `name`. Raises NoProgramError if the text has no complete program.
+    """
+    found = found_in(text, recipe_starters())
+    if request.packages:
+        scripts = [PastedProgram(code, ".py") for code in python_in(text, _ANY)]
+        found = Found("command", scripts)
+    path, copied = request.source, None
+    if path is None:
+        if not found.programs:
             raise NoProgramError(f"{name} contains no complete program")
-        program = ""
-        if self.source is None:
-            program = pasted.programs[0]
-        if pasted.calls:
-            start = self._from_calls(pasted, program)
-        elif self.source:
-            start = self.from_file(self.source)
-        else:
-            start = self._from_program(pasted.family, program, text)
-        if program:
-            start = replace(start, copied=start.copied or program)
-        notes = list(start.notes)
-        if start.refused:
-            notes.append(f"Left out of the text: {' '.join(start.refused)}.")
-        failure = _reported_failure(text)
-        expect = (failure,) if failure else ()
-        start = replace(start, notes=tuple(notes), expect=expect)
-        return start, reported_revisions(text, pasted.family)
+        program = found.programs[0]
+        path, copied = request.path.with_suffix(program.suffix), program.text
+    if found.calls:
+        start = _start_from_calls(request, found, path)
+    elif copied is None:
+        start = start_from_file(request, path)
+    else:
+        start = _start_from_pasted(request, found.family, path, copied, text)
+    notes = list(start.notes)
+    if start.refused:
+        notes.append(f"Left out of the text: {' '.join(start.refused)}.")
+    return replace(
+        start,
+        copied=start.copied or copied,
+        notes=notes,
+        expect=_reported_failures(text),
+        reported=reported_revisions(text, found.family),
+    )
 
-    def _from_calls(self, pasted: PastedText, program: str) -> RecipeStart:
-        """Start from the first call that can be read, without what could do harm."""
-        starter = recipe_starters()[pasted.family]
-        source = self.source or self.path.with_suffix(starter.suffix_of(program))
-        problems = []
-        for call in pasted.calls:
-            files = [word for word in call.words if word.startswith("@")]
-            words = tuple(word for word in call.words if word not in files)
-            call = replace(call, words=words)
-            try:
-                start = starter.from_call(call, self.backend, source)
-            except BadInput as error:
-                problems.append(error)
-                continue
-            allowed = (
-                other.flags_allowed_in_texts for other in recipe_starters().values()
+
+def _start_from_calls(request: RecipeRequest, found: Found, path: Path) -> RecipeStart:
+    """Start from the first call that can be read, without what could do harm."""
+    starters = recipe_starters()
+    lists = [starter.flags_allowed_in_texts for starter in starters.values()]
+    problems = []
+    for call in found.calls:
+        files = [word for word in call.words if word.startswith("@")]
+        words = tuple(word for word in call.words if word not in files)
+        call = replace(call, words=words)
+        try:
+            start = starters[found.family].from_call(call, request.backend, path)
+        except BadInput as error:
+            problems.append(error)
+            continue
+        start = keep_harmless(start, frozenset().union(*lists))
+        lost = [flag for flag in start.refused if names_passes(flag)]
+        if lost and start.target is None:
+            raise NoProgramError(
+                f"{call.tool} would run without {' '.join(lost)}, which a text may not "
+                "ask for; check it, and pass the command line after --"
             )
-            start = keep_harmless(start, frozenset().union(*allowed))
-            lost = [flag for flag in start.refused if names_passes(flag)]
-            if lost and start.target is None:
-                raise NoProgramError(
-                    f"{call.tool} would run without {' '.join(lost)}, which a text may "
-                    "not ask for; check it, and pass the command line after --"
-                )
-            return replace(start, refused=(*call.variables, *files, *start.refused))
-        raise problems[0]
+        return replace(start, refused=(*call.variables, *files, *start.refused))
+    raise problems[0]
 
-    def _from_program(self, family: str, program: str, text: str) -> RecipeStart:
-        """Start from a program without a command line. Its target is guessed from the
-        text around it, and noted as assumed.
-        """
-        starter = recipe_starters()[family]
-        target, assumed = Target(self.backend or "", self.chip), []
-        if not self.backend:
-            target = starter.target_in(text)
-            if len(recipe_families()[family].backends) > 1:
-                assumed = [name for name in (target.backend, target.chip) if name]
-        request = replace(self, backend=target.backend, chip=target.chip)
-        start = starter.from_program(request, None, program)
-        if start is None:
-            raise NoProgramError("the program has no kernel; name one with --input")
-        return replace(start, assumed=(*assumed, *start.assumed))
+
+def _start_from_pasted(
+    request: RecipeRequest, family: str, path: Path, program: str, text: str
+) -> RecipeStart:
+    """Start from a program without a command line. Its target is guessed from the text
+    around it, and noted as assumed.
+    """
+    starter, assumed = recipe_starters()[family], list[str]()
+    if not request.backend:
+        target = starter.target_in(text)
+        assumed = [name for name in (target.backend, target.chip) if name]
+        request = replace(request, backend=target.backend, chip=target.chip)
+    start = starter.from_program(request, path, program)
+    if start is None:
+        raise NoProgramError("the program has no kernel; name one with --input")
+    return replace(start, assumed=(*assumed, *start.assumed))
 
 
 def _check_file(path: Path) -> None:
@@ -205,10 +203,10 @@ def _versions_in(text: str, family: Compiler) -> Iterator[str]:
         yield f"nightly:{date[1]}-{date[2]}-{date[3]}"
 
 
-def _reported_failure(text: str) -> str | None:
+def _reported_failures(text: str) -> list[str]:
     """Return the first failure class in a text that a packaged rule defines."""
     rules = packaged_rules()
     classes = {rule.name for rule in rules}
     log = classify_log(BytesIO(text.encode("utf-8", "replace")), rules)
-    reported = (failure.failure_class for failure in log.failures)
-    return next(filter(classes.__contains__, reported), None)
+    reported = [failure.failure_class for failure in log.failures]
+    return list(filter(classes.__contains__, reported))[:1]

@@ -409,6 +409,8 @@ class RecipeStart:
     """
     expect: Sequence[str] = ()
     """The class of the failure that was reported."""
+    reported: Sequence[str] = ()
+    """The revisions for which a text reports it."""
     assumed: Sequence[str] = ()
     """Backend, chip and values that nobody named, such as `llvm-cpu`."""
 

@@ -35,7 +35,7 @@ from triage.toolchains.home import below_here
 
 if TYPE_CHECKING:  # each command needs the classes of one of them
     from triage.classify import ClassifiedLog, ClassifiedLogs
-    from triage.compilers.linter import LintedCase
+    from triage.compilers.parts import LintedCase
     from triage.execution.judge import Forecast
     from triage.lint.check import LintResult
     from triage.nightly.issues import IssueChanges
@@ -295,7 +295,7 @@ def remedy_document(result: Remedies) -> Document:
 
 def lint_document(result: LintResult) -> Document:
     """Show each case with its findings and suggested flags, then the counts."""
-    from triage.compilers.linter import Severity
+    from triage.compilers.parts import Severity
 
     blocks: list[Block] = []
     for linted in result.cases:

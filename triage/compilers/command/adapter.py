@@ -37,7 +37,7 @@ from triage.recipes.recipe import RecipeFamily
 
 if TYPE_CHECKING:
     from triage.compilers.command.recipe import CommandRecipe, VersionCommand
-    from triage.compilers.recipe_input import RecipeStarter
+    from triage.compilers.parts import RecipeStarter
 
 _SHELL_OUTPUT = '"$OUT/out"'
 

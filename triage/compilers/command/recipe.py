@@ -14,13 +14,18 @@ from pydantic import AfterValidator, Field
 
 from triage.compilers.base import VERSION
 from triage.compilers.command.adapter import CommandSpec
+from triage.compilers.parts import (
+    PastedProgram,
+    RecipeRequest,
+    RecipeStarter,
+    ShellCommand,
+)
 from triage.compilers.pasted_text import (
     blocks_in,
     calls_in,
     mlir_in,
     options_and_input,
 )
-from triage.compilers.recipe_input import RecipeRequest, RecipeStarter, ShellCommand
 from triage.model.case import Case, InputKind, Target
 from triage.model.fields import REQUIRED, Text, file_key
 from triage.model.outcome import Cause
@@ -167,24 +172,20 @@ class LlvmToolRecipes(RecipeStarter):
         }
         return RecipeStart("command", path, None, flags, keys=keys)
 
-    def suffix_of(self, program: str) -> str:
-        return ".ll" if _LLVM_IR.search(program) else ".mlir"
-
     def from_program(
-        self, request: RecipeRequest, source: Path | None, text: str
+        self, request: RecipeRequest, path: Path, text: str
     ) -> RecipeStart | None:
         """A script runs with the packages that a revision names."""
-        path = source or request.path.with_suffix(".py")
         if not request.packages or path.suffix != ".py":
             return None
         return RecipeStart("command", path, None, keys={"package": request.packages})
 
-    def target_in(self, text: str) -> Target:
-        return Target("host")
-
-    def programs_in(self, text: str) -> Sequence[str]:
+    def programs_in(self, text: str) -> Sequence[PastedProgram]:
         """A text without a call of such a tool has none."""
         if next(calls_in(text, _TOOLS), None) is None:
             return ()
-        blocks = [block for block in blocks_in(text) if _LLVM_IR.search(block)]
-        return blocks or mlir_in(text)
+        return [
+            PastedProgram(block, ".ll")
+            for block in blocks_in(text)
+            if _LLVM_IR.search(block)
+        ] or [PastedProgram(program, ".mlir") for program in mlir_in(text)]

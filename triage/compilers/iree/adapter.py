@@ -38,7 +38,7 @@ from triage.recipes.expectations import applied_flags
 if TYPE_CHECKING:
     from triage.compilers.iree.lint import IreeLinter
     from triage.compilers.iree.runner import IreeKernels
-    from triage.compilers.recipe_input import RecipeStarter
+    from triage.compilers.parts import RecipeStarter
     from triage.mlir.fingerprint import Vocabulary
 
 # Without it an error is followed by the whole operation: hundreds of MB for a large

@@ -20,13 +20,18 @@ from triage.compilers.iree.targets import (
     named_targets,
     selecting_flags,
 )
+from triage.compilers.parts import (
+    PastedProgram,
+    RecipeRequest,
+    RecipeStarter,
+    ShellCommand,
+)
 from triage.compilers.pasted_text import (
     chip_in,
     mlir_in,
     options_and_input,
     python_in,
 )
-from triage.compilers.recipe_input import RecipeRequest, RecipeStarter, ShellCommand
 from triage.model.case import Target
 from triage.model.errors import BadInput
 from triage.recipes.recipe import MODEL_SUFFIX, RecipeStart
@@ -80,13 +85,16 @@ class IreeRecipes(RecipeStarter):
         r"|-m\s+iree\.compiler\.tools(?:\.(?!import_)[\w.]+)?(?=\s)"
     )
 
-    def programs_in(self, text: str) -> Sequence[str]:
+    def programs_in(self, text: str) -> Sequence[PastedProgram]:
         """Return MLIR programs; if there are none, Python that makes ONNX models."""
-        programs = [text for text in mlir_in(text) if "tt.func" not in text]
-        return programs or [*map(_printing_model, python_in(text, _MAKES_MODEL))]
-
-    def suffix_of(self, program: str) -> str:
-        return MODEL_SUFFIX if _MAKES_MODEL.search(program) else ".mlir"
+        return [
+            PastedProgram(program, ".mlir")
+            for program in mlir_in(text)
+            if "tt.func" not in program
+        ] or [
+            PastedProgram(_printing_model(code), MODEL_SUFFIX)
+            for code in python_in(text, _MAKES_MODEL)
+        ]
 
     def from_call(
         self, call: ShellCommand, backend: str | None, source: Path | None
@@ -100,11 +108,10 @@ class IreeRecipes(RecipeStarter):
         return replace(start, left_out=tuple(shown))
 
     def from_program(
-        self, request: RecipeRequest, source: Path | None, text: str
+        self, request: RecipeRequest, path: Path, text: str
     ) -> RecipeStart | None:
         if request.kernel:
             return None
-        path = source or request.path.with_suffix(self.suffix_of(text))
         backend = request.backend or _DEFAULT_BACKEND
         backend = IREE.aliases.get(backend, backend)
         if backend == "rocm" and request.chip is None:

@@ -22,7 +22,7 @@ from triage.compilers.iree.lint_program import (
     terminator,
 )
 from triage.compilers.iree.targets import declaring_options, device_order
-from triage.compilers.linter import (
+from triage.compilers.parts import (
     LintedCase,
     LintFinding,
     LintRule,

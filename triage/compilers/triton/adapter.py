@@ -40,7 +40,7 @@ from triage.recipes.recipe import RecipeFamily
 from triage.recipes.values import parse_version
 
 if TYPE_CHECKING:
-    from triage.compilers.recipe_input import RecipeStarter
+    from triage.compilers.parts import RecipeStarter
     from triage.compilers.triton.recipe_format import TritonRecipe
 
 _WORKER = Path(__file__).with_name("worker.py")

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from triage.compilers.parts import PastedProgram, RecipeRequest, RecipeStarter
 from triage.compilers.pasted_text import chip_in, mlir_in, python_in
-from triage.compilers.recipe_input import RecipeRequest, RecipeStarter
 from triage.compilers.triton.kernel_source import guess_kernel, is_jit
 from triage.compilers.triton.worker import REPLACED
 from triage.model.case import Target
@@ -23,6 +23,7 @@ _COMMENT = (
     "`*` is a pointer, :16 means divisible by 16. Check what is marked as guessed."
 )
 _DEFAULT_CHIP = "sm_90"
+_TTGIR = re.compile(r"#(?:ttg|triton_gpu)\.")
 _KERNEL = re.compile(r"^[ \t]*@(?:triton\.)?jit\b", re.MULTILINE)
 # Modules that a toolchain's environment has, or that its worker replaces.
 _AVAILABLE = sys.stdlib_module_names | {"triton", *REPLACED}
@@ -33,50 +34,41 @@ class TritonRecipes(RecipeStarter):
     next to the recipe, with all that it uses.
     """
 
-    def programs_in(self, text: str) -> Sequence[str]:
+    def programs_in(self, text: str) -> Sequence[PastedProgram]:
         """Return the Python programs with a kernel; if there are none, Triton's IR."""
-        kernels = python_in(text, _KERNEL)
-        return kernels or [program for program in mlir_in(text) if "tt.func" in program]
+        programs = [PastedProgram(code, ".py") for code in python_in(text, _KERNEL)]
+        return programs or [
+            PastedProgram(code, ".ttgir" if _TTGIR.search(code) else ".ttir")
+            for code in mlir_in(text)
+            if "tt.func" in code
+        ]
 
     def from_program(
-        self, request: RecipeRequest, source: Path | None, text: str
+        self, request: RecipeRequest, path: Path, text: str
     ) -> RecipeStart | None:
-        if source is not None and source.suffix != ".py":
-            return None
         default_chip = _DEFAULT_CHIP
         if request.backend == "hip":
             default_chip = "gfx942"
-        start = RecipeStart(
-            "triton",
-            source or request.path.with_suffix(".py"),
-            Target(request.backend or "cuda", request.chip or default_chip),
-            copied=None if source else text,
-        )
-        if source is None and "tt.func" in text:
-            suffix = ".ttir"
-            if "#ttg." in text or "#triton_gpu." in text:
-                suffix = ".ttgir"
-            return replace(start, input=request.path.with_suffix(suffix))
+        target = Target(request.backend or "cuda", request.chip or default_chip)
+        unnamed = (("cuda", request.backend), (default_chip, request.chip))
+        assumed = [name for name, named in unnamed if not named]
+        start = RecipeStart("triton", path, target, assumed=assumed)
+        if path.suffix in (".ttir", ".ttgir"):
+            return start
         try:
             guess = guess_kernel(text, request.kernel)
             if guess is None:
                 return None
             if not is_standalone(text):
-                copied = copy_kernel(source, text, guess.kernel)
-                path = request.path.with_suffix(".py")
-                start = replace(start, input=path, copied=copied)
+                copied = copy_kernel(request.source and path, text, guess.kernel)
+                copy = request.path.with_suffix(".py")
+                start = replace(start, input=copy, copied=copied)
         except RecursionError as error:
-            name = source.name if source else "the text"
+            name = path.name if request.source else "the text"
             raise BadInput(f"an expression in {name} is nested too deeply") from error
         keys = asdict(guess)
-        unnamed = (("cuda", request.backend), (default_chip, request.chip))
-        return replace(
-            start,
-            guessed=keys.pop("guessed"),
-            keys=keys,
-            comment=_COMMENT,
-            assumed=[name for name, named in unnamed if not named],
-        )
+        guessed = keys.pop("guessed")
+        return replace(start, guessed=guessed, keys=keys, comment=_COMMENT)
 
     def target_in(self, text: str) -> Target:
         chip = chip_in(text) or _DEFAULT_CHIP

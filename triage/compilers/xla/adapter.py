@@ -43,7 +43,7 @@ from triage.recipes.expectations import applied_flags
 from triage.recipes.recipe import RecipeFamily
 
 if TYPE_CHECKING:
-    from triage.compilers.recipe_input import RecipeStarter
+    from triage.compilers.parts import RecipeStarter
     from triage.compilers.xla.recipe_format import XlaRecipe
     from triage.mlir.fingerprint import Vocabulary
 

@@ -7,13 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from triage.compilers.parts import PastedProgram, RecipeRequest, RecipeStarter
 from triage.compilers.pasted_text import blocks_in, python_in
-from triage.compilers.recipe_input import RecipeRequest, RecipeStarter
 from triage.model.case import Case, InputKind, Target
 from triage.recipes.recipe import RecipeStart
 from triage.recipes.run_keys import RunnableRecipe
 
-_CPU = Target("cpu")
 _JAX = re.compile(r"^[ \t]*(?:>>> )?(?:import jax\b|from jax\b)", re.MULTILINE)
 _BACKEND_NAMES = ("xla", "cpu", "host", "llvm-cpu", "local")
 
@@ -41,29 +40,20 @@ class XlaRecipes(RecipeStarter):
     user names the backend `xla`.
     """
 
-    def programs_in(self, text: str) -> Sequence[str]:
+    def programs_in(self, text: str) -> Sequence[PastedProgram]:
         """Return the Python programs that import JAX; if there are none, HLO."""
-        hlo = [block for block in blocks_in(text) if _is_hlo(block)]
-        return python_in(text, _JAX) or hlo
+        return [PastedProgram(code, ".py") for code in python_in(text, _JAX)] or [
+            PastedProgram(block, ".hlo")
+            for block in blocks_in(text)
+            if block.lstrip().startswith("HloModule")
+        ]
 
     def from_program(
-        self, request: RecipeRequest, source: Path | None, text: str
+        self, request: RecipeRequest, path: Path, text: str
     ) -> RecipeStart | None:
-        if source is None:
-            suffix = ".py"
-            if _is_hlo(text):
-                suffix = ".hlo"
-            return RecipeStart("xla", request.path.with_suffix(suffix), _CPU)
-        is_ours = source.suffix == ".hlo" or request.backend == "xla"
-        if request.backend in (None, *_BACKEND_NAMES) and not request.kernel:
+        is_ours = path.suffix == ".hlo" or request.backend == "xla"
+        if request.backend in (None, "", *_BACKEND_NAMES) and not request.kernel:
             is_ours = is_ours or _JAX.search(text) is not None
         if is_ours:
-            return RecipeStart("xla", source, _CPU)
+            return RecipeStart("xla", path, Target("cpu"))
         return None
-
-    def target_in(self, text: str) -> Target:
-        return _CPU
-
-
-def _is_hlo(text: str) -> bool:
-    return text.lstrip().startswith("HloModule")
