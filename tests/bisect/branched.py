@@ -7,6 +7,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from triage.bisect.changes import find_changes
 from triage.bisect.line import BisectRequest
 from triage.bisect.result import Bisection, BisectKind
 from triage.execution.task import ProbeJob
-from triage.git_history.timeline import CommitPosition, Timeline
+from triage.git_history.timeline import Timeline
 from triage.model.errors import BadInput
 from triage.model.outcome import Probe
 from triage.model.revision import Revision, Toolchain
@@ -39,15 +40,15 @@ class EverySource:
         self.missing = set(missing)
         self.seconds = seconds
 
-    def builds(self, timeline: Timeline, indices: range) -> list[Build]:
+    def __call__(self, timeline: Timeline, indices: range) -> list[Build]:
         builds = []
         for index in sorted({*indices} - self.missing):
             revision = timeline.commits[index].revision
-            position = CommitPosition(index, timeline.commits[index].sha)
-            builds.append(Build(self.name, revision, position, self.seconds, ""))
+            obtain = partial(self.obtain, index)
+            builds.append(Build(self.name, revision, index, self.seconds, obtain))
         return builds
 
-    def obtain(self, build: Build, package: str | None = None) -> Path:
+    def obtain(self, index: int, package: str | None) -> Path:
         raise AssertionError("no compiler is needed")
 
 

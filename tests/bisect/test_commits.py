@@ -96,22 +96,22 @@ def test_commits_that_cannot_change_the_compiler_are_no_candidates(
 class ServerThatIsDown(EverySource):
     name = "server"
 
-    def builds(self, timeline: Timeline, indices: range) -> list[Build]:
+    def __call__(self, timeline: Timeline, indices: range) -> list[Build]:
         raise EnvironmentFailure("the server does not answer")
 
 
 class ExpiredSource(EverySource):
     name = "expired"
 
-    def obtain(self, build: Build, package: str | None = None) -> Path:
+    def obtain(self, index: int, package: str | None) -> Path:
         raise Unobtainable("it was removed")
 
 
 class WorkingSource(EverySource):
     name = "working"
 
-    def obtain(self, build: Build, package: str | None = None) -> Path:
-        return Path(f"/compilers/{build.item or build.position.index}")
+    def obtain(self, index: int, package: str | None) -> Path:
+        return Path(f"/compilers/{index}")
 
 
 def obtained(timeline: Timeline, *sources: EverySource) -> Path:

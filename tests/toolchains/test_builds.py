@@ -16,7 +16,6 @@ from triage.model.errors import EnvironmentFailure, Interrupted, Unobtainable
 from triage.toolchains.builds import BuildSection, SourceBuilds
 from triage.toolchains.home import KeptKind, Workspace
 from triage.toolchains.pruning import stored_toolchains
-from triage.toolchains.sources import Build
 
 STEPS = (
     'test "$(cat number)" -ne 4 && cp number "$TRIAGE_BUILD/object"',
@@ -52,9 +51,9 @@ def source(
     )
 
 
-def build(mine: SourceBuilds, timeline: Timeline, index: int) -> Build:
-    [one] = mine.builds(timeline, range(index, index + 1))
-    return one
+def obtained(mine: SourceBuilds, timeline: Timeline, index: int) -> Path:
+    [build] = mine.builds(timeline, range(index, index + 1))
+    return build.obtain(None)
 
 
 def printed(folder: Path) -> int:
@@ -81,17 +80,17 @@ def test_commits_are_built_in_one_folder(
     timeline: Timeline, workspace: Workspace
 ) -> None:
     mine, home = source(workspace, timeline), workspace.home
-    assert build(mine, timeline, 9).seconds > 0
-    folders = {index: mine.obtain(build(mine, timeline, index)) for index in (9, 8, 3)}
+    assert mine.builds(timeline, range(9, 10))[0].seconds > 0
+    folders = {index: obtained(mine, timeline, index) for index in (9, 8, 3)}
     for index, folder in folders.items():
         assert printed(folder) == index
     assert {one.folder for one in stored_toolchains(home)} == set(folders.values())
     assert len(builders(workspace)) == 1
     [log] = home.folder(KeptKind.LOGS).glob(f"{folders[9].name}*")
     log.unlink()
-    assert mine.obtain(build(mine, timeline, 9)) == folders[9]
+    assert obtained(mine, timeline, 9) == folders[9]
     assert not log.exists()  # nothing was built again
-    assert build(mine, timeline, 9).seconds == 0
+    assert mine.builds(timeline, range(9, 10))[0].seconds == 0
 
 
 def test_a_failed_build_is_unobtainable_and_not_tried_again(
@@ -101,13 +100,13 @@ def test_a_failed_build_is_unobtainable_and_not_tried_again(
     with pytest.raises(
         Unobtainable, match=r"does not build: `test .*`: exit status 1 \(log: "
     ) as caught:
-        mine.obtain(build(mine, timeline, BROKEN))
+        obtained(mine, timeline, BROKEN)
     assert caught.value.log is not None
     caught.value.log.write_text("not built again")
     with pytest.raises(Unobtainable, match="does not build"):
-        mine.obtain(build(mine, timeline, BROKEN))
+        obtained(mine, timeline, BROKEN)
     assert caught.value.log.read_text() == "not built again"
-    assert printed(mine.obtain(build(mine, timeline, BROKEN + 1))) == BROKEN + 1
+    assert printed(obtained(mine, timeline, BROKEN + 1)) == BROKEN + 1
 
 
 @pytest.mark.parametrize(
@@ -133,7 +132,7 @@ def test_ways_to_end(
     steps = steps_of(command, timeout=0.4)
     mine = source(workspace, timeline, steps)
     with pytest.raises(error, match=message) as caught:
-        mine.obtain(build(mine, timeline, 0))
+        obtained(mine, timeline, 0)
     # Only what would fail on any machine is remembered.
     assert bool(list(workspace.home.path.rglob("*.failed"))) == (
         type(caught.value) is Unobtainable
@@ -150,7 +149,7 @@ def test_stopping_ends_the_build(timeline: Timeline, workspace: Workspace) -> No
     )
     threading.Timer(0.5, stop.set).start()
     with pytest.raises(Interrupted):
-        mine.obtain(build(mine, timeline, 0))
+        obtained(mine, timeline, 0)
     assert not sleeping(LONG)
 
 
@@ -168,7 +167,7 @@ def test_after_a_kill_the_builder_is_cleared_and_used_again(
         "home, repo = map(Path, sys.argv[1:3]); timeline = Timeline(repo)\n"
         "steps = steps_of('touch $TRIAGE_BUILD/half; setsid sleep ' + sys.argv[3])\n"
         "mine = SourceBuilds(Workspace(Home(home)), timeline.repository, 'tiny', steps)\n"
-        "mine.obtain(mine.builds(timeline, range(0, 1))[0])\n"
+        "mine.builds(timeline, range(0, 1))[0].obtain(None)\n"
     )
     words = [
         sys.executable,
@@ -178,14 +177,14 @@ def test_after_a_kill_the_builder_is_cleared_and_used_again(
         str(timeline.repository.path),
         LONG,
     ]
-    killed = subprocess.Popen(words, cwd=Path(__file__).parents[3])
+    killed = subprocess.Popen(words, cwd=Path(__file__).parents[2])
     while not sleeping(LONG):
         assert killed.poll() is None
         time.sleep(0.02)
     killed.kill()
     killed.wait()
     mine = source(workspace, timeline)
-    assert printed(mine.obtain(build(mine, timeline, 0))) == 0
+    assert printed(obtained(mine, timeline, 0)) == 0
     assert not sleeping(LONG)
     assert len(builders(workspace)) == 1
     assert not list((workspace.home.builders).glob("*/build/half"))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.toolchains.home import Home, Workspace
 from triage.toolchains.install import Package
 from triage.toolchains.registry import ToolchainRegistry
-from triage.toolchains.sources import Wheels
+from triage.toolchains.sources import Source, wheel_builds
 
 NAME = "iree-base-compiler"
 PROGRAM = "iree/compiler/_mlir_libs/iree-compile"
@@ -62,41 +63,29 @@ def timeline(history: History) -> Timeline:
 
 
 @pytest.fixture
-def nightlies(workspace: Workspace, server: LoopbackIndex) -> Wheels:
+def nightlies(workspace: Workspace, server: LoopbackIndex) -> Source:
     package = Package(
         workspace, NAME, address=Address(page(server)), is_page=True, nightly=True
     )
-    return Wheels(package, ["iree-{version}"])
+    return partial(wheel_builds, package, ["iree-{version}"])
 
 
 def page(server: LoopbackIndex) -> str:
     return server.url.replace("/simple/", "/links.html")
 
 
-def brief(builds: object) -> list[tuple[str, int, bool, bool]]:
-    assert isinstance(builds, list)
-    return [
-        (
-            one.item[-2:],
-            one.position.index,
-            one.position.exact,
-            one.revision.commit is not None,
-        )
-        for one in builds
-    ]
-
-
 def test_nightlies_lie_where_their_tags_say(
-    nightlies: Wheels, timeline: Timeline
+    nightlies: Source, timeline: Timeline
 ) -> None:
-    every = nightlies.builds(timeline, range(5))
-    assert brief(every) == [
-        ("02", 1, True, True),
-        ("03", 1, True, True),
+    every = nightlies(timeline, range(5))
+    assert [(one.revision.name[-2:], one.index) for one in every] == [
+        ("02", 1),
+        ("03", 1),
     ]
+    assert every[0].revision.commit == timeline.commits[1].sha
     assert [one.revision.date for one in every] == [f"2025-06-0{day}" for day in (2, 3)]
     assert every[0].revision.subject == "day 1"
-    assert nightlies.builds(timeline, range(2, 5)) == []
+    assert nightlies(timeline, range(2, 5)) == []
 
 
 @pytest.fixture
@@ -127,15 +116,15 @@ def test_a_nightly_is_found_by_its_day_and_installed(
 
 
 def test_a_nightly_has_its_own_runtime(
-    nightlies: Wheels, timeline: Timeline, server: LoopbackIndex
+    nightlies: Source, timeline: Timeline, server: LoopbackIndex
 ) -> None:
     make_wheel(
         server.folder / "wheels", "3.5.0rc20250602", distribution="iree-base-runtime"
     )
     publish(server.folder)
-    first, last = nightlies.builds(timeline, range(5))
-    assert nightlies.obtain(first, "iree-base-runtime").name.startswith(
+    first, last = nightlies(timeline, range(5))
+    assert first.obtain("iree-base-runtime").name.startswith(
         "iree-base-runtime-3.5.0rc20250602-"
     )
     with pytest.raises(Unobtainable, match=r"no iree-base-runtime 3\.5\.0rc20250603"):
-        nightlies.obtain(last, "iree-base-runtime")
+        last.obtain("iree-base-runtime")

@@ -28,8 +28,6 @@ from triage.toolchains.sources import Build, Source
 
 _SHORT_SHA = 10  # digits of a sha that name a commit
 _NO_COMPILER = "no source has a compiler of this commit (--build builds it from source)"
-Offer = tuple[Source, Build]
-"""A source, and a compiler that it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,73 +144,67 @@ def _candidates(
     """Make a candidate of each commit and those after it that cannot change the
     compiler, with all compilers of them.
     """
-    offers = _offers(sources, timeline, indices)
+    builds = _builds(sources, timeline, indices)
     can_change = request.project.can_change
     commits = timeline.with_files(indices)
     changes = [
         not commit.files or any(map(can_change, commit.files)) for commit in commits
     ]
-    groups: list[tuple[list[Commit], list[Offer]]] = []
+    groups: list[tuple[list[Commit], list[Build]]] = []
     for index, commit, is_change in zip(indices, commits, changes, strict=True):
         if not groups or is_change or not any(changes[1:]):
-            groups.append(([commit], offers[index]))
+            groups.append(([commit], builds[index]))
             continue
         alike, compilers = groups[-1]
         alike.append(commit)
-        compilers += offers[index]
+        compilers += builds[index]
     return [_candidate(request, *group) for group in groups]
 
 
-def _offers(
+def _builds(
     sources: Iterable[Source], timeline: Timeline, indices: range
-) -> Mapping[int, list[Offer]]:
+) -> Mapping[int, list[Build]]:
     """Ask the sources for compilers of commits."""
-    offers: dict[int, list[Offer]] = {index: [] for index in indices}
+    builds: dict[int, list[Build]] = {index: [] for index in indices}
     failures: list[EnvironmentFailure] = []
     for source in sources:
         try:
-            for build in source.builds(timeline, indices):
-                # A compiler of a branch has more changes than the commit where the
-                # branch left the line: it proves nothing.
-                if build.position.exact:
-                    offers[build.position.index].append((source, build))
+            for build in source(timeline, indices):
+                builds[build.index].append(build)
         except EnvironmentFailure as error:
             failures.append(error)
-    if failures and not any(offers.values()):
+    if failures and not any(builds.values()):
         raise failures[0]
-    return offers
+    return builds
 
 
 def _candidate(
-    request: BisectRequest, commits: Sequence[Commit], offers: Iterable[Offer]
+    request: BisectRequest, commits: Sequence[Commit], builds: Iterable[Build]
 ) -> Candidate:
     """Return the candidate of commits with the same compiler: the cheapest build that
     works.
     """
-    cheapest = sorted(
-        offers, key=lambda offer: (offer[1].seconds, offer[1].position.index)
-    )
-    used: list[Offer] = []
+    cheapest = sorted(builds, key=lambda build: (build.seconds, build.index))
+    used: list[Build] = []
 
     def obtain(package: str | None = None) -> Path:
         if package:
-            source, build = used[-1]
-            return source.obtain(build, package)
+            return used[-1].obtain(package)
         reasons = []
-        for source, build in cheapest:
+        for build in cheapest:
             try:
-                root = source.obtain(build)
+                root = build.obtain(None)
                 _check_commit(request, commits, build, root)
             except Unobtainable as error:
                 reasons.append(f"{build.source}: {error}")
                 continue
-            used.append((source, build))
+            used.append(build)
             return root
         raise Unobtainable("; ".join(reasons) or _NO_COMPILER)
 
     revision = commits[0].revision
     ref = ToolchainRef(request.case.compiler, revision, bring=obtain)
-    seconds = cheapest[0][1].seconds if cheapest else 0.0
+    seconds = cheapest[0].seconds if cheapest else 0.0
     untestable = None if cheapest else _NO_COMPILER
     return Candidate(revision, ref, seconds, untestable, tuple(commits))
 
@@ -223,7 +215,7 @@ def _check_commit(
     """Raise Unobtainable if a package reports that it was built from another commit.
     What is built on request may report where its build folder was configured.
     """
-    if build.item == build.revision.commit:
+    if build.revision.name == build.revision.commit:  # it is made on request
         return
     actual = request.engine.registry.reported_commit(request.case.compiler, root)
     if actual and not any(commit.sha.startswith(actual) for commit in commits):

@@ -265,14 +265,14 @@ def read_tags(repository: Repository) -> dict[str, str]:
     return tags
 
 
-def tags_for(
+def tagged_commits(
     version: str, patterns: Iterable[str], tags: Mapping[str, str]
-) -> dict[str, str]:
-    """Return the tags of a version with their commits, which may differ. `patterns` are
-    patterns of tags, such as `v{version}`.
+) -> set[str]:
+    """Return the commits of a version by its tags, which fit patterns of tags such as
+    `v{version}`.
     """
     names = (pattern.format(version=version) for pattern in patterns)
-    return {name: tags[name] for name in names if name in tags}
+    return {tags[name] for name in names if name in tags}
 
 
 def day_in(text: str) -> str | None:

@@ -30,8 +30,7 @@ from triage.model.revision import ToolchainKind
 from triage.nightly.history import NightsHistory
 from triage.recipes.expectations import expectation_for
 from triage.toolchains.home import below_here
-from triage.toolchains.project import OwnerRule, find_project
-from triage.toolchains.sources import fits_any
+from triage.toolchains.project import OwnerRule, find_project, fits_any
 
 EarlierNights = Callable[[], NightsHistory]
 """Reads the stored nights."""

@@ -5,16 +5,17 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO
 
 from triage.git_history.checkout import Checkout
 from triage.git_history.repository import Repository
-from triage.git_history.timeline import CommitPosition, Timeline
+from triage.git_history.timeline import Timeline
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.fields import REQUIRED, Duration, file_key
 from triage.processes.containment import Purpose
@@ -66,9 +67,8 @@ class SourceBuilds:
     repository: Repository
     project: str
     steps: BuildSection
-    name = "builds"
 
-    def builds(self, timeline: Timeline, indices: range) -> Sequence[Build]:
+    def builds(self, timeline: Timeline, indices: range) -> list[Build]:
         """Return one build for each commit."""
         builds = []
         for index in indices:
@@ -77,15 +77,15 @@ class SourceBuilds:
             if is_intact(self.workspace.home.toolchains / folder):
                 seconds = 0.0
             revision = replace(commit.revision, name=commit.sha)
-            position = CommitPosition(index, commit.sha)
-            builds.append(Build(self.name, revision, position, seconds, commit.sha))
+            obtain = partial(self._obtain, commit.sha)
+            builds.append(Build("builds", revision, index, seconds, obtain))
         return builds
 
-    def obtain(self, build: Build, package: str | None = None) -> Path:  # noqa: ARG002 - a build has everything
+    def _obtain(self, sha: str, _: str | None) -> Path:
         """Return the folder of a commit's build. Build the commit if it is not
-        installed. A failure is stored, and the same steps are not tried again.
+        installed. It has all packages. A failure is stored, and the same steps are not
+        tried again.
         """
-        sha = build.item
         name = self._folder_name(sha)
         log = self.workspace.home.folder(KeptKind.LOGS) / f"{name}.log"
         failed = log.with_suffix(".failed")

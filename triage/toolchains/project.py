@@ -4,12 +4,15 @@ from. `sources_of` knows all sources.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import ClassVar
 
-from triage.git_history.repository import Repository, read_tags, tags_for
+from triage.git_history.repository import Repository, read_tags, tagged_commits
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.fields import REQUIRED, Duration, Text, file_key, file_keys
@@ -28,8 +31,7 @@ from triage.toolchains.sources import (
     ReleasesSection,
     Source,
     Url,
-    Wheels,
-    can_change,
+    wheel_builds,
 )
 
 FILE = "triage.yaml"
@@ -112,7 +114,18 @@ class Project:
 
     def can_change(self, path: str) -> bool:
         """Whether a file of the repository can change what the compiler does."""
-        return can_change(path, self.paths)
+        unwanted = [pattern[1:] for pattern in self.paths if pattern.startswith("!")]
+        wanted = [pattern for pattern in self.paths if not pattern.startswith("!")]
+        is_wanted = not wanted or fits_any(path, wanted)
+        return is_wanted and not fits_any(path, unwanted)
+
+
+def fits_any(path: str, patterns: Iterable[str]) -> bool:
+    """Return whether a path fits a shell pattern, or is in a folder that does."""
+    return any(
+        fnmatchcase(path, pattern) or path.startswith(f"{pattern.rstrip('/')}/")
+        for pattern in patterns
+    )
 
 
 def sources_of(
@@ -125,13 +138,14 @@ def sources_of(
     sources: list[Source] = []
     package = replace(package, distribution=project.distribution or "")
     if project.releases:
-        sources.append(Wheels(package, project.releases.tags))
+        sources.append(partial(wheel_builds, package, project.releases.tags))
     if project.nightlies:
         nightlies = project.nightlies.package(package)
-        sources.append(Wheels(nightlies, project.nightlies.tags))
+        sources.append(partial(wheel_builds, nightlies, project.nightlies.tags))
     if project.build:
         steps, workspace = project.build, package.workspace
-        sources.append(SourceBuilds(workspace, repository, project.name, steps))
+        builds = SourceBuilds(workspace, repository, project.name, steps)
+        sources.append(builds.builds)
     return tuple(sources)
 
 
@@ -143,8 +157,7 @@ def tagged_commit(project: Project, repository: Repository, version: str) -> str
     for section in (project.releases, project.nightlies):
         if section:
             patterns += section.tags
-    tags = tags_for(version, patterns, read_tags(repository))
-    commits = set(tags.values())
+    commits = tagged_commits(version, patterns, read_tags(repository))
     if len(commits) == 1:
         return commits.pop()
     raise BadInput(

@@ -1,19 +1,18 @@
-"""Sources of toolchains: they have builds for commits. Published wheels are two of
+"""Sources of toolchains: each lists its builds of commits. Published wheels are two of
 them, the releases of the package index and the nightlies.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated
 
-from triage.git_history.repository import tags_for
-from triage.git_history.timeline import CommitPosition, Timeline
+from triage.git_history.repository import tagged_commits
+from triage.git_history.timeline import Timeline
 from triage.model.content import Address
-from triage.model.errors import Unobtainable
 from triage.model.fields import REQUIRED, file_key, fits
 from triage.model.revision import Revision
 from triage.recipes.document import OneOrMore, Text
@@ -25,44 +24,29 @@ _SECONDS = 15.0  # of a download and an install
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """A toolchain that a source can provide. It is plain data, so that another machine
-    can obtain it.
-    """
+    """A toolchain of a commit that a source can provide."""
 
     source: str
     """The name of the source."""
     revision: Revision
-    """Its `commit` is None if only the installed compiler knows it."""
-    position: CommitPosition
-    """The position of its commit on the timeline, perhaps not exact."""
+    index: int
+    """The index of its commit on the timeline."""
     seconds: float
     """The estimated time to obtain it; 0 if it is installed."""
-    item: str
-    """What the source calls it: a version, a sha or an id."""
+    obtain: Callable[[str | None], Path]
+    """Returns the folder of the toolchain, or of the package of this name that was
+    published with it. Installs it if it is missing.
+
+    Raises:
+        Unobtainable: There is no such toolchain or package.
+        EnvironmentFailure: It cannot be obtained now.
+    """
 
 
-class Source(Protocol):
-    """One way to obtain compilers. Several threads may use it at once."""
-
-    @property
-    def name(self) -> str: ...
-
-    def builds(self, timeline: Timeline, indices: range) -> Sequence[Build]:
-        """Return the builds of the commits with these indices, the oldest first. A
-        commit may have several. Raises EnvironmentFailure if they cannot be listed.
-        """
-
-    def obtain(self, build: Build, package: str | None = None) -> Path:
-        """Return the folder of a build's toolchain, or of a package that was published
-        with it. Install it if it is missing. A source that has no packages returns the
-        toolchain's folder.
-
-        Raises:
-            Unobtainable: There is no such toolchain or package.
-            EnvironmentFailure: It cannot be obtained now.
-        """
-
-
+Source = Callable[[Timeline, range], Sequence[Build]]
+"""Lists the builds of the commits with these indices. A commit may have several. Raises
+EnvironmentFailure if they cannot be listed.
+"""
 Url = Annotated[
     Text,
     fits(
@@ -78,27 +62,6 @@ Tag = Annotated[
     ),
 ]
 Tags = Annotated[tuple[Tag, ...], OneOrMore]
-
-
-def can_change(path: str, patterns: Sequence[str]) -> bool:
-    """Return whether a file can change what the compiler does, by the patterns that a
-    project has under `paths`.
-
-    >>> can_change("docs/a.md", ["!docs"]), can_change("src/a.c", ["src", "!*.md"])
-    (False, True)
-    """
-    wanted = [pattern for pattern in patterns if not pattern.startswith("!")]
-    unwanted = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
-    fits = not wanted or fits_any(path, wanted)
-    return fits and not fits_any(path, unwanted)
-
-
-def fits_any(path: str, patterns: Iterable[str]) -> bool:
-    """Return whether a path fits a shell pattern, or is in a folder that does."""
-    return any(
-        fnmatchcase(path, pattern) or path.startswith(f"{pattern.rstrip('/')}/")
-        for pattern in patterns
-    )
 
 
 @dataclass(frozen=True)
@@ -130,47 +93,32 @@ class NightliesSection:
         )
 
 
-@dataclass(frozen=True)
-class Wheels:
-    """The releases or nightlies of a package, by their commits."""
+def wheel_builds(
+    package: Package, tags: Sequence[str], timeline: Timeline, indices: range
+) -> list[Build]:
+    """Return the releases or nightlies of a package whose commit is in the range, by
+    their tags, such as `v{version}`.
+    """
+    by_sha = {timeline.commits[index].sha: index for index in indices}
+    source = "nightlies" if package.nightly else "releases"
+    builds = []
+    for release in package.listed:
+        shas = tagged_commits(release.version, tags, timeline.tags)
+        is_meant = release.nightly or release.is_stable
+        if is_meant and len(shas) == 1 and shas <= by_sha.keys():
+            index = by_sha[shas.pop()]
+            revision = timeline.commits[index].revision
+            day = release.date or revision.date
+            revision = replace(revision, name=release.version, date=day)
+            is_installed = is_intact(package.folder(release))
+            seconds = 0.0 if is_installed else _SECONDS
+            obtain = partial(_obtain, package, release)
+            builds.append(Build(source, revision, index, seconds, obtain))
+    return builds
 
-    package: Package
-    tags: Sequence[str]
-    """Patterns such as `v{version}`."""
 
-    @property
-    def name(self) -> str:
-        return "nightlies" if self.package.nightly else "releases"
-
-    def builds(self, timeline: Timeline, indices: range) -> Sequence[Build]:
-        """Return the wheels whose commit is in the range, by their tags."""
-        by_sha = {timeline.commits[index].sha: index for index in indices}
-        builds = []
-        for release in self.package.listed:
-            tags = tags_for(release.version, self.tags, timeline.tags)
-            shas = set(tags.values())
-            is_meant = release.nightly or release.is_stable
-            if is_meant and len(shas) == 1 and shas <= by_sha.keys():
-                index = by_sha[shas.pop()]
-                builds.append(self._build(release, timeline, index))
-        return sorted(builds, key=lambda build: build.position.index)
-
-    def _build(self, release: Release, timeline: Timeline, index: int) -> Build:
-        seconds, commit = _SECONDS, timeline.commits[index]
-        if is_intact(self.package.folder(release)):
-            seconds = 0.0
-        day = release.date or commit.date[:10]
-        revision = replace(commit.revision, name=release.version, date=day)
-        position = CommitPosition(index, commit.sha)
-        return Build(self.name, revision, position, seconds, release.version)
-
-    def obtain(self, build: Build, package: str | None = None) -> Path:
-        if package is not None:
-            return self.package.companion(package, build.item)
-        for release in self.package.listed:
-            if release.version == build.item:
-                return self.package.install(release)
-        raise Unobtainable(
-            f"{self.package.url} lists no {self.package.distribution} "
-            f"{build.item} for this platform"
-        )
+def _obtain(package: Package, release: Release, name: str | None) -> Path:
+    """Return the folder of a release, or of the package `name` of the same version."""
+    if name is not None:
+        return package.companion(name, release.version)
+    return package.install(release)
