@@ -92,6 +92,8 @@ class Compilers:
     def releases(self, family: str) -> list[ToolchainRef]:
         return [self.resolve(name, family) for name in self.tagged]
 
+    installed_releases = releases
+
     def revision(self, ref: ToolchainRef) -> Revision:
         return ref.revision
 

@@ -14,7 +14,8 @@ from triage.bisect import commits
 from triage.bisect.line import BisectRequest
 from triage.bisect.plan import bisect_between
 from triage.bisect.result import Answer
-from triage.investigate.origin import OriginFinder
+from triage.investigate.cluster import ClusterInvestigation, Scope
+from triage.investigate.result import FailureCluster
 
 
 @pytest.fixture
@@ -40,19 +41,23 @@ def test_a_pair_of_toolchains_is_bisected_by_the_commits_between_them(
 ) -> None:
     compilers, shas = compilers_along("PPPPPGGGFFFF", folder)
     old, new = compilers.releases("iree")
-    finder = OriginFinder(compilers, (old, new), compilers.repo)  # type: ignore[arg-type]
     case = case_named("case")
+    scope = Scope(compilers, (old, new), {}, compilers.repo)  # type: ignore[arg-type]
+    record = FailureCluster(signature="", cases=[case.name])
+    cluster = ClusterInvestigation(scope, record, case, pair=(old, new))
     if is_narrowed:
-        bisection = finder.narrow(case, (old, new))
+        assert cluster.narrow() is None
     else:
-        monkeypatch.setattr("triage.investigate.origin.is_of_releases", lambda _: False)
-        bisection = finder.bisect(case)
+        are_releases = "triage.investigate.cluster._are_releases"
+        monkeypatch.setattr(are_releases, lambda _: False)
+        assert cluster.bisect() is None
+    bisection = cluster.record.culprit
+    assert bisection
     assert (bisection.status, bisection.confirmed) == (Answer.CULPRIT, True)
     assert bisection.broke
     assert bisection.broke.after.commit == shas[5]
-    pair = finder.pair_of(bisection)
-    assert pair
-    assert [ref.revision.commit for ref in pair] == shas[7:9]
+    assert cluster.pair
+    assert [ref.revision.commit for ref in cluster.pair] == shas[7:9]
     assert [one.pull_request for one in bisection.suspects] == [108]
 
 

@@ -59,7 +59,7 @@ def why(
 
     - `triage why -- iree-compile model.mlir --iree-hal-target-backends=rocm`
     """
-    from triage.investigate.explanation import Explainer
+    from triage.investigate.investigation import Explainer
     from triage.report.attribution import why_document
 
     begin = time.monotonic()
@@ -117,7 +117,7 @@ def _answer_from_text(chosen: OneCase, error: BadInput, text: str) -> Answer:
     """Say why the program of a text cannot be run, the command that helps, and what the
     text alone says.
     """
-    from triage.investigate.explanation import Explanation
+    from triage.investigate.result import Explanation
     from triage.report.attribution import why_document
 
     path = chosen.recipe

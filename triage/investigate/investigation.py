@@ -1,303 +1,60 @@
-"""Investigate clusters of cases with one new failure, step by step within a budget:
-those of a night, or the one of `triage why`. What is known can be reported at any
-time. Compiles are cached, so that a later run soon continues.
+"""Do the steps for the clusters of a night, or for the one failure that `triage why`
+explains, within a budget. What is known can be reported at any time. Compiles are
+cached, so that a later run soon continues.
 """
 
 from __future__ import annotations
 
-import threading
+import shlex
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
-from typing import Any
 
-from triage.attribute.divergence import AttributionRequest, attribute
-from triage.execution.match import same_signature
+from triage.bisect.history import known_releases
+from triage.bisect.line import BisectRequest
+from triage.bisect.plan import bisect_between
+from triage.execution.engine import Engine
 from triage.execution.task import ProbeJob
-from triage.investigate.origin import OriginFinder, ToolchainPair, is_of_releases
+from triage.investigate.cluster import STEPS, ClusterInvestigation, Scope
 from triage.investigate.result import (
     CaseChangeKind,
     CaseResult,
+    Explanation,
     FailureCluster,
     InvestigationSummary,
-    ReportFiles,
     StepResult,
 )
 from triage.model.case import Case
-from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
-from triage.model.execution import Stage
-from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Outcome, Passed
-from triage.reduce.interestingness import ReductionRequest
-from triage.reduce.replay import replay_states
-from triage.reduce.reproducer import draft_of, original_draft, reproducer_of
-from triage.reduce.workflow import reduce_case
-from triage.remedy.search import RemedyRequest, find_remedies
+from triage.model.outcome import (
+    Cause,
+    Failed,
+    Failure,
+    NoAnswer,
+    Outcome,
+    Passed,
+    Probe,
+)
+from triage.model.revision import Revision
+from triage.recipes.expectations import expected_class, matches
+from triage.reduce.reproducer import original_draft
+from triage.toolchains.registry import ToolchainRef
 
-Step = Callable[["ClusterInvestigation"], NoAnswer | None]
-"""Adds what it finds out to a cluster, or returns why it finds nothing."""
-_REMEDIES_TRIED = 60  # candidates
-_REMEDY_SECONDS = 300.0  # a budget may allow less
-_PATIENCE_SECONDS = 120.0  # for each compile that prints its IR
 _SLOWER_SECONDS = 5.0  # that make a difference when a case is chosen
-_SPENT = "the budget is spent"
-#: The status of a step without an answer; `failed` for other causes.
-_STATUSES = {
-    Cause.TIME: "left",
-    Cause.ENVIRONMENT: "left",
-    Cause.TOOLCHAIN: "left",
-    Cause.NEEDLESS: "skipped",
-}
-
-
-@dataclass(eq=False)
-class ClusterInvestigation:
-    """A cluster, and the case that stands for it. A step adds its answer to the record,
-    and returns why it has none.
-    """
-
-    finder: OriginFinder
-    cases: Mapping[str, Case]
-    """All cases by name, also of other clusters."""
-    record: FailureCluster
-    case: Case
-    members: Sequence[CaseResult] = ()
-    """The results of all its cases in a night."""
-    change: CaseChangeKind = CaseChangeKind.REGRESSED
-    files: ReportFiles | None = None
-    pair: ToolchainPair | None = None
-    """The toolchains before and at the culprit, once they are known."""
-    seconds: float = inf
-    """What a step may take."""
-
-    @property
-    def failure(self) -> Failure:
-        """The failure, once it is known."""
-        assert self.record.failure
-        return self.record.failure
-
-    @property
-    def changed(self) -> Failure | None:
-        """The failure, if another one was there before."""
-        if self.change is CaseChangeKind.CHANGED:
-            return self.failure
-        return None
-
-    def add(self, **answers: Any) -> None:
-        self.record = replace(self.record, **answers)
-
-    def ending(self, step: str) -> StepResult | None:
-        """Return how a step ended, if it was done."""
-        endings = {ending.step: ending for ending in self.record.steps}
-        return endings.get(step)
-
-    def do(self, name: str, step: Step) -> None:
-        """Do a step within its time, and record how it ended."""
-        ending = _do_step(self, name, step)
-        self.add(steps=[*self.record.steps, ending])
-        if name == "bisect" and ending.status != "done" and self.record.failure:
-            self._add_known_range()
-
-    def bisect(self) -> NoAnswer | None:
-        culprit = self.finder.bisect(self.case, self.changed)
-        self.pair = self.finder.pair_of(culprit)
-        self.add(culprit=culprit)
-        fix = self.finder.find_fix(self.case)
-        if fix:
-            culprit = replace(culprit, fixed=fix.broke) if culprit.after else fix
-            self.add(culprit=culprit)
-        return culprit.unanswered if culprit.after is None else None
-
-    def _add_known_range(self) -> None:
-        """Add what all tried releases say, for a bisect that was not finished."""
-        culprit = self.record.culprit or self.finder.known(self.case, self.failure)
-        self.add(culprit=culprit)
-
-    def narrow(self) -> NoAnswer | None:
-        """Narrow a pair of releases by commits or nightlies."""
-        if self.pair is None or not is_of_releases(self.pair):
-            return NoAnswer(Cause.NEEDLESS, "its culprit is not a pair of releases")
-        try:
-            culprit = self.finder.narrow(self.case, self.pair, self.changed)
-        except BadInput as error:
-            if self.finder.repo is None:
-                why = f"{error}; commits are searched with --repo"
-                return NoAnswer(Cause.NEEDLESS, why)
-            raise
-        if culprit.after is None:
-            return culprit.unanswered
-        self.pair = self.finder.pair_of(culprit)
-        releases = self.record.culprit
-        if releases:
-            culprit = replace(culprit, fixed=releases.fixed)
-        self.add(culprit=culprit, release_culprit=releases)
-        return None
-
-    def confirm(self) -> NoAnswer | None:
-        """Probe the other cases before and at the culprit."""
-        others = [member for member in self.members if member.case != self.case.name]
-        if self.pair is None:
-            return NoAnswer(Cause.NEEDLESS, "its culprit is not known")
-        if not others:
-            return NoAnswer(Cause.NEEDLESS, "it has no other case")
-        jobs = [
-            ProbeJob(self.cases[member.case], ref)
-            for member in others
-            for ref in self.pair
-        ]
-        outcomes = {
-            (probe.case.name, probe.revision.name): probe.outcome
-            for probe in self.finder.engine.probe_all(jobs, "confirm the culprit")
-        }
-        confirmed: list[str] = []
-        different: list[str] = []
-        for member in others:
-            before, at = (outcomes[member.case, ref.revision.name] for ref in self.pair)
-            lacked_it = isinstance(before, Passed)
-            if isinstance(before, Failed) and member.changed_failure:
-                lacked_it = not before.flaky and not self._has_failure(before)
-            if lacked_it and self._has_failure(at):
-                confirmed.append(member.case)
-            else:
-                different.append(member.case)
-        self.add(confirmed=confirmed, different=different)
-        return None
-
-    def _has_failure(self, outcome: Outcome) -> bool:
-        """Return whether an outcome is this failure, and not only sometimes."""
-        if not isinstance(outcome, Failed) or outcome.flaky:
-            return False
-        return same_signature(self.failure)(outcome.failure)
-
-    def attribute(self) -> NoAnswer | None:
-        """Find the pass after which the IR of both toolchains diverges."""
-        engine = self.finder.engine
-        pair = self.pair or self.finder.pair_of(self.record.culprit)
-        if pair is None:
-            return NoAnswer(Cause.NEEDLESS, "its culprit is not known")
-        has_passes = engine.compilers[self.case.compiler].passes is not None
-        if self.failure.stage is not Stage.COMPILE or not has_passes:
-            return NoAnswer(Cause.NEEDLESS, "it fails outside of printed passes")
-        request = AttributionRequest(self.case, *pair, patience=_PATIENCE_SECONDS)
-        attribution = attribute(engine, request)
-        if attribution.unanswered is None:
-            self.add(attribution=attribution)
-        return attribution.unanswered
-
-    def remedy(self) -> NoAnswer | None:
-        """Find flags or input changes that work around the failure."""
-        if self.record.failure is None:
-            return NoAnswer(Cause.NEEDLESS, "nothing fails")
-        good, bad = self.finder.pair
-        if self.change is not CaseChangeKind.REGRESSED:
-            good = None
-        elif good is None and self.pair:
-            good = self.pair[0]
-        source = self.case.source
-        request = RemedyRequest(
-            self.case,
-            bad,
-            good,
-            _REMEDIES_TRIED,
-            [other for other in self.cases.values() if other.source == source],
-            min(_REMEDY_SECONDS, self.seconds / 2),
-        )
-        remedies = find_remedies(self.finder.engine, request)
-        self.add(remedies=list(remedies.remedies))
-        return remedies.unanswered
-
-    def reduce(self) -> NoAnswer | None:
-        """Reduce the program, and write the folder of the reproducer."""
-        assert self.files
-        engine, (good, bad) = self.finder.engine, self.finder.pair
-        if self.change is not CaseChangeKind.REGRESSED:
-            good = None
-        reduction = reduce_case(engine, ReductionRequest(self.case, bad, good))
-        if reduction.unanswered is not None:
-            return reduction.unanswered
-        reproducer = reproducer_of(engine, reduction, bad)
-        out = self.files.out / "reproducers"
-        folder = self.files.write_reproducer(reproducer, out)
-        versions = reproducer.reduction.evidence
-        self.add(
-            reproducer=f"reproducers/{folder.name}",
-            size=reduction.size,
-            draft=draft_of(reproducer),
-            replays=replay_states(versions, reproducer.failure.signature),
-        )
-        return None
-
-
-#: The cheap ones first; each may use what those before it found.
-STEPS: Mapping[str, Step] = {
-    "bisect": ClusterInvestigation.bisect,
-    "narrow": ClusterInvestigation.narrow,
-    "confirm": ClusterInvestigation.confirm,
-    "attribute": ClusterInvestigation.attribute,
-    "remedy": ClusterInvestigation.remedy,
-    "reduce": ClusterInvestigation.reduce,
-}
-
-
-def _do_step(cluster: ClusterInvestigation, name: str, step: Step) -> StepResult:
-    """Do a step within its time. After that, the engine's work is stopped as if the
-    user had done it.
-    """
-    if cluster.seconds <= 0:
-        return StepResult(name, "left", reason=_SPENT)
-    engine = cluster.finder.engine
-    over = threading.Event()
-
-    def stop() -> None:
-        over.set()
-        engine.stop.set()
-
-    began = time.monotonic()
-    timer = threading.Timer(min(cluster.seconds, threading.TIMEOUT_MAX), stop)
-    timer.daemon = True
-    timer.start()
-    try:
-        problem = step(cluster)
-    except Interrupted:
-        if not over.is_set():
-            raise
-        problem = NoAnswer(Cause.TIME, _SPENT)
-    except EnvironmentFailure as error:  # another run may succeed
-        problem = NoAnswer(Cause.ENVIRONMENT, str(error))
-    except BadInput as error:
-        problem = NoAnswer(Cause.NOT_FOUND, str(error))
-    except OSError:
-        raise
-    except Exception as error:
-        problem = engine.internal_error(f"the step {name}", error)
-    finally:
-        timer.cancel()
-        timer.join()
-        if over.is_set():
-            engine.stop.clear()
-    taken = round(time.monotonic() - began, 2)
-    if problem is None:
-        return StepResult(name, "done", taken)
-    # a search that fails sets it, too, to end its other compiles
-    engine.stop.clear()
-    status = _STATUSES.get(problem.cause, "failed")
-    return StepResult(name, status, taken, problem.reason)
+_NEARLY_ALL = 0.9  # of the time that is left
+_MORE_TIME = "10m"  # in the command that goes on after a spent budget
 
 
 @dataclass
 class Investigation:
     """An investigation in progress."""
 
-    finder: OriginFinder
-    cases: Mapping[str, Case]
-    """All cases by name."""
-    steps: Mapping[str, Step]
-    """The steps to do, in this order."""
+    scope: Scope
+    steps: Sequence[str]
+    """Those of `STEPS` to do, in their order."""
     budget: float | None = None
     """Seconds; None for no limit. When they are over, the step that runs is stopped."""
     again: str = ""
     """The command line that continues."""
-    files: ReportFiles | None = None
     clusters: list[ClusterInvestigation] = field(default_factory=list)
     _started: float = field(default_factory=time.monotonic)
 
@@ -308,50 +65,38 @@ class Investigation:
         stands for it, the first that fails about as fast as any: times vary from night
         to night.
         """
-        names = set(record.cases)
-        members = [result for result in results if result.case in names]
-        result = min(
+        members = [result for result in results if result.case in record.cases]
+        chosen = min(
             members,
             key=lambda member: (
                 member.change is not CaseChangeKind.REGRESSED,
                 member.seconds // _SLOWER_SECONDS,
             ),
         )
-        cluster = ClusterInvestigation(
-            self.finder,
-            self.cases,
-            replace(record, representative=result.case),
-            self.cases[result.case],
-            members,
-            result.change,
-            self.files,
-        )
+        case = self.scope.cases[chosen.case]
+        record = replace(record, representative=chosen.case)
+        cluster = ClusterInvestigation(self.scope, record, case, members, chosen.change)
         if "reduce" in self.steps:
-            draft = original_draft(
-                self.finder.engine, cluster.case, self.finder.pair[1]
-            )
-            cluster.add(draft=draft)
+            bad = self.scope.ends[1]
+            cluster.add(draft=original_draft(self.scope.engine, case, bad))
         self.clusters.append(cluster)
 
     def run(self) -> Iterator[None]:
         """Do each step of each cluster, cheap steps first; yield after each."""
         self._started = time.monotonic()
-        waiting = self._waiting()
-        while waiting:
+        while waiting := self._waiting():
             name, cluster = waiting[0]
             if self.budget is not None:
+                rest = self.budget - (time.monotonic() - self._started)
                 # half of what is left is for this step of all clusters
                 alike = sum(other == name for other, _ in waiting)
-                rest = self.budget - (time.monotonic() - self._started)
-                cluster.seconds = rest / 2 / alike
-                if name == list(self.steps)[-1]:
-                    cluster.seconds = rest
-            self.finder.engine.progress.note(f"{name}: {cluster.case.name}")
-            cluster.do(name, self.steps[name])
+                is_last = name == self.steps[-1]
+                cluster.seconds = rest if is_last else rest / 2 / alike
+            self.scope.engine.progress.note(f"{name}: {cluster.case.name}")
+            cluster.do(name, STEPS[name])
             if name == "confirm" and cluster.record.different:
                 self._split(cluster)
             yield
-            waiting = self._waiting()
 
     def _waiting(self) -> list[tuple[str, ClusterInvestigation]]:
         """Return the steps that are left with their clusters, the next one first."""
@@ -389,3 +134,259 @@ class Investigation:
         number = 1 + sum(other.record.key == key for other in self.clusters)
         part = key.cluster(names, parted[0].failure)
         self.add_cluster(replace(part, id=f"{part.id}.{number}"), parted)
+
+
+@dataclass
+class Explainer:
+    """Explains the failure of one case within a budget of time."""
+
+    engine: Engine
+    case: Case
+    siblings: Sequence[Case]
+    """The cases of its recipe."""
+    words: Sequence[str]
+    """The words that name the case on a command line."""
+    rev: str | None
+    """The toolchain that was asked for (default: see `_toolchains`)."""
+    budget: float
+    """Seconds for all steps after the first compile."""
+    started: float
+    """The time from which on the budget counts, as `time.monotonic` has it."""
+    assumed: tuple[str, ...] = ()
+    """See `Explanation.assumed`."""
+    reported: Sequence[str] | None = None
+    """Revisions that a text names; None for what is not a text."""
+    text: str = ""
+    """The text, which may report the error for which a program cannot be tested."""
+    answer: Explanation = field(init=False)
+    cluster: ClusterInvestigation = field(init=False)
+
+    def explain(self) -> Explanation:
+        """Explain the case.
+
+        Raises:
+            BadInput: The family has no releases, or there is no such revision.
+            EnvironmentFailure: The toolchain cannot be obtained.
+        """
+        registry = self.engine.registry
+        named: Sequence[ToolchainRef] = ()
+        if self.reported and not self.rev:
+            named = registry.reported_toolchains(self.case.compiler, self.reported)
+        refs = self._toolchains(named)
+        answer = self.answer = self._first_answer(refs)
+        cases = {sibling.name: sibling for sibling in self.siblings}
+        scope = Scope(self.engine, (None, refs[0]), cases)
+        record = FailureCluster(
+            signature="", cases=[self.case.name], failure=answer.failure
+        )
+        cluster = self.cluster = ClusterInvestigation(scope, record, self.case)
+        if answer.failure is None:
+            self._look_elsewhere(refs)
+        steps: list[str] = []
+        if answer.failure and not answer.flaky:
+            steps = ["bisect", "attribute", "remedy"]
+        budget = self._seconds_left()
+        for _ in Investigation(scope, steps, budget, clusters=[cluster]).run():
+            pass
+        record = cluster.record
+        answer.bisection = record.culprit
+        answer.attribution = record.attribution
+        answer.remedies = record.remedies
+        answer.left = [
+            step for step in record.steps if step.status in ("left", "failed")
+        ]
+        if answer.failure or not self.rev:
+            answer.releases = known_releases(self.engine, self.case, named)
+        answer.next = self._commands()[:2]
+        return answer
+
+    def _toolchains(self, named: Sequence[ToolchainRef]) -> list[ToolchainRef]:
+        """Return what to try: the toolchain that was asked for. Else those that a text
+        names, and the installed ones, the newest first.
+        """
+        registry, family = self.engine.registry, self.case.compiler
+        if self.rev is not None:
+            return [registry.resolve(self.rev, family)]
+        refs = [*named, *reversed(registry.installed_releases(family))]
+        if not refs:
+            return [registry.resolve("latest", family)]
+        return list({ref.revision.name: ref for ref in refs}.values())
+
+    # Which toolchain fails
+
+    def _first_answer(self, refs: Sequence[ToolchainRef]) -> Explanation:
+        """Return what the first toolchain says of the case."""
+        probe = self._first_probe(refs)
+        case, outcome = self.case, probe.outcome
+        answer = Explanation(case.name, case.compiler, probe.revision)
+        answer.target = " ".join(filter(None, (case.target.backend, case.target.chip)))
+        answer.assumed = self.assumed
+        answer.passes = isinstance(outcome, Passed)
+        if isinstance(outcome, NoAnswer):
+            answer.unanswered = outcome
+            answer.is_reported_error = self._is_reported(outcome)
+        is_wanted = self._is_wanted(outcome)
+        if not is_wanted and not answer.is_reported_error:
+            answer.unseen = self._expected_class()
+        if isinstance(outcome, Failed):
+            answer.flaky = outcome.flaky
+            if self.rev or outcome.flaky or is_wanted:
+                answer.failure, answer.fails_on = outcome.failure, probe.revision
+        return answer
+
+    def _first_probe(self, refs: Sequence[ToolchainRef]) -> Probe:
+        """Probe the case on the first toolchain. Where only another release can say
+        what is right, compare it with one that has other results.
+        """
+        first = refs[0]
+        probe = self.engine.probe(ProbeJob(self.case, first))
+        compiler = self.engine.compilers[self.case.compiler]
+        compared = compiler.compared_with(self.case, first.revision.name)
+        is_comparable = compared is not self.case and first.release is not None
+        if not isinstance(probe.outcome, Passed) or not is_comparable:
+            return probe
+        others = refs[1:] or self.engine.registry.neighbours(first)
+        other = self._first_wanted(_fails_each_time, compared, others, "compare")
+        if other is None:
+            return probe
+        self.case = compiler.compared_with(self.case, other.revision.name)
+        return self.engine.probe(ProbeJob(self.case, first))
+
+    def _first_wanted(
+        self,
+        is_wanted: Callable[[Outcome], bool],
+        case: Case,
+        refs: Sequence[ToolchainRef],
+        what: str,
+    ) -> Probe | None:
+        """Return the probe of the first of several toolchains whose outcome is wanted.
+        what: progress.
+        """
+        jobs = self.engine.jobs
+        for start in range(0, len(refs), jobs):
+            batch = [ProbeJob(case, ref) for ref in refs[start : start + jobs]]
+            probes = self.engine.probe_all(batch, what)
+            by_name = {probe.revision.name: probe for probe in probes}
+            for job in batch:
+                probe = by_name[job.ref.revision.name]
+                if is_wanted(probe.outcome):
+                    return probe
+        return None
+
+    def _look_elsewhere(self, refs: Sequence[ToolchainRef]) -> None:
+        """Find a toolchain that has the failure, for a case without it on the first
+        one of all. Each search may take nearly all of the time, because the steps after
+        it may be needless.
+        """
+        answer, cluster = self.answer, self.cluster
+
+        def try_others(_: ClusterInvestigation) -> None:
+            probe = self._first_wanted(self._is_wanted, self.case, refs[1:], "why")
+            if probe and probe.outcome.failure:
+                self._take_failure(probe.outcome.failure, probe.revision)
+
+        cluster.seconds = _NEARLY_ALL * self._seconds_left()
+        cluster.do("history", try_others)
+        passes_on_several = answer.passes and len(refs) > 1 and not answer.unseen
+        is_unreadable = answer.cause is Cause.INPUT and not self.reported
+        is_enough = bool(self.rev or self.reported or passes_on_several)
+        if answer.failure is None and (is_unreadable or not is_enough):
+            cluster.seconds = _NEARLY_ALL * self._seconds_left()
+            cluster.do("bisect", self._find_earlier_failure)
+
+    def _find_earlier_failure(self, cluster: ClusterInvestigation) -> None:
+        """Find the failure that a release had before another one fixed it."""
+        bisection = bisect_between(BisectRequest(self.engine, self.case, repeats=1))
+        failure = bisection.failure
+        if failure is None:
+            cluster.add(culprit=bisection)
+        elif not self.rev and self._is_wanted(Failed(failure)):
+            fails_on = bisection.before
+            if bisection.fixed:
+                fails_on = bisection.fixed.before
+            elif bisection.brought_failure:
+                fails_on = bisection.after
+            assert fails_on
+            cluster.add(culprit=bisection)
+            cluster.pair = cluster.pair_of(bisection)
+            self._take_failure(failure, fails_on)
+
+    def _take_failure(self, failure: Failure, fails_on: Revision) -> None:
+        """Take the failure that another toolchain than the first one has."""
+        answer, cluster = self.answer, self.cluster
+        answer.failure, answer.fails_on, answer.unseen = failure, fails_on, None
+        bad = self.engine.registry.resolve(fails_on.name, self.case.compiler)
+        cluster.scope.ends = (None, bad)
+        cluster.add(failure=failure)
+
+    def _seconds_left(self) -> float:
+        return self.budget - (time.monotonic() - self.started)
+
+    def _commands(self) -> list[str]:
+        """Return the command lines that go on from here."""
+        answer, commands = self.answer, []
+        if any(step.status == "left" for step in answer.left):
+            rev = ["-t", self.rev] if self.rev else []
+            commands.append(self._command("why", *rev, "--budget", _MORE_TIME))
+        if answer.failure and answer.fails_on and not answer.flaky:
+            good: list[str] = []
+            kind = ["--find", "fix"]
+            if answer.broke and answer.bisection and answer.bisection.brought_failure:
+                good = ["--good", answer.broke[0].name]
+                kind = []
+            commands.append(self._command("reduce", "-t", answer.fails_on.name, *good))
+            if answer.broke:
+                first, last = (end.name for end in answer.broke)
+                words = [*kind, "--good", first, "--bad", last, "--repo", "DIR"]
+                commands.append(self._command("bisect", *words))
+        elif answer.unseen:
+            commands.append(self._command("history"))
+        return commands
+
+    def _command(self, name: str, *more: str) -> str:
+        """Return a command line about this case."""
+        return shlex.join(["triage", name, *self.words, *more])
+
+    # What is looked for
+
+    def _expected_class(self) -> str | None:
+        """Return the class of the failure that a text reports or a recipe expects, or
+        `failure`; None if there is none. A toolchain that was asked for may lack what a
+        recipe expects of others.
+        """
+        is_named = self.reported or self.case.expect
+        if not is_named or (self.reported is None and self.rev):
+            return None
+        return expected_class(self.case) or "failure"
+
+    def _is_wanted(self, outcome: Outcome) -> bool:
+        """Return whether a case fails and, if it is from a text that reports a failure,
+        with that one.
+        """
+        is_expected = self.reported is None or self._ends_as_expected(outcome)
+        return is_expected and _fails_each_time(outcome)
+
+    def _is_reported(self, outcome: NoAnswer) -> bool:
+        """Return whether a text or a recipe has the error for which it cannot be
+        tested.
+        """
+        if " ".join(outcome.reason.split()) in " ".join(self.text.split()):
+            return True
+        return bool(self.case.expect) and self._ends_as_expected(outcome)
+
+    def _ends_as_expected(self, outcome: Outcome) -> bool:
+        """Return whether a case ends each time, and as its text or recipe says: with a
+        failure, or with an error for which it cannot be tested.
+        """
+        if outcome.failure is None or outcome.flaky:
+            return False
+        failures = [outcome.failure]
+        if isinstance(outcome, Failed):
+            failures += outcome.others
+        expect = self.case.expect
+        wanted = [matches(item, failure) for item in expect for failure in failures]
+        return any(wanted) or not expect
+
+
+def _fails_each_time(outcome: Outcome) -> bool:
+    return isinstance(outcome, Failed) and not outcome.flaky

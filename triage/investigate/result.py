@@ -4,7 +4,7 @@ finds out about each cluster of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from hashlib import blake2b
@@ -17,13 +17,25 @@ from triage.attribute.result import Attribution
 from triage.bisect.result import Answer, Bisection
 from triage.model.case import Target
 from triage.model.execution import Stage
-from triage.model.fields import in_json
-from triage.model.outcome import PASSING, Failure, ProbeResult, Status
+from triage.model.fields import UNPRINTED, in_json
+from triage.model.outcome import (
+    PASSING,
+    Cause,
+    Exit,
+    Failure,
+    MayLackAnswer,
+    NoAnswer,
+    ProbeResult,
+    Status,
+    exit_without_answer,
+)
 from triage.model.revision import Revision
 from triage.reduce.result import IssueDraft
 from triage.remedy.result import Remedy
 
 if TYPE_CHECKING:  # slow to import
+    from triage.bisect.history import KnownReleases
+    from triage.classify import ClassifiedLog
     from triage.reduce.reproducer import Reproducer
 
 # A night may come from another machine: its paths name what a nightly writes, and
@@ -224,6 +236,96 @@ class FailureCluster:
     def is_investigated(self) -> bool:
         """Whether it was reduced, or that was tried: more than its origin is known."""
         return any(step.step == "reduce" for step in self.steps)
+
+
+@dataclass
+class Explanation(MayLackAnswer):
+    """Everything known of a case and its failure."""
+
+    case: str
+    compiler: str | None = field(default=None, metadata=UNPRINTED)
+    """The compiler family."""
+    toolchain: Revision | None = None
+    """The one that was asked for, or the newest installed release."""
+    passes: bool = False
+    """Whether the case passes on that toolchain."""
+    target: str | None = None
+    """The backend and the chip."""
+    assumed: Sequence[str] = ()
+    """The part of the target and the values that nobody named."""
+    releases: tuple[KnownReleases, ...] = ()
+    """How the case ends on all releases, unless one toolchain was asked for."""
+    unseen: str | None = None
+    """The class of the failure that a text reports or a recipe expects, or `failure`,
+    if no toolchain that was tried has it.
+    """
+    failure: Failure | None = None
+    flaky: bool = False
+    fails_on: Revision | None = None
+    """The toolchain of the failure: the one above, or the newest release that fails."""
+    bisection: Bisection | None = None
+    attribution: Attribution | None = None
+    remedies: Sequence[Remedy] = ()
+    left: Sequence[StepResult] = ()
+    """Steps without a result, each with the reason."""
+    next: Sequence[str] = ()
+    """Command lines that go on from here."""
+    unanswered: NoAnswer | None = field(default=None, metadata=UNPRINTED)
+    """Why the toolchain cannot test the case, or why there is nothing to explain."""
+    is_reported_error: bool = field(default=False, metadata=UNPRINTED)
+    """Whether a text reports this reason: then the toolchain ends as the text says."""
+    log: ClassifiedLog | None = None
+    """The failures in a text without a program."""
+
+    @property
+    def exit(self) -> Exit:
+        if self.is_unreadable:
+            return Exit.USAGE  # the program is the user's mistake
+        if self.status == "inconclusive":
+            return exit_without_answer(self.cause)
+        if self.log:
+            return Exit.INCONCLUSIVE
+        if self.failure:
+            return Exit.FOUND
+        return Exit.OK
+
+    @property
+    def fixed(self) -> Revision | None:
+        """The first release with the fix."""
+        return self.bisection.fixed_in if self.bisection else None
+
+    @property
+    def broke(self) -> tuple[Revision, Revision] | None:
+        """The good and the bad revision where the case broke, or was fixed, in whatever
+        way; None if it never passed.
+        """
+        if self.bisection is None or self.bisection.broke is None:
+            return None
+        broke = self.bisection.broke
+        return self.bisection.kind.in_order(broke.before, broke.after)
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether no release can parse the program, so that the program is wrong."""
+        return (
+            self.cause is Cause.INPUT
+            and self.failure is None
+            and self.bisection is not None
+            and self.bisection.cause is Cause.INPUT
+        )
+
+    @in_json
+    def status(self) -> str:
+        """Return `fails`, `fixed` (by a newer release), `passes`, `inconclusive`, or
+        `log`.
+        """
+        if self.log is not None:
+            return "log"
+        if self.flaky:
+            return "inconclusive"
+        if self.failure is not None:
+            return "fixed" if self.fixed else "fails"
+        return "passes" if self.passes and not self.unseen else "inconclusive"
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,8 @@ from triage.toolchains.project import OwnerRule
 from triage.toolchains.registry import ToolchainRef
 
 if TYPE_CHECKING:  # most nights investigate nothing
+    from triage.investigate.cluster import Scope
     from triage.investigate.investigation import Investigation
-    from triage.investigate.origin import OriginFinder
 
 _SECONDS = 60.0  # for which each probe of a slower run is measured
 
@@ -213,27 +213,21 @@ class NightRun:
 
     def investigate(self) -> None:
         """Find what made programs slower, and do the steps for each new failure."""
-        from triage.investigate.investigation import STEPS, Investigation
-        from triage.investigate.origin import OriginFinder
+        from triage.investigate.cluster import STEPS, Scope
+        from triage.investigate.investigation import Investigation
 
-        finder = OriginFinder(self.engine, self.refs, self.repo)
+        cases = self.cases_by_name
+        scope = Scope(self.engine, self.refs, cases, self.repo, self.files)
         if self.bisects:
-            self._bisect_slower(finder)
+            self._bisect_slower(scope)
         wanted = {
             "bisect": self.bisects,
             "narrow": self.bisects and self.repo is not None,
             "confirm": self.bisects,
             "reduce": self.reduces,
         }
-        steps = {
-            name: step
-            for name, step in STEPS.items()
-            if self.investigates or wanted.get(name)
-        }
-        cases = self.cases_by_name
-        investigation = Investigation(
-            finder, cases, steps, self.budget, self.command, self.files
-        )
+        steps = [name for name in STEPS if self.investigates or wanted.get(name)]
+        investigation = Investigation(scope, steps, self.budget, self.command)
         night = self.night()
         for cluster in night.clusters:
             investigation.add_cluster(cluster, night.cases)
@@ -241,12 +235,14 @@ class NightRun:
         for _ in investigation.run():
             self.report()
 
-    def _bisect_slower(self, finder: OriginFinder) -> None:
+    def _bisect_slower(self, scope: Scope) -> None:
+        from triage.investigate.cluster import find_slower
+
         for index, row in enumerate(self._times):
             if row.verdict is Pace.SLOWER:
                 case = self.cases_by_name[row.case]
                 seconds = self.bench or _SECONDS
-                bisection = finder.find_slower(case, row.function or "", seconds)
+                bisection = find_slower(scope, case, row.function or "", seconds)
                 self._times[index] = replace(row, bisection=bisection)
 
 

@@ -29,7 +29,7 @@ from triage.report.tables import log_blocks
 
 if TYPE_CHECKING:
     from triage.bisect.history import KnownReleases
-    from triage.investigate.explanation import Explanation
+    from triage.investigate.result import Explanation
 
 _MAX_NAMES = 6
 
