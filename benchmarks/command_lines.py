@@ -12,6 +12,7 @@ from pathlib import Path
 
 from triage.cli.cases import cases_in
 from triage.execution.engine import open_engine
+from triage.execution.plan import plan_task
 from triage.execution.task import Task
 
 
@@ -22,7 +23,7 @@ def main() -> None:
     with open_engine(cases) as engine:
         for case in cases:
             ref = engine.registry.resolve(rev, case.compiler)
-            task = engine.planner.plan(case, engine.registry.obtain(ref))
+            task = plan_task(engine, case, engine.registry.obtain(ref))
             if isinstance(task, Task):
                 words = task.toolchain.program, task.prepared.path, Path(os.devnull)
                 print(shlex.join(task.invocation.argv(*words)))

@@ -36,7 +36,7 @@ SEED = """
 import sys
 from pathlib import Path
 import numpy
-from triage.execution import engine, run_task
+from triage.execution import engine, task
 from triage.model.execution import Captured, Ending, Execution
 
 def run(argv, *_, **__):
@@ -53,7 +53,7 @@ def run(argv, *_, **__):
     error = "model.mlir:1:1: error: failed to legalize operation 'torch.op'" if failed else ""
     return Execution(tuple(words), Ending.EXITED, int(failed), None, 0.2, 0.2, 90.0, Captured(), Captured(error))
 
-engine.run = run_task.run = run
+engine.run = task.run = run
 from triage.cli import main
 main()
 """

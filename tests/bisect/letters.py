@@ -133,7 +133,9 @@ class HistoryEngine:
         self.compiles = 0
         self.known: set[tuple[str, int]] = set()
         self.stop = threading.Event()
-        self.planner = SimpleNamespace(input_hash=lambda _case, _toolchain: "")
+        self.inputs = SimpleNamespace(
+            input_of=lambda _case, _toolchain: NoAnswer(Cause.INPUT, "")
+        )
         self._random = random.Random(seed)
 
     @property

@@ -18,8 +18,8 @@ from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation
 from triage.compilers.registry import family_of, load_cases
 from triage.execution.engine import open_engine
-from triage.execution.run_task import RunTask
-from triage.execution.task import ProbeJob, Task
+from triage.execution.plan import plan_task
+from triage.execution.task import ProbeJob, RunTask, Task
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Stage
@@ -120,7 +120,7 @@ class Contract:
                 ref = engine.registry.resolve(sample.rev, case.compiler)
                 toolchain = engine.registry.obtain(ref)
                 outcome = engine.probe(ProbeJob(case, ref)).outcome
-                task = engine.planner.plan(case, toolchain)
+                task = plan_task(engine, case, toolchain)
             assert isinstance(task, Task), task
             assert isinstance(outcome, Passed) is not bool(status), outcome
             if status and run:

@@ -14,6 +14,7 @@ from tests.conftest import ROOT
 from triage.compilers.registry import load_cases
 from triage.execution.engine import open_engine
 from triage.execution.persistent_workers import PersistentWorkers
+from triage.execution.plan import plan_task
 from triage.execution.task import ProbeJob, Task
 from triage.model.execution import Stage
 from triage.model.outcome import Failed
@@ -39,7 +40,10 @@ def test_a_persistent_worker_says_what_new_processes_say(
     broken = replace(case, input=replace(case.input, path=tmp_path / "broken.mlir"))
     with open_engine([case]) as engine:
         bad = engine.registry.obtain(engine.registry.resolve("0.10.2", "xla"))
-        task, invalid = engine.planner.plan(case, bad), engine.planner.plan(broken, bad)
+        task, invalid = (
+            plan_task(engine, case, bad),
+            plan_task(engine, broken, bad),
+        )
         assert isinstance(task, Task)
         assert isinstance(invalid, Task)
         fresh = engine.probe(ProbeJob(case, engine.registry.ref_of(bad))).outcome

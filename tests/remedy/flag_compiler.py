@@ -65,7 +65,7 @@ class FlagEngine:
     """An engine, and its registry. `asked`: the flags of all probes."""
 
     progress = Progress()
-    planner = SimpleNamespace(
+    inputs = SimpleNamespace(
         input_of=lambda *_: NoAnswer(Cause.RECIPE, "there is none")
     )
 

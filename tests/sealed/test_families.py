@@ -103,7 +103,7 @@ def test_a_generator(
     recipe.write_text("name: r\ninput: make.py\ntarget: {backend: vmvx}\n")
     [case] = load_cases([recipe])
     with open_engine([case]) as engine:
-        assert isinstance(engine.planner.input_of(case, NO_TOOLCHAIN), Prepared)
+        assert isinstance(engine.inputs.input_of(case, NO_TOOLCHAIN), Prepared)
 
 
 IREE = """util.func private @impl(%a: tensor<4xf32>) -> tensor<4xf32> attributes {{

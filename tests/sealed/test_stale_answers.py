@@ -285,7 +285,7 @@ def prepared_input(workshop: Workshop) -> str:
 
     [case] = load_cases([workshop.folder / "mine.yaml"])
     with open_engine([case]) as engine:
-        prepared = engine.planner.input_of(case, NO_TOOLCHAIN)
+        prepared = engine.inputs.input_of(case, NO_TOOLCHAIN)
     assert isinstance(prepared, Prepared), prepared
     return prepared.path.name
 

@@ -167,10 +167,7 @@ def test_the_secrets_of_a_files_address_are_used_and_not_shown(
     signed = f"{private.url.replace('simple/', '')}m.mlir?sig={TOKEN}"
     with open_engine(()) as engine:
         allowed = Address(signed.replace("//", f"//me:{TOKEN}@"))
-        assert (
-            engine.planner.inputs.obtain([Artifact(tmp_path / "m.mlir", allowed)])
-            is None
-        )
+        assert engine.inputs.obtain([Artifact(tmp_path / "m.mlir", allowed)]) is None
         assert f"/m.mlir?sig={TOKEN}" in private.requests
         for address in (
             signed,
@@ -179,7 +176,7 @@ def test_the_secrets_of_a_files_address_are_used_and_not_shown(
             f"http://{TOKEN}@127.0.0.1:9/m.mlir?sig={TOKEN}",
         ):
             wanted = Artifact(tmp_path / "other.mlir", Address(address))
-            refused = engine.planner.inputs.obtain([wanted])
+            refused = engine.inputs.obtain([wanted])
             assert refused
             assert "mlir" in refused.reason
             assert TOKEN not in refused.reason

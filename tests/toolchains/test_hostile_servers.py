@@ -136,7 +136,7 @@ def test_a_download_that_is_announced_as_too_long_is_not_begun(
     with serve_hostile() as server:
         server.answers = {"/weights": server.trickle(http(length=1 << 38))}
         with open_engine(()) as engine:
-            refused = engine.planner.inputs.obtain(
+            refused = engine.inputs.obtain(
                 [Artifact(tmp_path / "weights.irpa", Address(f"{server.url}/weights"))]
             )
     assert refused

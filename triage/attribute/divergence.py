@@ -16,12 +16,13 @@ from triage.attribute.result import (
 from triage.compilers.parts import IrPrinter
 from triage.execution.engine import Engine
 from triage.execution.match import same_signature
-from triage.execution.task import ProbeJob
+from triage.execution.plan import plan_task
+from triage.execution.task import ProbeJob, Task
 from triage.mlir.fingerprint import Fingerprint, Vocabulary
 from triage.mlir.ir_reader import DumpReader
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.model.execution import Ending, Execution, PassName, Stage
+from triage.model.execution import Ending, PassName, Stage
 from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Probe
 from triage.model.revision import Toolchain
 from triage.toolchains.registry import ToolchainRef
@@ -160,13 +161,11 @@ class _Comparison:
         """Return what a compile's passes change."""
         trace = Trace()
         reader = DumpReader(words, trace.add_dump)
-        execution = self.engine.compile_altered(
-            self.request.case,
-            toolchain,
-            self.printer.printing_passes,
-            on_stderr=reader.feed,
-        )
-        assert isinstance(execution, Execution)  # both compilers can be tested
+        task = plan_task(self.engine, self.request.case, toolchain)
+        assert isinstance(task, Task)  # both compilers can be tested
+        printing = self.printer.printing_passes(task.invocation)
+        task = replace(task, invocation=printing)
+        execution = self.engine.compile(task, self.engine.stop, on_stderr=reader.feed)
         name = toolchain.revision.name
         if execution.ending in _LIMITS:
             self.notes.append(

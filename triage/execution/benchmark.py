@@ -22,9 +22,8 @@ from triage.execution.in_turn import (
     measure_in_turn,
     ratio_of,
 )
-from triage.execution.judge import DISPATCHES, judge, rules_of
-from triage.execution.run_task import RunTask
-from triage.execution.task import ProbeJob, why_unusable
+from triage.execution.judge import DISPATCHES, judge, rules_of, why_unusable
+from triage.execution.task import ProbeJob, RunTask
 from triage.model.case import Case, Input, InputKind, RunSpec
 from triage.model.content import is_regular
 from triage.model.fields import UNPRINTED, in_json, key

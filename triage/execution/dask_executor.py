@@ -30,7 +30,9 @@ from distributed import (
 
 from triage.execution.cache import Record, record_json, record_reader
 from triage.execution.engine import open_engine
-from triage.execution.task import Naming, Task, why_unusable
+from triage.execution.judge import why_unusable
+from triage.execution.plan import plan_task
+from triage.execution.task import Naming, Task
 from triage.model.case import Case, Input, InputKind
 from triage.model.errors import EnvironmentFailure, Interrupted
 from triage.model.outcome import OF_MACHINE, Cause, NoAnswer
@@ -203,7 +205,7 @@ def _compile_on_worker(
         here.write_bytes(content)
         case = replace(case, input=Input(here, InputKind.MLIR))
         ref = engine.registry.resolve(rev, case.compiler)
-        task = engine.planner.plan(case, engine.registry.obtain(ref))
+        task = plan_task(engine, case, engine.registry.obtain(ref))
         if not isinstance(task, Task):
             raise EnvironmentFailure(str(why_unusable(task).reason))
         task = replace(task, variant=variant, naming=naming)

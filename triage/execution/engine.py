@@ -25,23 +25,28 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from triage.compilers.base import Compiler
-from triage.compilers.invocation import Invocation, reported_facts
+from triage.compilers.invocation import reported_facts
 from triage.compilers.registry import Families
 from triage.execution.cache import Record, ResultCache
-from triage.execution.inputs import KeptFiles
-from triage.execution.judge import DISPATCHES, needs_pass, rules_of
-from triage.execution.plan import Planner
-from triage.execution.run_task import RunTask, checked_run, sealed_execution
+from triage.execution.inputs import Inputs
+from triage.execution.judge import (
+    DISPATCHES,
+    missing_toolchain,
+    needs_pass,
+    rules_of,
+)
+from triage.execution.plan import plan_task
 from triage.execution.task import (
     AnyOf,
     Naming,
     ProbeJob,
+    RunTask,
     Task,
-    missing_toolchain,
-    why_unusable,
+    checked_run,
+    sealed_execution,
 )
 from triage.model.case import Case
 from triage.model.content import is_regular, regular_size
@@ -107,8 +112,7 @@ class Engine:
         self.local_jobs = jobs or os.cpu_count() or 1
         self.compiles = 0
         """Made so far, cached answers not counted."""
-        self.kept = KeptFiles()
-        self.planner = Planner(self)
+        self.inputs = Inputs(registry, compilers, cache, stop)
         self.judge: NumberJudge | None = None
         self._slots = threading.Semaphore(self.local_jobs)
 
@@ -193,13 +197,11 @@ class Engine:
         none, ENVIRONMENT when it may be obtained another time. Raises Interrupted when
         a stop signal is set; nothing is recorded then.
         """
-        task = self.plan(job)
-        if isinstance(task, Probe):
-            return replace(task, case=job.case)
-        cached = None if job.fresh else self._find(task)
-        probe = cached or self._make(task, job)
-        if task.case is not job.case:
-            probe = replace(probe, case=job.case)
+        probe = self.plan(job)
+        if isinstance(probe, Task):
+            cached = None if job.fresh else self._find(probe)
+            probe = cached or self._make(probe, job)
+        probe = replace(probe, case=job.case)
         if self.judge:
             return self.judge.judge(probe, job.ref)
         return probe
@@ -231,7 +233,7 @@ class Engine:
         if job.resources and self.compilers[case.compiler].kernels:
             counted = (DISPATCHES, math.inf)
             case = replace(case, thresholds=(*case.thresholds, counted))
-        task = self.planner.plan(case, toolchain)
+        task = plan_task(self, case, toolchain)
         if not isinstance(task, Task):
             return Probe(case, toolchain.revision, toolchain.version, task)
         if job.once:
@@ -297,7 +299,7 @@ class Engine:
         """Return the task of a case, and the recorded execution of the last stage that
         it reached; None if there is no record.
         """
-        task = self.planner.plan(case, toolchain)
+        task = plan_task(self, case, toolchain)
         if not isinstance(task, Task):
             return None
         record, *ran = self.cache.find_all(*task.keys)
@@ -345,8 +347,7 @@ class Engine:
         failure needs the name of its pass, compile once more, printing it.
         """
         reporting = task.naming_failed_pass()
-        can_report = reporting != task
-        if task.naming is Naming.AT_ONCE and can_report:
+        if task.naming is Naming.AT_ONCE and reporting:
             return task.record(*self._compile_naming(reporting, stop, use))
         start = partial(self.compile, task, stop, on_output=use)
         if task.naming:
@@ -356,7 +357,7 @@ class Engine:
         )
         failing_pass = None
         is_crash = execution.ending is Ending.SIGNALLED
-        if can_report and not is_crash and needs_pass(task.case, execution):
+        if reporting and not is_crash and needs_pass(task.case, execution):
             _, failing_pass = self._compile_naming(reporting, stop)
         return task.record(execution, failing_pass, flaky=is_flaky)
 
@@ -411,22 +412,6 @@ class Engine:
             if on_output and execution.ok and regular_size(output):
                 on_output(output)
         return execution
-
-    def compile_altered(
-        self,
-        case: Case,
-        toolchain: Toolchain,
-        alter: Callable[[Invocation], Invocation],
-        **options: Any,
-    ) -> Execution | NoAnswer:
-        """Compile the case with the invocation that `alter` returns. See `compile` for
-        the options.
-        """
-        task = self.planner.plan(case, toolchain)
-        if not isinstance(task, Task):
-            return why_unusable(task)
-        altered = replace(task, invocation=alter(task.invocation))
-        return self.compile(altered, self.stop, **options)
 
 
 def _with_facts(

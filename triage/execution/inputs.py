@@ -21,7 +21,12 @@ from triage.compilers.base import SCRIPT_WORKER, Compiler, Needs
 from triage.compilers.interpreters import prefixes_of
 from triage.compilers.registry import onnx_family
 from triage.execution.cache import Record, ResultCache
-from triage.execution.judge import judge_import, machine_problem, rules_of
+from triage.execution.judge import (
+    judge_import,
+    machine_problem,
+    rules_of,
+    why_unusable,
+)
 from triage.execution.reads import (
     mentioned_by,
     surroundings,
@@ -210,6 +215,15 @@ class Inputs:
         if not isinstance(prepared, NoAnswer) or prepared.cause not in OF_MACHINE:
             self._prepared[memo] = prepared
         return prepared
+
+    def input_of(self, case: Case, toolchain: Toolchain) -> Prepared | NoAnswer:
+        """Return the file that the compiler reads for a case, or why no other task can
+        use it.
+        """
+        prepared = self.prepare(case, toolchain)
+        if isinstance(prepared, Prepared):
+            return prepared
+        return why_unusable(prepared)
 
     # What makes an input
 

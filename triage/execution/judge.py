@@ -17,6 +17,7 @@ from triage.compilers.invocation import readable_output
 from triage.execution.match import NOT_NUMBERS, kind_of_wrong_result
 from triage.execution.reads import undeclared_read
 from triage.model.case import Case
+from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Captured, Ending, Execution, PassName, Stage
 from triage.model.fields import UNPRINTED
 from triage.model.outcome import (
@@ -362,6 +363,25 @@ def reason_script_skips(execution: Execution) -> NoAnswer | None:
         why = f"the script could not run a program (exit code {code}): {last}"
         return NoAnswer(Cause.TOOLCHAIN, why)
     return None
+
+
+def why_unusable(outcome: Outcome | None) -> NoAnswer:
+    """Return why a case has no result that another task can use."""
+    if isinstance(outcome, NoAnswer):
+        return outcome
+    if not isinstance(outcome, Failed):
+        return NoAnswer(Cause.RECIPE, "there is nothing to run")
+    failure = outcome.failure
+    problem = f"it fails in the stage {failure.stage}: {failure.headline}"
+    return NoAnswer(Cause.RECIPE, problem, failure)
+
+
+def missing_toolchain(error: EnvironmentFailure) -> NoAnswer:
+    """Return the answer where a toolchain cannot be obtained, now or at all."""
+    cause = Cause.ENVIRONMENT
+    if isinstance(error, Unobtainable):
+        cause = Cause.TOOLCHAIN
+    return NoAnswer(cause, str(error))
 
 
 def status_of(probe: Probe) -> Status:

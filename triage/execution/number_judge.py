@@ -27,8 +27,8 @@ from triage.execution.in_turn import (
     measure_in_turn,
     ratio_of,
 )
-from triage.execution.judge import metric_failure
-from triage.execution.task import Naming, ProbeJob, why_unusable
+from triage.execution.judge import metric_failure, why_unusable
+from triage.execution.task import Naming, ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.execution import Stage

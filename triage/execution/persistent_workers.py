@@ -16,8 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from triage.execution.run_task import RunTask
-from triage.execution.task import Task
+from triage.execution.task import RunTask, Task
 from triage.model.content import is_regular
 from triage.model.execution import Captured, Ending, Execution, Stage
 from triage.model.outcome import Probe
@@ -89,7 +88,7 @@ class PersistentWorkers:
         for number in range(len(patterns)):
             (folder / str(number)).mkdir(parents=True)
         inputs = []
-        for index, text in enumerate(run.inputs):
+        for index, text in enumerate(run.spec.inputs):
             type_, at, file = text.rpartition("@")
             if at:
                 copied = folder / f"input-{index}{Path(file).suffix}"

@@ -1,5 +1,5 @@
-"""Plan the task of a case on a toolchain: prepare its input, name all that the compile
-may read, compile its libraries, compute what its reference expects.
+"""Plan the task of a case on a toolchain: make its input, name all that the compile may
+read, compile its libraries, compute what its reference expects.
 
 What a compile may read is declared here and nowhere else: `Task` puts it into the seal
 of the process and into the key of its result.
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.compilers.invocation import Invocation
+from triage.compilers.parts import Runner
 from triage.execution.compare import differences
 from triage.execution.inputs import (
     Inputs,
@@ -25,18 +26,25 @@ from triage.execution.inputs import (
     named_toolchain,
     recipe_mistake,
 )
-from triage.execution.reads import files_in
-from triage.execution.run_task import RunTask, plan_run
-from triage.execution.task import AnyOf, Naming, Task, missing_toolchain, why_unusable
+from triage.execution.judge import missing_toolchain, why_unusable
+from triage.execution.reads import files_in, surroundings
+from triage.execution.task import AnyOf, Naming, RunTask, Task
 from triage.model.case import Case, Flag, Library, Reference, RunSpec
 from triage.model.content import file_sha256, settled_sha256
 from triage.model.errors import EnvironmentFailure, TriageError
 from triage.model.outcome import Cause, NoAnswer, Passed, Probe
 from triage.model.revision import Toolchain
-from triage.processes.containment import COMPILE_PATH
+from triage.processes.containment import COMPILE_PATH, settings
 from triage.processes.process import StopSignal
 from triage.processes.sealing import Seal
-from triage.recipes.run_values import file_value, identity_of
+from triage.recipes.run_values import (
+    file_value,
+    identity_of,
+    read_value,
+    split_value,
+    type_name,
+    value_ending,
+)
 from triage.toolchains.contents import file_state
 from triage.toolchains.home import KeptKind
 
@@ -46,99 +54,54 @@ if TYPE_CHECKING:
 UNWRITTEN = (85, 170)  # bytes that glibc fills new memory with
 
 
-class Planner:
-    """Plans tasks. Safe for several threads."""
+def plan_task(engine: Engine, case: Case, toolchain: Toolchain) -> Task | Missing:
+    """Return the task of a case, or why there is nothing to compile."""
+    prepared = engine.inputs.prepare(case, toolchain)
+    if not isinstance(prepared, Prepared):
+        return prepared
+    compiler = engine.compilers[case.compiler]
+    if case.script:
+        invocation = _script_invocation(case, case.script, toolchain)
+    else:
+        planned = compiler.invocation(case, toolchain)
+        if isinstance(planned, NoAnswer):
+            return planned
+        invocation = planned
+    try:
+        reads = _reads(case, invocation, toolchain, prepared)
+        state = file_state(reads)
+        content = " ".join(map(engine.registry.contents.digest, reads))
+    except OSError as error:
+        return recipe_mistake(f"{error.filename}: {error.strerror}")
+    run = None
+    if case.run and not case.script:
+        run = _plan_run(engine, case, case.run, toolchain)
+    inputs = (prepared, invocation, reads, content, state)
+    return Task(case, toolchain, compiler, *inputs, run)
 
-    def __init__(self, engine: Engine) -> None:
-        """Plan with an engine that makes the tasks which other tasks need."""
-        self._engine, self._registry = engine, engine.registry
-        self.inputs = Inputs(
-            engine.registry, engine.compilers, engine.cache, engine.stop
-        )
 
-    def plan(self, case: Case, toolchain: Toolchain) -> Task | Missing:
-        """Return the task of a case, or why there is nothing to compile."""
-        prepared = self.inputs.prepare(case, toolchain)
-        if not isinstance(prepared, Prepared):
-            return prepared
-        compiler = self._engine.compilers[case.compiler]
-        if case.script:
-            invocation = _script_invocation(case, case.script, toolchain)
-        else:
-            planned = compiler.invocation(case, toolchain)
-            if isinstance(planned, NoAnswer):
-                return planned
-            invocation = planned
-        try:
-            reads = _reads(case, invocation, toolchain, prepared)
-            state = file_state(reads)
-            content = " ".join(map(self._registry.contents.digest, reads))
-        except OSError as error:
-            return recipe_mistake(f"{error.filename}: {error.strerror}")
-        run = None
-        if case.run and not case.script:
-            run = self._plan_run(case, case.run, toolchain)
-        inputs = (prepared, invocation, reads, content, state)
-        return Task(case, toolchain, compiler, *inputs, run)
-
-    def input_of(self, case: Case, toolchain: Toolchain) -> Prepared | NoAnswer:
-        """Return the file that the compiler reads for a case, or why there is none."""
-        prepared = self.inputs.prepare(case, toolchain)
-        if isinstance(prepared, Prepared):
-            return prepared
-        return why_unusable(prepared)
-
-    def input_hash(self, case: Case, toolchain: Toolchain) -> str:
-        """Return a hash of what a case compiles and runs, which an edit of its recipe
-        or its files changes and another toolchain does not; empty if it has no input.
-        """
-        prepared = self.input_of(case, toolchain)
-        if isinstance(prepared, NoAnswer):
-            return ""
-        digest, run = prepared.digest, case.run
-        if case.input.imported:  # each toolchain makes it
-            digest = settled_sha256(str(case.input.path))
-        settings = (case.target, case.flags, case.phase, case.limits, case.env)
-        parts: list[object] = [digest, settings, case.spec, case.thresholds]
-        if run:
-            parts += [run.function, run.device, run.flags, run.reference, run.limits]
-            parts += [run.tolerances, run.closeness]
-            with suppress(OSError):  # they are downloaded later
-                parts += map(identity_of, (*run.inputs, *run.expected))
-        if case.script:
-            parts.append(file_sha256(case.script))
-        # a checkout may lie elsewhere on another machine
-        text = repr(parts).replace(str(case.source.parent), "")
-        return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-    def _plan_run(
-        self, case: Case, spec: RunSpec, toolchain: Toolchain
-    ) -> RunTask | Missing:
-        """Return the run of a case with all its files, or why it cannot be run."""
-        engine = self._engine
-        try:
-            spec = spec.with_arguments()
-        except ValueError as error:
-            return recipe_mistake(str(error))
-        missing = self.inputs.obtain(spec.artifacts)
-        if missing:
-            return missing
-        libraries = []
-        for library in spec.libraries:
-            compiled = _library_file(engine, case, library, toolchain)
-            if not isinstance(compiled, Prepared):
-                return compiled
-            libraries.append(compiled.path)
-        if spec.reference:
-            expected = reference_results(engine, case, toolchain, spec.reference)
-            if isinstance(expected, NoAnswer):
-                return expected
-            spec = replace(spec, expected=expected)
-        compiler, registry = engine.compilers[case.compiler], self._registry
-        try:
-            return plan_run(case, spec, toolchain, compiler, registry, libraries)
-        except EnvironmentFailure as error:
-            return missing_toolchain(error)
+def input_hash(inputs: Inputs, case: Case, toolchain: Toolchain) -> str:
+    """Return a hash of what a case compiles and runs, which an edit of its recipe
+    or its files changes and another toolchain does not; empty if it has no input.
+    """
+    prepared = inputs.input_of(case, toolchain)
+    if isinstance(prepared, NoAnswer):
+        return ""
+    digest, run = prepared.digest, case.run
+    if case.input.imported:  # each toolchain makes it
+        digest = settled_sha256(str(case.input.path))
+    settings = (case.target, case.flags, case.phase, case.limits, case.env)
+    parts: list[object] = [digest, settings, case.spec, case.thresholds]
+    if run:
+        parts += [run.function, run.device, run.flags, run.reference, run.limits]
+        parts += [run.tolerances, run.closeness]
+        with suppress(OSError):  # they are downloaded later
+            parts += map(identity_of, (*run.inputs, *run.expected))
+    if case.script:
+        parts.append(file_sha256(case.script))
+    # a checkout may lie elsewhere on another machine
+    text = repr(parts).replace(str(case.source.parent), "")
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _reads(
@@ -167,6 +130,120 @@ def _script_invocation(case: Case, script: Path, toolchain: Toolchain) -> Invoca
     return Invocation(tuple(words), env=env, placeholders={"script": str(script)})
 
 
+def _plan_run(
+    engine: Engine, case: Case, spec: RunSpec, toolchain: Toolchain
+) -> RunTask | Missing:
+    """Return the run of a case with all its files, or why it cannot be run."""
+    compiler, registry = engine.compilers[case.compiler], engine.registry
+    runner, measures = compiler.run, compiler.measures
+    if runner is None or (spec.measured and measures is None):
+        problem = f"programs of {case.compiler} cannot be run or measured here"
+        return NoAnswer(Cause.TOOLCHAIN, problem)
+    try:
+        spec = spec.with_arguments()
+    except ValueError as error:
+        return recipe_mistake(str(error))
+    missing = engine.inputs.obtain(spec.artifacts)
+    if missing:
+        return missing
+    libraries = []
+    for library in spec.libraries:
+        compiled = _library_file(engine, case, library, toolchain)
+        if not isinstance(compiled, Prepared):
+            return compiled
+        libraries.append(compiled.path)
+    if spec.reference:
+        expected = reference_results(engine, case, toolchain, spec.reference)
+        if isinstance(expected, NoAnswer):
+            return expected
+        spec = replace(spec, expected=expected)
+    try:
+        root = registry.runtime(toolchain, runner.distribution)
+    except EnvironmentFailure as error:
+        return missing_toolchain(error)
+    places = (root, toolchain.program.parent)
+    tools = (runner.program(folder, measured=spec.measured) for folder in places)
+    tool = next(filter(None, tools), None)
+    if tool is None:
+        problem = (
+            f"{toolchain.revision.name} has no programs of {runner.distribution} next "
+            "to its compiler: build or install them there"
+        )
+        return NoAnswer(Cause.TOOLCHAIN, problem)
+    readable = partial(_readable_value, engine, runner)
+    try:
+        inputs, wanted = map(readable, spec.inputs), map(readable, spec.expected)
+        spec = replace(spec, inputs=tuple(inputs), expected=tuple(wanted))
+        task = RunTask(
+            case,
+            spec,
+            runner,
+            measures,
+            # a relative one would be looked for where the program runs
+            tool.absolute(),
+            (root, *toolchain.reads),
+            tuple(runner.options(case, spec)),
+            runner.surroundings(case, spec),
+            tuple(libraries),
+        )
+        identity = _identity(task, toolchain, registry.contents.digest)
+        return replace(task, identity=identity)
+    except OSError as error:
+        return recipe_mistake(f"{error.filename}: {error.strerror}")
+    except ValueError as error:
+        return recipe_mistake(str(error))
+
+
+def _identity(
+    task: RunTask, toolchain: Toolchain, digest: Callable[[Path], str]
+) -> str:
+    """Return the content key of a run. The key of the compile names the toolchain."""
+    spec, runtime = task.spec, task.reads[0]
+    content = [settled_sha256(str(task.tool))]
+    if runtime != toolchain.root:
+        content.append(digest(runtime))
+    content += [f"{scope}={digest(path)}" for scope, path in spec.parameters]
+    parts = [
+        *content,
+        *surroundings((), uses_processor=True),
+        *settings(task.surroundings.variables),
+        *task.runner.options(task.case, replace(spec, parameters=())),
+        *(path.name for path in task.libraries),
+        f"{spec.closeness} {spec.tolerances}",
+        str(spec.limits),
+        *map(identity_of, spec.inputs),
+        "compared with",
+        *map(identity_of, spec.expected),
+    ]
+    return sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _readable_value(engine: Engine, runner: Runner, text: str) -> str:
+    """Return a value as the runtime's program reads it: that of another form is written
+    as raw bytes, once for each content.
+
+    Raises OSError or ValueError if it cannot be read.
+    """
+    value = split_value(text)
+    if not value.is_tensor_proto and runner.reads(value):
+        return text
+
+    def write(scratch: Path) -> Path:
+        array = read_value(text)
+        if array is None:
+            raise ValueError(f"the value {text} cannot be read")
+        target = scratch / "value"
+        target.mkdir()
+        file = target / f"0{value_ending(type_name(array))}"
+        file.write_bytes(array.tobytes())
+        return target
+
+    key = sha256(identity_of(text).encode()).hexdigest()
+    folder = engine.registry.home.folder(KeptKind.VALUES)
+    [file] = engine.inputs.kept.get(folder / key, write).path.iterdir()
+    return file_value(file)
+
+
 # What the run of a case needs of other compiles
 
 
@@ -185,7 +262,7 @@ def _library_file(
         thresholds=(),
         benchmarks=(),
     )
-    task = engine.planner.plan(plain, toolchain)
+    task = plan_task(engine, plain, toolchain)
     if not isinstance(task, Task):
         return why_unusable(task)
 
@@ -197,7 +274,7 @@ def _library_file(
         return target if isinstance(outcome, Passed) else outcome
 
     folder = engine.registry.home.folder(KeptKind.MODULES)
-    return engine.kept.get(folder / f"{task.keys[0]}.module", make)
+    return engine.inputs.kept.get(folder / f"{task.keys[0]}.module", make)
 
 
 def reference_results(
@@ -222,7 +299,7 @@ def reference_results(
     results_folder = folder or engine.registry.home.folder(KeptKind.RESULTS)
     stop, ignores_memory = AnyOf(engine.stop, cancelled), folder is None
     compute = partial(_compute_results, engine, task, stop, made, ignores_memory)
-    results = engine.kept.get(results_folder / task.keys[1], compute)
+    results = engine.inputs.kept.get(results_folder / task.keys[1], compute)
     if isinstance(results, NoAnswer):
         return results
     files = _files_of_results(results.path)
@@ -286,7 +363,7 @@ def reference_task(
         except TriageError as error:
             problem = f"cannot obtain the toolchain of the reference: {error}"
             return NoAnswer(Cause.TOOLCHAIN, problem)
-    task = engine.planner.plan(plain, toolchain)
+    task = plan_task(engine, plain, toolchain)
     if isinstance(task, Task) and isinstance(task.run, RunTask):
         return replace(task, variant="reference", naming=Naming.NEVER)
     outcome = task.run if isinstance(task, Task) else task

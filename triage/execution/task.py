@@ -7,6 +7,7 @@ reference, a library, resource metrics. They differ in their key only.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
@@ -16,23 +17,24 @@ from pathlib import Path
 
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation
+from triage.compilers.parts import Measures, Runner, RunValues, Surroundings
 from triage.execution.cache import Record
 from triage.execution.inputs import Prepared
 from triage.execution.judge import (
     DISPATCHES,
+    RUN_MS,
+    agreement_of,
     judge,
     judge_run,
     judge_thresholds,
     reason_script_skips,
     rules_of,
 )
-from triage.execution.reads import surroundings
-from triage.execution.run_task import RunTask
-from triage.model.case import Case
-from triage.model.errors import EnvironmentFailure, Unobtainable
-from triage.model.execution import Captured, Execution, PassName, Stage
+from triage.execution.reads import files_in, surroundings, what_was_refused
+from triage.model.case import Case, RunSpec
+from triage.model.content import is_regular
+from triage.model.execution import Captured, Ending, Execution, PassName, Stage
 from triage.model.outcome import (
-    Cause,
     Failed,
     Measured,
     NoAnswer,
@@ -42,7 +44,7 @@ from triage.model.outcome import (
 )
 from triage.model.revision import Toolchain
 from triage.processes.containment import settings
-from triage.processes.process import StopSignal
+from triage.processes.process import StopSignal, run
 from triage.processes.sealing import Seal, is_sealing
 from triage.toolchains.contents import file_state
 from triage.toolchains.registry import ToolchainRef
@@ -95,6 +97,149 @@ class ProbeJob:
     @property
     def name(self) -> str:
         return f"{self.case.name} on {self.ref.revision.name}"
+
+
+def checked_run(
+    case: Case, start: Callable[[], Execution], is_sure: Callable[[Execution], bool]
+) -> tuple[Execution, bool]:
+    """Run once, and again if one run does not prove how it ends; return the first run,
+    and whether the second one ends otherwise.
+    """
+    execution = start()
+    if is_sure(execution):
+        return execution, False
+    return execution, agreement_of(case, execution) != agreement_of(case, start())
+
+
+def sealed_execution(
+    case: Case, seal: Seal, start: Callable[[Seal], Execution]
+) -> Execution:
+    """Start a program under a seal. If it fails because of that, its execution has what
+    the seal refused.
+
+    If the output names no path, it is started once more and may read everything. If it
+    fails all the same, the seal is not why.
+    """
+    execution = start(seal)
+    if execution.ok or not is_sealing():
+        return execution
+    refused = what_was_refused(execution, seal)
+    if refused is None:
+        return execution
+    if not refused.startswith("/"):
+        free = start(seal.reading_all())
+        if agreement_of(case, execution) == agreement_of(case, free):
+            return execution
+    return replace(execution, refused=refused)
+
+
+@dataclass(frozen=True, slots=True)
+class RunTask:
+    """A run that can be made."""
+
+    case: Case
+    spec: RunSpec
+    """With values that the runtime's program reads."""
+    runner: Runner
+    measures: Measures | None
+    tool: Path
+    """The executable of the runtime."""
+    reads: tuple[Path, ...]
+    """The folders of the runtime, its own first."""
+    options: tuple[str, ...]
+    """Without values."""
+    surroundings: Surroundings
+    """What the device needs of this machine."""
+    libraries: tuple[Path, ...]
+    identity: str = ""
+    """Decides the result, together with the compiled file."""
+    results: Path | None = None
+    """Folder for the results of a reference, which are compared with nothing."""
+
+    def make(self, module: Path, stop: StopSignal) -> tuple[Execution, bool]:
+        """Run a compiled file, and again one that fails. Return the run, with numbers
+        on wrong results as its metrics, and whether it is flaky.
+        """
+        if self.results:
+            return self.save_results(module, self.results, stop)[0], False
+        start = partial(self._run_and_compare, module, stop)
+        execution, is_flaky = checked_run(self.case, start, lambda run: run.ok)
+        metrics = {**execution.metrics, "run_seconds": execution.seconds}
+        if self.spec.measured and self.measures:
+            times = self.measures.seconds(execution.stdout.text)
+            if times:
+                metrics[RUN_MS] = 1000 * min(times)
+        return replace(execution, metrics=metrics), is_flaky
+
+    def save_results(
+        self, module: Path, folder: Path, stop: StopSignal
+    ) -> tuple[Execution, list[Path]]:
+        """Run a compiled file twice, to count its results and to write them to files
+        in a folder. Return the last run, and the files; none if a run fails.
+        """
+        printed = self.start(module, stop)
+        if not printed.ok:
+            return printed, []
+        files = self.runner.result_files(printed.stdout.text, folder)
+        saved = self.start(module, stop, files)
+        return saved, files if saved.ok else []
+
+    def start(
+        self, module: Path, stop: StopSignal, results: Sequence[Path] = (), **env: str
+    ) -> Execution:
+        """Run a compiled file once, and write its results to files if there are any. It
+        may read the runtime, and the files that its command names.
+        """
+        values = RunValues(self.spec.inputs, results)
+        argv = self.runner.argv(self.tool, module, self.options, values, self.libraries)
+        if self.spec.measured and self.measures:
+            argv += self.measures.report_options
+        around = self.surroundings
+        named = files_in((*self.options, *self.spec.inputs, *self.spec.expected))
+        task_files = (*self.reads, module, *self.libraries)
+        reads = (*task_files, *self.case.reads, *named, *around.reads)
+        writes = tuple({file.parent for file in results})
+        execution = sealed_execution(
+            self.case,
+            Seal(reads, writes, around.devices),
+            lambda seal: run(
+                argv,
+                self.spec.limits,
+                module.parent,
+                seal=seal,
+                env={**around.variables, **dict(self.case.env), **env},
+                stop=stop,
+            ),
+        )
+        if execution.ok and not all(map(is_regular, results)):
+            return replace(execution, ending=Ending.NO_OUTPUT)
+        return execution
+
+    def compare_results(self, execution: Execution, files: Sequence[Path]) -> Execution:
+        """Return a run as it ends when these results are compared with the expected
+        ones: unchanged if they are equal, else with numbers on the first wrong result
+        as its metrics.
+        """
+        from triage.execution.compare import first_wrong  # most runs compare nothing
+
+        line, numbers = first_wrong(files, self.spec.expected, self.spec)
+        if not line:
+            return execution
+        printed = Captured(line)
+        return replace(execution, exit_code=1, stdout=printed, metrics=numbers)
+
+    def _run_and_compare(self, module: Path, stop: StopSignal) -> Execution:
+        """Run a compiled file once, and compare its results with the expected ones."""
+        if not self.spec.expected:
+            return self.start(module, stop)
+        files = [
+            module.parent / f"{index}.npy" for index in range(len(self.spec.expected))
+        ]
+        execution = self.start(module, stop, files)
+        if not execution.ok:
+            # It fails, or has more results, or of types that .npy files cannot hold.
+            execution, files = self.save_results(module, module.parent, stop)
+        return self.compare_results(execution, files) if execution.ok else execution
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,13 +305,13 @@ class Task:
         """The variables of the family and of the recipe, which take precedence."""
         return {**self.invocation.env, **dict(self.case.env)}
 
-    def naming_failed_pass(self) -> Task:
+    def naming_failed_pass(self) -> Task | None:
         """Return the same task with options that print the failing pass, if the family
         has any.
         """
         passes = self.compiler.passes
         if passes is None or self.case.script is not None:
-            return self
+            return None
         return replace(self, invocation=passes.naming_failed_pass(self.invocation))
 
     def record(
@@ -242,22 +387,3 @@ class Task:
         with suppress(OSError), path.open(encoding="utf-8", errors="replace") as lines:
             return result_operator(lines, function, output)
         return ""
-
-
-def why_unusable(outcome: Outcome | None) -> NoAnswer:
-    """Return why a case has no result that another task can use."""
-    if isinstance(outcome, NoAnswer):
-        return outcome
-    if not isinstance(outcome, Failed):
-        return NoAnswer(Cause.RECIPE, "there is nothing to run")
-    failure = outcome.failure
-    problem = f"it fails in the stage {failure.stage}: {failure.headline}"
-    return NoAnswer(Cause.RECIPE, problem, failure)
-
-
-def missing_toolchain(error: EnvironmentFailure) -> NoAnswer:
-    """Return the answer where a toolchain cannot be obtained, now or at all."""
-    cause = Cause.ENVIRONMENT
-    if isinstance(error, Unobtainable):
-        cause = Cause.TOOLCHAIN
-    return NoAnswer(cause, str(error))

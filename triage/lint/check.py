@@ -113,7 +113,7 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
     assert linter  # see `cases_to_lint`
     ref = engine.registry.resolve(rev or "installed", case.compiler)
     toolchain = engine.registry.obtain(ref)
-    prepared = engine.planner.input_of(case, toolchain)
+    prepared = engine.inputs.input_of(case, toolchain)
     if isinstance(prepared, NoAnswer):
         raise BadInput(f"{case.name}: {prepared.reason}")
     name, recipe = str(case.source), None

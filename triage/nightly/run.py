@@ -17,6 +17,7 @@ from triage.compilers.invocation import readable_output
 from triage.execution.benchmark import Benchmark
 from triage.execution.engine import Engine
 from triage.execution.in_turn import Pace
+from triage.execution.plan import input_hash
 from triage.execution.task import ProbeJob
 from triage.investigate.result import CaseResult, ReportFiles, text_id
 from triage.model.case import Case
@@ -172,7 +173,7 @@ class NightRun:
         if probe.outcome.cause in OF_MACHINE:
             return ""
         toolchain = self.engine.registry.obtain(self.toolchain)
-        return self.engine.planner.input_hash(probe.case, toolchain)
+        return input_hash(self.engine.inputs, probe.case, toolchain)
 
     def _write_logs(self, out: Path) -> None:
         """Write the output of each failure on the new toolchain that has no file

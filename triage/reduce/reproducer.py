@@ -28,8 +28,7 @@ from triage.compilers.repro_script import (
 )
 from triage.execution.engine import Engine
 from triage.execution.judge import result_of
-from triage.execution.run_task import RunTask
-from triage.execution.task import ProbeJob, Task
+from triage.execution.task import ProbeJob, RunTask, Task
 from triage.model.case import Case, Expectation, RunSpec
 from triage.model.outcome import Failed, Failure, NoAnswer, Passed, Probe
 from triage.model.revision import Revision
@@ -255,7 +254,8 @@ def portable_run(task: Task, run: RunSpec, files: dict[str, bytes]) -> RunSpec:
     copies of their files, which are added to `files` by name.
     """
     if isinstance(task.run, RunTask):
-        run = replace(run, inputs=task.run.inputs, expected=task.run.expected)
+        run = replace(run, inputs=task.run.spec.inputs)
+        run = replace(run, expected=task.run.spec.expected)
 
     def copy_files(texts: Sequence[str], role: str) -> tuple[str, ...]:
         named = []

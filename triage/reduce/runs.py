@@ -16,7 +16,12 @@ import numpy as np
 
 from triage.execution.compare import differences
 from triage.execution.persistent_workers import PersistentWorkers, WorkerAnswer
-from triage.execution.plan import UNWRITTEN, reference_results, reference_task
+from triage.execution.plan import (
+    UNWRITTEN,
+    plan_task,
+    reference_results,
+    reference_task,
+)
 from triage.execution.task import Task
 from triage.model.case import Case, Reference, RunSpec
 from triage.model.outcome import Failed, NoAnswer, Outcome
@@ -242,7 +247,7 @@ class RunTest(CompileTest):
     def _run(self, case: Case, stop: threading.Event) -> Outcome:
         """Compile and run a candidate on the bad toolchain."""
         if self._asks_workers:
-            task = self.engine.planner.plan(case, self.baseline.bad)
+            task = plan_task(self.engine, case, self.baseline.bad)
             answer = self._ask_worker(case, task, (0,))
             probe = answer.probe() if answer else None
             if probe:

@@ -73,7 +73,7 @@ def reduce_case(engine: Engine, request: ReductionRequest) -> Reduction:
         stack.callback(task.finish)
         try:
             baseline = measure_baseline(engine, request)
-            read = engine.planner.input_of(baseline.case, baseline.bad)
+            read = engine.inputs.input_of(baseline.case, baseline.bad)
             assert isinstance(read, Prepared)  # it was compiled
             folder = engine.registry.home.folder(KeptKind.REDUCTIONS) / read.digest[:16]
             test = _test_of(engine, baseline, folder, stack)

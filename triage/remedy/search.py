@@ -96,7 +96,7 @@ def _situation(engine: Engine, request: RemedyRequest, failure: Failure) -> Situ
     obtain = engine.registry.obtain
     toolchain = obtain(request.bad)
     hints = family_of(case).remedies
-    prepared = engine.planner.input_of(case, toolchain)
+    prepared = engine.inputs.input_of(case, toolchain)
     devices: frozenset[str] = frozenset()
     if hints and isinstance(prepared, Prepared):
         devices = hints.devices_named(prepared.path)

@@ -47,7 +47,7 @@ def static_program(
     """Save the program of a case with static shapes, and say which. Returns None if it
     has no dynamic ones, or the toolchain's tools cannot read it.
     """
-    prepared = engine.planner.input_of(case, toolchain)
+    prepared = engine.inputs.input_of(case, toolchain)
     if not isinstance(prepared, Prepared) or case.input.kind is InputKind.OTHER:
         return None
     tools = engine.compilers[case.compiler].mlir_tools(toolchain)
