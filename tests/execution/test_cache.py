@@ -19,10 +19,14 @@ COUNT = 40
 
 def record(key: str = "k") -> Record:
     execution = Execution(
-        ("iree-compile",), Ending.EXITED, 1, stderr=Captured("error: x", "tail", 7)
+        ("iree-compile",),
+        Ending.EXITED,
+        1,
+        stderr=Captured("error: x", "tail", 7),
+        failing_pass=PassName("SomePass", "iree-some-pass"),
+        flaky=True,
     )
-    passed = PassName("SomePass", "iree-some-pass")
-    return Record(key, "case", "3.3.0", execution, passed, flaky=True)
+    return Record(key, "case", "3.3.0", execution)
 
 
 @cache
@@ -67,7 +71,8 @@ def test_a_flipped_bit_is_a_miss_or_a_new_file(path: Path, seed: int) -> None:
     path.write_bytes(data)
     with closing(ResultCache(path)) as store:
         for number in place.sample(range(COUNT), 10):
-            assert store.find(f"key{number}") in (None, numbered(number))
+            [found] = store.find_all(f"key{number}")
+            assert found in (None, numbered(number).execution)
         store.newest_of("case1")
         store.add(record())
 
@@ -87,9 +92,9 @@ def test_a_corrupt_file_is_deleted_and_the_run_goes_on(
     path.write_bytes(damage(path.read_bytes()))  # type: ignore[operator]
     warnings: list[str] = []
     with closing(ResultCache(path, warnings.append)) as store:
-        store.find("key1")
+        store.find_all("key1")
         store.add(numbered(100))
         store.newest_of("case0")
-        assert store.find("key100") == numbered(100)
+        assert store.find_all("key100") == [numbered(100).execution]
     assert len(warnings) == 1
     assert str(path) in warnings[0]

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triage.model.errors import EnvironmentFailure
-from triage.model.execution import Execution, PassName, utf8
+from triage.model.execution import Execution, utf8
 from triage.toolchains.home import disk_errors
 
 if TYPE_CHECKING:
@@ -72,10 +72,6 @@ class Record:
     case_name: str
     toolchain: str
     execution: Execution
-    failing_pass: PassName | None = None
-    """The pass that a second run named."""
-    flaky: bool = False
-    """Whether another execution ended otherwise."""
     at: str = field(
         default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds")
     )
@@ -123,17 +119,13 @@ class ResultCache:
         if fresh:
             self._after = int(newest)
 
-    def find_all(self, *keys: str) -> list[Record | None]:
-        """Return for each key its newest intact record, or None."""
+    def find_all(self, *keys: str) -> list[Execution | None]:
+        """Return for each key the newest execution, or None."""
         places = ", ".join("?" * len(keys))
         condition = f"key IN ({places}) AND id > ?"
         records = self._records(condition, *keys, self._after)
-        newest = {record.key: record for record in reversed(records)}
+        newest = {record.key: record.execution for record in reversed(records)}
         return [newest.get(key) for key in keys]
-
-    def find(self, key: str) -> Record | None:
-        """Return the newest intact record of a key, or None."""
-        return self.find_all(key)[0]
 
     def newest_of(self, case_name: str) -> tuple[Record, ...]:
         """Return the newest record of a case of this name on each toolchain, the latest

@@ -28,13 +28,14 @@ from distributed import (
     get_worker,
 )
 
-from triage.execution.cache import Record, record_json, record_reader
+from triage.execution.cache import record_json, record_reader
 from triage.execution.engine import open_engine
 from triage.execution.judge import why_unusable
 from triage.execution.plan import plan_task
 from triage.execution.task import Naming, Task
 from triage.model.case import Case, Input, InputKind
 from triage.model.errors import EnvironmentFailure, Interrupted
+from triage.model.execution import Execution
 from triage.model.outcome import OF_MACHINE, Cause, NoAnswer
 from triage.processes.process import StopSignal
 from triage.toolchains.registry import ToolchainRegistry
@@ -115,7 +116,7 @@ class DaskCluster:
             raise EnvironmentFailure("the scheduler has no workers")
         return client
 
-    def make(self, task: Task, stop: StopSignal) -> list[Record] | NoAnswer | None:
+    def make(self, task: Task, stop: StopSignal) -> list[Execution] | NoAnswer | None:
         """Make a task on a worker. Return None if only the client can: it measures
         times, or its compiler is only here.
 
@@ -157,7 +158,7 @@ class DaskCluster:
             problem = "the Dask scheduler is gone; finished work is cached"
             raise EnvironmentFailure(problem) from error
         read = record_reader().validate_json
-        return [read(record, strict=True) for record in records]
+        return [read(record, strict=True).execution for record in records]
 
 
 def _local_cluster(threads: int) -> SpecCluster:
@@ -214,11 +215,12 @@ def _compile_on_worker(
                 f"its {rev} has other bytes, or the files that the case names, its "
                 "environment or its seal differ"
             )
-        records = engine.make(task, _AbandonedTask(get_worker()))
-        probe = task.probe(*records, cached=False)
+        executions = engine.make(task, _AbandonedTask(get_worker()))
+        probe = task.probe(*executions, cached=False)
         if probe and probe.outcome.cause in OF_MACHINE:
             raise EnvironmentFailure(probe.outcome.reason or "")
-    return [record_json(record).replace(str(here), str(there)) for record in records]
+        records = map(record_json, task.records(executions))
+        return [record.replace(str(here), str(there)) for record in records]
 
 
 class _AbandonedTask:

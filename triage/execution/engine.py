@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import reported_facts
 from triage.compilers.registry import Families
-from triage.execution.cache import Record, ResultCache
+from triage.execution.cache import ResultCache
 from triage.execution.inputs import Inputs
 from triage.execution.judge import (
     DISPATCHES,
@@ -51,7 +51,7 @@ from triage.execution.task import (
 from triage.model.case import Case
 from triage.model.content import is_regular, regular_size
 from triage.model.errors import EnvironmentFailure, TriageError
-from triage.model.execution import NO_PASS, Ending, Execution, PassName
+from triage.model.execution import NO_PASS, Ending, Execution
 from triage.model.outcome import OF_MACHINE, Cause, NoAnswer, Passed, Probe
 from triage.model.revision import Toolchain
 from triage.processes.crash_stack import with_named_stack
@@ -247,21 +247,21 @@ class Engine:
 
     def _make(self, task: Task, job: ProbeJob) -> Probe:
         stop = AnyOf(self.stop, job.stop)
-        records: list[Record] | NoAnswer | None = None
+        executions: Sequence[Execution] | NoAnswer | None = None
         if self.cluster and not job.here:
-            records = self.cluster.make(task, stop)
-        if records is None:
-            records = self.make(task, stop)
-        if isinstance(records, NoAnswer):
-            return task.probe_without_answer(records)
-        return self._store(task, records)
+            executions = self.cluster.make(task, stop)
+        if executions is None:
+            executions = self.make(task, stop)
+        if isinstance(executions, NoAnswer):
+            return task.probe_without_answer(executions)
+        return self._store(task, executions)
 
-    def _store(self, task: Task, records: Sequence[Record]) -> Probe:
-        """Keep the records of a task for which the machine is not to blame; return its
+    def _store(self, task: Task, executions: Sequence[Execution]) -> Probe:
+        """Keep the facts of a task for which the machine is not to blame; return its
         probe.
         """
-        probe = task.probe(*records, cached=False)
-        assert probe  # every stage has a record
+        probe = task.probe(*executions, cached=False)
+        assert probe  # every stage was made
         problem = ""
         if task.has_changed():
             problem = "a file changed while it was read"
@@ -270,8 +270,8 @@ class Engine:
         if problem:
             return task.probe_without_answer(NoAnswer(Cause.ENVIRONMENT, problem))
         if probe.outcome.cause in OF_MACHINE:
-            records = records[:-1]
-        self.cache.add(*records)
+            executions = executions[:-1]
+        self.cache.add(*task.records(executions))
         return probe
 
     def _damaged_install(self, task: Task) -> str:
@@ -302,12 +302,10 @@ class Engine:
         task = plan_task(self, case, toolchain)
         if not isinstance(task, Task):
             return None
-        record, *ran = self.cache.find_all(*task.keys)
-        if record is None:
-            return None
-        if record.execution.ok and ran and ran[0]:
-            record = ran[0]
-        return task, record.execution
+        execution, *ran = self.cache.find_all(*task.keys)
+        if execution and execution.ok and ran:
+            execution = ran[0] or execution
+        return (task, execution) if execution else None
 
     # What makes a task here
 
@@ -322,18 +320,17 @@ class Engine:
 
     def make(
         self, task: Task, stop: StopSignal, on_output: OnOutput | None = None
-    ) -> list[Record]:
-        """Compile, run the program if there is one, and return a record of each."""
+    ) -> list[Execution]:
+        """Compile, and run the program if there is one; return both executions."""
         self.registry.workspace.refuse_if_dry("compile")
         if task.case.rules:
             rules_of(task.case)  # reports mistakes in them before anything is compiled
-        ran: list[Record] = []
+        ran: list[Execution] = []
 
         def use(module: Path) -> None:
             """Run the program while its file exists; the last compile counts."""
             if isinstance(task.run, RunTask):
-                execution, is_flaky = task.run.make(module, stop)
-                ran[:] = [task.record(execution, flaky=is_flaky, is_run=True)]
+                ran[:] = [task.run.make(module, stop)]
             if on_output:
                 on_output(module)
 
@@ -342,36 +339,36 @@ class Engine:
 
     def _compile_until_sure(
         self, task: Task, stop: StopSignal, use: OnOutput
-    ) -> Record:
+    ) -> Execution:
         """Compile a trial once, everything else twice if one ending is not sure. If the
         failure needs the name of its pass, compile once more, printing it.
         """
         reporting = task.naming_failed_pass()
         if task.naming is Naming.AT_ONCE and reporting:
-            return task.record(*self._compile_naming(reporting, stop, use))
+            return self._compile_naming(reporting, stop, use)
         start = partial(self.compile, task, stop, on_output=use)
         if task.naming:
-            return task.record(start())
-        execution, is_flaky = checked_run(
+            return start()
+        execution = checked_run(
             task.case, start, lambda execution: execution.ending not in _REPEATED
         )
-        failing_pass = None
         is_crash = execution.ending is Ending.SIGNALLED
         if reporting and not is_crash and needs_pass(task.case, execution):
-            _, failing_pass = self._compile_naming(reporting, stop)
-        return task.record(execution, failing_pass, flaky=is_flaky)
+            named = self._compile_naming(reporting, stop)
+            execution = replace(execution, failing_pass=named.failing_pass)
+        return execution
 
     def _compile_naming(
         self, task: Task, stop: StopSignal, use: OnOutput | None = None
-    ) -> tuple[Execution, PassName]:
-        """Compile with options that print the failing pass. Return the execution and
-        that pass, `NO_PASS` if none was printed.
+    ) -> Execution:
+        """Compile with options that print the failing pass; it is `NO_PASS` if none was
+        printed.
         """
         from triage.classify import PassScanner  # slow to import
 
         scanner = PassScanner()
         execution = self.compile(task, stop, on_stderr=scanner.feed, on_output=use)
-        return execution, scanner.finish() or NO_PASS
+        return replace(execution, failing_pass=scanner.finish() or NO_PASS)
 
     def compile(
         self,

@@ -304,16 +304,16 @@ class Inputs:
                     made = self._run(maker, case, made, sources, scratch)
             return made
 
-        record = self.cache.find(key)
-        if record is None:
+        [execution] = self.cache.find_all(key)
+        if execution is None:
             target = self.registry.home.folder(KeptKind.INPUTS) / f"{key}.mlir"
             answer: Prepared | Missing | Execution
             answer = self.kept.get(target, make)
             if not isinstance(answer, Execution):
                 return answer
-            record = Record(key, case.name, toolchain.revision.name, answer)
-            self.cache.add(record)
-        return judge_import(record.execution, rules_of(case))
+            execution, revision = answer, toolchain.revision.name
+            self.cache.add(Record(key, case.name, revision, execution))
+        return judge_import(execution, rules_of(case))
 
     def _run(
         self,

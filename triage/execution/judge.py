@@ -18,7 +18,7 @@ from triage.execution.match import NOT_NUMBERS, kind_of_wrong_result
 from triage.execution.reads import undeclared_read
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, Unobtainable
-from triage.model.execution import Captured, Ending, Execution, PassName, Stage
+from triage.model.execution import Captured, Ending, Execution, Stage
 from triage.model.fields import UNPRINTED
 from triage.model.outcome import (
     OF_MACHINE,
@@ -109,23 +109,14 @@ def compiler_rules(
     return replace(loaded, rules=tuple(rules))
 
 
-def judge(
-    execution: Execution,
-    rules: RuleSet,
-    failing_pass: PassName | None = None,
-    *,
-    flaky: bool = False,
-) -> Outcome:
+def judge(execution: Execution, rules: RuleSet) -> Outcome:
     """Turn an execution into an outcome. A failure that no rule matches has the class
     `unknown`.
-
-    A second run named `failing_pass`. It is `flaky` if another run of the same case
-    ended differently.
     """
     unusable = machine_problem(execution)
     if unusable is not None:
         return unusable
-    diagnosis = _diagnosis(execution, rules, failing_pass)
+    diagnosis = _diagnosis(execution, rules)
     if execution.ok:
         return Passed(warnings=diagnosis.warnings)
     # The phase that the compiler itself reported is more reliable than that of the pass
@@ -145,18 +136,16 @@ def judge(
         if flag and rule.says_nothing is Cause.FLAG:
             reason = f"does not know the flag {flag}"
         return NoAnswer(rule.says_nothing, reason, first)
-    return Failed(first, tuple(others), flaky)
+    return Failed(first, tuple(others), execution.flaky)
 
 
-def _diagnosis(
-    execution: Execution, rules: RuleSet, failing_pass: PassName | None = None
-) -> Diagnosis:
+def _diagnosis(execution: Execution, rules: RuleSet) -> Diagnosis:
     from triage.classify import diagnose  # slow to import
 
     printed = Captured(readable_output(execution.stdout.text))
     if printed.text != execution.stdout.text:
         execution = replace(execution, stdout=printed)
-    return diagnose(execution, rules, failing_pass)
+    return diagnose(execution, rules, execution.failing_pass)
 
 
 def judge_import(execution: Execution, rules: RuleSet) -> Failed:
@@ -207,8 +196,6 @@ def judge_run(
     rules: RuleSet,
     runner: Runner,
     operator_of: Callable[[int], str] = lambda _: "",
-    *,
-    flaky: bool = False,
 ) -> Outcome:
     """Turn the run of a compiled program into an outcome. `operator_of` names the
     operation that computes a result; an empty text if it is not known.
@@ -222,7 +209,7 @@ def judge_run(
     first, *_ = _diagnosis(execution, rules).failures
     if first.failure_class == "wrong-result":
         wrong = _wrong_result(first, execution.metrics, operator_of)
-        return Failed(wrong, flaky=flaky)
+        return Failed(wrong, flaky=execution.flaky)
     if first.family != "run":
         crashed = execution.ending is Ending.SIGNALLED or first.family == "crash"
         name = "run-crash" if crashed else "run-failure"
@@ -231,7 +218,7 @@ def judge_run(
             name = signature = _RUN_CLASSES[first.failure_class]
         first = rules.by_name[name].reclassify(first, signature)
         first = replace(first, phase=None, failing_pass=None)
-    return Failed(replace(first, stage=Stage.RUN), flaky=flaky)
+    return Failed(replace(first, stage=Stage.RUN), flaky=execution.flaky)
 
 
 _WRONG_COUNTS = ("output", "element", "mismatches", "elements", "nan", "inf")

@@ -53,8 +53,7 @@ class WorkerAnswer:
             compiled = replace(compiled, exit_code=0, stderr=Captured())
         if ran.ok:
             ran = self.run.compare_results(ran, self.files[0])
-        records = (self.task.record(execution) for execution in (compiled, ran))
-        return self.task.probe(*records, cached=False)
+        return self.task.probe(compiled, ran, cached=False)
 
 
 @dataclass

@@ -33,7 +33,7 @@ from triage.execution.judge import (
 from triage.execution.reads import files_in, surroundings, what_was_refused
 from triage.model.case import Case, RunSpec
 from triage.model.content import is_regular
-from triage.model.execution import Captured, Ending, Execution, PassName, Stage
+from triage.model.execution import Captured, Ending, Execution, Stage
 from triage.model.outcome import (
     Failed,
     Measured,
@@ -101,14 +101,15 @@ class ProbeJob:
 
 def checked_run(
     case: Case, start: Callable[[], Execution], is_sure: Callable[[Execution], bool]
-) -> tuple[Execution, bool]:
-    """Run once, and again if one run does not prove how it ends; return the first run,
-    and whether the second one ends otherwise.
+) -> Execution:
+    """Return a run. If one run does not prove how it ends, it is made again, and is
+    flaky if it ends otherwise.
     """
     execution = start()
     if is_sure(execution):
-        return execution, False
-    return execution, agreement_of(case, execution) != agreement_of(case, start())
+        return execution
+    flaky = agreement_of(case, execution) != agreement_of(case, start())
+    return replace(execution, flaky=flaky)
 
 
 def sealed_execution(
@@ -156,20 +157,20 @@ class RunTask:
     results: Path | None = None
     """Folder for the results of a reference, which are compared with nothing."""
 
-    def make(self, module: Path, stop: StopSignal) -> tuple[Execution, bool]:
+    def make(self, module: Path, stop: StopSignal) -> Execution:
         """Run a compiled file, and again one that fails. Return the run, with numbers
-        on wrong results as its metrics, and whether it is flaky.
+        on wrong results as its metrics.
         """
         if self.results:
-            return self.save_results(module, self.results, stop)[0], False
+            return self.save_results(module, self.results, stop)[0]
         start = partial(self._run_and_compare, module, stop)
-        execution, is_flaky = checked_run(self.case, start, lambda run: run.ok)
+        execution = checked_run(self.case, start, lambda run: run.ok)
         metrics = {**execution.metrics, "run_seconds": execution.seconds}
         if self.spec.measured and self.measures:
             times = self.measures.seconds(execution.stdout.text)
             if times:
                 metrics[RUN_MS] = 1000 * min(times)
-        return replace(execution, metrics=metrics), is_flaky
+        return replace(execution, metrics=metrics)
 
     def save_results(
         self, module: Path, folder: Path, stop: StopSignal
@@ -314,31 +315,25 @@ class Task:
             return None
         return replace(self, invocation=passes.naming_failed_pass(self.invocation))
 
-    def record(
-        self,
-        execution: Execution,
-        failing_pass: PassName | None = None,
-        *,
-        flaky: bool = False,
-        is_run: bool = False,
-    ) -> Record:
-        """Return the facts of an execution, of the compile or of the run, for the
-        cache.
-        """
+    def records(self, executions: Sequence[Execution]) -> list[Record]:
+        """Return the facts of the compile and, if it was made, the run."""
         case, toolchain = self.case.name, self.toolchain.revision.name
-        key = self.keys[int(is_run)]
-        return Record(key, case, toolchain, execution, failing_pass, flaky)
+        pairs = zip(self.keys, executions, strict=False)
+        return [Record(key, case, toolchain, execution) for key, execution in pairs]
 
     def probe(
-        self, compiled: Record | None, ran: Record | None = None, *, cached: bool
+        self,
+        compiled: Execution | None,
+        ran: Execution | None = None,
+        *,
+        cached: bool,
     ) -> Probe | None:
-        """Judge the records of the compile and, if it passed, of the run. Returns None
-        if one of them is missing.
+        """Judge the compile and, if it passed, the run. Returns None if one of them is
+        missing.
         """
         if compiled is None:
             return None
-        used, outcome = compiled.execution, self._judge_compile(compiled)
-        metrics = used.metrics
+        outcome, metrics = self._judge_compile(compiled), compiled.metrics
         if isinstance(outcome, Passed) and self.run:
             if not isinstance(self.run, RunTask):
                 outcome = self.run
@@ -346,22 +341,21 @@ class Task:
                 return None
             else:
                 outcome = self._judge_run(self.run, ran)
-                metrics = {**metrics, **ran.execution.metrics}
-        measured = Measured(used.seconds, used.cpu_seconds, used.peak_rss_mb, metrics)
+                metrics = {**metrics, **ran.metrics}
+        used = compiled.seconds, compiled.cpu_seconds, compiled.peak_rss_mb
         revision, version = self.toolchain.revision, self.toolchain.version
+        measured = Measured(*used, metrics)
         return Probe(self.case, revision, version, outcome, measured, cached)
 
     def probe_without_answer(self, why: NoAnswer) -> Probe:
         """Return the probe of a task that could not be made."""
         return Probe(self.case, self.toolchain.revision, self.toolchain.version, why)
 
-    def _judge_compile(self, compiled: Record) -> Outcome:
-        execution = compiled.execution
+    def _judge_compile(self, execution: Execution) -> Outcome:
         outcome: Outcome = Passed()
         # rules take long to read, and have nothing to say of a silent pass
         if not execution.ok or execution.stderr != Captured():
-            rules, failing_pass = rules_of(self.case), compiled.failing_pass
-            outcome = judge(execution, rules, failing_pass, flaky=compiled.flaky)
+            outcome = judge(execution, rules_of(self.case))
         if self.case.script is not None:
             outcome = reason_script_skips(execution) or outcome
         if isinstance(outcome, Passed) and self.case.thresholds:
@@ -369,15 +363,13 @@ class Task:
             return above or outcome
         return outcome
 
-    def _judge_run(self, run: RunTask, ran: Record) -> Outcome:
+    def _judge_run(self, run: RunTask, execution: Execution) -> Outcome:
         """Judge a run by its thresholds if it succeeded, else by its failure."""
-        execution = ran.execution
         if execution.ok:
             above = judge_thresholds(self.case, execution.metrics, Stage.BENCHMARK)
             return above or Passed()
-        rules, flaky = rules_of(self.case), ran.flaky
         operator_of = partial(self._operator, run.spec.function)
-        return judge_run(execution, rules, run.runner, operator_of, flaky=flaky)
+        return judge_run(execution, rules_of(self.case), run.runner, operator_of)
 
     def _operator(self, function: str | None, output: int) -> str:
         """Return the operation that computes a result, if that is known."""

@@ -141,6 +141,8 @@ class Execution:
     # the path, or the line of output, that shows why it failed only because it was
     # sealed
     refused: str | None = None
+    failing_pass: PassName | None = None  # the one that another run named
+    flaky: bool = False  # another run ended otherwise
 
     @property
     def status(self) -> int | None:

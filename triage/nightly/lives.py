@@ -247,7 +247,7 @@ def known_case(
 
 
 def _state_of(record: Record) -> ProbeResult:
-    outcome = judge(record.execution, compiler_rules(), record.failing_pass)
+    outcome = judge(record.execution, compiler_rules())
     return ProbeResult(
         case=record.case_name,
         recipe=record.case_name.partition("[")[0],
