@@ -29,7 +29,6 @@ if TYPE_CHECKING:  # slow to import
     from triage.mlir import SourcePosition
     from triage.mlir.fingerprint import Vocabulary
     from triage.recipes.recipe import RecipeStart
-    from triage.recipes.run_keys import RunnableRecipe
 
 _RESULT = re.compile(
     r"^result\[\d+\]: (?:hal\.buffer_view\n)?((?:\d+x)*\w+)=", re.MULTILINE
@@ -198,13 +197,6 @@ class WorkerRunner(Runner):
         python, *words = super().argv(*arguments)
         # -I hides the user's own modules
         return [python, "-I", str(self.worker), "run", *words]
-
-
-def runnable_keys() -> type[RunnableRecipe]:
-    """Import the recipe keys of a family whose programs are run."""
-    from triage.recipes.run_keys import RunnableRecipe
-
-    return RunnableRecipe
 
 
 class Measures:

@@ -140,7 +140,7 @@ def _cases_of_document(
     _check_placeholders(document, (*SECTIONS, *family.sections))
     cases: list[Case] = []
     for choice in _choices(document):
-        recipe = validated(document, family.keys(), _with_choice(data, choice), setting)
+        recipe = validated(document, family.keys, _with_choice(data, choice), setting)
         if recipe is None:
             continue
         inputs: list[tuple[Choice, Path]] = [({}, locate(folder, recipe.input))]

@@ -56,50 +56,6 @@ EXPECT_FILE = re.compile(r"(?:^|.*[./])expect\.ya?ml$")
 
 
 @dataclass(frozen=True, slots=True)
-class RecipeFamily:
-    """What a recipe for one compiler family may contain."""
-
-    name: str
-    """The value of `compiler`."""
-    nicknames: tuple[str, ...] = ()
-    """Words that people write instead of the name."""
-    backends: tuple[str, ...] = ()
-    """In the order to show them. If there are none, any word is accepted."""
-    aliases: Mapping[str, str] = field(default_factory=dict)
-    """Words that people write for a backend."""
-    phases: tuple[str, ...] = ()
-    """The phases after which the compiler can stop, in order."""
-    inputs: Mapping[str, InputKind] = field(
-        default_factory=lambda: {".mlir": InputKind.MLIR, ".mlirbc": InputKind.BYTECODE}
-    )
-    """Suffix -> kind of input."""
-    imported: frozenset[InputKind] = frozenset()
-    """The kinds that are converted before the compiler reads them."""
-    any_input: bool = False
-    """Whether files with other suffixes are accepted, too."""
-    sections: tuple[str, ...] = ()
-    """The family's own keys in which placeholders are replaced."""
-    keys: Callable[[], type[Recipe]] = lambda: Recipe
-    """Imports the class of its keys, which may be slow."""
-
-    def kind_of(self, suffix: str) -> InputKind | None:
-        """Return the kind of an input by its suffix, `.mlir`, or None if the family
-        does not accept it.
-        """
-        return self.inputs.get(suffix, InputKind.OTHER if self.any_input else None)
-
-    def input_at(self, path: Path, args: tuple[tuple[str, str], ...] = ()) -> Input:
-        """Return the input in a file. Its suffix decides its kind."""
-        kind = self.kind_of(path.suffix) or InputKind.OTHER
-        is_model = kind in self.imported or path.name.endswith(MODEL_SUFFIX)
-        return Input(path, kind, args, imported=is_model)
-
-
-RecipeFamilies = Mapping[str, RecipeFamily]
-"""Families by name. The first is the family of recipes without the key `compiler`."""
-
-
-@dataclass(frozen=True, slots=True)
 class Setting:
     """Checks what depends on where a recipe is and on its compiler family."""
 
@@ -346,6 +302,49 @@ class Recipe:
         return case
 
 
+@dataclass(frozen=True, slots=True)
+class RecipeFamily:
+    """What a recipe for one compiler family may contain."""
+
+    name: str
+    """The value of `compiler`."""
+    nicknames: tuple[str, ...] = ()
+    """Words that people write instead of the name."""
+    backends: tuple[str, ...] = ()
+    """In the order to show them. If there are none, any word is accepted."""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Words that people write for a backend."""
+    phases: tuple[str, ...] = ()
+    """The phases after which the compiler can stop, in order."""
+    inputs: Mapping[str, InputKind] = field(
+        default_factory=lambda: {".mlir": InputKind.MLIR, ".mlirbc": InputKind.BYTECODE}
+    )
+    """Suffix -> kind of input."""
+    imported: frozenset[InputKind] = frozenset()
+    """The kinds that are converted before the compiler reads them."""
+    any_input: bool = False
+    """Whether files with other suffixes are accepted, too."""
+    sections: tuple[str, ...] = ()
+    """The family's own keys in which placeholders are replaced."""
+    keys: type[Recipe] = Recipe
+
+    def kind_of(self, suffix: str) -> InputKind | None:
+        """Return the kind of an input by its suffix, `.mlir`, or None if the family
+        does not accept it.
+        """
+        return self.inputs.get(suffix, InputKind.OTHER if self.any_input else None)
+
+    def input_at(self, path: Path, args: tuple[tuple[str, str], ...] = ()) -> Input:
+        """Return the input in a file. Its suffix decides its kind."""
+        kind = self.kind_of(path.suffix) or InputKind.OTHER
+        is_model = kind in self.imported or path.name.endswith(MODEL_SUFFIX)
+        return Input(path, kind, args, imported=is_model)
+
+
+RecipeFamilies = Mapping[str, RecipeFamily]
+"""Families by name. The first is the family of recipes without the key `compiler`."""
+
+
 def recipe_json_schema(families: RecipeFamilies) -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a recipe file: the keys of the family
     that `compiler` names.
@@ -353,7 +352,7 @@ def recipe_json_schema(families: RecipeFamilies) -> dict[str, Any]:
     It describes shapes and words. Relations between keys, such as the order of since
     and until or an unused matrix key, are checked by the loader only.
     """
-    adapters = {name: TypeAdapter(family.keys()) for name, family in families.items()}
+    adapters = {name: TypeAdapter(family.keys) for name, family in families.items()}
     references, schema = TypeAdapter.json_schemas(
         [(name, "validation", adapter) for name, adapter in adapters.items()]
     )

@@ -15,7 +15,7 @@ from triage.compilers.base import (
     pep440,
 )
 from triage.compilers.invocation import Invocation, ask_compiler, flag_name
-from triage.compilers.parts import RemedyHints, WorkerRunner, runnable_keys
+from triage.compilers.parts import RemedyHints, WorkerRunner
 from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, NoAnswer
@@ -23,6 +23,7 @@ from triage.model.revision import Capabilities, Toolchain
 from triage.processes.sealing import Seal
 from triage.recipes.expectations import applied_flags
 from triage.recipes.recipe import RecipeFamily
+from triage.recipes.run_keys import RunnableRecipe
 
 WORKER = Path(__file__).with_name("worker.py")
 _ISOLATED = ("-I", str(WORKER))  # the user's own modules are not seen
@@ -48,7 +49,7 @@ class OnnxRuntime(Compiler):
         backends=("cpu",),
         inputs={".onnx": InputKind.ONNX},
         sections=("run",),
-        keys=runnable_keys,
+        keys=RunnableRecipe,
     )
     run = WorkerRunner(WORKER, "--optimize=DISABLE_ALL")
     remedies = OrtRemedies()

@@ -7,10 +7,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from triage.compilers.base import (
     SCRIPT_WORKER,
@@ -19,10 +16,15 @@ from triage.compilers.base import (
     Environment,
     Needs,
     Packaging,
-    Part,
     environment_needs,
     pep440,
     script_options,
+)
+from triage.compilers.command.recipe import (
+    CommandRecipe,
+    CommandSpec,
+    LlvmToolRecipes,
+    VersionCommand,
 )
 from triage.compilers.invocation import Invocation, ask_compiler, fill_placeholders
 from triage.compilers.parts import WorkerRunner
@@ -35,34 +37,7 @@ from triage.processes.sealing import Seal
 from triage.recipes.expectations import applied_flags
 from triage.recipes.recipe import RecipeFamily
 
-if TYPE_CHECKING:
-    from triage.compilers.command.recipe import CommandRecipe, VersionCommand
-    from triage.compilers.parts import RecipeStarter
-
 _SHELL_OUTPUT = '"$OUT/out"'
-
-
-@dataclass(frozen=True, slots=True)
-class CommandSpec(CaseSpec):
-    """The command of a case."""
-
-    words: tuple[str, ...]
-    """The command line, program first, with placeholders such as `{input}`. If there is
-    none, the input is a Python program that runs as it is.
-    """
-    version: VersionCommand | None = None
-    """How to find the version of a compiler that is not a package."""
-    failing_causes: frozenset[str] = frozenset()
-
-    @property
-    def recipe_keys(self) -> Mapping[str, object]:
-        return {"command": self.words, "version": self.version}
-
-
-def _keys() -> type[CommandRecipe]:
-    from triage.compilers.command.recipe import CommandRecipe
-
-    return CommandRecipe
 
 
 class Command(Compiler):
@@ -71,10 +46,12 @@ class Command(Compiler):
     """
 
     # The input may be Python or ONNX, too, so every file is passed on unchanged.
-    recipe = RecipeFamily("command", any_input=True, sections=("command",), keys=_keys)
+    recipe = RecipeFamily(
+        "command", any_input=True, sections=("command",), keys=CommandRecipe
+    )
     folders = "a folder, a virtual environment, or a program"
     run = WorkerRunner(SCRIPT_WORKER)
-    recipe_starter: Part[RecipeStarter] = Part("recipe:LlvmToolRecipes")
+    recipe_starter = LlvmToolRecipes()
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ LLVM's and MLIR's tools, such as `llc -O2 a.ll`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +13,6 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from triage.compilers.base import VERSION
-from triage.compilers.command.adapter import CommandSpec
 from triage.compilers.parts import (
     PastedProgram,
     RecipeRequest,
@@ -26,7 +25,7 @@ from triage.compilers.pasted_text import (
     mlir_in,
     options_and_input,
 )
-from triage.model.case import Case, InputKind, Target
+from triage.model.case import Case, CaseSpec, InputKind, Target
 from triage.model.fields import REQUIRED, Text, file_key
 from triage.model.outcome import Cause
 from triage.model.revision import FamilyRef
@@ -78,6 +77,23 @@ class VersionCommand:
         r"\d+(?:\.\d+)+",
         "A pattern for the version, or with a group for it, in the output.",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class CommandSpec(CaseSpec):
+    """The command of a case."""
+
+    words: tuple[str, ...]
+    """The command line, program first, with placeholders such as `{input}`. If there is
+    none, the input is a Python program that runs as it is.
+    """
+    version: VersionCommand | None = None
+    """How to find the version of a compiler that is not a package."""
+    failing_causes: frozenset[str] = frozenset()
+
+    @property
+    def recipe_keys(self) -> Mapping[str, object]:
+        return {"command": self.words, "version": self.version}
 
 
 @dataclass(frozen=True, kw_only=True)

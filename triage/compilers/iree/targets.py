@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from triage.compilers.invocation import Invocation, flag_name
-from triage.compilers.parts import RemedyHints, runnable_keys
+from triage.compilers.parts import RemedyHints
 from triage.model.case import Case, InputKind, Target
 from triage.model.outcome import Cause, NoAnswer
 from triage.recipes.recipe import RecipeFamily
+from triage.recipes.run_keys import RunnableRecipe
 
 _PHASES = """
 input abi preprocessing global-optimization dispatch-creation flow stream
@@ -77,7 +78,7 @@ IREE = RecipeFamily(
     },
     phases=tuple(_PHASES.split()),
     sections=("run", "bench"),
-    keys=runnable_keys,
+    keys=RunnableRecipe,
     inputs={
         ".mlir": InputKind.MLIR,
         ".mlirbc": InputKind.BYTECODE,

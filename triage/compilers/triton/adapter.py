@@ -30,6 +30,7 @@ from triage.compilers.repro_script import (
     StandaloneCompile,
     script_call,
 )
+from triage.compilers.triton.recipe_format import TritonRecipe
 from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, NoAnswer
@@ -41,7 +42,6 @@ from triage.recipes.values import parse_version
 
 if TYPE_CHECKING:
     from triage.compilers.parts import RecipeStarter
-    from triage.compilers.triton.recipe_format import TritonRecipe
 
 _WORKER = Path(__file__).with_name("worker.py")
 _FIRST = Version("3.0")
@@ -64,12 +64,6 @@ _CUDA_SHARED = {
     **dict.fromkeys((86, 89, 120, 121), 101376),
     **dict.fromkeys((90, 100, 101, 103), 232448),
 }
-
-
-def _keys() -> type[TritonRecipe]:
-    from triage.compilers.triton.recipe_format import TritonRecipe
-
-    return TritonRecipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +107,7 @@ class Triton(Compiler):
         # release that wrote it, and often with its neighbours.
         inputs=dict.fromkeys((".py", ".ttir", ".ttgir"), InputKind.OTHER),
         sections=("kernel", "signature", "constexprs", "hints", "options"),
-        keys=_keys,
+        keys=TritonRecipe,
     )
     noun = "kernel"
     title = "Triton"

@@ -20,7 +20,6 @@ from triage.compilers.base import (
     Environment,
     Needs,
     Packaging,
-    Part,
     environment_needs,
     pep440,
     script_options,
@@ -34,6 +33,7 @@ from triage.compilers.repro_script import (
     python_array,
     script_call,
 )
+from triage.compilers.xla.recipe_format import XlaRecipe, XlaRecipes
 from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, NoAnswer
@@ -43,8 +43,6 @@ from triage.recipes.expectations import applied_flags
 from triage.recipes.recipe import RecipeFamily
 
 if TYPE_CHECKING:
-    from triage.compilers.parts import RecipeStarter
-    from triage.compilers.xla.recipe_format import XlaRecipe
     from triage.mlir.fingerprint import Vocabulary
 
 _DISABLE = "xla_disable_hlo_passes"
@@ -98,12 +96,6 @@ print(*results, sep="\\n")
 """
 
 
-def _keys() -> type[XlaRecipe]:
-    from triage.compilers.xla.recipe_format import XlaRecipe
-
-    return XlaRecipe
-
-
 class XlaRunner(WorkerRunner):
     """Runs programs with the worker."""
 
@@ -154,7 +146,7 @@ class Xla(Compiler):
         aliases=dict.fromkeys(("host", "llvm-cpu", "local"), "cpu"),
         inputs=_INPUTS,
         sections=("run", "bench"),
-        keys=_keys,
+        keys=XlaRecipe,
     )
     uses_processor = True
     run = XlaRunner(_WORKER, "--xla_backend_optimization_level=0")
@@ -164,7 +156,7 @@ class Xla(Compiler):
     folders = "a virtual environment holds the packages `jaxlib` and `jax`"
     generator = ("-I",)
 
-    recipe_starter: Part[RecipeStarter] = Part("recipe_format:XlaRecipes")
+    recipe_starter = XlaRecipes()
 
     def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:
         """Return the tools of IREE, which are installed with this program and read
