@@ -21,7 +21,7 @@ from triage.model.outcome import Measured, Probe
 from triage.model.revision import Revision
 from triage.report.formats import rendered
 from triage.report.night import night_document
-from triage.report.runs import run_document
+from triage.report.tables import run_document
 
 FOLDER = Path(__file__).parent
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.nightly.test_compare import night_of
 from triage.nightly.result import Night
-from triage.report.github_actions import (
+from triage.report.night import (
     SUMMARY_BYTES,
     outputs,
     show_on_github,

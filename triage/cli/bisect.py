@@ -43,7 +43,7 @@ from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import BadInput
 from triage.model.outcome import Failure
 from triage.model.revision import FamilyRef
-from triage.report.bisection import (
+from triage.report.searches import (
     bisect_document,
     suspects_document,
 )

@@ -39,7 +39,12 @@ from triage.nightly.result import Night
 from triage.nightly.run import NightRun
 from triage.nightly.shards import copy_files, merge, shard
 from triage.nightly.store import read_night
-from triage.report.night import night_junit, screen_document, write_reports
+from triage.report.night import (
+    night_junit,
+    screen_document,
+    show_on_github,
+    write_reports,
+)
 from triage.report.reproducer import folder_for, write_reproducer
 from triage.report.tables import forecast_document
 
@@ -188,7 +193,5 @@ def _publish(night: Night, out: Path | None, github: bool) -> Answer:
     """Store a night, and show it on GitHub."""
     store_night(night, out)
     if github:
-        from triage.report.github_actions import show_on_github
-
         show_on_github(night, os.environ)
     return report(night, screen_document, junit=night_junit)

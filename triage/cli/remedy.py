@@ -50,7 +50,7 @@ def remedy(
     - `triage remedy recipes/cuda-matmul-f32.yaml -t 3.3.0 --good 3.0.0`
     """
     from triage.remedy.search import RemedyRequest, find_remedies
-    from triage.report.tables import remedy_document
+    from triage.report.searches import remedy_document
 
     cases = chosen.cases([chosen.recipe])
     case = one_case(cases, chosen.case)
@@ -74,7 +74,7 @@ def variants(
     - `triage variants recipes/triton-delta-rule.yaml -t 3.2.0`
     """
     from triage.remedy.variants import compare_variants
-    from triage.report.tables import variants_document
+    from triage.report.searches import variants_document
 
     cases = chosen.cases([chosen.recipe])
     about = one_case(cases, chosen.case) if chosen.case else None

@@ -30,7 +30,7 @@ from triage.execution.judge import RunResults
 from triage.execution.task import ProbeJob, Task
 from triage.model.errors import BadInput, Interrupted
 from triage.processes.sealing import is_sealing
-from triage.report.runs import benchmark_document, run_document, run_junit
+from triage.report.tables import benchmark_document, run_document, run_junit
 
 
 @junit_command
@@ -146,7 +146,7 @@ def history(
     recipe's `expect` names are compiled first.
     """
     from triage.bisect.history import Histories, History, histories  # slow to import
-    from triage.report.bisection import history_document
+    from triage.report.searches import history_document
 
     cases = chosen.selected_cases(suite_config, (since, until))
     bounds = [rev for rev in (since, until) if rev]

@@ -21,7 +21,7 @@ from triage.cli.program import CodeNotAllowed
 from triage.compilers.recipe_start import NoProgramError
 from triage.model.errors import BadInput
 from triage.model.outcome import Cause, NoAnswer
-from triage.report.attribution import attribution_document
+from triage.report.searches import attribution_document
 
 if TYPE_CHECKING:
     from triage.cli.program import StartedRecipe
@@ -60,7 +60,7 @@ def why(
     - `triage why -- iree-compile model.mlir --iree-hal-target-backends=rocm`
     """
     from triage.investigate.investigation import Explainer
-    from triage.report.attribution import why_document
+    from triage.report.searches import why_document
 
     begin = time.monotonic()
     if chosen.recipe.is_dir():
@@ -118,7 +118,7 @@ def _answer_from_text(chosen: OneCase, error: BadInput, text: str) -> Answer:
     text alone says.
     """
     from triage.investigate.result import Explanation
-    from triage.report.attribution import why_document
+    from triage.report.searches import why_document
 
     path = chosen.recipe
     log = classify_log(BytesIO(text.encode("utf-8", "replace")), load_rules([]))

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from triage.model.outcome import ProbeResult, Status
 from triage.report.document import (
     Block,
     Bullets,
@@ -25,18 +26,21 @@ from triage.report.document import (
 )
 from triage.report.elements import (
     STYLES,
+    compiler_title,
     failure_blocks,
-    failure_text,
+    names_text,
     outcome_spans,
     outcome_text,
     plural,
 )
+from triage.report.formats import junit_text, suite_case
 from triage.toolchains.home import below_here
 
 if TYPE_CHECKING:  # each command needs the classes of one of them
     from triage.classify import ClassifiedLog, ClassifiedLogs
     from triage.compilers.parts import LintedCase
-    from triage.execution.judge import Forecast
+    from triage.execution.benchmark import Benchmark
+    from triage.execution.judge import Forecast, RunResults
     from triage.lint.check import LintResult
     from triage.nightly.issues import IssueChanges
     from triage.nightly.lives import KnownCase
@@ -44,8 +48,109 @@ if TYPE_CHECKING:  # each command needs the classes of one of them
     from triage.nightly.store import BackendVerdict, NightSummary
     from triage.recipes.expectations import ExpectationUpdate
     from triage.reduce.replay import Replays
-    from triage.remedy.result import Remedies
-    from triage.remedy.variants import Variants
+
+_PLACES = 6  # where a failure was seen
+
+
+def run_document(run: RunResults) -> Document:
+    """Show a row for each case, what fails first, then each distinct failure once and
+    the counts. Cases that pass everywhere are folded.
+    """
+    versions = list(dict.fromkeys(result.toolchain.name for result in run.results))
+    rows: dict[str, dict[str, ProbeResult]] = {}
+    failures: dict[tuple[str, str], list[ProbeResult]] = {}
+    for result in run.results:
+        rows.setdefault(result.case, {})[result.toolchain.name] = result
+        if result.failure and result.status is Status.FAILED:
+            key = run.cases[result.case].compiler, result.failure.signature
+            failures.setdefault(key, []).append(result)
+    failing, others, passing = TableRows(), TableRows(), TableRows()
+    for case, row in rows.items():
+        statuses = {result.status for result in row.values()}
+        group = others
+        if Status.FAILED in statuses:
+            group = failing
+        elif statuses == {Status.PASSED} and len(rows) > 1:
+            group = passing
+        words = {version: _outcome_text(result) for version, result in row.items()}
+        group.append([case, *(words.get(version, "") for version in versions)])
+    columns = ["case", *versions]
+    blocks: list[Block] = []
+    if failing or others:
+        blocks.append(Table(columns, [*failing, *others]))
+    if passing:
+        title = plural(len(passing), "case passes", "cases pass")
+        blocks.append(Details(title, [Table(columns, passing)]))
+    for (compiler, _), alike in failures.items():
+        failure = alike[0].failure
+        title = compiler_title(compiler)
+        places = [f"{row.case} on {title} {row.toolchain.name}" for row in alike]
+        assert failure
+        heading = Heading(names_text(places, _PLACES))
+        blocks += [heading, *failure_blocks(failure, compiler)]
+    counts = Counter(result.status for result in run.results)
+    texts = [f"{counts[status]} {status}" for status in Status if counts[status]]
+    blocks.append(", ".join(texts))
+    return Document("Results", blocks)
+
+
+def _outcome_text(result: ProbeResult) -> Inline:
+    words = outcome_spans(result, short=True)
+    if result.warnings:
+        words.append(Span(f"  warning: {result.warnings[0].headline}", "dim"))
+    return words
+
+
+def run_junit(run: RunResults) -> str:
+    """Return a suite with a test case for each result."""
+    cases = [
+        suite_case(
+            result,
+            f"{result.case} on {result.toolchain.name}",
+            is_failure=result.status is Status.FAILED,
+            strict=run.strict,
+        )
+        for result in run.results
+    ]
+    return junit_text("triage run", cases)
+
+
+def benchmark_document(result: Benchmark) -> Document:
+    """Show a row for each configuration and function, those of one function together,
+    then what the verdicts mean.
+    """
+    from triage.recipes.values import time_text  # slow to import
+
+    rows: TableRows = []
+    for series in sorted(result.series, key=lambda series: series.function):
+        median, verdict, program = series.median, Span(""), series.program
+        if series.configuration == result.baseline:
+            verdict = Span("baseline")
+        elif series.change and series.verdict:
+            text = f"{series.change} {series.verdict}"
+            verdict = Span(text, STYLES[series.verdict])
+        rows.append(
+            [
+                series.configuration.name,
+                series.function,
+                "-" if median is None else time_text(median),
+                verdict,
+                str(program.dispatches or "") if program else "",
+                f"{program.bytes / 1024:.1f} KiB" if program else "",
+                series.problem.reason if series.problem else "",
+            ]
+        )
+    columns = ("configuration", "function", "median", "ratio", "dispatches", "size")
+    blocks: list[Block] = [Table((*columns, "not measured"), rows)]
+    if result.stopped:
+        blocks.append(Span("Partial: the measurement was interrupted.", "warning"))
+    least = f"{result.smallest_change:.0%}"
+    legend = (
+        f"Ratios to {result.baseline.name} have {result.confidence:.1%} intervals; "
+        f"slower or faster: the whole interval is more than {least} off."
+    )
+    return Document("Run times", [*blocks, Span(legend, "dim")])
+
 
 _LOG_STATUSES = {
     "unrecognised": "not recognised: something failed that no rule knows",
@@ -203,21 +308,6 @@ def replay_document(result: Replays) -> Document:
     return Document("Reproducers", [table, *reasons, total])
 
 
-def variants_document(result: Variants) -> Document:
-    """Show the compared variants of a case."""
-    rows: TableRows = []
-    for variant in result.results:
-        values = [variant.values.get(key, "") for key in result.keys]
-        rows.append([*values, outcome_spans(variant, short=True, plain=True)])
-    blocks: list[Block] = [
-        Table((*result.keys, "result"), rows),
-        Span(result.sentence, "strong"),
-    ]
-    if result.failure:
-        blocks.append(failure_text(result.failure))
-    return Document("Variants", blocks)
-
-
 def known_case_document(result: KnownCase) -> Document:
     """Show what is known of a case: the nights, the toolchains, each failure, and the
     output of the last one.
@@ -240,57 +330,6 @@ def known_case_document(result: KnownCase) -> Document:
     if result.log:
         blocks.append(Details("Output of the last failure", [Code(result.log)]))
     return Document(result.case, blocks)
-
-
-def remedy_document(result: Remedies) -> Document:
-    """Show each remedy in a row with its cost, or why there is nothing to remedy."""
-    from triage.remedy.result import COST_METRICS  # slow to import
-
-    name = Span(result.case, "strong")
-    if result.failure is None:
-        nothing = Span("nothing to remedy", "warning")
-        return Document("Remedies", [[name, ": ", nothing, f", {result.reason}"]])
-    labels = [label for label, _ in COST_METRICS.values()]
-    rows: TableRows = []
-    if result.upgrade:
-        upgrade = Span(f"upgrade to {result.upgrade.name}", "strong")
-        rows.append([upgrade, *[""] * (len(labels) + 1), result.upgrade.name, ""])
-    explained: list[Inline] = []
-    for remedy in result.remedies:
-        change, cost = Span(remedy.text, "strong"), remedy.cost
-        costs = [
-            f"{cost[metric]:.0f}{unit}" if metric in cost else ""
-            for metric, (_, unit) in COST_METRICS.items()
-        ]
-        seconds = f"{cost.get('cpu_seconds', 0):.1f} s"
-        ends = (
-            ", ".join(revision.name for revision in revisions)
-            for revisions in (remedy.verified_on, remedy.breaks)
-        )
-        rows.append([change, seconds, *costs, *ends])
-        if remedy.explanation:
-            explained.append([change, f": {remedy.explanation}"])
-    count = len(result.remedies)
-    weak = sum(bool(remedy.weakness) for remedy in result.remedies)
-    summary = plural(count, "remedy", "remedies")
-    if weak:
-        summary += f", {weak} of them weak"
-    elif result.upgrade and not count:
-        summary = "only an upgrade helps"
-    style = STYLES["passed" if weak < count else "warning"]
-    columns = ("change", "compile time", *labels, "holds on", "breaks")
-    blocks: list[Block] = [
-        [name, f" on {result.toolchain.name}: ", Span(summary, style)],
-        facts([("failure", failure_text(result.failure))]),
-    ]
-    if rows:
-        blocks.append(Table(columns, rows))
-    if explained:
-        blocks.append(Bullets(explained))
-    if result.reason:
-        blocks.append(result.reason)
-    blocks.append(Span(f"{plural(result.tried, 'candidate')} tried", "dim"))
-    return Document("Remedies", blocks)
 
 
 def lint_document(result: LintResult) -> Document:
