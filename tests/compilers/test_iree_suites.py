@@ -18,13 +18,13 @@ import yaml
 
 from tests.conftest import ROOT, Triage
 from tests.fake_releases import install
+from tests.recipes.loading import ended
 from triage.cli.cases import cases_in
 from triage.compilers.iree.suite import IreeSuites
 from triage.model.case import Case
 from triage.model.errors import BadFiles
 from triage.model.execution import Stage
 from triage.model.outcome import Failure
-from triage.recipes.expectations import ObservedCase
 
 #: The suite that each test gets a copy of.
 SUITE = ROOT / "tests" / "data" / "iree_suite"
@@ -95,8 +95,8 @@ def test_failures_move_between_the_lists_of_a_config(suite: Path) -> None:
             "wrong-result", "run", "wrong-result", "", stage=Stage.COMPARE
         ),
     }
-    observed = [ObservedCase(found[name], "3.9.0", end) for name, end in ends.items()]
-    update = IreeSuites().updated_config(config, observed)
+    seen = [ended(found[name], failure) for name, failure in ends.items()]
+    update = IreeSuites().updated_config(config, seen)
     config.write_text(update.text)
     again = cases(suite, config)
     assert {

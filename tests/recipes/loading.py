@@ -7,6 +7,8 @@ from pathlib import Path
 
 from triage.compilers.registry import recipe_families
 from triage.model.case import Case
+from triage.model.outcome import Failed, Failure, Passed, Probe
+from triage.model.revision import Revision
 from triage.recipes import loader
 
 
@@ -14,3 +16,8 @@ def load_recipes(
     paths: Sequence[Path], failure_names: Collection[str] = ()
 ) -> tuple[Case, ...]:
     return loader.load_recipes(paths, recipe_families(), lambda: failure_names)
+
+
+def ended(case: Case, failure: Failure | None, version: str | None = "3.9.0") -> Probe:
+    outcome = Failed(failure) if failure else Passed()
+    return Probe(case, Revision(version or "here"), version, outcome)

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.bisect.letters import case_named
-from tests.recipes.loading import load_recipes
+from tests.recipes.loading import ended, load_recipes
 from triage.model.case import Expectation, Flag
 from triage.model.execution import Stage
 from triage.model.outcome import Failure
 from triage.recipes.expectations import (
-    ObservedCase,
     UpdatedFile,
     applied_flags,
     expectation_for,
@@ -36,7 +35,7 @@ def updated(
     path.write_text(text)
     cases = load_recipes([path])
     observed = [
-        ObservedCase(case, version, failures[case.name])
+        ended(case, failures[case.name], version)
         for case in cases
         if case.name in failures
     ]

@@ -35,9 +35,9 @@ from triage.compilers.parts import RecipeRequest
 from triage.compilers.registry import recipe_families, suite_reader
 from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput
+from triage.model.outcome import Probe
 from triage.nightly.expectation_update import update_expectations
 from triage.recipes.expectations import (
-    ObservedCase,
     UpdatedFile,
     updated_expectations,
 )
@@ -214,7 +214,7 @@ def update(
 
 
 def updated_config(
-    source: Path, _: Sequence[Case], seen: Sequence[ObservedCase]
+    source: Path, _: Sequence[Case], seen: Sequence[Probe]
 ) -> UpdatedFile:
     """Update the lists of a test suite's config."""
     return suite_reader().updated_config(source, seen)

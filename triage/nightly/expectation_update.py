@@ -13,13 +13,12 @@ from triage.model.outcome import Failed, NoAnswer, Probe
 from triage.recipes.expectations import (
     ExpectationUpdate,
     LeftCase,
-    ObservedCase,
     UpdatedFile,
 )
 from triage.toolchains.home import save_file
 from triage.toolchains.registry import ToolchainRef
 
-ListUpdate = Callable[[Path, Sequence[Case], Sequence[ObservedCase]], UpdatedFile]
+ListUpdate = Callable[[Path, Sequence[Case], Sequence[Probe]], UpdatedFile]
 """Updates the list for the cases of a file to what was seen of some of them."""
 
 
@@ -31,18 +30,17 @@ def update_expectations(
     done = {probe.case.name: probe for probe in engine.probe_all(jobs)}
     probes = [done[case.name] for case in cases]
     left: list[LeftCase] = []
-    observed = defaultdict[Path, list[ObservedCase]](list)
+    seen = defaultdict[Path, list[Probe]](list)
     for probe in probes:
         reason = _why_left(probe)
         if reason:
             left.append(LeftCase(probe.case.name, reason))
-            continue
-        case = ObservedCase(probe.case, probe.version, probe.outcome.failure)
-        observed[probe.case.source].append(case)
+        else:
+            seen[probe.case.source].append(probe)
     files = []
-    for source, seen in observed.items():
-        of_source = [case for case in cases if case.source == source]
-        files.append(update(source, of_source, seen))
+    for source, of_source in seen.items():
+        its_cases = [case for case in cases if case.source == source]
+        files.append(update(source, its_cases, of_source))
     for file in files:
         if file.changes and file.paste is None:
             save_file(file.path, file.text, f"write {file.path}")

@@ -19,7 +19,7 @@ from packaging.version import Version
 from triage.model.case import Case, Expectation, Flag
 from triage.model.execution import Stage
 from triage.model.fields import UNPRINTED
-from triage.model.outcome import Failure
+from triage.model.outcome import Failure, Probe
 from triage.model.revision import Revision
 from triage.recipes.document import read_document
 from triage.recipes.values import parse_version, yaml_text
@@ -105,16 +105,6 @@ def _is_before(version: Version, bound: Version) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class ObservedCase:
-    """How a case ended on a version."""
-
-    case: Case
-    version: str | None
-    """PEP 440, if it is known."""
-    failure: Failure | None
-
-
-@dataclass(frozen=True, slots=True)
 class ExpectationChange:
     """A known failure of a case that is added, removed or changed."""
 
@@ -162,18 +152,18 @@ def label_of(case: str) -> str:
 
 
 def updated_expectations(
-    recipe: Path, cases: Sequence[Case], observed: Sequence[ObservedCase]
+    recipe: Path, cases: Sequence[Case], seen: Sequence[Probe]
 ) -> UpdatedFile:
-    """Update the known failures of a recipe to the cases that were observed: in the
-    file that it names, or else as a text to paste.
+    """Update the known failures of a recipe to what was seen of its cases: in the file
+    that it names, or else as a text to paste.
     """
-    observed_by_name = {item.case.name: item for item in observed}
+    probes = {probe.case.name: probe for probe in seen}
     changes: list[ExpectationChange] = []
     lines: list[str] = []
     for case in cases:
         entries: Sequence[Expectation] = case.expect
-        if case.name in observed_by_name:
-            entries = _updated_list(observed_by_name[case.name], changes)
+        if case.name in probes:
+            entries = _updated_list(probes[case.name], changes)
         if entries:
             lines.append(f"{yaml_text(label_of(case.name))}:\n")
         lines += [f"  - {yaml_text(entry)}\n" for entry in entries]
@@ -184,13 +174,11 @@ def updated_expectations(
     return UpdatedFile(recipe, changes, _PASTE + text)
 
 
-def _updated_list(
-    observed: ObservedCase, changes: list[ExpectationChange]
-) -> list[Expectation]:
+def _updated_list(probe: Probe, changes: list[ExpectationChange]) -> list[Expectation]:
     """Return the known failures of a case. If one is gone, its entry ends at the
-    observed version. A new failure gets an entry that begins with it.
+    version of the probe. A new failure gets an entry that begins with it.
     """
-    case, version, failure = observed.case, observed.version, observed.failure
+    case, version, failure = probe.case, probe.version, probe.outcome.failure
     entries: list[Expectation] = []
     for entry in case.expect:
         is_seen = failure is not None and matches(entry, failure)

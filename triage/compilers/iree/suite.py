@@ -33,10 +33,10 @@ from triage.compilers.iree.targets import IREE, target_of
 from triage.model.case import Case, Flag, Library, RunSpec
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits, Stage
+from triage.model.outcome import Probe
 from triage.recipes.document import MappingFormat, Text, Texts, content_of
 from triage.recipes.expectations import (
     ExpectationChange,
-    ObservedCase,
     UpdatedFile,
 )
 from triage.recipes.run_keys import joined_runs, read_flagfile
@@ -150,11 +150,9 @@ class IreeSuites:
             ]
         return tuple(cases)
 
-    def updated_config(
-        self, path: Path, observed: Sequence[ObservedCase]
-    ) -> UpdatedFile:
-        """Return the text of a config that lists the failures of `observed`, which are
-        cases of this config.
+    def updated_config(self, path: Path, seen: Sequence[Probe]) -> UpdatedFile:
+        """Return the text of a config that lists the failures that were seen of its
+        cases.
 
         Raises BadFiles if the file is not a config with lists of failures.
         """
@@ -163,12 +161,13 @@ class IreeSuites:
         of_compile, of_run = _FAILING
         lists = {key: set(getattr(config, key)) for key in _FAILING}
         changes = []
-        for entry in observed:
-            test = entry.case.name.partition("[config=")[0]
+        for probe in seen:
+            test = probe.case.name.partition("[config=")[0]
+            failure = probe.outcome.failure
             old = next((key for key, tests in lists.items() if test in tests), None)
             new = None
-            if entry.failure:
-                new = of_run if entry.failure.stage in RUN_FAILS else of_compile
+            if failure:
+                new = of_run if failure.stage in RUN_FAILS else of_compile
             if new == old:
                 continue
             changes.append(ExpectationChange(test, old, new))
