@@ -19,6 +19,7 @@ from triage.model.fields import (
     Release,
     Text,
     Word,
+    as_pairs,
     checked_by,
     file_key,
     fits,
@@ -151,10 +152,7 @@ ElementType = Annotated[
 ]
 Tolerances = Annotated[
     tuple[tuple[str, float], ...],
-    Check(
-        lambda numbers, _: tuple(numbers.items()),
-        reads=dict[ElementType, Annotated[float, Check(_not_negative)]],
-    ),
+    as_pairs(dict[ElementType, Annotated[float, Check(_not_negative)]]),
 ]
 
 

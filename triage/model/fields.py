@@ -37,7 +37,7 @@ LONGEST = 7 * 24 * 3600.0
 
 _NUMBER = r"([0-9]{1,16}(?:\.[0-9]{1,12})?)"
 _DURATION = re.compile(rf"(?=.)(?:{_NUMBER}h)?(?:{_NUMBER}m)?(?:{_NUMBER}s?)?")
-_SIZE = re.compile(rf"{_NUMBER} ?(k|K|[KMGT]i|[MGT])?B")
+_SIZE = re.compile(rf"{_NUMBER} ?([kKMGT]?)(i?)B")
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +51,6 @@ class Check:
     """
     reads: Any = None
     """The type in the file (default: that of the value)."""
-    is_first: bool = False
-    """Make what the type in front of it reads, instead of what it has read."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         """Check what the type in front of it reads."""
@@ -62,8 +60,6 @@ class Check:
             return self.run(value, info.context)
 
         read = handler.generate_schema(self.reads) if self.reads else handler(source)
-        if self.is_first:
-            return core_schema.with_info_before_validator_function(run, read)
         return core_schema.with_info_after_validator_function(run, read)
 
 
@@ -112,6 +108,11 @@ def checked_by(method: str) -> Check:
     return Check(run)
 
 
+def as_pairs(reads: Any) -> Check:
+    """Return a check that makes pairs of a mapping of this type."""
+    return Check(lambda values, _: tuple(values.items()), reads)
+
+
 def parse_duration(text: str) -> float:
     """Return the seconds of `120s`, `2m`, `1h30m`, or of a plain number. Raises
     ValueError, which says what to write instead.
@@ -142,12 +143,8 @@ def parse_size(text: str, least: int = 1 << 20) -> int:
             f'"{text}" is not a size: write a number and a unit, such as 8GiB or '
             "512MiB."
         )
-    unit = match[2] or ""
-    base = 1000
-    if unit.endswith("i"):
-        base = 1024
-    power = " KMGT".index(unit[:1].upper() or " ")
-    size = float(match[1]) * base**power
+    base = 1024 if match[3] else 1000
+    size = float(match[1]) * base ** " KMGT".index(match[2].upper())
     if not least <= size <= 1 << 50:
         raise ValueError(
             f'"{text}" is out of range: write at least 1MiB and at most 1024TiB.'

@@ -27,7 +27,7 @@ from yaml.reader import ReaderError
 from triage.model.content import read_bytes
 from triage.model.errors import BadFiles, Problem
 from triage.model.fields import Text as Text
-from triage.model.fields import fits
+from triage.model.fields import as_pairs, fits
 from triage.recipes.values import did_you_mean, why_unreadable, yaml_text
 
 Loc = tuple[str | int, ...]
@@ -78,10 +78,7 @@ class ConfigDocument:
 
     def in_order(self) -> list[Problem]:
         """Return the problems by position, each once."""
-        return sorted(
-            dict.fromkeys(self.problems),
-            key=lambda problem: (problem.line or 0, problem.column or 0),
-        )
+        return sorted(set(self.problems))
 
     def read(self, node: yaml.Node, loc: Loc = (), key: yaml.Node | None = None) -> Any:
         """Return the data of a node, and report its problems. Raises BadFiles if it has
@@ -228,12 +225,15 @@ _NAME_ADVICE = (
     '"{text}" cannot be set: write a name of letters, digits and _, but not TMPDIR.'
 )
 _Name = Annotated[str, fits(r"(?!TMPDIR$)[A-Za-z_][A-Za-z0-9_]*", _NAME_ADVICE)]
+_VARIABLES = BeforeValidator(
+    _as_mapping, json_schema_input_type=list[_Name] | dict[_Name, str]
+)
 Variables = Annotated[
-    dict[_Name, str | None],
-    BeforeValidator(_as_mapping, json_schema_input_type=list[_Name] | dict[_Name, str]),
+    tuple[tuple[str, str | None], ...],
+    as_pairs(Annotated[dict[_Name, str | None], _VARIABLES]),
 ]
-"""Environment variables: a list of names to pass on, whose values are None, or a
-mapping of names to values.
+"""Environment variables with their values: in a file a list of names to pass on, whose
+values are None, or a mapping of names to values.
 """
 
 

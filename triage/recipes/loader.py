@@ -170,14 +170,14 @@ def _case(
         recipe.summary,
         family.name,
         source,
-        family.input_at(path, tuple((recipe.args or {}).items())),
+        family.input_at(path, recipe.args),
         recipe.target,
         recipe.flags,
         recipe.phase,
         recipe.limits,
         recipe.expect,
         tuple(choice.items()),
-        env=tuple((recipe.env or {}).items()),
+        env=recipe.env,
         reads=tuple(source.parent / text for text in recipe.reads),
     )
 

@@ -31,6 +31,7 @@ from triage.model.fields import (
     REQUIRED,
     FlagText,
     Text,
+    as_pairs,
     checked_by,
     file_key,
     fits,
@@ -204,6 +205,7 @@ _KEY_ADVICE = (
     "letter, such as dtype."
 )
 _Key = Annotated[str, fits("[A-Za-z][A-Za-z0-9_-]*", _KEY_ADVICE)]
+_Args = Annotated[tuple[tuple[str, str], ...], as_pairs(dict[_Key, str])]
 _CHOICE_ADVICE = (
     '"{text}" cannot be part of a case name: remove commas, brackets, line breaks and '
     "outer spaces."
@@ -243,8 +245,8 @@ class Recipe:
         "models/matmul_f32.mlir",
         "models/**/*.onnx",
     )
-    args: dict[_Key, str] | None = file_key(
-        None, "Arguments of a generator, each handed over as --key value.", {"n": 4096}
+    args: _Args = file_key(
+        (), "Arguments of a generator, each handed over as --key value.", {"n": 4096}
     )
     target: Target = file_key(
         REQUIRED, "What to compile for.", {"backend": "cuda", "chip": "sm_86"}
@@ -261,8 +263,8 @@ class Recipe:
         "target and env.",
         {"dtype": ["f16", "f32"]},
     )
-    env: Variables | None = file_key(
-        None,
+    env: Variables = file_key(
+        (),
         "Environment variables besides the few that are passed on: names to pass on "
         "as well, or names with values.",
         {"OMP_NUM_THREADS": "1"},

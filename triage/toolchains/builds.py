@@ -48,8 +48,8 @@ class BuildSection:
         False, "Whether the build needs the submodules, which may be fetched."
     )
     timeout: Duration = file_key(4 * 3600.0, "For all commands of one commit together.")
-    env: Variables | None = file_key(
-        None, "Further variables: names to pass on, or names with values."
+    env: Variables = file_key(
+        (), "Further variables: names to pass on, or names with values."
     )
 
 
@@ -126,7 +126,7 @@ class SourceBuilds:
         env = {
             "LC_ALL": "C.UTF-8",
             "GIT_TERMINAL_PROMPT": "0",
-            **(self.steps.env or {}),
+            **dict(self.steps.env),
             "TRIAGE_SOURCE": str(source),
             "TRIAGE_BUILD": str(folder / "build"),
             # compilers that are killed leave files there

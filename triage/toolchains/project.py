@@ -60,15 +60,15 @@ class SuitesSection:
     timeout: Duration | None = file_key(
         None, "Time for each compile and each run of a test.", "90s"
     )
-    env: Variables | None = file_key(
-        None,
+    env: Variables = file_key(
+        (),
         "Environment variables of compilers and programs: a list of names to pass on, "
         "or a mapping of names to values.",
     )
 
     def applied_to(self, case: Case) -> Case:
         """Return a test with these settings."""
-        case = replace(case, env=tuple((self.env or {}).items()))
+        case = replace(case, env=self.env)
         if self.timeout is None:
             return case
         compiled = replace(case.limits, timeout=self.timeout)
