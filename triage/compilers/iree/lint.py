@@ -16,6 +16,7 @@ from triage.compilers.iree.lint_program import (
     STORE,
     TRANSFER,
     LintProgram,
+    devices_at,
     is_tensor,
     steps_of,
     tensors_of,
@@ -26,7 +27,6 @@ from triage.compilers.parts import (
     LintedCase,
     LintFinding,
     LintRule,
-    ProgramDevice,
     Severity,
 )
 from triage.mlir import Module, Operation, SourcePosition, Value
@@ -52,23 +52,11 @@ _SOLVER = LintRule(
 Messages = Iterator[tuple[Severity, str, SourcePosition | None]]
 
 
-def devices_of(program: LintProgram) -> tuple[ProgramDevice, ...]:
-    """Return all devices that are declared or referenced, declared ones first."""
-    declared = program.declared_devices
-    counts = Counter(name for name, _ in program.references)
-    first = dict(reversed(program.references))
-    names = dict.fromkeys([*declared, *sorted(counts, key=device_order)])
-    return tuple(
-        ProgramDevice(name, declared.get(name), counts[name], position=first.get(name))
-        for name in names
-    )
-
-
-def flags_for(program: LintProgram) -> tuple[str, ...]:
+def _flags_for(program: LintProgram) -> tuple[str, ...]:
     """Return the options that declare all devices; nothing if all are declared, or if
     the module declares any itself.
     """
-    devices = devices_of(program)
+    devices = program.devices
     if program.devices_of_module or all(device.declared for device in devices):
         return ()
     wanted = sorted((device.name for device in devices), key=device_order)
@@ -77,12 +65,10 @@ def flags_for(program: LintProgram) -> tuple[str, ...]:
 
 def undeclared_devices(program: LintProgram) -> Messages:
     """A device that the program uses but nothing declares."""
-    flags = [flag for flag in flags_for(program) if flag not in program.options]
-    hint = ""
-    if flags:
-        hint = f"; add `{' '.join(flags)}`"
-    missing = [device for device in devices_of(program) if device.declared is None]
-    if missing and not program.declared_devices:
+    flags = [flag for flag in _flags_for(program) if flag not in program.options]
+    hint = f"; add `{' '.join(flags)}`" if flags else ""
+    missing = [device for device in program.devices if device.declared is None]
+    if missing and len(missing) == len(program.devices):
         names = ", ".join(f"@{device.name}" for device in missing)
         text = f"the program uses {names}, but no flag declares devices{hint}"
         yield Severity.WARNING, text, missing[0].position
@@ -94,13 +80,14 @@ def undeclared_devices(program: LintProgram) -> Messages:
 
 def missing_affinities(program: LintProgram) -> Messages:
     """An argument or result without an affinity in a function where others have one."""
-    first = next(iter(program.declared_devices), "__device_0")
+    first, placed = program.first_device, program.device_of_value
     using: dict[Value, set[str]] = {}
     for operation in program.operations:
-        devices = program.devices_at(operation)
+        devices = devices_at(operation, placed)
         for value in tensors_of(operation):
             using.setdefault(value, set()).update(devices)
-    for function, ports in program.ports.items():
+    for function in program.functions:
+        ports = list(program.ports_of(function))
         if not any(port.device for port in ports):
             continue
         for port in ports:
@@ -108,7 +95,7 @@ def missing_affinities(program: LintProgram) -> Messages:
                 continue
             devices = using.get(port.value, {first})
             if port.kind == "result":
-                devices = {program.device_of_value.get(port.value, first)}
+                devices = {placed.get(port.value, first)}
             severity = Severity.WARNING
             # A value that belongs on the first device ends up there anyway.
             if devices <= {first}:
@@ -124,17 +111,18 @@ def mixed_devices(program: LintProgram) -> Messages:
     """Operands on different devices, or a result on the wrong device, without a
     transfer.
     """
+    placed = program.device_of_value
     for operation in program.operations:
-        devices = program.devices_at(operation)
+        devices = devices_at(operation, placed)
         if len(devices) > 1:
             text = (
                 f"{operation.name} reads values on {_names_text(devices)} without a "
                 "transfer to one device"
             )
             yield Severity.WARNING, text, operation.position
-    for function, ports in program.ports.items():
-        for port in ports:
-            actual = program.device_of_value.get(port.value)
+    for function in program.functions:
+        for port in program.ports_of(function):
+            actual = placed.get(port.value)
             is_moved = port.device and actual and actual != port.device
             if port.kind == "result" and is_moved:
                 text = (
@@ -247,8 +235,7 @@ def _function_chart(
             continue
         used = tensors_of(operation)
         values = [*filter(is_tensor, operation.results), *used]
-        placed = [devices[value] for value in values if value in devices]
-        device = next(iter(placed), "")
+        device = next((devices[value] for value in values if value in devices), "")
         is_transfer = operation.name == TRANSFER
         if values:
             counts[device] += int(not is_transfer)
@@ -260,9 +247,7 @@ def _function_chart(
         yield f'    {ids[device]}["{title}<br>{count} operations"]'
     for (source, target, is_transfer), count in moves.items():
         if source != target and {source, target} <= ids.keys():
-            arrow, kind = "-->", "used"
-            if is_transfer:
-                arrow, kind = "==>", "moved"
+            arrow, kind = ("==>", "moved") if is_transfer else ("-->", "used")
             yield f'    {ids[source]} {arrow}|"{count} {kind}"| {ids[target]}'
 
 
@@ -290,8 +275,8 @@ class IreeLinter:
         program = LintProgram(module, options, backend)
         return LintedCase(
             findings=findings(program),
-            devices=devices_of(program),
-            flags=flags_for(program),
+            devices=program.devices,
+            flags=_flags_for(program),
             graph=flowchart(program),
             longest_chain=_longest_chain(program)[0],
         )

@@ -4,14 +4,17 @@ value.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from triage.compilers.iree.targets import (
+    device_order,
     devices_declared_by,
     devices_in,
 )
+from triage.compilers.linter import ProgramDevice
 from triage.mlir import Module, Operation, SourcePosition, Value
 from triage.mlir.tree import Region, arguments_of, array_elements, entries, free_values
 
@@ -53,6 +56,28 @@ class LintProgram:
     backend: str | None = None
 
     @cached_property
+    def functions(self) -> list[Operation]:
+        return self.module.functions()
+
+    @cached_property
+    def references(self) -> list[tuple[str, SourcePosition | None]]:
+        """Every device reference in an attribute or a result type, in source order."""
+        references: list[tuple[str, SourcePosition | None]] = []
+        for operation in self.module.walk():
+            attributes = array_elements(operation.attribute("arg_attrs"))
+            arguments = zip(attributes, arguments_of(operation), strict=False)
+            texts = [(text, value.position) for text, value in arguments]
+            named = {**operation.properties, **operation.attributes, "arg_attrs": ""}
+            texts += [(text, None) for text in named.values()]
+            texts += [(value.type, None) for value in operation.results]
+            references += [
+                (name, position or operation.position)
+                for text, position in texts
+                for name in devices_in(text)
+            ]
+        return references
+
+    @cached_property
     def devices_of_module(self) -> dict[str, str]:
         """The devices that the module declares itself, and what declares them."""
         declared = {
@@ -67,40 +92,26 @@ class LintProgram:
         return declared
 
     @cached_property
-    def declared_devices(self) -> dict[str, str]:
-        """The devices that options and module declare, and what declares them."""
-        return devices_declared_by(self.options) | self.devices_of_module
+    def devices(self) -> tuple[ProgramDevice, ...]:
+        """All devices that are declared or referenced, declared ones first."""
+        declared = devices_declared_by(self.options) | self.devices_of_module
+        counts = Counter(name for name, _ in self.references)
+        first = dict(reversed(self.references))
+        return tuple(
+            ProgramDevice(
+                name, declared.get(name), counts[name], position=first.get(name)
+            )
+            for name in dict.fromkeys([*declared, *sorted(counts, key=device_order)])
+        )
 
-    @cached_property
-    def functions(self) -> list[Operation]:
-        return self.module.functions()
+    @property
+    def first_device(self) -> str:
+        """The device of what has no affinity."""
+        declared = (device.name for device in self.devices if device.declared)
+        return next(declared, "__device_0")
 
-    @cached_property
-    def references(self) -> list[tuple[str, SourcePosition | None]]:
-        """Every device reference in an attribute or a result type, in source order."""
-        texts: list[tuple[str, SourcePosition | None]] = []
-        for operation in self.module.walk():
-            position = operation.position
-            attributes = array_elements(operation.attribute("arg_attrs"))
-            for text, value in zip(attributes, arguments_of(operation), strict=False):
-                texts.append((text, value.position or position))
-            named = {**operation.properties, **operation.attributes, "arg_attrs": ""}
-            texts += [(text, position) for text in named.values()]
-            texts += [(value.type, position) for value in operation.results]
-        return [
-            (name, position) for text, position in texts for name in devices_in(text)
-        ]
-
-    def _device(self, text: str | None) -> str | None:
-        """Return the device that an attribute names; None unless exactly one."""
-        return _only_one(set(devices_in(text or "")))
-
-    @cached_property
-    def ports(self) -> Mapping[Operation, Sequence[Port]]:
-        """The arguments and the results of each function."""
-        return {function: list(self._ports_of(function)) for function in self.functions}
-
-    def _ports_of(self, function: Operation) -> Iterator[Port]:
+    def ports_of(self, function: Operation) -> Iterator[Port]:
+        """Yield the arguments and the results of a function."""
         end = terminator(function.regions[0])
         for kind, attribute, values in (
             ("argument", "arg_attrs", arguments_of(function)),
@@ -108,7 +119,7 @@ class LintProgram:
         ):
             texts = array_elements(function.attribute(attribute)) or [""] * len(values)
             for index, (value, text) in enumerate(zip(values, texts, strict=False)):
-                device = self._device(entries(text[1:-1]).get(_AFFINITY))
+                device = _device_in(entries(text[1:-1]).get(_AFFINITY))
                 position = value.position if kind == "argument" else end.position
                 yield Port(kind, index, value, device, position or function.position)
 
@@ -133,7 +144,7 @@ class LintProgram:
         if not self.references:
             return devices
         for function in self.functions:
-            for port in self.ports[function]:
+            for port in self.ports_of(function):
                 if port.kind == "argument" and port.device:
                     devices[port.value] = port.device
             # value -> the devices of all values that control flow passes on to it
@@ -157,7 +168,7 @@ class LintProgram:
         """Return the device of an operation's results: the one that it names, that of
         the global it loads, or that of all values it uses. None if that is unknown.
         """
-        device = self._device_named_by(operation)
+        device = _device_named_by(operation)
         if device is not None or operation.name in PASSES_ON:
             return device
         if operation.name == LOAD:
@@ -165,34 +176,34 @@ class LintProgram:
             return self._device_of_global.get(name)
         if _is_carrier(operation):
             return None
-        return _only_one(_devices_at(operation, devices))
-
-    def _device_named_by(self, operation: Operation) -> str | None:
-        devices = (self._device(operation.attribute(name)) for name in _PLACED_BY)
-        return next(filter(None, devices), None)
+        return _only_one(devices_at(operation, devices))
 
     @cached_property
-    def _device_of_global(self) -> Mapping[str, str | None]:
+    def _device_of_global(self) -> Mapping[str | None, str | None]:
         """The device that each global names, by its symbol."""
         return {
-            operation.symbol: self._device_named_by(operation)
+            operation.symbol: _device_named_by(operation)
             for operation in self.module.body.operations
-            if operation.symbol
         }
 
-    def devices_at(self, operation: Operation) -> set[str]:
-        """Return the devices of the values that an operation uses."""
-        return _devices_at(operation, self.device_of_value)
 
-
-def _devices_at(operation: Operation, devices: Mapping[Value, str]) -> set[str]:
+def devices_at(operation: Operation, devices: Mapping[Value, str]) -> set[str]:
+    """Return the devices of the values that an operation uses."""
     return {devices[value] for value in tensors_of(operation) if value in devices}
 
 
+def _device_named_by(operation: Operation) -> str | None:
+    named = (_device_in(operation.attribute(name)) for name in _PLACED_BY)
+    return next(filter(None, named), None)
+
+
+def _device_in(text: str | None) -> str | None:
+    """Return the device that an attribute names; None unless exactly one."""
+    return _only_one(set(devices_in(text or "")))
+
+
 def _only_one(devices: Collection[str | None]) -> str | None:
-    if len(devices) == 1:
-        return next(iter(devices))
-    return None
+    return next(iter(devices)) if len(devices) == 1 else None
 
 
 def is_tensor(value: Value) -> bool:
