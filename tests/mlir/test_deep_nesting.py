@@ -15,7 +15,7 @@ from triage.mlir.generic_form import UnparsableError, parse_module, print_module
 from triage.mlir.ir_reader import DumpReader
 from triage.reduce.frontends.mlir_program import MlirProgram, copy_module
 from triage.reduce.problem import ReducedCase
-from triage.remedy.static_shapes import static_candidates
+from triage.remedy.candidates import static_candidates
 
 DEEP = 100_000
 TEXTS = [

@@ -5,18 +5,24 @@ options.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from tests.remedy.flag_compiler import a_case, a_toolchain, failed
+from tests.remedy.flag_compiler import FlagEngine, a_case, a_place, failed
 from triage.compilers.base import KernelSpec
-from triage.compilers.registry import family_of
 from triage.model.case import Case
 from triage.model.outcome import Failed
-from triage.remedy.candidates import Situation, known_remedies, own_options
+from triage.remedy.candidates import (
+    RemedyRequest,
+    Situation,
+    known_remedies,
+    own_options,
+)
 
 
 def situation(case: Case, failure: Failed | None = None) -> Situation:
+    engine: Any = FlagEngine(lambda flags, name: failed())
     reason = (failure or failed()).failure
-    return Situation(case, reason, a_toolchain(), family_of(case).remedies)
+    return Situation(engine, RemedyRequest(case, a_place()), reason)
 
 
 def own_texts(backend: str) -> list[str]:

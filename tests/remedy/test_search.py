@@ -10,8 +10,9 @@ from tests.remedy.flag_compiler import Behaviour, FlagEngine, a_case, a_place, f
 from triage.model.errors import Interrupted
 from triage.model.fields import as_json
 from triage.model.outcome import Cause, NoAnswer, Outcome, Passed
+from triage.remedy.candidates import RemedyRequest
 from triage.remedy.result import Remedies
-from triage.remedy.search import RemedyRequest, find_remedies
+from triage.remedy.search import find_remedies
 
 LIMIT = "iree-stream-affinity-solver-max-iterations"
 IGEMM = "--iree-codegen-llvmgpu-use-igemm=false"

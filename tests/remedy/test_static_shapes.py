@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.mlir.conftest import Readers, readers  # noqa: F401 - a fixture
-from triage.remedy.static_shapes import with_static_shapes
+from triage.remedy.candidates import with_static_shapes
 
 PROGRAM = """"builtin.module"() ({
   "func.func"() <{function_type = (TYPE) -> TYPE, sym_name = "f"}> ({

@@ -49,7 +49,8 @@ def remedy(
 
     - `triage remedy recipes/cuda-matmul-f32.yaml -t 3.3.0 --good 3.0.0`
     """
-    from triage.remedy.search import RemedyRequest, find_remedies
+    from triage.remedy.candidates import RemedyRequest
+    from triage.remedy.search import find_remedies
     from triage.report.searches import remedy_document
 
     cases = chosen.cases([chosen.recipe])

@@ -5,7 +5,7 @@ command lines; it never runs a case itself.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +18,7 @@ from triage.compilers.parts import (
     IrPrinter,
     IssueForm,
     Measures,
-    RemedyHints,
+    OptionCatalog,
     Runner,
     family_yaml,
 )
@@ -233,8 +233,6 @@ class Compiler(ABC):
     """Counts kernels and measures each alone: `bench --dispatch`."""
     lint: IreeLinter | None = None
     """Checks programs before they are compiled: `lint`."""
-    remedies: RemedyHints | None = None
-    """What `remedy` tries beyond the failure rules."""
     recipe_starter: RecipeStarter | None = None
     """Makes recipes from programs, command lines and issues: `recipe new`."""
 
@@ -259,6 +257,24 @@ class Compiler(ABC):
         folder.
         """
         return IssueForm(**(family_yaml(type(self), "issue_form.yaml") or {}))
+
+    @cached_property
+    def remedy_options(self) -> OptionCatalog:
+        """The compiler's options that `remedy` tries beyond the failure rules:
+        `options.yaml` in the family's folder.
+        """
+        from pydantic import TypeAdapter
+
+        words = family_yaml(type(self), "options.yaml") or {}
+        return TypeAdapter(OptionCatalog).validate_python(words)
+
+    def declaring_options(
+        self, case: Case, program: Path, named: Iterable[str]
+    ) -> tuple[str, ...] | None:
+        """Return options that declare the devices that a program refers to, and those
+        that are named. Returns None if all are declared, or no option can declare them.
+        """
+        return None
 
     @property
     def recipe(self) -> RecipeFamily:

@@ -10,10 +10,9 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -304,30 +303,6 @@ class OptionCatalog:
         if phase == self.code_phase:
             return (*self.backends.get(backend, ()), *of_phase)
         return of_phase
-
-
-class RemedyHints:
-    """Says which options may work around a failure of this family."""
-
-    @cached_property
-    def options(self) -> OptionCatalog:
-        """The compiler's options to try, read from `options.yaml`."""
-        from pydantic import TypeAdapter
-
-        words = family_yaml(type(self), "options.yaml")
-        return TypeAdapter(OptionCatalog).validate_python(words)
-
-    def devices_named(self, program: Path) -> frozenset[str]:
-        """Return the devices that a program refers to."""
-        return frozenset()
-
-    def declaring_options(
-        self, case: Case, devices: Collection[str]
-    ) -> tuple[str, ...] | None:
-        """Return options that declare these devices. Returns None if all are declared,
-        or no option can declare them.
-        """
-        return None
 
 
 @dataclass(frozen=True, slots=True)

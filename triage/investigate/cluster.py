@@ -40,7 +40,8 @@ from triage.reduce.interestingness import ReductionRequest
 from triage.reduce.replay import replay_states
 from triage.reduce.reproducer import draft_of, reproducer_of
 from triage.reduce.workflow import reduce_case
-from triage.remedy.search import RemedyRequest, find_remedies
+from triage.remedy.candidates import RemedyRequest
+from triage.remedy.search import find_remedies
 from triage.toolchains.registry import ToolchainRef
 
 ToolchainPair = tuple[ToolchainRef, ToolchainRef]

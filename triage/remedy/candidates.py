@@ -1,23 +1,64 @@
-"""List the changes of a case to try: known remedies of its failure, its flags, and the
-compiler's own options.
+"""List the changes of a case to try: known remedies of its failure, its flags, the
+compiler's own options, and the program with static shapes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import sha256
+from math import inf
 from pathlib import Path
 
 from triage.classify.rules import RemedyCandidate
-from triage.compilers.base import kernel_of
+from triage.compilers.base import Compiler, kernel_of
 from triage.compilers.invocation import flag_name
-from triage.compilers.parts import OptionCatalog, RemedyHints
+from triage.compilers.registry import family_of
+from triage.execution.engine import Engine
+from triage.execution.inputs import Prepared
 from triage.execution.judge import rules_of
+from triage.execution.mlir_tools import Reader
+from triage.mlir import (
+    Module,
+    Operation,
+    UnparsableError,
+    Value,
+    parse_module,
+    print_module,
+)
+from triage.mlir.tree import CANONICALIZE, arguments_of, retype, symbols
 from triage.model.case import Case, Flag, Input, InputKind
 from triage.model.outcome import Failure
 from triage.model.revision import Toolchain
 from triage.recipes.expectations import applied_flags
 from triage.remedy.result import Change, Weakness
+from triage.toolchains.home import KeptKind, save_file
+from triage.toolchains.registry import ToolchainRef
+
+_LARGEST = 2 << 20  # bytes of an input; parsing takes seconds for each size
+_SPLIT_DIMENSION = re.compile(r"\?x(\d{1,18})(?=x)")
+_MOST_SPLITS = 12
+# tried in order: reshapes and divisibility in the program exclude some
+_SIZES = (64, 128, 256, 1024)
+
+
+@dataclass(frozen=True, slots=True)
+class RemedyRequest:
+    """The case to find remedies for. It fails on `bad`, and passes on `good`."""
+
+    case: Case
+    bad: ToolchainRef
+    good: ToolchainRef | None = None
+    """Options that it lacks are tried first."""
+    budget: int = 100
+    """The maximum number of candidates."""
+    siblings: Sequence[Case] = ()
+    """The recipe's cases."""
+    seconds: float = inf
+    """The time for trying candidates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,31 +72,36 @@ class ChangedCase:
     """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Situation:
     """The failing case, and all that decides which candidates there are for it."""
 
-    case: Case
+    engine: Engine
+    request: RemedyRequest
     failure: Failure
-    toolchain: Toolchain
-    hints: RemedyHints | None = None
-    devices: frozenset[str] = frozenset()
-    """The devices that the program refers to."""
-    siblings: Sequence[Case] = ()
-    """The cases of the same recipe."""
-    static: tuple[Path, str] | None = None
-    """The program with static shapes, and its sizes."""
-    good: Toolchain | None = None
-    """A compiler that does not fail; options that it lacks are tried first."""
 
-    def rules(self) -> Sequence[RemedyCandidate]:
-        """Return the candidates of the rule for the failure's class."""
-        rule = rules_of(self.case).by_name.get(self.failure.failure_class)
-        return rule.candidates_for(self.case.compiler) if rule else ()
+    @property
+    def case(self) -> Case:
+        return self.request.case
 
+    @cached_property
+    def toolchain(self) -> Toolchain:
+        return self.engine.registry.obtain(self.request.bad)
+
+    @property
+    def family(self) -> Compiler:
+        return family_of(self.case)
+
+    @cached_property
     def flags(self) -> tuple[str, ...]:
-        """Return the recipe's own flags for this version."""
+        """The recipe's own flags for this version."""
         return tuple(applied_flags(self.case, self.toolchain.version))
+
+    @cached_property
+    def program(self) -> Path | None:
+        """The program as the compiler reads it."""
+        prepared = self.engine.inputs.input_of(self.case, self.toolchain)
+        return prepared.path if isinstance(prepared, Prepared) else None
 
     def accepts(self, name: str) -> bool:
         """Return whether the compiler knows an option that fits the backend. A compiler
@@ -64,19 +110,17 @@ class Situation:
         flags = self.toolchain.capabilities.flags
         if flags and name not in flags:
             return False
-        backend = self.case.target.backend
-        return not (self.hints and self.hints.options.is_foreign(name, backend))
+        return not self.family.remedy_options.is_foreign(name, self.case.target.backend)
 
     def with_change(self, change: Change, other: Case | None = None) -> ChangedCase:
         """Return the candidate for a change of flags or, with `other`, of the input."""
         case = other or self.case
         replaced = {flag_name(text) for text in (*change.flags, *change.dropped_flags)}
         flags = [flag for flag in case.flags if flag_name(flag.text) not in replaced]
-        name = f"{self.case.name} (remedy)"
         flags += map(Flag, change.flags)
-        return ChangedCase(
-            change, replace(case, name=name, flags=tuple(flags), expect=())
-        )
+        name = f"{self.case.name} (remedy)"
+        case = replace(case, name=name, flags=tuple(flags), expect=())
+        return ChangedCase(change, case)
 
     def with_flag(self, text: str, effect: str, weakness: Weakness) -> ChangedCase:
         if not weakness and "test" in flag_name(text).split("-"):
@@ -84,44 +128,23 @@ class Situation:
         return self.with_change(Change(flags=(text,), effect=effect, weakness=weakness))
 
 
-def known_remedies(situation: Situation) -> list[ChangedCase]:
-    """List the candidates that are always tried: those of the failure's class, then
+def known_remedies(situation: Situation) -> Iterator[ChangedCase]:
+    """Yield the candidates that are always tried: those of the failure's class, then
     each flag of the recipe left out, then the neighbours in the matrix.
     """
-    candidates: list[ChangedCase] = []
-    for rule in situation.rules():
-        candidates += _changes_of_rule(rule, situation)
-    names = dict.fromkeys(text.partition("=")[0] for text in situation.flags())
-    for name in names:
+    case = situation.case
+    rule = rules_of(case).by_name.get(situation.failure.failure_class)
+    for candidate in rule.candidates_for(case.compiler) if rule else ():
+        yield from _changes_of_rule(candidate, situation)
+    for name in dict.fromkeys(text.partition("=")[0] for text in situation.flags):
         if "target" not in name:
-            candidates.append(situation.with_change(Change(dropped_flags=(name,))))
-    for sibling in situation.siblings:
-        changed = set(sibling.matrix) - set(situation.case.matrix)
+            yield situation.with_change(Change(dropped_flags=(name,)))
+    for sibling in situation.request.siblings:
+        changed = set(sibling.matrix) - set(case.matrix)
         if len(changed) == 1:
             text = "=".join(*changed)
             change = Change(input_change=text, weakness=Weakness.OTHER_PROGRAM)
-            candidates.append(situation.with_change(change, sibling))
-    return candidates
-
-
-def own_options(situation: Situation) -> list[ChangedCase]:
-    """List the compiler's own options, those nearest to the failure first. Each has all
-    its values, because its default is not known.
-    """
-    if situation.hints is None:
-        return []
-    catalog = situation.hints.options
-    flags = situation.toolchain.capabilities.flags
-    texts = [text for text in catalog.first if flag_name(text) in flags]
-    candidates = []
-    for text in (*texts, *_switches(situation, catalog)):
-        effect, weakness = "", Weakness.NONE
-        if _contains(text, catalog.recomputes):
-            effect = "changes the types of computations"
-            weakness = Weakness.OTHER_TYPES
-        if text not in situation.flags():
-            candidates.append(situation.with_flag(text, effect, weakness))
-    return candidates
+            yield situation.with_change(change, sibling)
 
 
 def _changes_of_rule(
@@ -136,12 +159,13 @@ def _changes_of_rule(
         if rule.checks_less:
             weakness = Weakness.CHECKS_LESS
         for flag in [f"{rule.give}={value}" for value in rule.values] or [rule.give]:
-            if flag not in situation.flags():
+            if flag not in situation.flags:
                 yield situation.with_flag(flag, effect, weakness)
-    if rule.declare and situation.hints:
-        named = situation.failure.details.get("device")
-        devices = situation.devices | ({named} if isinstance(named, str) else set())
-        options = situation.hints.declaring_options(case, devices)
+    if rule.declare and situation.program:
+        device = situation.failure.details.get("device")
+        named = [device] if isinstance(device, str) else []
+        family, program = situation.family, situation.program
+        options = family.declaring_options(case, program, named)
         if options is not None:
             yield situation.with_change(Change(flags=options, effect=effect))
     kernel = kernel_of(case)
@@ -151,23 +175,47 @@ def _changes_of_rule(
                 spec = replace(kernel, options={**kernel.options, rule.option: value})
                 change = Change(input_change=f"{rule.option}={value}", effect=effect)
                 yield situation.with_change(change, replace(case, spec=spec))
-    if rule.rewrite and situation.static:
-        program, sizes = situation.static
-        weakness, path = Weakness.OTHER_PROGRAM, str(program)
+    static = _static_program(situation) if rule.rewrite else None
+    if static:
+        path, sizes = static
         change = Change(
-            input_change=sizes, input=path, effect=effect, weakness=weakness
+            input_change=sizes,
+            input=str(path),
+            effect=effect,
+            weakness=Weakness.OTHER_PROGRAM,
         )
-        rewritten = replace(case, input=Input(program, InputKind.MLIR))
+        rewritten = replace(case, input=Input(path, InputKind.MLIR))
         yield situation.with_change(change, rewritten)
 
 
-def _switches(situation: Situation, catalog: OptionCatalog) -> Iterator[str]:
+def own_options(situation: Situation) -> Iterator[ChangedCase]:
+    """Yield the compiler's own options, those nearest to the failure first. Each has
+    all its values, because its default is not known.
+    """
+    catalog = situation.family.remedy_options
+    for text in (*catalog.first, *_switches(situation)):
+        known = situation.toolchain.capabilities.flags
+        if flag_name(text) not in known or text in situation.flags:
+            continue
+        effect, weakness = "", Weakness.NONE
+        if _contains(text, catalog.recomputes):
+            effect = "changes the types of computations"
+            weakness = Weakness.OTHER_TYPES
+        yield situation.with_flag(text, effect, weakness)
+
+
+def _switches(situation: Situation) -> Iterator[str]:
     """Yield the compiler's options for the failing phase: those that the good compiler
     lacks come first, then those nearest to the phase.
     """
-    capabilities = situation.toolchain.capabilities
-    backend = situation.case.target.backend
-    old = situation.good.capabilities.flags if situation.good else capabilities.flags
+    catalog, capabilities = (
+        situation.family.remedy_options,
+        situation.toolchain.capabilities,
+    )
+    backend, good = situation.case.target.backend, situation.request.good
+    old = capabilities.flags
+    if good:
+        old = situation.engine.registry.obtain(good).capabilities.flags
     phase = situation.failure.phase or situation.case.phase or catalog.code_phase
     prefixes = catalog.prefixes(phase, backend)
 
@@ -191,3 +239,108 @@ def _switches(situation: Situation, catalog: OptionCatalog) -> Iterator[str]:
 
 def _contains(text: str, words: Iterable[str]) -> bool:
     return any(word in text for word in words)
+
+
+def _static_program(situation: Situation) -> tuple[Path, str] | None:
+    """Save the program with static shapes, and say which. Returns None if it has no
+    dynamic ones, or the toolchain's tools cannot read it.
+    """
+    engine, source = situation.engine, situation.program
+    tools = situation.family.mlir_tools(situation.toolchain)
+    is_other = situation.case.input.kind is InputKind.OTHER
+    if source is None or tools is None or is_other:
+        return None
+    if source.stat().st_size > _LARGEST:
+        return None
+    reader = Reader(tools, engine.stop)
+    try:
+        generic = reader.generic_form(source)
+        rewritten = with_static_shapes(reader, generic) if generic else None
+    finally:
+        reader.close()
+    if rewritten is None:
+        return None
+    text, sizes = rewritten
+    folder = engine.registry.home.folder(KeptKind.REMEDIES)
+    path = folder / f"{sha256(text.encode()).hexdigest()[:24]}.mlir"
+    save_file(path, text, "write a changed input")
+    return path, sizes
+
+
+def with_static_shapes(reader: Reader, generic: str) -> tuple[str, str] | None:
+    """Make the first valid program with static shapes, in readable syntax, and describe
+    its sizes. `generic` is the program in generic form. The toolchain's
+    canonicalization propagates the sizes through the program.
+    """
+    with suppress(UnparsableError):
+        for module, sizes in static_candidates(generic):
+            text = reader.text_after_passes(print_module(module), CANONICALIZE)
+            if text is not None:
+                return text, sizes
+    return None
+
+
+def static_candidates(text: str) -> Iterator[tuple[Module, str]]:
+    """Yield modules with static shapes of arguments, made from a text in generic form,
+    and describe the sizes. Not all are valid programs.
+
+    First, all unknown dimensions get the same size. Then one type of arguments gets a
+    multiple of it, because another type may split the same dimension in two.
+    """
+    smallest = _SIZES[0]
+    functions = _functions_never_called(parse_module(text))
+    types = {value.type for function in functions for value in arguments_of(function)}
+    types = {type_ for type_ in types if type_.startswith("tensor<")}
+    split = {
+        (smallest * int(factor), type_)
+        for type_ in types
+        for other in types - {type_}
+        for factor in _SPLIT_DIMENSION.findall(other)
+        if "?" in type_
+    }
+    changes = [(size, 0, "") for size in _SIZES]
+    changes += [(smallest, size, type_) for size, type_ in sorted(split)[:_MOST_SPLITS]]
+    for size, larger, type_ in changes:
+        module = parse_module(text)
+        if _set_static_arguments(module, size, {type_: larger}):
+            sizes = f"unknown dimensions of the arguments set to {size}"
+            yield module, f"{sizes}, of {type_} {larger}" if type_ else sizes
+
+
+def _set_static_arguments(module: Module, size: int, others: Mapping[str, int]) -> bool:
+    """Give arguments static shapes, in place, and cast them to the types that the body
+    uses. Return whether any argument changed. `size` is what unknown dimensions become,
+    `others` what those of some types become.
+    """
+    changed = False
+    for function in _functions_never_called(module):
+        block = function.regions[0].blocks[0]
+        casts: list[Operation] = []
+        for index, argument in enumerate(block.arguments):
+            if not argument.type.startswith("tensor<") or "?" not in argument.type:
+                continue
+            wanted = str(others.get(argument.type, size))
+            static = Value(argument.type.replace("?", wanted), argument.origin)
+            block.arguments[index] = static
+            # The old value becomes the result of the cast, so that its users stay as
+            # they are.
+            casts.append(Operation("tensor.cast", [static], [argument]))
+        if casts:
+            block.operations[:0] = casts
+            retype(function)
+            changed = True
+    return changed
+
+
+def _functions_never_called(module: Module) -> list[Operation]:
+    """Return the functions that the module does not call, so that their types may
+    change.
+    """
+    called = {
+        name
+        for operation in module.walk()
+        for text in operation.texts()
+        for name in symbols(text)
+    }
+    functions = module.functions()
+    return [function for function in functions if function.symbol not in called]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import inf, log2
 
-from triage.model.fields import UNPRINTED, in_json, key
+from triage.model.fields import UNPRINTED, in_json
 from triage.model.outcome import (
     Exit,
     Failure,
@@ -36,10 +36,6 @@ class Weakness(StrEnum):
     FOR_TESTS = "its flag is for the compiler's own tests"
     CHECKS_LESS = "it only silences a check"
 
-    @property
-    def rank(self) -> int:
-        return list(Weakness).index(self)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
@@ -64,46 +60,31 @@ class Change:
         return " ".join([*parts, self.input_change or ""]).strip()
 
 
-@dataclass(frozen=True, slots=True)
-class RemedyCheck:
-    """How the case ends on another revision, without a remedy and with it."""
-
-    without: ProbeResult
-    with_: ProbeResult = field(metadata=key("with"))
-
-    @in_json
-    def breaks(self) -> bool:
-        """Whether the case passes without the remedy and not with it."""
-        return self.without.passed and not self.with_.passed
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy(Change):
     """A change that makes the case compile."""
 
     result: ProbeResult = field(metadata=UNPRINTED)
     """The case with the remedy on the toolchain where it fails without."""
-    checks: tuple[RemedyCheck, ...] = ()
+    verified_on: tuple[Revision, ...] = ()
+    """The revisions on which the case compiles with the remedy."""
+    breaks: tuple[Revision, ...] = ()
+    """The revisions on which the case compiles only without the remedy."""
 
-    @in_json
-    def verified_on(self) -> list[Revision]:
-        """The revisions on which the case compiles with the remedy."""
-        others = [check.with_ for check in self.checks]
-        return [result.toolchain for result in (self.result, *others) if result.passed]
-
-    @in_json
-    def breaks(self) -> list[Revision]:
-        """The revisions on which the case compiles only without the remedy."""
-        return [check.with_.toolchain for check in self.checks if check.breaks]
+    def with_check(
+        self, result: ProbeResult, without: ProbeResult | None = None
+    ) -> Remedy:
+        """Add how the case ends on a compiler with the remedy, and without it."""
+        if result.passed:
+            return replace(self, verified_on=(*self.verified_on, result.toolchain))
+        if without and without.passed:
+            return replace(self, breaks=(*self.breaks, result.toolchain))
+        return self
 
     @in_json
     def cost(self) -> Mapping[str, float]:
         """What the compile takes, and the sizes of what it makes."""
-        times = {
-            name: getattr(self.result, name)
-            for name in ("cpu_seconds", "seconds", "peak_rss_mb")
-        }
-        return times | dict(self.result.metrics)
+        return self.result.numbers
 
     @in_json
     def explanation(self) -> str:
@@ -114,8 +95,6 @@ class Remedy(Change):
         if self.breaks:
             names = ", ".join(revision.name for revision in self.breaks)
             sentences.append(f"it breaks {names}, which needs no remedy")
-        if not self.checks:
-            sentences.append("it was not tried on another compiler")
         shown = [
             f"{sentence[0].upper()}{sentence[1:]}."
             for sentence in sentences
@@ -129,7 +108,7 @@ class Remedy(Change):
         costs = (self.cost.get(name, inf) for name in (*COST_METRICS, "artifact_bytes"))
         return (
             len(self.breaks),
-            self.weakness.rank,
+            list(Weakness).index(self.weakness),
             self.input_change is not None,
             round(log2(max(self.result.cpu_seconds, 0.1))),
             *costs,

@@ -5,47 +5,30 @@ compilers, and measure what they cost.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from math import inf
 
 from triage.compilers.invocation import flag_name
-from triage.compilers.registry import family_of
 from triage.execution.engine import Engine
-from triage.execution.inputs import Prepared
 from triage.execution.judge import result_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import Interrupted, TriageError
-from triage.model.outcome import Cause, Failure, NoAnswer
+from triage.model.outcome import Cause, NoAnswer, ProbeResult
 from triage.recipes.values import parse_version
 from triage.remedy.candidates import (
     ChangedCase,
+    RemedyRequest,
     Situation,
     known_remedies,
     own_options,
 )
-from triage.remedy.result import Remedies, Remedy, RemedyCheck
-from triage.remedy.static_shapes import static_program
+from triage.remedy.result import Remedies, Remedy
 from triage.toolchains.registry import ToolchainRef
 
+_COST = "cost"  # of remedies is measured
 _MOST_REPORTED = 5  # remedies, each of which is tried on other compilers, too
-
-
-@dataclass(frozen=True, slots=True)
-class RemedyRequest:
-    """The case to find remedies for. It fails on `bad`, and passes on `good`."""
-
-    case: Case
-    bad: ToolchainRef
-    good: ToolchainRef | None = None
-    budget: int = 100
-    """The maximum number of candidates."""
-    siblings: Sequence[Case] = ()
-    """The recipe's cases."""
-    seconds: float = inf
-    """The time for trying candidates."""
 
 
 def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
@@ -65,12 +48,11 @@ def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
         why = f"it passes on {failing.revision.name}"
         return replace(answer, unanswered=NoAnswer(Cause.NEEDLESS, why))
     answer = replace(answer, failure=failure)
-    situation = _situation(engine, request, failure)
+    situation = Situation(engine, request, failure)
     search = _Search(engine, request, deadline)
-    groups = (known_remedies(situation), own_options(situation))
     try:
-        for group in groups:
-            search.try_all(group)
+        search.try_all(known_remedies(situation), stops_early=False)
+        search.try_all(own_options(situation), stops_early=True)
         answer = search.checked(answer)
     except Interrupted:
         if time.monotonic() < deadline:
@@ -79,8 +61,7 @@ def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
         answer = replace(answer, remedies=tuple(search.best()))
     tried, left = len(search.tried), 0
     if not search.is_successful:
-        texts = {candidate.change.text for group in groups for candidate in group}
-        left = len(texts) - tried
+        left = len(search.candidates) - tried
     answer = replace(answer, tried=tried, left=left)
     if answer.remedies:
         return answer
@@ -91,39 +72,15 @@ def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
     return replace(answer, unanswered=NoAnswer(cause, why))
 
 
-def _situation(engine: Engine, request: RemedyRequest, failure: Failure) -> Situation:
-    case = request.case
-    obtain = engine.registry.obtain
-    toolchain = obtain(request.bad)
-    hints = family_of(case).remedies
-    prepared = engine.inputs.input_of(case, toolchain)
-    devices: frozenset[str] = frozenset()
-    if hints and isinstance(prepared, Prepared):
-        devices = hints.devices_named(prepared.path)
-    situation = Situation(
-        case,
-        failure,
-        toolchain,
-        hints,
-        devices,
-        request.siblings,
-        good=obtain(request.good) if request.good else None,
-    )
-    if any(rule.rewrite for rule in situation.rules()):
-        static = static_program(engine, case, toolchain)
-        return replace(situation, static=static)
-    return situation
-
-
 @dataclass(slots=True)
 class _Search:
     engine: Engine
     request: RemedyRequest
     deadline: float
-    tried: dict[str, Remedy] = field(default_factory=dict)
+    candidates: dict[str, ChangedCase] = field(default_factory=dict)
     """By the texts of their changes."""
-    cases: dict[str, Case] = field(default_factory=dict)
-    """The changed cases by these texts."""
+    tried: dict[str, Remedy] = field(default_factory=dict)
+    """What became of them, by the same texts."""
 
     @property
     def is_successful(self) -> bool:
@@ -133,28 +90,36 @@ class _Search:
             for remedy in self.tried.values()
         )
 
-    def try_all(self, candidates: Sequence[ChangedCase]) -> None:
-        """Try candidates until the budget or the time is used up. Those that are not
-        the first ones end where something works that is not a makeshift.
+    def try_all(self, changes: Iterable[ChangedCase], *, stops_early: bool) -> None:
+        """Try changes until the budget or the time is used up, or if it `stops_early`
+        until one works that is not a makeshift.
         """
-        new: dict[str, ChangedCase] = {}
-        for candidate in candidates:
-            new.setdefault(candidate.change.text, candidate)
-        left = [new[text] for text in new if text not in self.tried]
-        left = left[: max(0, self.request.budget - len(self.tried))]
-        is_first, size = not self.tried, 2 * self.engine.jobs
-        for start in range(0, len(left), size):
-            is_needless = not is_first and self.is_successful
+        new = []
+        for changed in changes:
+            if changed.change.text not in self.candidates:
+                self.candidates[changed.change.text] = changed
+                new.append(changed)
+        new = new[: max(0, self.request.budget - len(self.tried))]
+        size = 2 * self.engine.jobs
+        for start in range(0, len(new), size):
+            is_needless = stops_early and self.is_successful
             if is_needless or time.monotonic() > self.deadline:
                 return
-            batch = left[start : start + size]
-            jobs = [ProbeJob(candidate.case, self.request.bad) for candidate in batch]
-            probes = self.engine.probe_all(jobs, "remedies")
-            results = {id(probe.case): result_of(probe) for probe in probes}
-            for candidate in batch:
-                change, result = candidate.change, results[id(candidate.case)]
-                self.tried[change.text] = Remedy(**asdict(change), result=result)
-                self.cases[change.text] = candidate.case
+            batch = new[start : start + size]
+            cases = [changed.case for changed in batch]
+            results = self._results(cases, self.request.bad, "remedies")
+            for changed, result in zip(batch, results, strict=True):
+                remedy = Remedy(**asdict(changed.change), result=result)
+                self.tried[remedy.text] = remedy.with_check(result)
+
+    def _results(
+        self, cases: Sequence[Case], ref: ToolchainRef, what: str
+    ) -> list[ProbeResult]:
+        """Return the result of each case on a compiler."""
+        jobs = [ProbeJob(case, ref, resources=what == _COST) for case in cases]
+        probes = self.engine.probe_all(jobs, what)
+        results = {id(probe.case): result_of(probe) for probe in probes}
+        return [results[id(case)] for case in cases]
 
     def best(self) -> list[Remedy]:
         """Choose the best remedies, of those that change the same flags the first."""
@@ -167,38 +132,27 @@ class _Search:
         return best[:_MOST_REPORTED]
 
     def checked(self, answer: Remedies) -> Remedies:
-        """Add the best remedies, tried on the good compiler and the newest release and
-        measured, and the newest release if it needs none.
+        """Add the best remedies, measured and tried on the good compiler and the newest
+        release, and the newest release if it needs none.
         """
-        best, original = self.best(), self.request.case
-        cases = [self.cases[remedy.text] for remedy in best]
-        refs = [self.request.bad, *self._other_toolchains()]
-        _, *jobs = [  # the first fails
-            ProbeJob(case, ref, resources=ref in refs[:2])
-            for ref in refs
-            for case in (original, *cases)
+        best, bad = self.best(), self.request.bad
+        cases = [self.candidates[remedy.text].case for remedy in best]
+        results = self._results(cases, bad, _COST)
+        remedies = [
+            replace(remedy, result=result)
+            for remedy, result in zip(best, results, strict=True)
         ]
-        results = {
-            (id(probe.case), probe.revision.name): result_of(probe)
-            for probe in self.engine.probe_all(jobs, "cost and other compilers")
-        }
-        names = [ref.revision.name for ref in refs]
-        remedies = []
-        for remedy, case in zip(best, cases, strict=True):
-            result, *others = [results[id(case), name] for name in names]
-            checks = [
-                RemedyCheck(results[id(original), name], other)
-                for name, other in zip(names[1:], others, strict=True)
+        upgrade = None
+        for ref in self._other_toolchains():
+            both = [self.request.case, *cases]
+            without, *others = self._results(both, ref, "other compilers")
+            remedies = [
+                remedy.with_check(result, without)
+                for remedy, result in zip(remedies, others, strict=True)
             ]
-            remedies.append(replace(remedy, result=result, checks=tuple(checks)))
+            if without.passed and _is_newer(ref, bad):
+                upgrade = ref.revision
         remedies.sort(key=lambda remedy: remedy.rank)
-        upgrades = [
-            ref.revision
-            for ref in refs[1:]
-            if results[id(original), ref.revision.name].passed
-            and _is_newer(ref, self.request.bad)
-        ]
-        upgrade = upgrades[-1] if upgrades else None
         return replace(answer, remedies=tuple(remedies), upgrade=upgrade)
 
     def _other_toolchains(self) -> list[ToolchainRef]:

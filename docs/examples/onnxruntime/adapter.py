@@ -15,7 +15,7 @@ from triage.compilers.base import (
     pep440,
 )
 from triage.compilers.invocation import Invocation, ask_compiler, flag_name
-from triage.compilers.parts import RemedyHints, WorkerRunner
+from triage.compilers.parts import WorkerRunner
 from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, NoAnswer
@@ -29,10 +29,6 @@ WORKER = Path(__file__).with_name("worker.py")
 _ISOLATED = ("-I", str(WORKER))  # the user's own modules are not seen
 _PACKAGE = "lib/python3*/site-packages/onnxruntime"
 _FLAGS = frozenset({"optimize", "disable"})
-
-
-class OrtRemedies(RemedyHints):
-    """The options in `options.yaml`."""
 
 
 class OnnxRuntime(Compiler):
@@ -52,7 +48,6 @@ class OnnxRuntime(Compiler):
         keys=RunnableRecipe,
     )
     run = WorkerRunner(WORKER, "--optimize=DISABLE_ALL")
-    remedies = OrtRemedies()
 
     def locate(self, root: Path) -> Path | None:
         python = root if root.is_file() else root / "bin" / "python"

@@ -5,7 +5,7 @@ version.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +22,8 @@ from triage.compilers.interpreters import is_script
 from triage.compilers.invocation import Invocation, MlirTools, ask_compiler
 from triage.compilers.iree.targets import (
     IREE,
-    IreeRemedies,
+    devices_in,
+    missing_options,
     target_flags,
     with_printing,
 )
@@ -146,7 +147,6 @@ class Iree(Compiler):
     run: Part[Runner] = Part("runner:IreeRunner")
     kernels: Part[IreeKernels] = Part("runner:IreeKernels")
     lint: Part[IreeLinter] = Part("lint:IreeLinter")
-    remedies = IreeRemedies()
     recipe_starter: Part[RecipeStarter] = Part("command_line:IreeRecipes")
 
     def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:
@@ -161,6 +161,14 @@ class Iree(Compiler):
         else:
             root = optimizer.parents[1] / "compiler" / "bindings" / "python"
         return MlirTools(optimizer, root, "iree.compiler", toolchain.reads)
+
+    def declaring_options(
+        self, case: Case, program: Path, named: Iterable[str]
+    ) -> tuple[str, ...] | None:
+        with program.open(encoding="utf-8", errors="replace") as lines:
+            devices = {*named, *(name for line in lines for name in devices_in(line))}
+        flags = [flag.text for flag in case.flags]
+        return missing_options(devices, case.target, flags)
 
     def locate(self, root: Path) -> Path | None:
         program = _first_file(root, _LOCATIONS)

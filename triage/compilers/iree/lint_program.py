@@ -14,7 +14,7 @@ from triage.compilers.iree.targets import (
     devices_declared_by,
     devices_in,
 )
-from triage.compilers.linter import ProgramDevice
+from triage.compilers.parts import ProgramDevice
 from triage.mlir import Module, Operation, SourcePosition, Value
 from triage.mlir.tree import Region, arguments_of, array_elements, entries, free_values
 

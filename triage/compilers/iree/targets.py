@@ -5,13 +5,11 @@ devices.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from triage.compilers.invocation import Invocation, flag_name
-from triage.compilers.parts import RemedyHints
-from triage.model.case import Case, InputKind, Target
+from triage.model.case import InputKind, Target
 from triage.model.outcome import Cause, NoAnswer
 from triage.recipes.recipe import RecipeFamily
 from triage.recipes.run_keys import RunnableRecipe
@@ -188,6 +186,22 @@ def declaring_options(
     return flags
 
 
+def missing_options(
+    devices: set[str], target: Target, flags: Sequence[str]
+) -> tuple[str, ...] | None:
+    """Return the options that declare these devices, and all that a target and its
+    flags declare; None if none is missing.
+    """
+    options = list(flags)
+    if target.devices and not any(text.startswith(DEVICE) for text in flags):
+        options += selecting_flags(target)
+    declared = devices_declared_by(options)
+    missing = sorted(devices - declared.keys(), key=device_order)
+    if not missing:
+        return None
+    return tuple(declaring_options([*declared, *missing], target.backend, options))
+
+
 def devices_declared_by(options: Sequence[str]) -> dict[str, str]:
     """Return the devices that a command line declares: name -> option."""
     backends = [text for text in options if text.startswith(TARGET_BACKENDS)]
@@ -220,28 +234,6 @@ def device_order(name: str) -> tuple[int, str]:
     if match:
         return int(match[1]), name
     return 1 << 30, name
-
-
-class IreeRemedies(RemedyHints):
-    """Tells the search for remedies how a program names devices."""
-
-    def devices_named(self, program: Path) -> frozenset[str]:
-        with program.open(encoding="utf-8", errors="replace") as lines:
-            return frozenset(name for line in lines for name in devices_in(line))
-
-    def declaring_options(
-        self, case: Case, devices: Collection[str]
-    ) -> tuple[str, ...] | None:
-        options = [flag.text for flag in case.flags]
-        has_devices = any(text.startswith(DEVICE) for text in options)
-        if case.target.devices and not has_devices:
-            options += selecting_flags(case.target)
-        declared = devices_declared_by(options)
-        missing = sorted(set(devices) - declared.keys(), key=device_order)
-        if not missing:
-            return None
-        wanted = [*declared, *missing]
-        return tuple(declaring_options(wanted, case.target.backend, options))
 
 
 def with_printing(invocation: Invocation, *options: str) -> Invocation:

@@ -25,7 +25,7 @@ from triage.compilers.base import (
     script_options,
 )
 from triage.compilers.invocation import Invocation, MlirTools, ask_compiler
-from triage.compilers.parts import IrPrinter, Measures, RemedyHints, WorkerRunner
+from triage.compilers.parts import IrPrinter, Measures, WorkerRunner
 from triage.compilers.repro_script import (
     StandaloneCall,
     StandaloneCompile,
@@ -128,10 +128,6 @@ class XlaIr(IrPrinter):
         return replace(invocation, printing=printing)
 
 
-class XlaRemedies(RemedyHints):
-    """Tries the options in the `options.yaml` next to this module."""
-
-
 class Xla(Compiler):
     """The XLA family."""
 
@@ -152,7 +148,6 @@ class Xla(Compiler):
     run = XlaRunner(_WORKER, "--xla_backend_optimization_level=0")
     measures = Measures()
     passes = XlaIr()
-    remedies = XlaRemedies()
     folders = "a virtual environment holds the packages `jaxlib` and `jax`"
     generator = ("-I",)
 
