@@ -19,8 +19,8 @@ from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.first_look import FOLDER, SETS, listed
-from triage.classify.line_ranker import WEIGHTS, line_features, scores
-from triage.classify.log_line import clean
+from triage.classify.log import clean
+from triage.classify.second_look import WEIGHTS, line_features, scores
 
 MOST_WEIGHTS = 600
 NOISE = 120  # lines at most before a log; half as many below

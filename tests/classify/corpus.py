@@ -33,8 +33,8 @@ class Snippet:
 
     def first_failure(self) -> Failure | None:
         """Return the root cause that the classifier finds."""
-        findings = read_log([self.log.encode()], packaged_rules()).findings
-        return next(iter(findings.failures), None)
+        causes = read_log([self.log.encode()], packaged_rules()).findings.causes()
+        return causes[0].failure() if causes else None
 
     def is_right(self, failure: Failure | None) -> bool:
         """Whether class and headline are the expected ones."""

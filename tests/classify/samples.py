@@ -3,6 +3,7 @@ folder.
 """
 
 from triage.classify import RuleSet, packaged_rules
+from triage.classify.findings import failures_of
 from triage.classify.reader import read_log
 from triage.model.outcome import Failure
 
@@ -140,4 +141,4 @@ def stamped(text: str) -> bytes:
 
 def scan_output(*pieces: bytes, rules: RuleSet | None = None) -> tuple[Failure, ...]:
     """Scan an output that arrives in pieces. rules: the packaged ones by default."""
-    return read_log(pieces, rules or packaged_rules()).findings.failures
+    return failures_of(read_log(pieces, rules or packaged_rules()).findings.causes())

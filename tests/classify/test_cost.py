@@ -11,7 +11,7 @@ import time
 import pytest
 
 from triage.classify import Rule, classify_log, packaged_rules
-from triage.classify.log_line import MOST_CHARACTERS
+from triage.classify.log import MOST_CHARACTERS
 
 
 @pytest.mark.parametrize("rule", packaged_rules().rules, ids=lambda rule: rule.name)

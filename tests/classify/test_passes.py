@@ -2,7 +2,7 @@
 
 import pytest
 
-from triage.classify.passes import failing_pass
+from triage.classify.failure_site import failing_pass
 from triage.model.execution import PassName
 
 

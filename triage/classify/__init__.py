@@ -4,16 +4,17 @@ signatures that survive rewording.
 
 from __future__ import annotations
 
-from triage.classify.classified_log import (
+from triage.classify.diagnose import (
     ClassifiedLog,
     ClassifiedLogs,
+    Diagnosis,
     LogStatus,
-    SuspiciousLine,
     classify_log,
+    diagnose,
 )
-from triage.classify.diagnose import Diagnosis, diagnose
-from triage.classify.passes import PassScanner, phase_of
+from triage.classify.failure_site import PassScanner, phase_of
 from triage.classify.rules import Rule, RuleSet, load_rules, packaged_rules
+from triage.classify.second_look import SuspiciousLine
 
 __all__ = [
     "ClassifiedLog",

@@ -1,23 +1,30 @@
-"""Diagnose one finished run: which failures its output and its ending show."""
+"""Diagnose a log, or a finished run: which failures it shows."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import BinaryIO
 
-from triage.classify.classified_log import ranked
+from triage.classify.failure_site import signal_name
 from triage.classify.finding import Finding
-from triage.classify.findings import of_input_or_pass, silent_failure, with_pass
-from triage.classify.log_line import HEADLINE, LogLine, diagnostic
+from triage.classify.findings import (
+    class_of,
+    failures_of,
+    named_by_pass,
+    silent_failure,
+)
+from triage.classify.log import text_pieces
 from triage.classify.reader import LogReader, read_log
 from triage.classify.rules import RuleSet
-from triage.classify.stack_dump import signal_name
+from triage.classify.second_look import SuspiciousLine, likeliest_message, look_again
+from triage.model.errors import BadInput
 from triage.model.execution import Ending, Execution, PassName
-from triage.model.outcome import Failure
-
-_LETTERS = re.compile(r"[^\W\d_]{2}")
-_PRINTED_IR = re.compile(r"[%\"{}()^#!@]|//|(?:module|[a-z_]+\.[a-z_.]+)(?: |\Z)")
+from triage.model.fields import in_json
+from triage.model.outcome import Exit, Failure
 
 # the class and the headline of a run that ended so
 _LIMITS = {
@@ -29,6 +36,75 @@ _LIMITS = {
         "exit status 0, but no output file, or an empty one",
     ),
 }
+
+
+class LogStatus(StrEnum):
+    """What a log says of the run that printed it."""
+
+    FAILED = "failed"
+    UNRECOGNISED = "unrecognised"
+    """Something failed, and no rule knows what."""
+    NO_FAILURES = "no failures"
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifiedLog:
+    """A log with its failures, the root cause first."""
+
+    log: str
+    failures: tuple[Failure, ...]
+    likeliest: tuple[SuspiciousLine, ...] = ()
+    """Without failures, the lines that sound like one."""
+
+    @in_json
+    def status(self) -> LogStatus:
+        if self.failures:
+            return LogStatus.FAILED
+        if self.likeliest:
+            return LogStatus.UNRECOGNISED
+        return LogStatus.NO_FAILURES
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifiedLogs:
+    """The result of `triage classify`."""
+
+    logs: Sequence[ClassifiedLog]
+
+    @property
+    def exit(self) -> Exit:
+        statuses = {log.status for log in self.logs}
+        if LogStatus.FAILED in statuses:
+            return Exit.FOUND
+        if LogStatus.UNRECOGNISED in statuses:
+            return Exit.INCONCLUSIVE
+        return Exit.OK
+
+
+def classify_log(log: Path | BinaryIO, rules: RuleSet) -> ClassifiedLog:
+    """Return the failures in a log.
+
+    Raises:
+        BadInput: the log cannot be opened or has no text.
+    """
+    with ExitStack() as stack:
+        if isinstance(log, Path):
+            name = shown = str(log)
+            try:
+                stream: BinaryIO = stack.enter_context(log.open("rb"))
+            except OSError as error:
+                raise BadInput(f"{log}: {error.strerror}") from error
+        else:
+            name, shown, stream = "-", "standard input", log
+        reader = read_log(text_pieces(stream, shown), rules)
+    likeliest: tuple[SuspiciousLine, ...] = ()
+    causes = reader.findings.causes()
+    if not causes:
+        finding, likeliest = look_again(reader.plain, rules)
+        if finding:
+            reader.findings.add(finding)
+            causes = reader.findings.causes()
+    return ClassifiedLog(name, failures_of(causes), likeliest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,61 +131,52 @@ def diagnose(
     """
     ended = _ending(execution)
     reader = _read_output(execution.stderr.text + ended, rules)
-    findings = reader.findings
+    findings, plain = reader.findings, [*reader.plain]
+    causes = findings.causes()
     if execution.ok:
-        return Diagnosis(warnings=(*findings.failures, *findings.remarks))
-    plain = [*reader.plain]
-    if all(map(rules.needs_pass, findings.failures)):
+        warnings = [*causes, *findings.of_kind(remarks=True)]
+        return Diagnosis(warnings=failures_of(warnings))
+    if all(cause.rule.needs_pass for cause in causes):
         # a Python front end and many other commands report errors on stdout; some print
         # only a banner on stderr
         reader = _read_output(execution.stdout.text, rules)
         plain += reader.plain
-        others = reader.findings.failures
-        known = {failure.failure_class for failure in findings.failures}
-        is_silent = known <= {"silent-failure"}
-        if others and (is_silent or not all(map(rules.is_unexplained, others))):
-            findings = reader.findings
-    failures = findings.failures
-    explained = tuple(
-        failure for failure in failures if not rules.is_unexplained(failure)
-    )
-    stopped = _limit_failure(execution, rules)
-    if stopped:
-        return Diagnosis((stopped, *explained))
+        others = reader.findings.causes()
+        is_silent = all(cause.rule.name == "silent-failure" for cause in causes)
+        if others and (
+            is_silent or not all(other.rule.is_unexplained for other in others)
+        ):
+            findings, causes = reader.findings, others
+    explained = [cause for cause in causes if not cause.rule.is_unexplained]
+    if execution.ending in _LIMITS:
+        name, text = _LIMITS[execution.ending]
+        headline = text.format(execution.seconds, execution.peak_rss_mb)
+        return Diagnosis(
+            failures_of([Finding(rules.by_name[name], headline), *explained])
+        )
     if ended and explained:
-        return Diagnosis(explained)
+        return Diagnosis(failures_of(explained))
     if explained:
-        of_input = of_input_or_pass(failures[0], rules, passes_ran=False)
-        of_pass = of_input_or_pass(failures[0], rules, passes_ran=True)
-        if of_input == of_pass or findings.passes_ran:
-            return Diagnosis(failures)
-        if failing_pass is None:
-            return Diagnosis(failures, needs_pass=True)
-        if failing_pass:
-            first = replace(of_pass, failing_pass=failing_pass.name)
-        else:
-            first = of_input
-        return Diagnosis((first, *failures[1:]))
-    failures = failures or findings.remarks[:1] or _plain_failure(plain, rules)
+        first = causes[0]
+        names = [class_of(first, passes_ran=ran) for ran in (False, True)]
+        if findings.passes_ran or names[0] == names[1]:
+            return Diagnosis(failures_of(causes))
+        if failing_pass is not None:
+            first.become(rules.by_name[names[bool(failing_pass)]])
+            first.failing_pass = failing_pass or first.failing_pass
+        return Diagnosis(failures_of(causes), needs_pass=failing_pass is None)
+    causes = causes or findings.of_kind(remarks=True)[:1]
+    causes = causes or likeliest_message(plain, rules)
     known_pass = failing_pass or findings.first_pass
-    if known_pass is None:
-        silent = silent_failure(rules, None)
-        # unless a second run named no pass either
-        return Diagnosis(failures or (silent,), needs_pass=failing_pass is None)
-    return Diagnosis(with_pass(failures, known_pass, rules))
+    if known_pass:
+        return Diagnosis(failures_of(named_by_pass(causes, known_pass, rules)))
+    # unless a second run named no pass either
+    causes = causes or [silent_failure(rules)]
+    return Diagnosis(failures_of(causes), needs_pass=failing_pass is None)
 
 
 def _read_output(text: str, rules: RuleSet) -> LogReader:
     return read_log([text.encode("utf-8", "replace")], rules)
-
-
-def _limit_failure(execution: Execution, rules: RuleSet) -> Failure | None:
-    """Return the failure of a run that exceeded a limit or wrote no output, or None."""
-    if execution.ending not in _LIMITS:
-        return None
-    name, text = _LIMITS[execution.ending]
-    headline = text.format(execution.seconds, execution.peak_rss_mb)
-    return Finding(rules.by_name[name], headline).failure()
 
 
 def _ending(execution: Execution) -> str:
@@ -123,23 +190,3 @@ def _ending(execution: Execution) -> str:
     if name is None and execution.ending is Ending.SIGNALLED:
         name = "SIGNAL"
     return f"\nended by {name}\n" if name else ""
-
-
-def _plain_failure(lines: Sequence[LogLine], rules: RuleSet) -> tuple[Failure, ...]:
-    """Return the failure of the line that most likely tells it. Nothing if no line may
-    be a message.
-    """
-    # a remark or a warning must not be taken for the failure
-    if any(map(diagnostic, lines)):
-        return ()
-    messages = [
-        line
-        for line in lines
-        if not line.indent
-        and _LETTERS.search(line.text)
-        and not _PRINTED_IR.match(line.text)
-    ]
-    for _, line in ranked(messages)[:1]:
-        text = line.text[:HEADLINE]
-        return (Finding(rules.by_name["unknown"], text, line.number).failure(),)
-    return ()

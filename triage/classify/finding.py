@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 
-from triage.classify.log_line import HEADLINE, Diagnostic, LogLine
-from triage.classify.passes import phase_of
+from triage.classify.failure_site import (
+    Stack,
+    is_of_header,
+    phase_of,
+    short_name,
+    symbol_of,
+)
+from triage.classify.log import HEADLINE, Diagnostic, LogLine
 from triage.classify.rules import (
     PLAIN,
     MatchScope,
@@ -19,25 +25,14 @@ from triage.classify.rules import (
     compile_regex,
     detail,
     packaged_yaml,
-    required_literals,
-)
-from triage.classify.stack_dump import (
-    Stack,
-    is_of_header,
-    short_name,
-    symbol_of,
 )
 from triage.model.execution import PassName
-from triage.model.outcome import Detail, Failure
+from triage.model.outcome import Failure
 
 _CONTEXT_LINES = 8  # below a match that its rule reads
 _SIGNATURE_LENGTH = 160  # characters of normalised text that enter a signature
 # around an operator that the importer does not know, whose name says what fails
 _WRAPPER = "torch.operator"
-_WRAPPED_NAME = re.compile(
-    rf'{_WRAPPER} "(?P<short>[\w.]+)"|(?:"{_WRAPPER}"\(.*?'
-    rf'|\A<?\{{)name = "(?P<name>[\w.]+)"'
-)
 
 
 def _apply_replacements(text: str, key: str) -> str:
@@ -79,19 +74,16 @@ class Finding:
     signature: str = ""
     """Set when the finding is complete."""
 
-    def identify(self) -> str:
-        """Return the signature: `class`, or `class:text` with the captures that the
-        rule's identity names. Of alternatives such as `a|b`, the first that is known is
-        used.
+    def identify(self) -> None:
+        """Set the signature: `class`, or `class:text` with the captures that the rule's
+        identity names. Of alternatives such as `a|b`, the first that is known is used.
         """
         parts = []
         for alternatives in self.rule.identity:
             texts = map(self._identity, alternatives.split("|"))
             parts.append(next(filter(None, texts), ""))
         text = " ".join(filter(None, parts))
-        if text:
-            return f"{self.rule.name}:{text}"
-        return self.rule.name
+        self.signature = f"{self.rule.name}:{text}" if text else self.rule.name
 
     def _identity(self, name: str) -> str:
         """Return the text of one name of the identity."""
@@ -108,10 +100,14 @@ class Finding:
             if is_of_header(symbol_of(value)) and self.stack.own_frames:
                 return self.stack.own_frames[0]
             return short_name(value)
-        value = " ".join(value.split())[:_SIGNATURE_LENGTH]
         if value == _WRAPPER:
-            return f"{value} {self.captures.get('name', '')}".rstrip()
-        return value
+            value += f" {self.captures.get('name', '')}"
+        return " ".join(value.split())[:_SIGNATURE_LENGTH]
+
+    def become(self, rule: Rule) -> None:
+        """Change the class, and with it the beginning of the signature."""
+        self.signature = self.signature.replace(self.rule.name, rule.name, 1)
+        self.rule = rule
 
     def read_below(self, text: str, distance: int) -> None:
         """Read the captures that the rule expects in a line below the match. distance:
@@ -121,57 +117,44 @@ class Finding:
             match = compile_regex(regex).search(text)
             if match:
                 self.captures = captures_of(match) | self.captures
-        self.read_operator_name(text)
 
-    def read_above(self, lines: list[str]) -> None:
+    def read_above(self, lines: Iterable[str]) -> None:
         """Read the captures that the rule expects above the match, the nearest line
         first.
         """
         for above in self.rule.above:
-            if not compile_regex(above.match_text).search(self.headline):
-                continue
-            matches = map(compile_regex(above.regex).match, lines)
-            match = next(filter(None, matches), None)
-            if match:
-                self.captures |= captures_of(match)
+            if compile_regex(above.match_text).search(self.headline):
+                matches = map(compile_regex(above.regex).match, lines)
+                match = next(filter(None, matches), None)
+                if match:
+                    self.captures |= captures_of(match)
 
     @property
-    def _is_wrapped(self) -> bool:
-        names = (self.captures.get("op"), self.captures.get("source_op"))
-        return _WRAPPER in names or f"'{_WRAPPER}'" in self.headline
-
-    def read_operator_name(self, text: str) -> None:
-        """Read the name of the operator inside a wrapping operation."""
-        if self._is_wrapped and "name" not in self.captures:
-            match = _WRAPPED_NAME.search(text)
-            if match:
-                self.captures["name"] = match["short"] or match["name"]
-
-    def _details(self) -> dict[str, Detail]:
-        captures = dict(self.captures)
-        captures.pop("unread", "")
-        if self.stack.specific_frames:
-            captures["frames"] = " < ".join(self.stack.specific_frames)
-        return {name: detail(value) for name, value in captures.items()}
-
-    def _headline(self) -> str:
+    def whole_headline(self) -> str:
+        """The headline and the reason that stands around it."""
         reason = " ".join(self.captures.get("reason", "").split())
-        if reason not in self.headline:
-            return f"{self.headline} {reason}"[:HEADLINE]
-        return self.headline
+        if reason in self.headline:
+            return self.headline
+        return f"{self.headline} {reason}"[:HEADLINE]
 
     def failure(self) -> Failure:
         """Convert to a failure."""
         failed = self.failing_pass or self.stack.failing_pass
+        captures = dict(self.captures)
+        captures.pop("unread", "")
+        if self.stack.specific_frames:
+            captures["frames"] = " < ".join(self.stack.specific_frames)
+        if not self.signature:
+            self.identify()
         return Failure(
             failure_class=self.rule.name,
             family=self.rule.family,
-            signature=self.signature or self.identify(),
-            headline=_apply_replacements(self._headline(), "of_one_run"),
+            signature=self.signature,
+            headline=_apply_replacements(self.whole_headline, "of_one_run"),
             phase=(phase_of(failed) if failed else None) or self.rule.phase,
             failing_pass=failed.name if failed else None,
             location=self.location,
-            details=self._details(),
+            details={name: detail(value) for name, value in captures.items()},
             line=self.line,
             count=self.count,
             explanation=self.rule.explanation,
@@ -195,27 +178,14 @@ LOOSE_EXCEPTION = re.compile(
 
 
 @cache
-def _choices(
-    rules: RuleSet, *scopes: MatchScope
-) -> list[tuple[tuple[str, ...], Rule, Pattern]]:
-    """Return the patterns of some scopes in the order of the rules, with the literals
-    of which a match contains one.
-    """
+def _patterns(rules: RuleSet, *scopes: MatchScope) -> list[tuple[Rule, Pattern]]:
+    """Return the patterns of some scopes in the order of the rules."""
     return [
-        (pattern.literals or required_literals(pattern.regex), rule, pattern)
+        (rule, pattern)
         for rule in rules
         for pattern in rule.patterns
         if pattern.scope in scopes
     ]
-
-
-def _matches(
-    rules: RuleSet, text: str, *scopes: MatchScope
-) -> Iterator[tuple[Rule, Pattern]]:
-    """Yield the patterns of which a text contains a literal."""
-    for literals, rule, pattern in _choices(rules, *scopes):
-        if any(literal in text for literal in literals):
-            yield rule, pattern
 
 
 def match_line(
@@ -224,37 +194,22 @@ def match_line(
     """Find the first rule that matches a line; None if none does, or for a warning or
     note. parsed: the line as a diagnostic, if it has a severity.
     """
-    scopes: tuple[MatchScope, ...] = PLAIN
+    texts = dict.fromkeys(PLAIN, line.text)
     if parsed and parsed.severity in ("warning", "note"):
         return None
     if parsed and parsed.severity == "remark":
-        scopes = (MatchScope.REMARK,)
+        texts = {MatchScope.REMARK: parsed.message}
     elif parsed:
-        scopes = (*PLAIN, MatchScope.ERROR)
+        texts[MatchScope.ERROR] = parsed.message
     elif EXCEPTION.match(line.text):
-        scopes = (*PLAIN, MatchScope.EXCEPTION)
-    for rule, pattern in _matches(rules, line.text, *scopes):
-        # these concern operations; the compiler of C++ reports others
-        if parsed and parsed.of_source and rule.family in ("codegen", "input"):
-            continue
-        scope, text = pattern.scope, line.text
-        if parsed and scope not in PLAIN:
-            text = parsed.message
-        match = compile_regex(pattern.regex).search(text)
-        if not match:
-            continue
-        if scope is MatchScope.EXCEPTION:
-            finding = match_exception(rules, line.text, ())
-            if finding:
-                finding.line = line.number
-            return finding
-        if scope in PLAIN:  # without the program and the path before it
-            text = text[match.start() :]
-        finding = Finding(rule, text[:HEADLINE], line.number, scope=scope)
-        finding.captures = captures_of(match)
+        texts[MatchScope.EXCEPTION] = f"{line.text}\n"
+    # those concern operations; the compiler of C++ reports others
+    unlikely = ("codegen", "input") if parsed and parsed.of_source else ()
+    finding = _first_match(rules, texts, unlikely)
+    if finding:
+        finding.line = line.number
         finding.location = parsed.location if parsed else None
-        return finding
-    return None
+    return finding
 
 
 def match_exception(rules: RuleSet, text: str, files: Sequence[str]) -> Finding | None:
@@ -262,10 +217,25 @@ def match_exception(rules: RuleSet, text: str, files: Sequence[str]) -> Finding 
     None if no rule knows it.
     """
     trace = "\n".join((text, *(files or ("",))))
-    for rule, pattern in _matches(rules, trace, MatchScope.EXCEPTION):
-        match = compile_regex(pattern.regex).search(trace)
+    return _first_match(rules, {MatchScope.EXCEPTION: trace})
+
+
+def _first_match(
+    rules: RuleSet,
+    texts: Mapping[MatchScope, str],
+    without_families: Sequence[str] = (),
+) -> Finding | None:
+    """Find the first rule that matches the text of one of its scopes."""
+    for rule, pattern in _patterns(rules, *texts):
+        scope, text = pattern.scope, texts[pattern.scope]
+        is_possible = any(literal in text for literal in pattern.literals)
+        if not is_possible or rule.family in without_families:
+            continue
+        match = compile_regex(pattern.regex).search(text)
         if match:
-            finding = Finding(rule, text[:HEADLINE], scope=pattern.scope)
-            finding.captures = captures_of(match)
-            return finding
+            if scope in PLAIN:  # without the program and the path before it
+                text = text[match.start() :]
+            headline = text.partition("\n")[0][:HEADLINE]
+            captures = captures_of(match)
+            return Finding(rule, headline, captures=captures, scope=scope)
     return None

@@ -8,12 +8,12 @@ a stack, a reason. A traceback is read up to its exception.
 from __future__ import annotations
 
 import re
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 
-from triage.classify import stack_dump
+from triage.classify import failure_site
 from triage.classify.finding import (
     EXCEPTION,
     LOOSE_EXCEPTION,
@@ -22,9 +22,14 @@ from triage.classify.finding import (
     match_line,
 )
 from triage.classify.findings import Findings
-from triage.classify.log import selected_lines
-from triage.classify.log_line import HEADLINE, Diagnostic, LogLine, clean, diagnostic
-from triage.classify.passes import failing_pass
+from triage.classify.log import (
+    HEADLINE,
+    Diagnostic,
+    LogLine,
+    clean,
+    diagnostic,
+    selected_lines,
+)
 from triage.classify.rules import (
     MatchScope,
     RuleSet,
@@ -93,6 +98,14 @@ class Traceback:
         return bool(is_loose or EXCEPTION.match(text))
 
 
+@dataclass(slots=True)
+class Shape:
+    """How often lines were read that differ only in names and numbers."""
+
+    count: int = 0
+    finding: Finding | None = None
+
+
 class LogReader:
     """Reads lines into findings."""
 
@@ -111,58 +124,62 @@ class LogReader:
         self._script_until = 0
         self._above: deque[str] = deque(maxlen=_ABOVE)
         self._last = LogLine("")
-        self._shape = b""
-        """The words of the line that the rules know."""
-        self._shapes: Counter[bytes] = Counter()
-        self._by_shape: dict[bytes, Finding] = {}
+        self._shape = Shape()
+        """Of the line that is read."""
+        self._shapes: dict[bytes, Shape] = {}
 
     def read(self, pieces: Iterable[bytes]) -> None:
         """Read all lines of a log that comes in pieces."""
         for number, raw in selected_lines(pieces, self._rules):
-            if self._is_repeated(raw):
+            self._shape = self._shape_of(raw)
+            self._shape.count += 1
+            if self._shape.count > _MOST_OF_A_SHAPE:
+                if self._shape.finding:
+                    self.findings.count(self._shape.finding)
                 continue
             line = clean(raw, number)
-            if not self._is_script(line) and _is_output(line):
+            if self._is_output(line):
                 self._read_line(line)
             if not line.indent and line.text:
                 self._above.appendleft(line.text)
         self._error = self._error or self._cause
         self._end_message()
 
-    def _is_repeated(self, raw: bytes) -> bool:
-        """Return whether a line was read often enough with other names and numbers, and
-        count what it says. Within a stack or a traceback all lines are read.
+    def _shape_of(self, raw: bytes) -> Shape:
+        """Return the shape of a line: # stands for each name and number that no rule
+        knows. Within a stack or a traceback each line has its own.
         """
-        self._shape = b""
         if self._crash or self._trace or len(raw) > _LONGEST_SHAPE:
-            return False
+            return Shape()
         if len(self._shapes) > _MOST_SHAPES:
             self._shapes.clear()
-            self._by_shape.clear()
-        self._shape = _shape(raw, _known_words(self._rules))
-        self._shapes[self._shape] += 1
-        if self._shapes[self._shape] <= _MOST_OF_A_SHAPE:
-            return False
-        finding = self._by_shape.get(self._shape)
-        if finding:
-            self.findings.count(finding)
-        return True
+        known = _known_words(self._rules)
+        key = _BYTES.sub(
+            lambda word: word[0] if word[0][:_START].lower() in known else b"#", raw
+        )
+        return self._shapes.setdefault(key, Shape())
 
-    def _is_script(self, line: LogLine) -> bool:
-        """Return whether a line is of a script that a CI system prints, which may quote
-        any message.
+    def _is_output(self, line: LogLine) -> bool:
+        """Return whether a line may tell of a failure, and is not of a script that a CI
+        system prints, which may quote any message.
         """
         if line.annotation == "group" or line.text.startswith("##[endgroup]"):
             is_script = line.text.startswith("Run ")
             self._script_until = line.number + _SCRIPT_LINES * is_script
-        return line.number <= self._script_until
+        if not line.text or line.number <= self._script_until:
+            return False
+        return not (
+            line.annotation in ("warning", "debug", "command")
+            or log_format("expected_failures").match(line.text)
+            or log_format("expected_anywhere").search(line.text)
+        )
 
     def _read_line(self, line: LogLine) -> None:
         text = line.text
         trace = self._trace
-        frame = stack_dump.parse_frame(text)
-        failed = failing_pass(text) if "ailed" in text else None
-        if frame or stack_dump.AROUND_STACK.match(text):
+        frame = failure_site.parse_frame(text)
+        failed = failure_site.failing_pass(text) if "ailed" in text else None
+        if frame or failure_site.AROUND_STACK.match(text):
             self._read_stack_line(line, frame)
         elif failed:
             self._end_message()
@@ -212,8 +229,8 @@ class LogReader:
 
     def _open(self, finding: Finding) -> None:
         """Open a finding as a crash or an error, which ends the one before."""
-        finding.read_above([*self._above])
-        self._by_shape[self._shape] = finding
+        finding.read_above(self._above)
+        self._shape.finding = finding
         error, crash = self._error, self._crash
         if error and error.rule.is_consequence and _WRAPPED.search(error.headline):
             self._error = None  # this is the exception that it announced
@@ -224,12 +241,11 @@ class LogReader:
                 finding.captures |= crash.captures
             else:
                 self._end_crash()
-            headline = stack_dump.assertion_headline(finding.captures)
+            headline = failure_site.assertion_headline(finding.captures)
             finding.headline = headline or finding.headline
             self._crash = finding
         else:
             self._error = finding
-            finding.read_operator_name(finding.headline)
         self._expect_reason(finding)
 
     def _expect_reason(self, finding: Finding) -> None:
@@ -238,11 +254,11 @@ class LogReader:
         self._reason_until = 0
         at_source = _AT_SOURCE.match(finding.headline)
         if at_source and finding.captures.get("message", "").startswith("at "):
-            cause, self._cause = self._cause, None
             finding.headline = at_source[0]
             finding.captures["message"] = ""
-            if cause:
-                finding.captures["reason"] = cause.failure().headline
+            if self._cause:
+                finding.captures["reason"] = self._cause.whole_headline
+            self._cause = None
             self._reason_until = line + _EXCERPT_LINES
         elif "reason" not in finding.captures and _ANNOUNCES.search(finding.headline):
             may_announce = rule.is_identified_by("reason") and not rule.context
@@ -251,14 +267,13 @@ class LogReader:
 
     def _read_reason(self, finding: Finding, text: str, above: str) -> None:
         """Read a line that may be the reason of a finding. above: the line before."""
-        is_reason, goes_on = True, _ANNOUNCES.search(text)
-        if _AT_SOURCE.match(finding.headline):  # the reason is below the caret
-            is_reason, goes_on = above == "^", None
-        if is_reason:
-            reason = finding.captures.get("reason", "")
-            finding.captures["reason"] = f"{reason} {text}".strip()
-            if not goes_on:
-                self._reason_until = 0
+        is_below_source = _AT_SOURCE.match(finding.headline)
+        if is_below_source and above != "^":  # the reason is below the caret
+            return
+        reason = finding.captures.get("reason", "")
+        finding.captures["reason"] = f"{reason} {text}".strip()
+        if is_below_source or not _ANNOUNCES.search(text):
+            self._reason_until = 0
 
     def _read_exception(self, line: LogLine, trace: Traceback) -> None:
         finding = match_exception(self._rules, line.text, trace.files)
@@ -281,7 +296,7 @@ class LogReader:
             self._crash = Finding(rule, "", line.number, scope=MatchScope.CRASH)
         if frame:
             self._crash.stack.add(frame)
-        task = stack_dump.TASK.match(line.text)
+        task = failure_site.TASK.match(line.text)
         if task:
             self._crash.captures = captures_of(task) | self._crash.captures
 
@@ -308,8 +323,7 @@ class LogReader:
             rules = (rule for rule in self._rules if stack.has_frame(rule.frames))
             crash.rule = next(rules, crash.rule)
         crash.headline = crash.headline or "crashed"
-        crash.failing_pass = stack.failing_pass
-        if running and not crash.failing_pass:
+        if running and not stack.failing_pass:
             crash.failing_pass = PassName(running)
         self.findings.add(crash)
 
@@ -320,21 +334,6 @@ def _known_words(rules: RuleSet) -> frozenset[bytes]:
     regexes = [pattern.regex for rule in rules for pattern in rule.patterns]
     text = f"{regexes} {packaged_yaml('log_formats')}".lower()
     return frozenset(word[:_START].encode() for word in _TEXT.findall(text))
-
-
-def _shape(raw: bytes, known_words: frozenset[bytes]) -> bytes:
-    """Return a line with # for each name and number that no rule knows."""
-    return _BYTES.sub(
-        lambda word: word[0] if word[0][:_START].lower() in known_words else b"#", raw
-    )
-
-
-def _is_output(line: LogLine) -> bool:
-    """Return whether a line may tell of a failure."""
-    if not line.text or line.annotation in ("warning", "debug", "command"):
-        return False
-    is_expected = log_format("expected_failures").match(line.text)
-    return not (is_expected or log_format("expected_anywhere").search(line.text))
 
 
 def read_log(pieces: Iterable[bytes], rules: RuleSet) -> LogReader:

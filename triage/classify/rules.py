@@ -31,11 +31,11 @@ def packaged_yaml(name: str) -> Any:
 
 
 @cache
-def log_format(key: str, form: str = "{}", flags: int = 0) -> re.Pattern[str]:
+def log_format(key: str, form: str = "{}") -> re.Pattern[str]:
     """Compile the regexes that `log_formats.yaml` lists under a key as one. form: what
     stands around them.
     """
-    return re.compile(form.format("|".join(packaged_yaml("log_formats")[key])), flags)
+    return re.compile(form.format("|".join(packaged_yaml("log_formats")[key])))
 
 
 def read_yaml(file: Path) -> Any:
@@ -63,7 +63,6 @@ def detail(value: str) -> Detail:
     return int(value) if _INTEGER.match(value) else value
 
 
-@cache
 def required_literals(regex: str) -> tuple[str, ...]:
     """Return texts of which every match of a regex contains one, as long as possible;
     only the empty text if there are none.
@@ -76,29 +75,27 @@ def required_literals(regex: str) -> tuple[str, ...]:
     parsed = parser.parse(regex)
     if parsed.state.flags & re.IGNORECASE:
         return ("",)
-    return max(_choices(parsed), key=lambda texts: min(map(len, texts)), default=("",))
+    return _longest_choice(parsed)
 
 
-def _choices(nodes: Any) -> Iterator[tuple[str, ...]]:
-    """Yield texts of which every match contains one, for each part of a regex."""
+def _longest_choice(nodes: Any) -> tuple[str, ...]:
+    """Return the texts for the part of a regex whose shortest text is longest."""
+    choices: list[tuple[str, ...]] = [("",)]
     literal = ""
     for code, value in nodes:
         if code is codes.LITERAL:
             literal += chr(value)
             continue
-        yield (literal,)
+        choices.append((literal,))
         literal = ""
         if code is codes.SUBPATTERN and not value[1] & re.IGNORECASE:
-            yield from _choices(value[3])
+            choices.append(_longest_choice(value[3]))
         elif code is codes.BRANCH:
-            branches = [
-                max(_choices(branch), key=lambda texts: min(map(len, texts)))
-                for branch in value[1]
-            ]
-            yield tuple(dict.fromkeys(text for texts in branches for text in texts))
+            texts = (text for branch in value[1] for text in _longest_choice(branch))
+            choices.append(tuple(dict.fromkeys(texts)))
         elif code in _REPEATS and value[0]:
-            yield from _choices(value[2])
-    yield (literal,)
+            choices.append(_longest_choice(value[2]))
+    return max(*choices, (literal,), key=lambda texts: min(map(len, texts)))
 
 
 def _regex(text: str, is_of_user: object) -> str:
@@ -151,9 +148,7 @@ class Pattern(Strict):
     anchors: tuple[str, ...] = field(default=(), metadata={"alias": "anchor"})
     """The same for texts anywhere in a line."""
     literals: tuple[str, ...] = ()
-    """The `required_literals` of a packaged regex, which take as long to find as to
-    compile it.
-    """
+    """The `required_literals` of the regex."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +248,18 @@ class Rule(Strict):
         """Whether this class is reported only when no root cause is found."""
         return self.rank >= _CONSEQUENCE
 
+    @property
+    def is_unexplained(self) -> bool:
+        """Whether a failure of this class does not say what went wrong: it is only a
+        consequence, or a message that no rule knows.
+        """
+        return self.is_consequence or self.name == "unknown"
+
+    @property
+    def needs_pass(self) -> bool:
+        """Whether only the failing pass identifies a failure of this class."""
+        return self.is_unexplained or self.name == "silent-failure"
+
     def reclassify(self, failure: Failure, signature: str) -> Failure:
         """Return a failure as one of this class, with another signature."""
         return replace(
@@ -292,19 +299,6 @@ class RuleSet:
         """The rules by class name."""
         return {rule.name: rule for rule in self.rules}
 
-    def is_unexplained(self, failure: Failure) -> bool:
-        """Return whether the output does not say what went wrong: only a consequence,
-        or a message that no rule knows.
-        """
-        rule = self.by_name.get(failure.failure_class)
-        return rule is None or rule.is_consequence or rule.name == "unknown"
-
-    def needs_pass(self, failure: Failure) -> bool:
-        """Return whether only the failing pass identifies the failure, because the
-        output does not say what went wrong.
-        """
-        return self.is_unexplained(failure) or failure.failure_class == "silent-failure"
-
 
 @dataclass(frozen=True, slots=True)
 class RuleFile(Strict):
@@ -317,10 +311,15 @@ class RuleFile(Strict):
     @property
     def rules(self) -> tuple[Rule, ...]:
         """The classes, each with its family; a class without one is its own family."""
-        return tuple(
-            replace(rule, family=rule.family or self.family or rule.name)
-            for rule in self.classes
-        )
+        rules = []
+        for rule in self.classes:
+            patterns = tuple(
+                replace(pattern, literals=required_literals(pattern.regex))
+                for pattern in rule.patterns
+            )
+            family = rule.family or self.family or rule.name
+            rules.append(replace(rule, family=family, patterns=patterns))
+        return tuple(rules)
 
 
 def rule_files() -> list[Path]:
@@ -348,15 +347,8 @@ def _read_packaged(files: Sequence[Path]) -> RuleSet:
     from pydantic import TypeAdapter  # slow to import
 
     adapter = TypeAdapter(RuleFile)
-    rules: list[Rule] = []
-    for file in files:
-        for rule in adapter.validate_python(read_yaml(file)).rules:
-            patterns = tuple(
-                replace(pattern, literals=required_literals(pattern.regex))
-                for pattern in rule.patterns
-            )
-            rules.append(replace(rule, patterns=patterns))
-    return _rule_set(rules)
+    contents = [adapter.validate_python(read_yaml(file)) for file in files]
+    return _rule_set(rule for content in contents for rule in content.rules)
 
 
 def load_rules(paths: Sequence[Path] = ()) -> RuleSet:

@@ -96,7 +96,8 @@ def measure_baseline(engine: Engine, request: ReductionRequest) -> Baseline:
         probes = _probe_original(engine, request, case)
     failure = _failure_to_keep(probes)
     naming, times = Naming.NEVER, 0
-    if failure.family == "crash" or rules_of(case).needs_pass(failure):
+    rule = rules_of(case).by_name.get(failure.failure_class)
+    if failure.family == "crash" or (rule and rule.needs_pass):
         naming, times = Naming.AT_ONCE, 1
     if failure.family in _DOUBTED:
         times = 2

@@ -1,17 +1,18 @@
-"""Parse the stack dumps of native crashes, and select the frames that identify a
-crash.
+"""Read where a compiler failed: the pass that failed, the phase it belongs to, and the
+frames of a crash that identify it.
 """
 
 from __future__ import annotations
 
 import re
-import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
+from triage.classify.log import HEAD
 from triage.classify.rules import compile_regex, packaged_yaml
-from triage.model.execution import PassName
+from triage.model.content import LineCutter
+from triage.model.execution import IR_DUMP, PassName, dumped_pass
 
 _FRAMES = 12  # listed in a failure's details
 _MAX_SYMBOLS = 200
@@ -44,13 +45,23 @@ _FILE = re.compile(
     r"(?<!\s)\s++(?:\(?[^\s(]*\+0x[0-9a-fA-F]+\)|\S+:\d+(?::\d+)?|\+ "
     r"\d+)\s*\Z|(?<!\s)\s*+\([^\s(]*\+0x[0-9a-fA-F]+\)\s*\Z"
 )
+_UNNAMED = re.compile(
+    r"\Adecltype\(auto\) |(?:\(anonymous namespace\)|`anonymous namespace'"
+    r"|\{anonymous\})::|->"
+)
 _TEMPLATE = re.compile(r"<[^<>]*>")
 _INSTANTIATED = re.compile(r"\b(?:To|T|U) = ([\w:]{1,200})")
-_STATUS = re.compile(r"-?[0-9]{1,9}")
 _PASS = re.compile(  # of MLIR; then of LLVM, by its old and its new pass manager
     r"(?:^|::)(?:(?P<mlir>\w+)::runOnOperation|(?P<old>\w+)::runOn(?:Machine)?"
     r"(?:Function|Module|Loop|SCC|Region|BasicBlock)"
     r"|(?P<new>\w+Pass)::run(?:Impl)?)\Z"
+)
+# the passes that ran are nested, and the last is the one that failed; the second form
+# is below what the verifier of XLA found
+_PASS_FAILED = re.compile(
+    r"Pipeline failed while executing (?:\[?(?:`[^`]+` on '[^']+' operation[^`]*, "
+    r")*`(?P<name>[^`]+)` on '[^']+'|(?P<bare>\w{4,}+)\Z)"
+    r"|\AFailed after (?P<of_hlo>(?!pipeline-start\b)[a-z][\w-]*)\Z"
 )
 
 
@@ -77,20 +88,16 @@ class Stack:
     """Number of the last frame."""
 
     @property
-    def specific_frames(self) -> tuple[str, ...]:
+    def specific_frames(self) -> list[str]:
         """The first frames that are specific to the crash, innermost first."""
         symbols = [symbol for symbol in self.symbols if not _is_common(symbol)]
-        return tuple(map(_last_two, symbols[:_FRAMES]))
+        return [_last_two(symbol) for symbol in symbols[:_FRAMES]]
 
     @property
-    def own_frames(self) -> tuple[str, ...]:
+    def own_frames(self) -> list[str]:
         """Those of them that are not from a header."""
-        symbols = [
-            symbol
-            for symbol in self.symbols
-            if not (_is_common(symbol) or is_of_header(symbol))
-        ]
-        return tuple(map(_last_two, symbols[:_FRAMES]))
+        symbols = [symbol for symbol in self.symbols if not is_of_header(symbol)]
+        return Stack(symbols).specific_frames
 
     @property
     def place(self) -> str:
@@ -163,7 +170,7 @@ def assertion_headline(captures: Mapping[str, str]) -> str:
     function, expression = captures.get("function"), captures.get("expression")
     if not function or not expression:
         return ""
-    name = _last_two(symbol_of(function.replace("{anonymous}::", "")))
+    name = _last_two(symbol_of(function))
     file = f" ({captures['file']})" if "file" in captures else ""
     return f"{name}{file}: Assertion `{' '.join(expression.split())}' failed"
 
@@ -187,13 +194,7 @@ def symbol_of(text: str) -> str:
     >>> symbol_of("Layout triton::Layout::reshape(...) const")
     'triton::Layout::reshape'
     """
-    text = _FILE.sub("", " " + text).strip()
-    text = (
-        text.removeprefix("decltype(auto) ")
-        .replace("(anonymous namespace)::", "")
-        .replace("`anonymous namespace'::", "")
-    )
-    text = text.replace("->", "")
+    text = _UNNAMED.sub("", _FILE.sub("", " " + text).strip())
     for _ in range(40):
         text, replaced = _TEMPLATE.subn("", text)
         if not replaced:
@@ -207,22 +208,69 @@ def signal_name(value: str) -> str | None:
     """Return `SIGSEGV` for `Segmentation fault`, `SIGSEGV`, `11`, or an exit code such
     as `139` or `245`; None for a value that means no signal.
     """
-    if _STATUS.fullmatch(value):
-        number = abs(int(value))
-        # a signal, or an exit code of a shell or a Python wrapper
-        for candidate in (number, number - 128, 256 - number):
-            if 0 < candidate < 32 and (candidate == number or candidate in _CRASHING):
-                return signal.Signals(candidate).name
-        return None
-    if value.startswith("SIG") or not value:
-        return value or None
+    if value.startswith("SIG"):
+        return value
     name: str | None = packaged_yaml("compiler_names")["signals"].get(
-        value.strip().lower()
+        value.strip().lower().removeprefix("-")
     )
     return name
 
 
-_CRASHING = frozenset({4, 5, 6, 7, 8, 9, 11, 24})
-"""Signals that an exit code may represent: 128 + n from a shell, 256 - n from a Python
-wrapper.
-"""
+def phase_of(failed: PassName) -> str | None:
+    """Return the `--compile-to` phase that a pass runs in, if it is known."""
+    return _phase_of(failed.argument or "") or _phase_of(failed.name)
+
+
+@cache
+def _phase_of(name: str) -> str | None:
+    for entry in packaged_yaml("compiler_names")["phases"]:
+        if re.match("|".join(entry["begins"]), name):
+            return str(entry["phase"])
+    return None
+
+
+def failing_pass(text: str) -> PassName | None:
+    """Return the pass that a line reports as failed, in a dump after failure or in
+    MLIR's own note; None if it reports none.
+
+    >>> failing_pass("// -----// IR Dump After CSEPass Failed (cse) //----- //")
+    PassName(name='CSEPass', argument='cse')
+    """
+    dumped = dumped_pass(text[max(0, text.find(IR_DUMP)) :], IR_DUMP)
+    if dumped:
+        name, has_failed = dumped
+        if has_failed:
+            return name
+    match = _PASS_FAILED.search(text)
+    if match:
+        qualified = match["name"] or match["bare"] or match["of_hlo"]
+        return PassName(qualified.rsplit("::", 1)[-1])
+    return None
+
+
+class PassScanner:
+    """Finds the failing pass in hundreds of MB of IR printed after a failure. Of nested
+    passes, the innermost is printed first.
+    """
+
+    def __init__(self) -> None:
+        self._lines = LineCutter(HEAD)
+        self._first: PassName | None = None
+
+    def feed(self, data: bytes) -> None:
+        """Read a piece of the stream; pieces may be cut anywhere."""
+        self._read(self._lines.feed(data))
+
+    def finish(self) -> PassName | None:
+        """Return the pass that failed first, if one was named."""
+        self._read(self._lines.finish())
+        return self._first
+
+    def _read(self, lines: Iterable[bytes]) -> None:
+        for line in lines:
+            if self._first is None and (
+                b" Failed" in line
+                or b"Pipeline failed" in line
+                or line.startswith(b"Failed after ")
+            ):
+                self._first = failing_pass(line.decode("utf-8", "replace"))

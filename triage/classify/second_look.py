@@ -1,0 +1,192 @@
+"""Look again at the lines of a log that no rule matched.
+
+A linear model of the words of a line and of its neighbours scores which lines tell the
+failure; `benchmarks/train_lines.py` learns its weights. The model puts lines in order.
+It cannot tell a failing log from a green one: signs of failures do.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice, pairwise
+from math import sqrt
+from pathlib import Path
+
+from triage.classify.finding import Finding, match_exception, match_line
+from triage.classify.log import HEADLINE, Diagnostic, LogLine, diagnostic
+from triage.classify.rules import RuleSet, log_format
+
+WEIGHTS = Path(__file__).with_name("line_weights.json")
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]+|\b[0-9a-f]{8,}\b")
+_PATH = re.compile(r"(?:[A-Za-z]:)?[\w.+~-]*(?:[/\\][\w.+~@-]+)+")
+_WORD = re.compile(r"[a-z_]+|[^\w\s]{1,3}")
+_LOUD = re.compile(
+    r"error|fatal|assert|panic|exception|fail|cannot|could not|unable|not found"
+    r"|no such|abort|segmentation|undefined|unsupported|not supported",
+    re.IGNORECASE,
+)
+_NEIGHBOURS = {-2: "pp ", -1: "p ", 1: "n ", 2: "nn "}
+_READ_WORDS = 400  # characters of a line
+_WORDS, _WORDS_OF_NEIGHBOUR = 60, 12
+
+_READ = 1000  # characters of a line; regexes with two gaps take quadratic time
+_MOST_SHOWN = 3  # lines
+_QUOTE_LINES = 3  # a text of so few lines is the quote of a message
+# the exception in a line of prose
+_EXCEPTION = re.compile(r"\b(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): .+")
+_LAST_LINES = 15  # in which a log says that all went well
+_QUOTED = re.compile(r"`(?:error: )?([^`]{12,})`|\"(?:error: )?([^\"]{12,})\"")
+_LETTERS = re.compile(r"[^\W\d_]{2}")
+_PRINTED_IR = re.compile(r"[%\"{}()^#!@]|//|(?:module|[a-z_]+\.[a-z_.]+)(?: |\Z)")
+
+
+def _words(line: str) -> list[str]:
+    """Return the words and signs of a line; each path, address and number is one word,
+    the same for all.
+    """
+    text = _PATH.sub("path", _ADDRESS.sub("hex", line[:_READ_WORDS]))
+    return _WORD.findall(re.sub(r"\d+", " number ", text).lower())[:_WORDS]
+
+
+def line_features(lines: Sequence[str]) -> Iterator[dict[str, float]]:
+    """Yield what the model reads of each line."""
+    words = [_words(line) for line in lines]
+    for at, line in enumerate(lines):
+        line_words = words[at]
+        values = {f"w {word}": 1.0 for word in line_words}
+        pairs = pairwise(line_words)
+        values |= {f"b {first} {second}": 1.0 for first, second in pairs}
+        for distance, prefix in _NEIGHBOURS.items():
+            near = ["none"]
+            if 0 <= at + distance < len(lines):
+                near = words[at + distance][:_WORDS_OF_NEIGHBOUR]
+            values |= {prefix + word: 0.5 for word in near}
+        size = sqrt(sum(value * value for value in values.values()))
+        values = {name: value / size for name, value in values.items()}
+        values["at the end"] = 1 / (len(lines) - at)
+        values["loud"] = float(_LOUD.search(line) is not None)
+        yield values
+
+
+@cache
+def weights() -> dict[str, float]:
+    """Return the learned weights."""
+    content: dict[str, float] = json.loads(WEIGHTS.read_text("utf-8"))
+    return content
+
+
+def scores(lines: Sequence[str], learned: Mapping[str, float]) -> list[float]:
+    """Return a number for each line: the larger, the more likely it tells the failure.
+    A line that tells none has one below 0.
+    """
+    return [
+        sum(learned.get(name, 0.0) * value for name, value in values.items())
+        for values in line_features(lines)
+    ]
+
+
+def _ranked(lines: Sequence[LogLine]) -> list[tuple[float, LogLine]]:
+    texts = [line.text[:_READ] for line in lines]
+    scored = zip(scores(texts, weights()), lines, strict=True)
+    return sorted(scored, key=lambda pair: -pair[0])
+
+
+@dataclass(frozen=True, slots=True)
+class SuspiciousLine:
+    """A line of a log that sounds like a failure."""
+
+    line: int
+    """Its number, from 1."""
+    text: str
+
+
+def look_again(
+    lines: Sequence[LogLine], rules: RuleSet
+) -> tuple[Finding | None, tuple[SuspiciousLine, ...]]:
+    """Read the lines that sound like a failure as messages. Return the finding of the
+    first that a rule knows, or the likeliest lines.
+
+    lines: those of a log in which no rule matched any.
+    """
+    lines = [line for line in lines if line.text.strip("`~")]  # without fences
+    is_quote = len(lines) <= _QUOTE_LINES
+    loud = {line for line in lines if _looks_like_failure(line, is_quote=is_quote)}
+    for line in reversed(lines[-_LAST_LINES:]):
+        if line in loud:
+            break
+        if _matches("success", line):
+            return None, ()
+    if not loud and not is_quote:
+        return None, ()
+    ranked = _ranked(lines)
+    for _, line in ranked:
+        finding = _match_messages(line, rules) if is_quote or line in loud else None
+        if finding:
+            return finding, ()
+    likely = [line for score, line in ranked if loud and (score > 0 or line in loud)]
+    if is_quote:
+        quoted = [_unknown(line, rules) for line in likely if line in loud]
+        return next(iter(quoted), None), ()
+    numbers: dict[str, int] = {}
+    for line in likely:
+        numbers.setdefault(line.text[:HEADLINE], line.number)
+    shown = islice(numbers.items(), _MOST_SHOWN)
+    return None, tuple(SuspiciousLine(number, text) for text, number in shown)
+
+
+def likeliest_message(lines: Sequence[LogLine], rules: RuleSet) -> list[Finding]:
+    """Find the line of a failed run that most likely tells its failure. Nothing if no
+    line may be a message.
+    """
+    # a remark or a warning must not be taken for the failure
+    if any(map(diagnostic, lines)):
+        return []
+    messages = [
+        line
+        for line in lines
+        if not line.indent
+        and _LETTERS.search(line.text)
+        and not _PRINTED_IR.match(line.text)
+    ]
+    return [_unknown(line, rules) for _, line in _ranked(messages)[:1]]
+
+
+def _unknown(line: LogLine, rules: RuleSet) -> Finding:
+    return Finding(rules.by_name["unknown"], line.text[:HEADLINE], line.number)
+
+
+def _looks_like_failure(line: LogLine, *, is_quote: bool) -> bool:
+    """Return whether a line has the level, the opening or the words of a failure, a
+    signal, or an exit status other than 0.
+    """
+    if _matches("no_failure", line):
+        return False
+    if line.annotation == "logged error" or _matches("failure_signs", line):
+        return True
+    return is_quote and _matches("quoted_failures", line)
+
+
+def _matches(key: str, line: LogLine) -> bool:
+    return log_format(key).search(line.text[:_READ]) is not None
+
+
+def _match_messages(line: LogLine, rules: RuleSet) -> Finding | None:
+    """Return the finding of the first message that a rule knows: what the line quotes,
+    the exception in it, or the line. None if no rule knows one.
+    """
+    text = line.text[:_READ]
+    messages = [quoted or other for quoted, other in _QUOTED.findall(text)]
+    messages += [*_EXCEPTION.findall(text), text]
+    for message in messages:
+        if _EXCEPTION.match(message):
+            finding = match_exception(rules, message, ())
+        else:
+            finding = match_line(rules, LogLine(message), Diagnostic("error", message))
+        if finding:
+            finding.line = line.number
+            return finding
+    return None
