@@ -16,7 +16,7 @@ from tests.actions.runner import OWN, Runner
 from tests.conftest import ROOT
 from triage.nightly.store import read_night
 
-pytestmark = [pytest.mark.real, pytest.mark.core]
+pytestmark = pytest.mark.real
 RECIPES = ("cuda-matmul-f32.yaml", "llama-attention-aggressive-fusion.yaml")
 
 

@@ -60,7 +60,7 @@ class HostileClone:
         return self.mark.read_text() if self.mark.exists() else ""
 
 
-def make_hostile(git_dir: Path, history: History, program: Path) -> None:
+def make_hostile(git_dir: Path, program: Path) -> None:
     hooks, attributes = program.parent / "hooks", program.parent / "attributes"
     others = {
         "core.hooksPath": hooks,
@@ -77,8 +77,12 @@ def make_hostile(git_dir: Path, history: History, program: Path) -> None:
     for name in SETTINGS.split():
         value = f"!{program}" if name.endswith((".update", ".helper")) else program
         others[name] = f"{value} {name}"
-    for name, value in others.items():
-        history.git("--git-dir", str(git_dir), "config", name, str(value))
+    with (git_dir / "config").open("a") as config:
+        for name, value in others.items():
+            section, _, key = name.rpartition(".")
+            kind, _, part = section.partition(".")
+            title = f'{kind} "{part}"' if part else kind
+            config.write(f'[{title}]\n\t{key} = "{value}"\n')
     (git_dir / "info" / "attributes").write_text("* filter=evil diff=evil merge=evil\n")
     attributes.write_text("* filter=evil diff=evil\n")
     for folder in (git_dir / "hooks", hooks):
@@ -110,7 +114,7 @@ def hostile(tmp_path: Path, workplace: Path, home: Path) -> HostileClone:
     last = history.git(*words, data=signed.encode())
     history.git("reset", "--quiet", "--hard", last)
     for git_dir in (history.path / ".git", history.path / ".git/modules/part"):
-        make_hostile(git_dir, history, program)
+        make_hostile(git_dir, program)
     mark.unlink(missing_ok=True)
     (workplace / "triage.yaml").write_text(PROJECT)
     (tmp_path / "p.txt").write_text("program\n")

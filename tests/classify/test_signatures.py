@@ -29,6 +29,7 @@ def signatures_in(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("message", MESSAGES)
+@settings(max_examples=30)
 @given(
     paths=st.tuples(PATHS, PATHS),
     names=st.tuples(NAMES, NAMES),

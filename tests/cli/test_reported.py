@@ -88,7 +88,7 @@ def issue(folder: Path, words: str, program: str, name: str = "issue.md") -> Pat
     return path
 
 
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(
     st.sets(st.sampled_from(VERSIONS), min_size=1),
     st.integers(0, RELEASES),

@@ -26,7 +26,7 @@ def test_classify_names_what_it_reads_while_nothing_arrives(
         [*TRIAGE, *words, "classify", "-"], cwd=workplace, text=True, **pipes
     ) as process:
         assert process.stderr is not None
-        ready = select.select([process.stderr], [], [], 30 if shown else 4)[0]
+        ready = select.select([process.stderr], [], [], 30 if shown else 2)[0]
         assert bool(ready) == shown
         out, rest = process.communicate(
             "m.mlir:1:1: error: 'a.b' op failed to verify\n", timeout=30

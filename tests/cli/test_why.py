@@ -184,7 +184,6 @@ def test_the_releases_that_read_a_program_are_named(
 
 
 @pytest.mark.real
-@pytest.mark.core
 def test_a_real_failure_is_explained_with_its_pass_and_a_flag(
     asked: Asked,
     shared_home: Path,

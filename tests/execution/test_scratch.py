@@ -17,7 +17,8 @@ from triage.toolchains.home import remove_tree
 DEEP = """#!/bin/sh
 [ "$1" = --version ] && echo version 1.0 && exit
 cd "$TMPDIR"
-i=0; while [ $i -lt 1200 ]; do mkdir a && cd a || exit 3; i=$((i+1)); done
+name=$(printf "a%.0s" $(seq 200))
+for i in $(seq 30); do mkdir $name && cd $name || exit 3; done
 chmod 0 .
 echo "error: it fails" >&2; exit 1
 """

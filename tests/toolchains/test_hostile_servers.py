@@ -35,6 +35,7 @@ from triage.toolchains import install as installing
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostileServer]:
     """The index that the program asks."""
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")  # it waits seconds between them
     with serve_hostile() as server:
         monkeypatch.setenv("TRIAGE_INDEX_URL", f"{server.url}/simple/")
         yield server
