@@ -39,19 +39,6 @@ def recipe(folder: Path, name: str, text: str, more: str = "") -> Path:
     return path
 
 
-def test_a_run_is_compiled_once(home: Path, asked: Asked, tmp_path: Path) -> None:
-    path, results = recipe(tmp_path, "good", GOOD), []
-    for more in ((), (), ("--fresh",)):
-        results += asked("run", path, *more)["results"]
-    first, again, _ = results
-    assert [result["cached"] for result in results] == [False, True, False]
-    assert (first["status"], first["failure"]) == ("passed", None)
-    assert first["metrics"]["artifact_bytes"] > 1000
-    assert first["peak_rss_mb"] > 50
-    assert set(first["toolchain"]) == {"name", "commit", "date", "subject"}
-    assert again["seconds"] == first["seconds"]
-
-
 @pytest.mark.parametrize(
     ("line", "place"),
     [("run {file}", "/proc/triage"), ("reduce {file} -t installed", "{file}")],

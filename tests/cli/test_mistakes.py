@@ -11,7 +11,6 @@ from tests.conftest import Triage
 from tests.fake_releases import recipe
 
 RELEASES = 1
-UNREACHABLE = "http://127.0.0.1:9/simple/"
 MISTAKES = {
     "a mistyped key": ("run key.yaml", 2, 'key.yaml:4:1: "flgs".* mean "flags"'),
     "an unknown version": ("run good.yaml -t 9.9.9", 4, "9.9.9.*list"),
@@ -59,15 +58,3 @@ def test_a_mistake_is_answered_with_what_to_write(
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
     assert re.search(message, done.stderr)
     assert "Traceback" not in done.stderr
-
-
-def test_without_network_what_is_installed_works(
-    triage: Triage, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert triage("toolchains", "install", "1.0.0").returncode == 0
-    monkeypatch.setenv("TRIAGE_INDEX_URL", UNREACHABLE)
-    done = triage("run", "good.yaml", "-t", "1.1.0")
-    assert (done.returncode, done.stdout) == (4, "")
-    assert "cannot read http" in done.stderr
-    assert "`path:DIR` work without it" in done.stderr
-    assert triage("run", "good.yaml", "-t", "1.0.0").returncode == 0

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.bisect.letters import case_named
 from tests.conftest import Triage
-from tests.recipes.loading import load_recipes
 from triage.cli.app import every_command
-from triage.cli.cases import cases_named, one_case, revs_by_family
+from triage.cli.cases import cases_named, revs_by_family
 from triage.model.case import Case
 
 LEAVES: dict[str, Any] = {
@@ -37,33 +35,6 @@ def test_a_format_that_a_command_cannot_write_is_refused_with_the_choices(
     assert "json" in done.stderr
 
 
-MATRIX = """name: m
-input: m.mlir
-target: {backend: cuda, chip: "${chip}"}
-flags: ["--iree-x=${dtype}"]
-matrix: {chip: [sm_80, sm_90], dtype: [f16, f8]}
-"""
-
-
-def matrix_cases(folder: Path) -> tuple[Case, ...]:
-    (folder / "m.mlir").write_text("")
-    (folder / "m.yaml").write_text(MATRIX)
-    return tuple(load_recipes([folder / "m.yaml"]))
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("m[chip=sm_80,dtype=f8]", "chip=sm_80,dtype=f8"),
-        ("dtype=f8, chip=sm_90", "chip=sm_90,dtype=f8"),
-    ],
-)
-def test_matrix_values_select_a_case_in_any_order(
-    tmp_path: Path, name: str, expected: str
-) -> None:
-    assert one_case(matrix_cases(tmp_path), name).name == f"m[{expected}]"
-
-
 def case(name: str, family: str) -> Case:
     return replace(case_named(name), compiler=family)
 
@@ -71,14 +42,26 @@ def case(name: str, family: str) -> Case:
 IREE, TRITON, CYTHON = map(case, "abc", ("iree", "triton", "command:cython"))
 
 
+MATRIX = [
+    replace(case(f"m[chip={chip},dtype={dtype}]", "iree"), matrix=matrix)
+    for chip in ("sm_80", "sm_90")
+    for dtype in ("f16", "f8")
+    for matrix in [(("chip", chip), ("dtype", dtype))]
+]
+
+
 @pytest.mark.parametrize(
     ("text", "names"),
-    [("add", ["add"]), ("ad", ["add", "add-f16"]), ("*f16", ["add-f16"])],
+    [
+        ("add", ["add"]),
+        ("ad", ["add", "add-f16"]),
+        ("*-f16", ["add-f16"]),
+        ("m[chip=sm_80,dtype=f8]", ["m[chip=sm_80,dtype=f8]"]),
+        ("dtype=f8, chip=sm_90", ["m[chip=sm_90,dtype=f8]"]),
+    ],
 )
-def test_a_name_selects_its_case_or_those_that_contain_it(
-    text: str, names: list[str]
-) -> None:
-    cases = [case(name, "iree") for name in ("add", "add-f16", "mul")]
+def test_a_text_selects_cases_by_name_or_matrix(text: str, names: list[str]) -> None:
+    cases = [*(case(name, "iree") for name in ("add", "add-f16", "mul")), *MATRIX]
     assert [chosen.name for chosen in cases_named(cases, text)] == names
 
 

@@ -16,7 +16,6 @@ import pytest
 from tests.cli.conftest import Asked, FromText
 from tests.cli.test_cli import TRIAGE
 from tests.conftest import Triage
-from tests.git_history.history import ENV, History
 from triage.compilers.pasted_text import keep_harmless
 from triage.compilers.registry import recipe_starters
 from triage.processes import sealing
@@ -274,32 +273,3 @@ def test_python_of_a_text_is_shown_and_asked_about_on_a_terminal(
     os.close(own)
     assert str(mark).encode() in shown
     assert not mark.exists()
-
-
-@pytest.mark.usefixtures("home")
-def test_a_project_file_in_the_clone_runs_nothing_unless_builds_are_allowed(
-    triage: Triage, workplace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in ENV.items():
-        monkeypatch.setenv(name, value)
-    mark = tmp_path / "mark"
-    build = f"build: {{commands: ['touch {mark}; false']}}"
-    steps = f"name: small\ncompiler: iree\n{build}\n"
-    clone = History.begin(tmp_path / "clone")
-    first = clone.commit("first", {"triage.yaml": steps})
-    last = clone.commit("last", {"a.c": "1"})
-    (workplace / "m.mlir").write_text(PROGRAM)
-    ends = ("--good", f"commit:{first}", "--bad", f"commit:{last}")
-    words = ["bisect", workplace / "m.mlir", "--repo", clone.path, *ends]
-    for folder in (workplace, clone.path):
-        done = triage(*words, cwd=folder)
-        assert done.returncode in (3, 4), done.stderr
-        assert "--build" in done.stderr
-        assert not mark.exists()
-    assert triage(*words, "--build").returncode in (3, 4)
-    assert mark.exists()
-    mark.unlink()
-    # a file of the user's own
-    (workplace / "triage.yaml").write_text(steps.replace("false", "exit 1"))
-    assert triage(*words).returncode in (3, 4)
-    assert mark.exists()

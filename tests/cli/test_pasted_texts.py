@@ -14,49 +14,6 @@ from triage.compilers.recipe_start import reported_revisions
 
 Refused = Callable[..., str]
 FIRST = "func.func @first(%a: tensor<8xf32>) -> tensor<8xf32> {\n  return %a : tensor<8xf32>\n}\n"
-WHOLE = f"#map = affine_map<(d0) -> (d0)>\nmodule {{\n  {FIRST.rstrip()}\n}}\n"
-COMMAND = (
-    "iree-compile \\\n    --iree-hal-target-backends=llvm-cpu a.mlir \\\n    -o a.vmfb"
-)
-ISSUE = f"""It's broken since last week:
-
-```
-error: something went wrong
-```
-
-Save this as `a.mlir`:
-
-```mlir
-{WHOLE}```
-
-```shell
-$ {COMMAND}
-$ iree-run-module --module=a.vmfb --input=8xf32=1
-```
-"""
-
-
-def test_a_refused_recipe_leaves_no_file(refused: Refused) -> None:
-    assert "unknown" in refused(ISSUE, "--backend", "unknown")
-
-
-LLVM = "define i32 @f(i32 %a) {\n  ret i32 %a ; ok }\n}\n"
-
-
-@pytest.mark.parametrize(
-    ("program", "line", "flags"),
-    [
-        (LLVM, "llc -O2 -mtriple=x86_64 a.ll -o -", ["-O2", "-mtriple=x86_64"]),
-        (LLVM, "`opt-19 -passes=instcombine -S < a.ll`", ["-passes=instcombine", "-S"]),
-        (WHOLE, "$ mlir-opt --cse a.mlir | FileCheck a.mlir", ["--cse"]),
-        (WHOLE, "// RUN: circt-opt %s --cse", ["--cse"]),
-    ],
-)
-def test_a_tool_of_llvm_becomes_a_recipe_with_a_command(
-    from_text: FromText, program: str, line: str, flags: list[str]
-) -> None:
-    made = from_text(f"```\n{program}```\n{line}\n")
-    assert (made.values["flags"], made.program) == (flags, program)
 
 
 SENTENCES = {

@@ -22,19 +22,6 @@ def built(tmp_path: Path, home: Path) -> tuple[str, str]:
     return "-t", f"path:{install(tmp_path / 'built', 5)}"
 
 
-def test_a_pasted_issue_is_compiled(
-    asked: Asked, workplace: Path, built: tuple[str, str]
-) -> None:
-    text = (
-        "```mlir\nfunc.func @breaks() { // breaks-3\n  return\n}\n```\n"
-        "```\niree-compile a.mlir --iree-hal-target-backends=llvm-cpu\n```\n"
-    )
-    (workplace / "issue.md").write_text(text)
-    for word, name in (("issue.md", "issue"), ("-", "stdin")):
-        [result] = asked("run", word, *built, code=1, input=text)["results"]
-        assert result["case"] == name
-
-
 def test_a_command_line_is_compiled(
     workplace: Path, built: tuple[str, str], triage_process: Triage
 ) -> None:

@@ -21,22 +21,15 @@ MIB = 1 << 20
 DAY = 86400.0
 
 
-def keep(home: Path, name: str, age: float, size: int = MIB) -> Path:
-    """Put a kept file of this size with its checksum into the home, or a folder with
-    one; `age` in days.
-    """
+def keep(home: Path, name: str, age: float) -> Path:
+    """Put a kept file, or a folder with one, into the home; `age` in days."""
     path = home / name
-    files = (
-        [path, path.with_suffix(".sha256")]
-        if path.suffix
-        else [path / "best.mlir", path / "settings.json"]
-    )
-    for file, length in zip(files, (size, 10), strict=True):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(b"x" * length)
+    file = path if path.suffix else path / "best.mlir"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(b"x" * MIB)
     then = time.time() - age * DAY
-    for each in (*files, *([] if path.suffix else [path])):
-        os.utime(each, (then, then))
+    for changed in (file, path):
+        os.utime(changed, (then, then))
     return path
 
 
@@ -55,7 +48,6 @@ def test_the_least_recently_used_go_until_the_rest_fits(
     assert [path for path in paths if path.exists()] == paths[:2]
     assert len(pruned["removed"]) == len(paths) - 2
     assert pruned["bytes_left"] < 3_000_000
-    assert not (home / "results" / "a.sha256").exists()
     asked(*PRUNE, nothing)
     assert not any(path.exists() for path in paths)
 

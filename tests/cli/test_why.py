@@ -13,6 +13,7 @@ from tests.conftest import ROOT, Triage
 from tests.fake_releases import recipe
 
 RELEASES = 6
+OVERFLOW = "error: 'func.func' op uses 286720 bytes of shared memory; exceeded the limit of 65536 bytes"
 
 
 @pytest.fixture(scope="module")
@@ -93,24 +94,11 @@ def test_a_spent_budget_says_the_narrowest_range_and_what_was_tried(
         assert text in shown
 
 
-@pytest.mark.parametrize("words", [(), ("-t", "1.2.0")])
-def test_a_case_that_passes_has_nothing_to_explain(
-    asked: Asked, triage: Triage, tmp_path: Path, words: tuple[str, ...]
-) -> None:
-    path = recipe(tmp_path, "fine", "fine")
-    found = asked("why", path, *words)
-    assert (found["status"], found["failure"], found["next"]) == ("passes", None, [])
-    # no step of an investigation is announced
-    assert ": fine" not in triage("why", path, *words).stderr
-
-
 def test_a_log_is_classified_and_said_not_to_be_run(
     asked: Asked, tmp_path: Path
 ) -> None:
     log = tmp_path / "build.log"
-    log.write_text(
-        "error: 'func.func' op uses 286720 bytes of shared memory; exceeded the limit of 65536 bytes\n"
-    )
+    log.write_text(f"{OVERFLOW}\n")
     found = asked("why", log, code=3)
     assert found["status"] == "log"
     assert "contains no complete program" in found["reason"]
@@ -181,6 +169,53 @@ def test_the_releases_that_read_a_program_are_named(
     broken = asked("why", recipe(tmp_path, "both", "breaks-2 unreadable-4"), code=1)
     assert broken["fails_on"]["name"] == "1.3.0"
     assert after(broken["bisection"]) == "1.2.0"
+
+
+def issue(folder: Path, program: str, name: str) -> Path:
+    """Write an issue that reports an overflow with IREE 1.3.0."""
+    path = folder / name
+    path.write_text(
+        f"IREE 1.3.0:\n```\n{OVERFLOW}\n```\n"
+        f"```mlir\nfunc.func @f() {{ // {program}\n  return\n}}\n```\n"
+    )
+    return path
+
+
+def test_what_a_recipe_expects_decides_what_is_tried(
+    asked: Asked, tmp_path: Path
+) -> None:
+    expect = (
+        'expect: [{failure: shared-memory-overflow, since: "1.2.0", until: "1.4.0"}]'
+    )
+    found = asked("why", recipe(tmp_path, "window", "breaks-2 fixed-4", expect), code=1)
+    assert (found["status"], found["fails_on"]["name"]) == ("fixed", "1.3.0")
+    path = recipe(tmp_path, "fine", "fine", expect)
+    unseen = asked("why", path, code=3)
+    assert (unseen["status"], unseen["unseen"]) == (
+        "inconclusive",
+        "shared-memory-overflow",
+    )
+    # an older toolchain that was asked for need not have it
+    assert asked("why", path, "-t", "1.5.0", code=0)["status"] == "passes"
+
+
+def test_another_failure_is_never_taken_for_the_reported_one(
+    triage: Triage, asked: Asked, said: Said, tmp_path: Path
+) -> None:
+    path = issue(tmp_path, "differs-3", "issue.md")
+    found = asked("why", path, code=3)
+    assert found["status"] == "inconclusive"
+    assert (found["failure"], found["bisection"]) == (None, None)
+    shown = said(path)
+    assert "the reported shared-memory-overflow was not seen" in shown
+    assert "fails otherwise on 1." in shown
+    # where both are seen, the reported one is explained
+    both = issue(tmp_path, "breaks-2 fixed-3 differs-4", "both.md")
+    failure = asked("why", both, code=1)["failure"]
+    assert failure["class"] == "shared-memory-overflow"
+    other = triage("why", path, "-t", "1.5.0")
+    assert other.returncode == 1
+    assert "shared-memory-overflow, which is another failure" in other.stdout
 
 
 @pytest.mark.real
