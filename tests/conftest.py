@@ -41,6 +41,7 @@ STRICTLY = sealing._restrict_files
 for _name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "COLUMNS"):
     os.environ.pop(_name, None)
 Triage = Callable[..., subprocess.CompletedProcess[str]]
+Asked = Callable[..., Any]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -90,19 +91,9 @@ def shared_home(home: Path) -> Path:
 
 
 @pytest.fixture
-def installed(shared_home: Path, triage: Triage) -> Callable[[str], Path]:
+def installed(shared_home: Path, asked: Asked) -> Callable[[str], Path]:
     """Installs a toolchain, unless it is there, and returns its folder."""
-
-    def folder(rev: str) -> Path:
-        done = triage("toolchains", "install", rev)
-        assert done.returncode == 0, done.stderr
-        return Path(
-            json.loads(triage("toolchains", "info", rev, "--format", "json").stdout)[
-                "root"
-            ]
-        )
-
-    return folder
+    return lambda rev: Path(asked("toolchains", "info", rev)["root"])
 
 
 @pytest.fixture
@@ -137,6 +128,18 @@ def triage(workplace: Path) -> Triage:
         return subprocess.CompletedProcess(
             command, done.exit_code, done.stdout, done.stderr
         )
+
+    return call
+
+
+@pytest.fixture
+def asked(triage: Triage) -> Asked:
+    """Runs a command that ends with a code, and returns its JSON."""
+
+    def call(*words: object, code: int = 0, **options: Any) -> Any:
+        done = triage(*words, "--format", "json", **options)
+        assert done.returncode == code, done.stdout + done.stderr
+        return json.loads(done.stdout)
 
     return call
 

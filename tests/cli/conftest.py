@@ -4,7 +4,6 @@ commands that hang.
 
 from __future__ import annotations
 
-import json
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,10 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.conftest import Triage
+from tests.conftest import Asked, Triage
 from tests.fake_releases import FakeReleases, fake_releases
 
-Asked = Callable[..., Any]
 SECONDS = 120  # more than any of the commands takes on a busy machine
 NEW = ("recipe", "new", "mine.yaml", "--from-text", "-")
 
@@ -38,18 +36,6 @@ def in_time() -> Iterator[None]:
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
-
-
-@pytest.fixture
-def asked(triage: Triage) -> Asked:
-    """Runs a command that ends with a code, and returns its JSON."""
-
-    def call(*words: object, code: int = 0, **options: Any) -> Any:
-        done = triage(*words, "--format", "json", **options)
-        assert done.returncode == code, done.stdout + done.stderr
-        return json.loads(done.stdout)
-
-    return call
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Asked
+from tests.conftest import Asked
 from tests.fake_releases import FakeReleases, environment, recipe
 
 RELEASES = 4

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Asked
+from tests.conftest import Asked
 from tests.programs import write_program
 
 RECIPE = """\

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.cli.conftest import Asked
 from tests.cli.test_cli import UNKNOWN_DEVICE
+from tests.conftest import Asked
 
 DEVICE = "--iree-hal-target-device="
 SEVEN = UNKNOWN_DEVICE.replace("@missing", "@__device_7")

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Asked, FromText
+from tests.cli.conftest import FromText
 from tests.cli.test_cli import TRIAGE
-from tests.conftest import Triage
+from tests.conftest import Asked, Triage
 from triage.compilers.pasted_text import keep_harmless
 from triage.compilers.registry import recipe_starters
 from triage.processes import sealing

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Asked, FromText
+from tests.cli.conftest import FromText
+from tests.conftest import Asked
 from triage.compilers.recipe_start import reported_revisions
 
 Refused = Callable[..., str]

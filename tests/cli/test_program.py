@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Asked
-from tests.conftest import ROOT, Triage
+from tests.conftest import ROOT, Asked, Triage
 from tests.fake_releases import install
 
 UV = Path(sys.executable).with_name("uv")

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Asked
 from tests.cli.test_cli import TRIAGE
-from tests.conftest import Triage
+from tests.conftest import Asked, Triage
 from tests.fake_releases import install
 from triage.toolchains.home import KeptKind
 

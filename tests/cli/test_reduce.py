@@ -7,9 +7,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.cli.conftest import Asked
 from tests.cli.test_cli import UNKNOWN_DEVICE, recipe
-from tests.conftest import Triage
+from tests.conftest import Asked, Triage
 from tests.fake_releases import command_recipe
 from tests.programs import write_program
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Asked
-from tests.conftest import ROOT, Triage
+from tests.conftest import ROOT, Asked, Triage
 from tests.fake_releases import recipe
 
 RELEASES = 6

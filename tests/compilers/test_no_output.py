@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Triage
+from tests.conftest import Asked
 from tests.programs import write_program
-from tests.real.answers import json_answer
 
 pytestmark = pytest.mark.usefixtures("home")
 KINDS = {
@@ -46,11 +45,11 @@ def compiler(folder: Path, body: str, version: str) -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_compile_that_wrote_no_file_failed(
-    triage: Triage, tmp_path: Path, kind: str
+    asked: Asked, tmp_path: Path, kind: str
 ) -> None:
     words = (write_recipe(tmp_path), "-t", compiler(tmp_path / "bad", KINDS[kind], "2"))
     for cached in (False, True):
-        [row] = json_answer(triage, "run", *words, code=1)["results"]
+        [row] = asked("run", *words, code=1)["results"]
         failure = row["failure"]
         assert (row["status"], row["cached"]) == ("failed", cached)
         assert (failure["class"], failure["stage"]) == ("no-output", "compile")
@@ -58,22 +57,22 @@ def test_a_compile_that_wrote_no_file_failed(
 
 @pytest.mark.parametrize("kind", ["nothing", "empty", "link"])
 def test_it_is_bisected_and_its_reproducer_repeats_it(
-    triage: Triage, workplace: Path, tmp_path: Path, kind: str
+    asked: Asked, workplace: Path, tmp_path: Path, kind: str
 ) -> None:
     recipe = write_recipe(tmp_path)
     good = compiler(tmp_path / "good", 'cp "$1" "$2"', "1")
     bad = compiler(tmp_path / "bad", KINDS[kind], "2")
-    night = json_answer(triage, "nightly", recipe, "-t", bad, "-b", good, code=1)
+    night = asked("nightly", recipe, "-t", bad, "-b", good, code=1)
     assert [entry["case"] for entry in night["regressed"]] == ["mine"]
-    small = json_answer(triage, "reduce", recipe, "-t", bad, "--good", good)
+    small = asked("reduce", recipe, "-t", bad, "--good", good)
     for rev, status in ((good, 0), (bad, 1)):
         env = {"PATH": os.defpath, "TOOLCHAIN": rev.removeprefix("path:")}
         script = workplace / small["reproducer"] / "repro.sh"
         assert subprocess.run([script], env=env, check=False).returncode == status
 
 
-def test_a_command_without_an_output_needs_none(triage: Triage, tmp_path: Path) -> None:
+def test_a_command_without_an_output_needs_none(asked: Asked, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, "['{toolchain}/cc', '{input}', check]")
     rev = compiler(tmp_path / "good", KINDS["nothing"], "1")
-    [row] = json_answer(triage, "run", recipe, "-t", rev)["results"]
+    [row] = asked("run", recipe, "-t", rev)["results"]
     assert row["status"] == "passed"

@@ -40,16 +40,7 @@ def double(tmp_path: Path) -> Path:
 def test_an_interrupted_measurement_prints_what_is_known(
     shared_home: Path, double: Path, tmp_path: Path
 ) -> None:
-    words = [
-        "bench",
-        str(double),
-        "-t",
-        "3.11.0",
-        "-t",
-        "3.13.0",
-        "--format",
-        "json",
-    ]
+    words = ("bench", double, "-t", "3.11.0", "-t", "3.13.0", "--format", "json")
     # prints a line for each round, not one in ten seconds
     program = (
         "import triage.cli.screen; triage.cli.screen._LOG_INTERVAL = 0; "
@@ -77,27 +68,15 @@ def test_a_slower_program_is_bisected_to_its_release(
     shared_home: Path, triage: Triage
 ) -> None:
     recipe = ROOT / "recipes" / "row-sum.yaml"
-    ends = ("--good", "3.9.0", "--bad", "3.13.0")
-    done = triage(
-        "bisect",
-        recipe,
-        "--metric",
-        "run_seconds",
-        *ends,
-        "--format",
-        "json",
-        timeout=3600,
-    )
+    words = ("--metric", "run_seconds", "--good", "3.9.0", "--bad", "3.13.0")
+    done = triage("bisect", recipe, *words, "--format", "json")
     answer = json.loads(done.stdout)
     # A machine that is too busy leaves suspects, never a wrong release.
     assert "3.11.0" in {suspect["name"] for suspect in answer["suspects"]}
     if answer["status"] == "culprit":
-        assert (answer["before"]["name"], answer["after"]["name"]) == (
-            "3.10.0",
-            "3.11.0",
-        )
+        ends = answer["before"]["name"], answer["after"]["name"]
+        assert (*ends, done.returncode) == ("3.10.0", "3.11.0", 0)
         assert answer["failure"]["signature"] == "metric:run_seconds"
         # halfway between the ends, unless the user says more
         details = answer["failure"]["details"]
         assert 1.1 < float(details["threshold"]) < float(details["low"])
-        assert done.returncode == 0

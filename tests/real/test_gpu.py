@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, Triage
+from tests.conftest import ROOT, Asked
 
 pytestmark = [
     pytest.mark.real,
@@ -19,23 +18,19 @@ pytestmark = [
 
 
 def test_a_program_runs_on_a_gpu(
-    shared_home: Path, triage: Triage, tmp_path: Path
+    shared_home: Path, asked: Asked, tmp_path: Path
 ) -> None:
-    text = (
-        (ROOT / "recipes" / "masked-mean.yaml")
-        .read_text()
-        .partition("expect:\n  - ")[0]
-    )
-    text = text.replace("{backend: llvm-cpu}", "{backend: cuda, chip: sm_86}").replace(
-        "run:\n", "run:\n  device: cuda\n"
-    )
+    text = (ROOT / "recipes" / "masked-mean.yaml").read_text()
+    text = text.partition("expect:\n  - ")[0]
+    for old, new in {
+        "{backend: llvm-cpu}": "{backend: cuda, chip: sm_86}",
+        "run:\n": "run:\n  device: cuda\n",
+        "models/": f"{ROOT}/recipes/models/",
+        "@values/": f"@{ROOT}/recipes/values/",
+    }.items():
+        text = text.replace(old, new)
     path = tmp_path / "masked-mean.yaml"
-    path.write_text(
-        text.replace("models/", f"{ROOT}/recipes/models/").replace(
-            "@values/", f"@{ROOT}/recipes/values/"
-        )
-    )
-    done = triage("run", path, "-t", "3.13.0", "--format", "json")
-    [result] = json.loads(done.stdout)["results"]
+    path.write_text(text)
+    [result] = asked("run", path, "-t", "3.13.0")["results"]
     assert result["status"] == "passed", result
     assert result["metrics"]["run_seconds"] > 0

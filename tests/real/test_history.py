@@ -4,15 +4,13 @@ only.
 
 from __future__ import annotations
 
-import json
-import subprocess
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT, Triage
+from tests.conftest import ROOT, Asked
 from tests.real.statuses import VERSIONS, read_statuses
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -39,25 +37,11 @@ def letters(case: dict[str, Any]) -> dict[str, str]:
     return {version: letter(version) for version in case["statuses"]}
 
 
-def history(triage: Triage, *words: str) -> dict[str, dict[str, Any]]:
-    done: subprocess.CompletedProcess[str] = triage(
-        "history",
-        ROOT / "recipes",
-        "--until",
-        VERSIONS[-1],
-        *words,
-        "--format",
-        "json",
-        timeout=3000,
-    )
-    assert done.returncode == 0, done.stderr
-    return {case["case"]: case for case in json.loads(done.stdout)["cases"]}
-
-
 def test_every_release_has_its_measured_status_and_half_the_compiles_find_all_changes(
-    shared_home: Path, triage: Triage
+    shared_home: Path, asked: Asked
 ) -> None:
-    half = history(triage)
+    words = ("history", ROOT / "recipes", "--until", VERSIONS[-1])
+    half = {case["case"]: case for case in asked(*words)["cases"]}
     measured = read_statuses()
     assert half.keys() == measured.keys()
     for name, case in half.items():

@@ -4,31 +4,15 @@ compilers.
 
 from __future__ import annotations
 
-import json
-import re
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, Triage
+from tests.conftest import ROOT, Asked
 
 pytestmark = pytest.mark.real
 RECIPES = ROOT / "recipes"
 LIMIT = "--iree-stream-affinity-solver-max-iterations="
-
-
-def limits(
-    triage: Triage, name: str, version: str, code: int
-) -> tuple[list[str], list[str]]:
-    """Return the suggested flags and the messages about the number of iterations."""
-    done = triage("lint", RECIPES / f"{name}.yaml", "-t", version, "--format", "json")
-    assert done.returncode == code, done.stderr
-    report = json.loads(done.stdout)
-    return report["suggested_flags"], [
-        finding["message"]
-        for finding in report["findings"]
-        if finding["rule"] == "solver-iterations"
-    ]
 
 
 @pytest.mark.parametrize(
@@ -42,35 +26,26 @@ def limits(
     ],
 )
 def test_the_suggested_limit_compiles_and_one_less_does_not(
-    shared_home: Path, triage: Triage, tmp_path: Path, name: str, version: str
+    shared_home: Path, asked: Asked, tmp_path: Path, name: str, version: str
 ) -> None:
-    [flag], [message] = limits(triage, name, version, 1)
+    recipe = RECIPES / f"{name}.yaml"
+    report = asked("lint", recipe, "-t", version, code=1)
+    [flag] = report["suggested_flags"]
     assert flag.startswith(LIMIT)
-    assert flag in message
+    messages = {row["rule"]: row["message"] for row in report["findings"]}
+    assert flag in messages["solver-iterations"]
     least = int(flag.removeprefix(LIMIT))
     assert least > 128
-    text = (
-        (RECIPES / f"{name}.yaml")
-        .read_text()
-        .partition("expect:")[0]
-        .replace("models/", f"{RECIPES}/models/")
-    )
-    statuses = []
-    for allowed in (least - 1, least, 4 * least):
-        path = tmp_path / f"{name}-{allowed}.yaml"
-        path.write_text(
-            re.sub("name: .*", f"name: allowed-{allowed}", text, count=1)
-            + f'flags: ["{LIMIT}{allowed}"]\n'
-        )
-        [result] = json.loads(
-            triage("run", path, "-t", version, "--format", "json").stdout
-        )["results"]
-        statuses.append((result["status"], (result["failure"] or {}).get("family")))
-    assert statuses == [
-        ("failed", "non-convergence"),
-        ("passed", None),
-        ("passed", None),
-    ]
-    allowed = tmp_path / f"{name}-{least}.yaml"
-    with_flag = triage("lint", allowed, "-t", version, "--format", "json")
-    assert with_flag.returncode == 0, with_flag.stdout
+    text = recipe.read_text().partition("expect:")[0]
+    text = text.replace("models/", f"{RECIPES}/models/")
+    path = tmp_path / "allowed.yaml"
+    for allowed, family in (
+        (least - 1, "non-convergence"),
+        (4 * least, None),
+        (least, None),
+    ):
+        path.write_text(f'{text}flags: ["{LIMIT}{allowed}"]\n')
+        code = 1 if family else 0
+        [result] = asked("run", path, "-t", version, code=code)["results"]
+        assert (result["failure"] or {}).get("family") == family
+    asked("lint", path, "-t", version)

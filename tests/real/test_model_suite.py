@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.conftest import Triage
-from tests.real.answers import json_answer
+from tests.conftest import Asked
 from tests.toolchains.loopback import serve
 
 pytestmark = pytest.mark.real
@@ -99,20 +98,18 @@ def write_suite(suite: Path, url: str) -> None:
 
 
 def test_tests_of_models_are_run_as_they_are(
-    shared_home: Path, triage: Triage, files: Path, tmp_path: Path
+    shared_home: Path, asked: Asked, files: Path, tmp_path: Path
 ) -> None:
     suite = tmp_path / "suite"
     with serve(files) as server:
         url = server.url.removesuffix("/simple/")
         write_suite(suite, url)
         words = ("run", suite, "--suite-config", suite / "tests", "-t", "3.11.0")
-        results = json_answer(triage, *words, code=1)["results"]
+        results = asked(*words, code=1)["results"]
+    by_name = {entry["case"].removeprefix("tests/"): entry for entry in results}
     seen = {
-        entry["case"].removeprefix("tests/"): (
-            entry["status"],
-            entry["failure"] and entry["failure"]["stage"],
-        )
-        for entry in results
+        name: (entry["status"], entry["failure"] and entry["failure"]["stage"])
+        for name, entry in by_name.items()
     }
     assert seen == {
         "right": ("passed", None),
@@ -125,14 +122,12 @@ def test_tests_of_models_are_run_as_they_are(
         "many": ("failed", "compile"),
         "large": ("failed", "compile"),
     }
-    by_name = {entry["case"].removeprefix("tests/"): entry for entry in results}
-    assert all(
-        UNREACHABLE in by_name[name]["reason"] for name in ("no-weights", "no-program")
-    )
+    for name in ("no-weights", "no-program"):
+        assert UNREACHABLE in by_name[name]["reason"]
     assert by_name["small"]["metrics"]["dispatches"] == 1
     assert by_name["fast"]["metrics"]["run_ms"] > 0
     assert by_name["many"]["failure"]["signature"] == "metric:dispatches"
-    again = json_answer(triage, *words, code=1)["results"]  # the server is gone
+    again = asked(*words, code=1)["results"]  # the server is gone
     assert {entry["case"] for entry in again if not entry["cached"]} == {
         "tests/no-program"
     }

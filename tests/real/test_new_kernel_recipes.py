@@ -6,18 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, Triage
-from tests.real.answers import json_answer
+from tests.conftest import ROOT, Asked, Triage
 
 pytestmark = pytest.mark.real
 
 
 def test_generated_recipes_of_kernels_compile(
-    shared_home: Path, triage: Triage, tmp_path: Path
+    shared_home: Path, triage: Triage, asked: Asked, tmp_path: Path
 ) -> None:
     for kernel in sorted((ROOT / "recipes" / "kernels").glob("*.py")):
         path = tmp_path / "new" / f"{kernel.stem.replace('_', '-')}.yaml"
         done = triage("recipe", "new", path, "--input", kernel)
         assert done.returncode == 0, done.stderr
-    results = json_answer(triage, "run", tmp_path / "new", "-t", "triton:3.2.0")
+    results = asked("run", tmp_path / "new", "-t", "triton:3.2.0")
     assert [row["status"] for row in results["results"]] == ["passed"] * 7

@@ -11,8 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.conftest import Triage
-from tests.real.answers import json_answer
+from tests.conftest import Asked
 
 pytestmark = pytest.mark.real
 
@@ -61,9 +60,9 @@ def recipe(tmp_path: Path) -> Path:
 
 
 def test_a_folder_of_models_is_run_and_compared(
-    shared_home: Path, triage: Triage, recipe: Path
+    shared_home: Path, asked: Asked, recipe: Path
 ) -> None:
-    answer = json_answer(triage, "run", recipe, "-t", "3.13.0", "-t", "3.11.0", code=1)
+    answer = asked("run", recipe, "-t", "3.13.0", "-t", "3.11.0", code=1)
     assert len(answer["results"]) == 10
     for entry in answer["results"]:
         name = entry["case"].removeprefix("zoo[file=").removesuffix("]")
@@ -76,11 +75,11 @@ def test_a_folder_of_models_is_run_and_compared(
             "wrong": ("failed", "compare", "wrong-result"),
         }[name]
         assert ("run_seconds" in entry["metrics"]) == (name in ("add", "wrong"))
-    update = json_answer(triage, "expect", "update", recipe, "-t", "3.11.0")
+    update = asked("expect", "update", recipe, "-t", "3.11.0")
     assert {change["case"] for change in update["files"][0]["changes"]} == {
         "zoo[file=unknown]",
         "zoo[file=wrong]",
     }
-    again = json_answer(triage, "run", recipe, "-t", "3.11.0", code=0)
+    again = asked("run", recipe, "-t", "3.11.0", code=0)
     # what cannot be imported is known, but no result
     assert all(entry["cached"] is bool(entry["metrics"]) for entry in again["results"])

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.conftest import Triage
-from tests.real.answers import json_answer
+from tests.conftest import Asked, Triage
 
 pytestmark = pytest.mark.real
 # The delta rule without its width, with one product in a helper function and code that
@@ -42,7 +41,7 @@ def rule(k_ptr, v_ptr, out_ptr, steps, K: tl.constexpr):
 
 @pytest.mark.slow
 def test_a_reduced_kernel_is_readable(
-    shared_home: Path, triage: Triage, tmp_path: Path
+    shared_home: Path, triage: Triage, asked: Asked, tmp_path: Path
 ) -> None:
     (tmp_path / "rule.py").write_text(LOOP)
     (tmp_path / "rule.yaml").write_text(
@@ -50,17 +49,8 @@ def test_a_reduced_kernel_is_readable(
         'signature: {k_ptr: "*bf16:16", v_ptr: "*bf16:16", out_ptr: "*fp32:16", steps: i32}\n'
         "target: {backend: cuda, chip: sm_90}\n"
     )
-    report = json_answer(
-        triage,
-        "reduce",
-        tmp_path / "rule.yaml",
-        "-t",
-        "3.2.0",
-        "--good",
-        "3.1.0",
-        "--out",
-        tmp_path / "small",
-    )
+    words = ("-t", "3.2.0", "--good", "3.1.0", "--out", tmp_path / "small")
+    report = asked("reduce", tmp_path / "rule.yaml", *words)
     assert report["signature"].startswith(
         "assertion:getTotalOutDimSize() == std::accumulate("
     )
@@ -84,9 +74,9 @@ def test_a_reduced_kernel_is_readable(
     assert "triton==3.2.0" in (folder / "README.md").read_text()
     assert triage("recipe", "validate", folder / "recipe.yaml").returncode == 0
 
-    [replayed] = json_answer(
-        triage, "replay", tmp_path / "small", "-t", "3.2.0", "-t", "3.1.0"
-    )["reproducers"]
+    [replayed] = asked("replay", tmp_path / "small", "-t", "3.2.0", "-t", "3.1.0")[
+        "reproducers"
+    ]
     assert [*replayed["states"].values()] == [
         "reproduces",
         "fixed",

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, Triage
-from tests.real.answers import json_answer
+from tests.conftest import ROOT, Asked, Triage
 
 pytestmark = pytest.mark.real
 RECIPES = ROOT / "recipes"
@@ -18,7 +17,7 @@ ATTENTION = RECIPES / "llama-attention-aggressive-fusion.yaml"
 
 @pytest.mark.core
 def test_an_error_of_a_successful_compile_is_a_warning(
-    shared_home: Path, triage: Triage, tmp_path: Path
+    shared_home: Path, triage: Triage, asked: Asked, tmp_path: Path
 ) -> None:
     text = (RECIPES / "sharded-llama-undeclared-device.yaml").read_text()
     text = (
@@ -26,27 +25,16 @@ def test_an_error_of_a_successful_compile_is_a_warning(
         + "phase: stream\n"
     )
     (tmp_path / "early.yaml").write_text(text)
-    [result] = json_answer(
-        triage, "run", tmp_path / "early.yaml", "-t", "3.3.0", code=0
-    )["results"]
+    [result] = asked("run", tmp_path / "early.yaml", "-t", "3.3.0", code=0)["results"]
     assert (result["status"], result["failure"]) == ("passed", None)
     assert [warning["class"] for warning in result["warnings"]] == ["undeclared-device"]
     assert "promised" in triage("run", tmp_path / "early.yaml", "-t", "3.3.0").stdout
 
 
 @pytest.mark.core
-def test_an_untestable_release_is_never_bad(shared_home: Path, triage: Triage) -> None:
-    words = [
-        "bisect",
-        RECIPES / "llama-attention-o3.yaml",
-        "--case",
-        "dtype=f16",
-        "--good",
-        "3.2.0",
-        "--bad",
-        "3.3.0",
-    ]
-    bisection = json_answer(triage, *words, code=3)
+def test_an_untestable_release_is_never_bad(shared_home: Path, asked: Asked) -> None:
+    words = ("--case", "dtype=f16", "--good", "3.2.0", "--bad", "3.3.0")
+    bisection = asked("bisect", RECIPES / "llama-attention-o3.yaml", *words, code=3)
     assert bisection["status"] == "inconclusive"
     assert "3.2.0" in bisection["reason"]
     assert "--iree-opt-level" in bisection["reason"]
@@ -54,23 +42,21 @@ def test_an_untestable_release_is_never_bad(shared_home: Path, triage: Triage) -
 
 @pytest.mark.core
 def test_a_local_build_is_the_same_compiler_as_its_release(
-    shared_home: Path, triage: Triage
+    shared_home: Path, triage: Triage, asked: Asked
 ) -> None:
-    info = json_answer(triage, "toolchains", "info", "3.3.0", code=0)
-    local = json_answer(triage, "toolchains", "info", f"path:{info['root']}", code=0)
+    info = asked("toolchains", "info", "3.3.0", code=0)
+    local = asked("toolchains", "info", f"path:{info['root']}", code=0)
     assert local["identity"] == info["identity"]
     assert {"rocm", "cuda", "llvm-cpu"} <= set(info["backends"])
     assert "iree-opt-level" in info["flags"]
     assert info["phases"][0] == "start"
     triage("run", ATTENTION, "-t", "3.3.0")
-    results = json_answer(
-        triage, "run", ATTENTION, "-t", f"path:{info['root']}", code=1
-    )["results"]
+    results = asked("run", ATTENTION, "-t", f"path:{info['root']}", code=1)["results"]
     assert all(result["cached"] for result in results)
 
 
 def test_a_script_finds_the_compiler_of_a_release_in_its_path(
-    shared_home: Path, triage: Triage, tmp_path: Path
+    shared_home: Path, asked: Asked, tmp_path: Path
 ) -> None:
     script, program = tmp_path / "check.sh", tmp_path / "program.mlir"
     program.write_text("module {}\n")
@@ -81,5 +67,5 @@ def test_a_script_finds_the_compiler_of_a_release_in_its_path(
     script.chmod(0o755)
     words = ["--script", script, "--good", "3.1.0", "--bad", "3.3.0"]
     options = ["--backend", "llvm-cpu"]
-    found = json_answer(triage, "bisect", program, *options, *words, code=0)
+    found = asked("bisect", program, *options, *words, code=0)
     assert (found["before"]["name"], found["after"]["name"]) == ("3.1.0", "3.2.0")

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Triage
-from tests.real.answers import json_answer
+from tests.conftest import Asked
 
 pytestmark = pytest.mark.real
 
@@ -49,13 +48,13 @@ def k(x_ptr, EPS: tl.constexpr, BLOCK: tl.constexpr):
 
 @pytest.mark.core
 def test_variants_keep_the_types_of_constants(
-    shared_home: Path, triage: Triage, tmp_path: Path
+    shared_home: Path, asked: Asked, tmp_path: Path
 ) -> None:
     recipe = write_recipe(tmp_path, WITH_EPS, constexprs='{EPS: "${EPS}", BLOCK: 64}')
     more = "matrix: {EPS: [1e-5, 0.25], num_warps: [4, 8]}\n"
     more += 'options: {num_warps: "${num_warps}"}\n'
     recipe.write_text(recipe.read_text() + more)
-    answer = json_answer(triage, "variants", recipe, "-t", "3.2.0", code=3)
+    answer = asked("variants", recipe, "-t", "3.2.0", code=3)
     assert [(row["values"], row["status"]) for row in answer["results"]] == [
         ({"EPS": eps, "num_warps": warps}, "passed")
         for eps in ("1e-5", "0.25")
@@ -65,12 +64,11 @@ def test_variants_keep_the_types_of_constants(
 
 @pytest.mark.core
 def test_a_compile_stops_after_the_phase(
-    shared_home: Path, triage: Triage, tmp_path: Path
+    shared_home: Path, asked: Asked, tmp_path: Path
 ) -> None:
     done = {}
     for phase in ("ttgir", "ptx"):
-        [done[phase]] = json_answer(
-            triage,
+        [done[phase]] = asked(
             "run",
             write_recipe(tmp_path, KERNEL, phase=phase),
             "-t",
@@ -99,15 +97,14 @@ def test_a_compile_stops_after_the_phase(
 )
 def test_missing_features_and_wrong_recipes_are_untestable(
     shared_home: Path,
-    triage: Triage,
+    asked: Asked,
     tmp_path: Path,
     change: tuple[str, str],
     keys: dict[str, str],
     code: int,
     keyword: str,
 ) -> None:
-    [result] = json_answer(
-        triage,
+    [result] = asked(
         "run",
         write_recipe(tmp_path, KERNEL.replace(*change), **keys),
         "-t",

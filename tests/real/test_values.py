@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Triage
-from tests.real.answers import json_answer
+from tests.conftest import Asked, Triage
 from tests.values import ELEMENTS, write_matrix
 
 pytestmark = pytest.mark.real
@@ -21,10 +20,10 @@ FLOATS_OF_8_BITS = {name for name in ELEMENTS if name.startswith("f8")}
 WRONG = "element 0, 1 differ"
 
 
-def _check(triage: Triage, folder: Path, names: list[str], head: str, rev: str) -> None:
+def _check(asked: Asked, folder: Path, names: list[str], head: str, rev: str) -> None:
     folder.mkdir()
     wrong = write_matrix(folder, names, head, rev.partition(":")[2] or rev)
-    answers = json_answer(triage, "run", folder, "-t", rev, code=1)["results"]
+    answers = asked("run", folder, "-t", rev, code=1)["results"]
     seen = {entry["case"]: _seen(entry) for entry in answers}
     assert seen == {name: WRONG if name in wrong else "passed" for name in seen}
 

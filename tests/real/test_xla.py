@@ -4,26 +4,17 @@ reproducer.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT, Triage
+from tests.conftest import ROOT, Asked
 
 pytestmark = pytest.mark.real
 RECIPES = ROOT / "recipes/xla"
-Answer = Callable[..., Any]
-
-
-@pytest.fixture
-def answer(triage: Triage, shared_home: Path) -> Answer:
-    """Runs a command and returns what it prints as JSON."""
-    return lambda *words: json.loads(triage(*words, "--format", "json").stdout)
 
 
 def classes(found: Any) -> dict[str, str]:
@@ -35,21 +26,15 @@ def classes(found: Any) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_a_crash_is_bisected_reduced_and_repeated(
-    answer: Answer, workplace: Path
+    shared_home: Path, asked: Asked, workplace: Path
 ) -> None:
     recipe = RECIPES / "unused-loop.yaml"
-    found = answer(
-        "bisect", recipe, "--find", "fix", "--good", "0.8.1", "--bad", "0.8.0"
-    )
-    assert (found["before"]["name"], found["after"]["name"], found["confirmed"]) == (
-        "0.8.0",
-        "0.8.1",
-        True,
-    )
-    small = answer(
-        "reduce", recipe, "-t", "0.8.0", "--good", "0.8.1", "--out", workplace
-    )
-    assert small["status"] == "reduced"
+    ends = ("--good", "0.8.1", "--bad", "0.8.0")
+    found = asked("bisect", recipe, "--find", "fix", *ends)
+    assert (found["before"]["name"], found["after"]["name"]) == ("0.8.0", "0.8.1")
+    assert found["confirmed"]
+    words = ("-t", "0.8.0", "--good", "0.8.1", "--out", workplace)
+    small = asked("reduce", recipe, *words)
     assert small["operations"]["after"] <= 21
     folder = workplace / Path(small["reproducer"]).name
     for version, status in (("0.8.0", False), ("0.8.1", True)):
@@ -79,14 +64,14 @@ print(jax.jit(jnp.tanh).lower(jnp.ones(size)).as_text())
 
 
 def test_a_generator_is_run_once_by_the_newest_jax(
-    answer: Answer, shared_home: Path, workplace: Path
+    shared_home: Path, asked: Asked, workplace: Path
 ) -> None:
     (workplace / "model.py").write_text(PRINTS)
     (workplace / "r.yaml").write_text(
         "name: r\ncompiler: xla\ninput: model.py\nargs: {size: 7}\n"
         "target: {backend: cpu}\n"
     )
-    results = answer("run", "r.yaml", "-t", "0.8.1", "-t", "0.10.1")
+    results = asked("run", "r.yaml", "-t", "0.8.1", "-t", "0.10.1")
     assert classes(results) == {"0.8.1": "passed", "0.10.1": "passed"}
     [program] = (shared_home / "inputs").glob("*.mlir")
     assert "tensor<7xf32>" in program.read_text()
@@ -133,10 +118,10 @@ print("last", result[-1], "same", bool((result == result[0]).all()))
 
 
 def test_a_script_runs_as_it_is_and_its_numbers_are_compared(
-    answer: Answer, workplace: Path
+    shared_home: Path, asked: Asked, workplace: Path
 ) -> None:
     (workplace / "settle.py").write_text(UNUSED)
-    found = answer("run", "settle.py", "-t", "xla:0.8.0", "-t", "xla:0.8.1")
+    found = asked("run", "settle.py", "-t", "xla:0.8.0", "-t", "xla:0.8.1", code=1)
     assert [row["status"] for row in found["results"]] == ["failed", "passed"]
     assert found["results"][0]["failure"]["class"] in ("assertion", "segfault")
     (workplace / "energy.py").write_text(ENERGY)
@@ -144,14 +129,14 @@ def test_a_script_runs_as_it_is_and_its_numbers_are_compared(
         "name: energy\ncompiler: xla\ninput: energy.py\ntarget: {backend: cpu}\n"
         "run: {reference: {toolchain: 0.10.1}}\n"
     )
-    found = answer("run", "r.yaml", "-t", "0.10.1", "-t", "0.10.2")
+    found = asked("run", "r.yaml", "-t", "0.10.1", "-t", "0.10.2", code=1)
     assert classes(found) == {"0.10.1": "passed", "0.10.2": "wrong-result"}
     assert found["results"][1]["failure"]["details"]["expected"] == 837
-    found = answer("attribute", "r.yaml", "--good", "0.10.1", "--bad", "0.10.2")
+    found = asked("attribute", "r.yaml", "--good", "0.10.1", "--bad", "0.10.2")
     assert found["pass"]["name"] == "fusion"
-    found = answer("bisect", "energy.py", "--good", "0.10.1", "--bad", "0.10.2")
+    found = asked("bisect", "energy.py", "--good", "0.10.1", "--bad", "0.10.2")
     assert (found["status"], found["after"]["name"]) == ("culprit", "0.10.2")
-    found = answer("why", "energy.py", "-t", "0.10.2", "--budget", "1s")
+    found = asked("why", "energy.py", "-t", "0.10.2", "--budget", "1s", code=1)
     assert found["failure"]["class"] == "wrong-result"
 
 
@@ -165,21 +150,26 @@ ENTRY main {
 
 
 @pytest.mark.parametrize(
-    ("flags", "inputs", "status"),
+    ("flags", "inputs", "status", "code"),
     [
-        ("[]", "4xf32=1 2 3 4", "passed"),
-        ("[]", "4xf32=1 2 3 5", "wrong-result"),
-        ("['--xla_no_such_option=1']", "4xf32=1", "unknown-flag"),
+        ("[]", "4xf32=1 2 3 4", "passed", 0),
+        ("[]", "4xf32=1 2 3 5", "wrong-result", 1),
+        ("['--xla_no_such_option=1']", "4xf32=1", "unknown-flag", 3),
     ],
 )
 def test_the_text_of_hlo_is_compiled_and_run(
-    answer: Answer, workplace: Path, flags: str, inputs: str, status: str
+    shared_home: Path,
+    asked: Asked,
+    workplace: Path,
+    flags: str,
+    inputs: str,
+    status: str,
+    code: int,
 ) -> None:
     (workplace / "double.hlo").write_text(HLO)
     (workplace / "r.yaml").write_text(
-        f"name: double\nsummary: s\ncompiler: xla\ninput: double.hlo\ntarget: {{backend: cpu}}\nflags: {flags}\n"
+        f"name: double\ncompiler: xla\ninput: double.hlo\ntarget: {{backend: cpu}}\nflags: {flags}\n"
         f"run: {{inputs: ['{inputs}'], expected: ['4xf32=2 4 6 8']}}\n"
     )
-    assert classes(
-        answer("run", workplace / "r.yaml", "-t", "0.8.0", "-t", "0.10.2")
-    ) == {"0.8.0": status, "0.10.2": status}
+    found = asked("run", "r.yaml", "-t", "0.8.0", "-t", "0.10.2", code=code)
+    assert classes(found) == {"0.8.0": status, "0.10.2": status}
