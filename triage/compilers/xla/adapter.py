@@ -124,7 +124,7 @@ class XlaIr(IrPrinter):
         return replace(invocation, printing=(*invocation.printing, "--name-pass"))
 
     def printing_passes(self, invocation: Invocation) -> Invocation:
-        printing = (*invocation.printing, "--print-after=all", "--generic")
+        printing = (*invocation.printing, "--print-passes")
         return replace(invocation, printing=printing)
 
 

@@ -1,9 +1,9 @@
 """Compiles programs with the jaxlib of the interpreter that starts this script, and
 runs them; imports nothing of triage.
 
-    worker.py compile [--print-after=PASS] [--generic] [--name-pass] [--xla_OPTION...]
+    worker.py compile [--print-passes] [--name-pass] [--xla_OPTION...]
         PROGRAM -o OUTPUT
-    worker.py script [--print-after=PASS] [--generic] [--name-pass] [--once]
+    worker.py script [--print-passes] [--name-pass] [--once]
         [--flags-in=XLA_FLAGS --xla_OPTION...] SCRIPT -o OUTPUT
     worker.py run --module=OUTPUT [--input=V...] [--output=@FILE...]
         [--benchmark_format=json]
@@ -122,7 +122,14 @@ def in_child(work: Callable[[], object]) -> Child:
         os.environ.update(
             TF_CPP_MIN_LOG_LEVEL="0", TF_CPP_VMODULE="hlo_pass_pipeline=1"
         )
-        os._exit(guarded(work))
+        status = 0
+        try:
+            work()
+        except Exception:
+            traceback.print_exc()
+            status = 1
+        sys.stdout.flush()
+        os._exit(status)
     os.close(write)
     passes, printed = list[str](), list[str]()
     unfinished = None
@@ -141,36 +148,21 @@ def in_child(work: Callable[[], object]) -> Child:
     return Child(os.waitpid(child, 0)[1], passes, unfinished, "".join(printed))
 
 
-def guarded(work: Callable[[], object]) -> int:
-    """Do work and return the exit status. Print the traceback of an error."""
-    try:
-        work()
-    except Exception:
-        traceback.print_exc()
-        return 1
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    return 0
-
-
-def compile_in_child(
-    work: Callable[[], object], after: str | None, generic: bool
-) -> int:
+def compile_in_child(work: Callable[[], object], *, prints_passes: bool) -> int:
     """Compile in a child process, name the pass that failed, and end like the child.
 
     Args:
         work: Compiles.
-        after: The pass after which to print the HLO, or `all`. Only passes that change
-            the HLO count. None prints none.
-        generic: Whether to print the HLO in MLIR's generic form.
+        prints_passes: Whether to print the HLO, in MLIR's generic form, after each pass
+            that changes it.
     """
-    dumps = Path.cwd() / "passes"
-    if after:
+    dumps, last_text = Path.cwd() / "passes", ""
+    if prints_passes:
         changed = ["--xla_dump_hlo_pass_re=.*", "--xla_dump_hlo_as_text"]
         add_xla_flags([f"--xla_dump_to={dumps}", *changed])
     child = in_child(work)
-    last_text = print_dumps(dumps, after, generic=generic) if after else ""
+    if prints_passes:
+        last_text = print_dumps(dumps)
     if child.status and child.unfinished:
         print_dump(f"{child.unfinished} Failed", child.unfinished, last_text)
     sys.stderr.write(child.printed)
@@ -180,9 +172,9 @@ def compile_in_child(
     return os.WEXITSTATUS(child.status)
 
 
-def print_dumps(folder: Path, after: str, *, generic: bool) -> str:
-    """Print the dumps of a module after one pass, or after all: of the one with the
-    largest dump, if a script compiles several. Return the text of its last dump.
+def print_dumps(folder: Path) -> str:
+    """Print the dumps of a module: of the one with the largest dump, if a script
+    compiles several. Return the text of its last dump.
     """
     # by its path, since a sealed program cannot list the folder
     module_of_text = runpy.run_path(str(Path(__file__).with_name("hlo_text.py")))
@@ -198,11 +190,8 @@ def print_dumps(folder: Path, after: str, *, generic: bool) -> str:
     for number, (_, name, path) in enumerate(main_dumps):
         if name == "pipeline-start" and number > 0:  # it is repeated
             continue
-        text = path.read_text()
-        if generic:
-            text = generic_form(text)
-        if after in ("all", name):
-            print_dump(name, name, text)
+        text = generic_form(path.read_text())
+        print_dump(name, name, text)
     return text
 
 
@@ -422,32 +411,35 @@ def main() -> int:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # warnings and errors
     work = sys.argv[1]
     if work == "describe":
-        return guarded(describe)
+        describe()
+        return 0
     if work == "serve":
-        return guarded(lambda: serve(sys.argv[2:]))
+        serve(sys.argv[2:])
+        return 0
     parser = argparse.ArgumentParser(allow_abbrev=False)
     add = parser.add_argument
     if work != "script":
         add("--module" if work == "run" else "module", type=Path)
         add("-o", dest="target", type=Path)
-    add("--print-after")
     add("--benchmark_format")
-    for name in ("--generic", "--name-pass"):
+    for name in ("--print-passes", "--name-pass"):
         add(name, action="store_true")
     for name in ("--input", "--output"):
         add(name, action="append", default=[])
     options, rest = parser.parse_known_args(sys.argv[2:])
     if work == "run":
-        return guarded(lambda: run_program(options))
+        run_program(options)
+        return 0
     compile_it: Callable[[], object] = run_script_worker
     if work == "compile":
         add_xla_flags(rest)
         compile_it = partial(compile_program, options.module, options.target, rest)
     else:
         sys.argv[2:] = rest
-    if options.name_pass or options.print_after:
-        return compile_in_child(compile_it, options.print_after, options.generic)
-    return guarded(compile_it)
+    if options.name_pass or options.print_passes:
+        return compile_in_child(compile_it, prints_passes=options.print_passes)
+    compile_it()
+    return 0
 
 
 if __name__ == "__main__":
