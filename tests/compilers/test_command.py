@@ -9,6 +9,10 @@ import pytest
 
 from tests.conftest import Triage
 from tests.programs import write_program
+from triage.compilers.command.adapter import Command
+from triage.compilers.command.recipe import VersionCommand
+from triage.model.errors import EnvironmentFailure
+from triage.processes.sealing import Seal
 
 COMPILER = """#!/bin/sh
 # A compiler of one rule: what holds BAD is refused.
@@ -90,6 +94,16 @@ def test_mistakes_in_a_recipe_are_told(
     done = triage("recipe", "validate", tmp_path / "mine.yaml")
     assert done.returncode == 2
     assert message in done.stdout + done.stderr
+
+
+def test_a_killed_command_does_not_mean_that_there_is_no_version(
+    home: Path, tmp_path: Path
+) -> None:
+    program = write_program(tmp_path / "bin/minicc", "#!/bin/sh\nkill -KILL $$\n")
+    words = (str(program), "--version")
+    family = Command(version=VersionCommand(words, r"\d+"))
+    with pytest.raises(EnvironmentFailure, match="minicc --version does not run"):
+        family.describe(program, Seal((tmp_path,)))
 
 
 PARSER = 'echo "$1:1:7: error: expected type" >&2; exit 1'

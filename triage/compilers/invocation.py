@@ -82,10 +82,10 @@ def flag_name(text: str) -> str:
 
 def ask_compiler(argv: Sequence[str], seal: Seal) -> Execution:
     """Run a command that asks a compiler about itself. Raises EnvironmentFailure if it
-    does not start, or takes longer than a minute.
+    does not start, takes longer than a minute, or is killed: what it says is kept.
     """
     answer = run(argv, unlimited(_TIMEOUT), seal=seal, kept=_LARGEST_ANSWER)
-    if answer.ending in (Ending.NOT_STARTED, Ending.TIMED_OUT):
+    if answer.ending in (Ending.NOT_STARTED, Ending.TIMED_OUT, Ending.SIGNALLED):
         raise EnvironmentFailure(
             f"{' '.join(argv)} does not run: {answer.stderr.last_line or answer.ending}"
         )
