@@ -142,7 +142,7 @@ size: setup
 	@$(BIN)/python -m benchmarks.size
 
 fuzz: setup
-	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)
+	$(BIN)/python -m tests.fuzz.fuzzing --seconds $(or $(SECONDS),60)
 
 clean:
 	rm -rf $(VENV) $(OUT) site dist .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from email.parser import BytesHeaderParser
-from functools import cache
 from pathlib import Path
 from unittest import mock
 
@@ -62,11 +61,8 @@ def _file(data: bytes, folder: Path, name: str) -> Path:
 
 
 def _files(pattern: str) -> list[bytes]:
-    return [
-        path.read_bytes()
-        for path in sorted(ROOT.glob(pattern))
-        if path.stat().st_size < 20_000
-    ]
+    files = [path.read_bytes() for path in sorted(ROOT.glob(pattern))]
+    return [data for data in files if len(data) < 20_000]
 
 
 def recipe(data: bytes, folder: Path) -> None:
@@ -133,8 +129,7 @@ def evidence(data: bytes, folder: Path) -> None:
 
 def journal(data: bytes, folder: Path) -> None:
     """A journal is read whole or as empty."""
-    path = folder / "journal.json"
-    path.write_bytes(data)
+    path = _file(data, folder, "journal.json")
     assert all(len(entry) == 2 for entry in read_journal(path))
 
 
@@ -145,12 +140,9 @@ def _response(data: bytes, url: str) -> requests.Response:
     response.url = url
     response.status_code = int(first) if first.isdigit() and len(first) == 3 else 200
     response.reason = "reason"
-    response.headers.update(
-        BytesHeaderParser().parsebytes(rest.partition(b"\n\n")[0]).items()
-    )
-    response.raw = HTTPResponse(
-        io.BytesIO(data.partition(b"\n\n")[2]), preload_content=False
-    )
+    head, _, body = rest.partition(b"\n\n")
+    response.headers.update(BytesHeaderParser().parsebytes(head).items())
+    response.raw = HTTPResponse(io.BytesIO(body), preload_content=False)
     return response
 
 
@@ -178,32 +170,15 @@ def _modules() -> list[bytes]:
     nested += '    %0:2 = "t.two"(%a) {x = [1, 2], s = "a\\"b"} : (i32) -> (i32, f32) loc("a.mlir":3:4)\n'
     nested += '    "cf.br"(%0#0)[^bb1] : (i32) -> ()\n  ^bb1(%b: i32):\n'
     nested += '    "func.return"(%b) : (i32) -> ()\n  }) : () -> ()\n}) : () -> ()\n'
-    dump = (
-        "// -----// IR Dump After CSE (cse) //----- //\n"
-        + nested
-        + "\n// -----// IR Dump After X Failed (x-y) //----- //\n"
-        + nested
-    )
-    return [
-        nested.encode(),
-        dump.encode(),
-        f"#map = affine_map<(d0) -> (d0)>\n{nested}".encode(),
-    ]
+    dump = f"// -----// IR Dump After CSE (cse) //----- //\n{nested}"
+    dump += f"\n// -----// IR Dump After X Failed (x-y) //----- //\n{nested}"
+    alias = f"#map = affine_map<(d0) -> (d0)>\n{nested}"
+    return [text.encode() for text in (nested, dump, alias)]
 
 
 def _records() -> list[bytes]:
     output = Captured("x.mlir:1:1: error: boom")
-    execution = Execution(
-        ("iree-compile", "x.mlir"),
-        Ending.EXITED,
-        1,
-        None,
-        1.5,
-        1.25,
-        100.0,
-        Captured(),
-        output,
-    )
+    execution = Execution(("iree-compile",), Ending.EXITED, 1, stderr=output)
     record = Record("key", "case", "3.2.0", execution, at="2026-01-01T00:00:00+00:00")
     return [json.dumps(asdict(record)).encode()]
 
@@ -217,25 +192,14 @@ def _journals() -> list[bytes]:
 def _answers() -> list[bytes]:
     wheel = "iree_base_compiler-3.2.0-cp311-cp311-manylinux_2_28_x86_64.whl"
     page = f'<html><body><a href="../../{wheel}#sha256={"0" * 64}" data-requires-python="&gt;=3.9">{wheel}</a></body></html>'
-    files = [
-        {
-            "filename": wheel,
-            "url": f"https://f.example/{wheel}",
-            "hashes": {"sha256": "0" * 64},
-            "yanked": False,
-        }
-    ]
-    simple = {
-        "meta": {"api-version": "1.0"},
-        "name": "iree-base-compiler",
-        "files": files,
-    }
-    return [
-        b"200\nContent-Type: text/html; charset=utf-8\n\n" + page.encode(),
-        b"200\nContent-Type: application/vnd.pypi.simple.v1+json\n\n"
-        + json.dumps(simple).encode(),
-        b'429\nRetry-After: 30\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1893456000\n\n{"message": "slow down"}',
-    ]
+    simple = f'''{{"meta": {{"api-version": "1.0"}}, "name": "iree-base-compiler", "files": [
+        {{"filename": "{wheel}", "url": "https://f.example/{wheel}", "hashes": {{"sha256": "{"0" * 64}"}}, "yanked": false}}]}}'''
+    answers = (
+        f"200\nContent-Type: text/html; charset=utf-8\n\n{page}",
+        f"200\nContent-Type: application/vnd.pypi.simple.v1+json\n\n{simple}",
+        '429\nRetry-After: 30\nX-RateLimit-Remaining: 0\n\n{"message": "slow down"}',
+    )
+    return [answer.encode() for answer in answers]
 
 
 def _texts() -> list[bytes]:
@@ -259,11 +223,7 @@ TARGETS: Mapping[str, Target] = {
     "recipes": Target(lambda: _files("recipes/*.yaml"), recipe),
     "projects": Target(lambda: _files("triage/projects/*.yaml"), project),
     "rules": Target(
-        lambda: [
-            *_files("triage/classify/rules/*.yaml"),
-            *_files("triage/compilers/*/rules.yaml"),
-            *_files("recipes/models/*.rules"),
-        ],
+        lambda: [*_files("triage/classify/rules/*"), *_files("triage/*/*/rules.yaml")],
         rules,
     ),
     "logs": Target(_logs, log),
@@ -273,13 +233,3 @@ TARGETS: Mapping[str, Target] = {
     "journals": Target(_journals, journal),
     "http": Target(_answers, http),
 }
-
-
-@cache
-def seeds_of(name: str) -> tuple[bytes, ...]:
-    """The valid examples of a target and its corpus."""
-    corpus = [
-        path.read_bytes()
-        for path in sorted((Path(__file__).parent / "corpus" / name).glob("*"))
-    ]
-    return (*TARGETS[name].seeds(), *corpus)

@@ -20,6 +20,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import psutil
+
 # Numbers and places that differ between two runs with the same answer.
 _VOLATILE = [
     "seconds",
@@ -47,14 +49,7 @@ _VOLATILE = [
     "obtained",
     "log",
 ]
-_LEFTOVERS = (
-    ".tmp",
-    "tmp_pack",
-    "tmp_obj",
-    ".taking-",
-    ".writable-",
-    ".corrupt",
-)
+_LEFTOVERS = (".tmp", "tmp_pack", "tmp_obj", ".taking-", ".writable-", ".corrupt")
 
 
 @dataclass(frozen=True)
@@ -201,19 +196,13 @@ class Arena:
 
     def processes(self) -> list[str]:
         """The command lines of processes that belong to this arena."""
-        mark, mine, left = str(self.folder).encode(), os.getpid(), []
-        for entry in Path("/proc").iterdir():
-            if not entry.name.isdigit() or int(entry.name) == mine:
-                continue
-            try:
-                words = (entry / "cmdline").read_bytes()
-                if mark in words or mark in (entry / "environ").read_bytes():
-                    left.append(
-                        words.replace(b"\0", b" ").decode("utf-8", "replace")[:200]
-                    )
-            except OSError:
-                continue
-        return left
+        lines = []
+        for process in psutil.process_iter(["cmdline", "environ"]):
+            line = " ".join(process.info["cmdline"] or ())
+            about = f"{line} {process.info['environ']}"
+            if str(self.folder) in about and process.pid != os.getpid():
+                lines.append(line[:200])
+        return lines
 
     def expect_no_process(self) -> None:
         """Wait for the end of what a killed program left, which its watchdog ends."""
@@ -239,9 +228,8 @@ class Arena:
 def stable(value: Any) -> Any:
     """Return a JSON value without what differs between two runs."""
     if isinstance(value, dict):
-        return {
-            key: stable(each) for key, each in value.items() if key not in _VOLATILE
-        }
+        items = value.items()
+        return {key: stable(each) for key, each in items if key not in _VOLATILE}
     return [stable(each) for each in value] if isinstance(value, list) else value
 
 

@@ -9,7 +9,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from random import Random
@@ -124,47 +124,6 @@ def read_only_home(field: Field) -> int:
         if arena.run_mounted({mount: (4,)}, job) is None:
             return times
     return len(field.jobs)
-
-
-def damaged_files(field: Field, count: int) -> int:
-    """Flip a bit, cut or remove files of installed toolchains and caches: the right
-    answer or exit 4, never a wrong answer.
-    """
-    random, arena = field.random, field.arena("damaged")
-    job = replace(field.jobs["run"], codes=(1, 4))
-    model = undisturbed(arena, job)
-    for _ in range(count):
-        path = random.choice(_files_below(arena.home))
-        way = random.choice(("flip", "cut", "remove"))
-        data = bytearray(path.read_bytes())
-        if way == "flip":
-            data[random.randrange(len(data))] ^= 1 << random.randrange(8)
-        path.write_bytes(data[: len(data) // 2] if way == "cut" else data)
-        if way == "remove":
-            path.unlink()
-        for cache in arena.home.glob("evidence.db*"):  # so that compilers are used
-            cache.unlink()
-        for _ in range(2):
-            answer = arena.run(job) or {"results": ()}
-            for right, result in zip(
-                model.answer["results"], answer["results"], strict=False
-            ):
-                is_right = result["status"] in (right["status"], "untestable")
-                where = f"{way} of {path.relative_to(arena.home)}"
-                arena.hold(is_right, f"{where}: {result}")
-    return count
-
-
-def _files_below(home: Path) -> list[Path]:
-    """Return the files that have content; tests/execution damages the evidence."""
-    return [
-        path
-        for path in home.rglob("*")
-        if path.is_file()
-        and not path.is_symlink()
-        and path.stat().st_size
-        and not path.name.startswith("evidence.db")
-    ]
 
 
 def _essence(night: Any) -> Any:
