@@ -77,12 +77,6 @@ def test_what_does_not_fit_its_type_or_the_memory_is_not_read(
     assert read_value(text.format(folder=tmp_path)) is None
 
 
-def test_a_signed_integer_may_be_written_without_its_sign() -> None:
-    array = read_value("4xi8=127 128 255 -1")
-    assert array is not None
-    assert array.tolist() == [127, -128, -1, -1]
-
-
 WANT = "6xf32=1 2 3 nan inf 0"
 LARGE, LEAST, GREATEST = 2**53, -(2**63), 2**63 - 1
 

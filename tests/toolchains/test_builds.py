@@ -69,11 +69,8 @@ def sleeping(seconds: str) -> list[int]:
     command line.
     """
     processes = psutil.process_iter(["cmdline"], ad_value=[])
-    return [
-        process.pid
-        for process in processes
-        if process.info["cmdline"][-2:] == ["sleep", seconds]
-    ]
+    lines = [(process.pid, process.info["cmdline"][-2:]) for process in processes]
+    return [pid for pid, line in lines if line == ["sleep", seconds]]
 
 
 def test_commits_are_built_in_one_folder(
@@ -142,11 +139,8 @@ def test_ways_to_end(
 
 def test_stopping_ends_the_build(timeline: Timeline, workspace: Workspace) -> None:
     stop = threading.Event()
-    mine = source(
-        Workspace(workspace.home, stop=stop),
-        timeline,
-        steps_of(f"sleep {LONG}"),
-    )
+    stoppable = Workspace(workspace.home, stop=stop)
+    mine = source(stoppable, timeline, steps_of(f"sleep {LONG}"))
     threading.Timer(0.5, stop.set).start()
     with pytest.raises(Interrupted):
         obtained(mine, timeline, 0)
@@ -169,14 +163,8 @@ def test_after_a_kill_the_builder_is_cleared_and_used_again(
         "mine = SourceBuilds(Workspace(Home(home)), timeline.repository, 'tiny', steps)\n"
         "mine.builds(timeline, range(0, 1))[0].obtain(None)\n"
     )
-    words = [
-        sys.executable,
-        "-c",
-        code,
-        str(workspace.home.path),
-        str(timeline.repository.path),
-        LONG,
-    ]
+    folders = workspace.home.path, timeline.repository.path
+    words = [sys.executable, "-c", code, *map(str, folders), LONG]
     killed = subprocess.Popen(words, cwd=Path(__file__).parents[2])
     while not sleeping(LONG):
         assert killed.poll() is None

@@ -27,14 +27,9 @@ def name_of(registry: ToolchainRegistry, text: str) -> str:
 
 
 def test_names_of_revisions(registry: ToolchainRegistry) -> None:
-    for text, name in (
-        ("latest", "1.10.0"),
-        ("previous", "1.1.0"),
-        ("iree:1.1.0", "1.1.0"),
-        ("v1.1", "1.1.0"),
-        ("1.11.0rc20260101", "1.11.0rc20260101"),
-    ):
-        assert name_of(registry, text) == name
+    texts = ["latest", "previous", "iree:1.1.0", "v1.1", "1.11.0rc20260101"]
+    names = ["1.10.0", "1.1.0", "1.1.0", "1.1.0", "1.11.0rc20260101"]
+    assert [name_of(registry, text) for text in texts] == names
     refs = registry.between("iree", "1.1.0", "latest")
     assert [ref.revision.name for ref in refs] == ["1.1.0", "1.10.0"]
 
@@ -44,13 +39,9 @@ def test_a_day_names_the_newest_release_of_that_time(
 ) -> None:
     name = Iree.distribution
     loopback.publish_dated(name, {"1.1.0": "2025-03-27", "1.10.0": "2025-04-27"})
-    for day, version in (
-        ("2025-03-27", "1.1.0"),
-        ("2025-04-26", "1.1.0"),
-        ("2025-04-27", "1.10.0"),
-        ("2026-01-01", "1.10.0"),
-    ):
-        assert name_of(registry, day) == version
+    days = ["2025-03-27", "2025-04-26", "2025-04-27", "2026-01-01"]
+    versions = ["1.1.0", "1.1.0", "1.10.0", "1.10.0"]
+    assert [name_of(registry, day) for day in days] == versions
     with pytest.raises(EnvironmentFailure, match="2025-03-26"):
         registry.resolve("2025-03-26", "iree")
     with pytest.raises(BadInput, match="not a revision"):
@@ -82,12 +73,12 @@ def test_wheels_of_other_platforms_are_not_offered(
 def test_settings_that_name_the_index(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    variables = (
+    variables = [
         "PIP_INDEX_URL",
         "UV_INDEX_URL",
         "UV_DEFAULT_INDEX",
         "TRIAGE_INDEX_URL",
-    )
+    ]
     for name in variables:
         monkeypatch.delenv(name, raising=False)
     pip = tmp_path / "pip.conf"

@@ -53,12 +53,8 @@ def test_installed_is_the_newest_release_without_a_compiler_next_to_the_program(
     put(loopback, "1.0.0", tmp_path)
     put(loopback, "1.1.0", tmp_path)
     monkeypatch.setattr("importlib.metadata.distributions", lambda **_: ())
-    assert (
-        ToolchainRegistry(Home(tmp_path / "home"), Families())
-        .resolve("installed", "iree")
-        .revision.name
-        == "1.1.0"
-    )
+    registry = ToolchainRegistry(Home(tmp_path / "home"), Families())
+    assert registry.resolve("installed", "iree").revision.name == "1.1.0"
 
 
 @pytest.mark.parametrize(

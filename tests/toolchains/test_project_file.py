@@ -5,10 +5,7 @@ from pathlib import Path
 import pytest
 
 from triage.model.errors import BadFiles, BadInput
-from triage.toolchains.project import (
-    find_project,
-    load_project,
-)
+from triage.toolchains.project import find_project, load_project
 
 
 def test_every_mistake_is_reported_at_its_position(
@@ -24,23 +21,24 @@ paths: {a: b}
 distribution: 3.10
 name: again
 """
-    expected = [
-        ("1:1", "`compiler: my-compiler`"),
-        ("2:1", 'did you mean "nightlies"?'),
-        ("3:25", "https://"),
-        ("3:41", "{version}"),
-        ("4:11", 'the key "tags" is missing'),
-        ("4:12", 'did you mean "tags"?'),
-        ("5:32", "120s, 2m or 1h30m"),
-        ("5:55", "true"),
-        ("6:8", "not a mapping"),
-        ("8:1", "first at 1:1"),
-    ]
+    expected = """\
+1:1 `compiler: my-compiler`
+2:1 did you mean "nightlies"?
+3:25 https://
+3:41 {version}
+4:11 the key "tags" is missing
+4:12 did you mean "tags"?
+5:32 120s, 2m or 1h30m
+5:55 true
+6:8 not a mapping
+8:1 first at 1:1"""
     monkeypatch.chdir(tmp_path)
     Path("t.yaml").write_text(text)
     with pytest.raises(BadFiles) as caught:
         load_project(Path("t.yaml"))
-    for problem, (position, word) in zip(caught.value.problems, expected, strict=True):
+    lines = expected.splitlines()
+    for problem, line in zip(caught.value.problems, lines, strict=True):
+        position, word = line.split(" ", 1)
         assert str(problem).startswith(f"t.yaml:{position}: ")
         assert word in str(problem)
 
