@@ -61,6 +61,7 @@ def night(day: int, letters: Mapping[str, str], **values: Any) -> Night:
         "baseline": OLD,
         "kind": ToolchainKind.NIGHTLY,
         "compiler": "iree",
+        "title": "IREE",
         "started": f"2026-01-{day:02}T02:00:00+00:00",
         "cases": cases,
         "clusters": clusters_of(cases),

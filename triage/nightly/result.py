@@ -13,7 +13,6 @@ from typing import ClassVar, Final, Literal
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from triage.bisect.result import Bisection
-from triage.compilers.registry import family_title
 from triage.execution.in_turn import Pace, Ratio
 from triage.investigate.result import (
     CaseChangeKind,
@@ -99,6 +98,8 @@ class Night:
     kind: ToolchainKind
     """Of the toolchain."""
     compiler: str | None = None
+    title: str = ""
+    """The name of the compiler, as people write it."""
     started: str
     """ISO 8601 in UTC."""
     seconds: float = 0.0
@@ -121,11 +122,6 @@ class Night:
     """What was compiled and run could read and write only what it needs."""
     reports: dict[str, str] = field(default_factory=dict)
     """Files by format."""
-
-    @property
-    def title(self) -> str:
-        """The name of the compiler, as people write it."""
-        return family_title(self.compiler)
 
     @property
     def exit(self) -> Exit:

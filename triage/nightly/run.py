@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.compilers.invocation import readable_output
+from triage.compilers.registry import family_title
 from triage.execution.benchmark import Benchmark
 from triage.execution.engine import Engine
 from triage.execution.in_turn import Pace
@@ -133,12 +134,14 @@ class NightRun:
             clusters = clusters_of(cases)
         revisions = (ref.revision for ref in self.refs)
         old, new = (self._reported.get(known.name, known) for known in revisions)
+        compiler = next((case.compiler for case in self.cases), None)
         return Night(
             schema=SCHEMA,
             toolchain=new,
             baseline=old,
             kind=self.toolchain.kind,
-            compiler=next((case.compiler for case in self.cases), None),
+            compiler=compiler,
+            title=family_title(compiler),
             started=self._started.isoformat(timespec="seconds"),
             seconds=round((datetime.now(UTC) - self._started).total_seconds(), 2),
             compiles=self.engine.compiles,

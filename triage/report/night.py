@@ -32,7 +32,6 @@ from triage.report.document import (
 )
 from triage.report.elements import (
     STYLES,
-    compiler_title,
     failure_text,
     names_text,
     plural,
@@ -114,7 +113,7 @@ def night_document(night: Night) -> Document:
     """Return the report of a night: what each backend says, the new failures with what
     is known of them, what became slower; folded the other cases.
     """
-    new = f"{compiler_title(night.compiler)} {revision_text(night.toolchain)}".strip()
+    new = f"{night.title} {revision_text(night.toolchain)}".strip()
     ends = f"{new} against {revision_text(night.baseline)}"
     cases = plural(len(night.cases), "case")
     blocks: list[Block] = [f"{ends}: {cases}"]
