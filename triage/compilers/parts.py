@@ -257,10 +257,7 @@ class IssueForm:
 
     happened: str = "What happened?"
     steps: str | None = "Steps to reproduce"
-    component: tuple[str, str] | None = None
-    """The heading, and the answer to choose for a failure of the compiler."""
     version: str = "Version"
-    context: str | None = "Additional context"
     repository: str = ""
     """Web address of the project."""
     tag: str = "v{}"

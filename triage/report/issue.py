@@ -4,11 +4,10 @@ failure's page, and the README of a reproducer's folder.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.compilers.parts import IssueForm
 from triage.investigate.result import CaseResult, FailureCluster
 from triage.model.fields import as_json
 from triage.model.revision import Revision
@@ -172,12 +171,17 @@ def issue_document(
         steps = [Code(line, "sh")] if line else []
     if steps and form.steps:
         steps.insert(0, Heading(form.steps, 3))
-    blocks += steps
-    if form.component:
-        title_of_component, component = form.component
-        blocks += [Heading(title_of_component, 3), component]
-    blocks += [Heading(form.version, 3), facts(_version_facts(cluster, new))]
-    return Document(title, [*blocks, *_context(cluster, form)])
+    version = facts(_version_facts(cluster, new))
+    blocks += [*steps, Heading(form.version, 3), version]
+    if draft and draft.sizes:
+        original = Span(cluster.representative or "", "code")
+        before = plural(draft.sizes.before or 0, draft.unit)
+        sizes = f": {before} before, {draft.sizes.after} after."
+        blocks.append(["Reduced from ", original, sizes])
+    if len(cluster.cases) > 1:
+        summary = f"{len(cluster.cases)} cases fail in this way"
+        blocks.append(Details(summary, [_names(cluster.cases)]))
+    return Document(title, blocks)
 
 
 def _program(draft: IssueDraft, headline: str) -> list[Block]:
@@ -205,41 +209,19 @@ def _program(draft: IssueDraft, headline: str) -> list[Block]:
     return blocks
 
 
-def _version_facts(cluster: FailureCluster, new: Revision) -> list[Fact]:
+def _version_facts(cluster: FailureCluster, new: Revision) -> Iterator[Fact]:
     draft = cluster.draft
     version = f"{compiler_title(cluster.compiler)} {new.name}".strip()
-    target = ""
-    if cluster.backend:
-        target = f"backend: {cluster.backend}"
+    target = f"backend: {cluster.backend}" if cluster.backend else ""
     if draft and draft.how_to_install:
         version = draft.how_to_install
     if draft and draft.target:
         parts = as_json(draft.target).items()
         target = ", ".join(f"{name}: {value}" for name, value in parts if value)
     commit = f"commit {new.commit}" if new.commit else None
-    replays = [
-        f"{name} {_REPLAYS.get(state, state)}"
-        for name, state in cluster.replays.items()
-    ]
-    return [
-        ("version", ", ".join(filter(None, (version, commit, new.date)))),
-        ("target", target),
-        ("other versions", ", ".join(replays)),
-        ("signature", Span(cluster.signature, "code")),
-    ]
-
-
-def _context(cluster: FailureCluster, form: IssueForm) -> list[Block]:
-    """Return what was reduced, and the cases."""
-    draft, blocks = cluster.draft, list[Block]()
-    if draft and draft.sizes:
-        name = Span(cluster.representative or "", "code")
-        before = plural(draft.sizes.before or 0, draft.unit)
-        sizes = f": {before} before, {draft.sizes.after} after."
-        blocks.append(["Reduced from ", name, sizes])
-    if len(cluster.cases) > 1:
-        title = f"{len(cluster.cases)} cases fail in this way"
-        blocks.append(Details(title, [_names(cluster.cases)]))
-    if blocks and form.context:
-        blocks.insert(0, Heading(form.context, 3))
-    return blocks
+    yield "version", ", ".join(filter(None, (version, commit, new.date)))
+    yield "target", target
+    states = cluster.replays.items()
+    replays = [f"{name} {_REPLAYS.get(state, state)}" for name, state in states]
+    yield "other versions", ", ".join(replays)
+    yield "signature", Span(cluster.signature, "code")
