@@ -7,7 +7,7 @@ import pytest
 from tests.mlir.printed_ir import WORDS, Op
 from tests.mlir.test_ir_reader import dump
 from triage.attribute.align import Divergence, Pair, Trace, Traces, find_divergence
-from triage.mlir.ir_reader import DumpReader
+from triage.mlir.fingerprint import DumpReader
 
 
 def func(name: str, *body: str) -> Op:

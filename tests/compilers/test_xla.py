@@ -16,7 +16,7 @@ from triage.compilers.repro_script import comparison, python_array
 from triage.compilers.xla import worker
 from triage.compilers.xla.adapter import Xla, XlaIr
 from triage.compilers.xla.hlo_text import generic_form
-from triage.mlir.ir_reader import PrintedModule
+from triage.mlir.fingerprint import PrintedModule
 from triage.model.case import RunSpec, Target
 from triage.model.errors import BadFiles
 from triage.recipes.run_values import file_value, read_value

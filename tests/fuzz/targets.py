@@ -30,8 +30,8 @@ from triage.compilers.parts import RecipeRequest
 from triage.compilers.recipe_start import start_from_text
 from triage.compilers.registry import recipe_families
 from triage.execution.cache import Record, ResultCache, record_reader
+from triage.mlir.fingerprint import DumpReader
 from triage.mlir.generic_form import UnparsableError, parse_module, print_module
-from triage.mlir.ir_reader import DumpReader
 from triage.model.content import Address
 from triage.model.errors import BadFiles
 from triage.model.execution import Captured, Ending, Execution

@@ -6,8 +6,7 @@ import random
 import re
 from dataclasses import dataclass, field, replace
 
-from triage.mlir.fingerprint import Vocabulary
-from triage.mlir.ir_reader import DumpReader, IrDump, PrintedModule
+from triage.mlir.fingerprint import DumpReader, IrDump, PrintedModule, Vocabulary
 
 WORDS = Vocabulary(
     functions=frozenset({"t.func"}),

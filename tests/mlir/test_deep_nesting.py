@@ -11,8 +11,8 @@ import pytest
 from tests.mlir.printed_ir import WORDS
 from tests.reduce.made import CASE
 from triage.compilers.iree.lint import IreeLinter
+from triage.mlir.fingerprint import DumpReader
 from triage.mlir.generic_form import UnparsableError, parse_module, print_module
-from triage.mlir.ir_reader import DumpReader
 from triage.reduce.frontends.mlir_program import MlirProgram, copy_module
 from triage.reduce.problem import ReducedCase
 from triage.remedy.candidates import static_candidates

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.mlir.printed_ir import WORDS, Op, changes, invented, printed, program, read
-from triage.mlir.ir_reader import DumpReader, IrDump, PrintedModule
+from triage.mlir.fingerprint import DumpReader, IrDump, PrintedModule
 from triage.model.execution import PassName, dumped_pass
 
 SMALL = program((Op("t.add", ("f32",), ("f32",)),))

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 
-from triage.mlir.fingerprint import Fingerprint, combined, values_by_key
-from triage.mlir.ir_reader import IrDump
+from triage.mlir.fingerprint import Fingerprint, IrDump, combined, values_by_key
 from triage.model.execution import PassName
 
 

@@ -18,8 +18,7 @@ from triage.execution.engine import Engine
 from triage.execution.match import same_signature
 from triage.execution.plan import plan_task
 from triage.execution.task import ProbeJob, Task
-from triage.mlir.fingerprint import Fingerprint, Vocabulary
-from triage.mlir.ir_reader import DumpReader
+from triage.mlir.fingerprint import DumpReader, Fingerprint, Vocabulary
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.execution import Ending, PassName, Stage
