@@ -83,17 +83,6 @@ def test_a_function_that_always_differed_is_traced_to_the_program() -> None:
     assert (name_of(found.persistent), found.persistent.function) == ("Fuse", None)
 
 
-def test_equal_up_to_the_failing_pass_is_no_divergence() -> None:
-    start = ("Import", module(func("main", "t.add")))
-    good = traced(
-        start,
-        ("Place", module(func("main", "t.next"))),
-        ("Later", module(func("main", "t.later"))),
-    )
-    bad = traced(start, ("Place Failed", module(func("main", "t.half"))))
-    assert judge(good, bad).persistent is None
-
-
 def kernel(types: str, tiles: str = "") -> Op:
     """A function with one operation of each of these types, all with tile sizes."""
     config = {"config": f"#c<tiles = [{tiles}]>"} if tiles else {}

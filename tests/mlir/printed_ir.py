@@ -1,4 +1,4 @@
-"""Invented programs in generic form, printed in many ways that mean the same."""
+"""Programs in generic form, printed in many ways that mean the same."""
 
 from __future__ import annotations
 
@@ -21,13 +21,6 @@ WORDS = Vocabulary(
     ),
     decisions=("config",),
 )
-TYPES = (
-    "f32",
-    "tensor<4x?xf16>",
-    "memref<8x8xf32, #shared>",
-    "!new.tensor<readonly:tensor<4xf32>>",
-    "vector<4xf32>",
-)
 
 
 @dataclass(frozen=True)
@@ -41,26 +34,6 @@ class Op:
     results: tuple[str, ...] = ()
     regions: tuple[tuple[Op, ...], ...] = ()
     attributes: dict[str, str] = field(default_factory=dict)
-
-
-_NAMES = ("t.add", "t.mul", "t.store", "new.load", "t.loop", "t.alloc")
-_ATTRIBUTES = {"a": "1 : i64", "map": '"x, {y}"', "text": "[1, 2]"}
-
-
-def invented(dice: random.Random, depth: int = 0) -> tuple[Op, ...]:
-    """Some operations, of which a few have regions."""
-
-    def types() -> tuple[str, ...]:
-        return tuple(dice.choices(TYPES, k=dice.randrange(4)))
-
-    def regions() -> tuple[tuple[Op, ...], ...]:
-        count = dice.randrange(3) if depth < 2 else 0
-        return tuple(invented(dice, depth + 1) for _ in range(count))
-
-    return tuple(
-        Op(dice.choice(_NAMES), types(), types(), regions(), _ATTRIBUTES)
-        for _ in range(dice.randint(1, 4))
-    )
 
 
 def program(body: tuple[Op, ...], name: str = "main") -> Op:
