@@ -73,11 +73,6 @@ def attribute(engine: Engine, request: AttributionRequest) -> Attribution:
     if answer.unanswered:
         return answer
     toolchains = (engine.registry.obtain(refs[0]), engine.registry.obtain(refs[1]))
-    for toolchain in toolchains:
-        if not family.passes.is_supported_by(toolchain):
-            name = toolchain.revision.name
-            why = f"{name} has no options that print the IR after each pass"
-            return replace(answer, unanswered=NoAnswer(Cause.NOT_FOUND, why))
     timeout = min(case.limits.timeout, request.patience)
     timed = replace(case, limits=replace(case.limits, timeout=timeout))
     request = replace(request, case=timed)

@@ -240,10 +240,6 @@ class IrPrinter(ABC):
         changed the program, and its IR in MLIR's generic form.
         """
 
-    def is_supported_by(self, toolchain: Toolchain) -> bool:
-        """Return whether this compiler can print such headers."""
-        return True
-
     def naming_failed_pass(self, invocation: Invocation) -> Invocation:
         """Return the same compile with options that print which pass failed."""
         return self.printing_passes(invocation)

@@ -103,10 +103,6 @@ class IreeIr(IrPrinter):
         words = family_yaml(type(self), "vocabulary.yaml")
         return TypeAdapter(Vocabulary).validate_python(words)
 
-    def is_supported_by(self, toolchain: Toolchain) -> bool:
-        needed = {"mlir-print-ir-after-all", "mlir-print-ir-after-change"}
-        return needed <= toolchain.capabilities.flags
-
     def naming_failed_pass(self, invocation: Invocation) -> Invocation:
         return with_printing(
             invocation, "--mlir-print-ir-after-failure", _ONE_THREAD, _ELIDED

@@ -158,28 +158,23 @@ def _longest_chain(program: LintProgram) -> tuple[int, SourcePosition | None]:
         # a global ends with the function
         lengths: dict[Value | str, int] = {}
         for operation, passed in steps_of(function.regions[0]):
-            links = [*passed, *_links(operation)]
-            added = int(operation is not None and operation.name in _GROWING)
-            for source, target in links:
+            added = int(operation.name in _GROWING)
+            for source, target in [*passed, *_changes(operation)]:
                 length = lengths.get(source, 0) + added
                 lengths[target] = max(lengths.get(target, 0), length)
-                if length > longest and operation:
+                if length > longest:
                     longest, end = length, operation.position
     return longest, end
 
 
-def _links(
-    operation: Operation | None,
-) -> Iterator[tuple[Value | str, Value | str]]:
+def _changes(operation: Operation) -> Iterator[tuple[Value | str, Value | str]]:
     """Yield what an operation turns into what: a value that it stores into its global,
     a global into the value that it loads, a value into its update in place.
     """
-    if operation is None:
-        return
-    name = operation.attribute("global")
-    if name and operation.name == STORE:
+    name = operation.attribute("global") or ""
+    if operation.name == STORE:
         yield operation.operands[0], name
-    elif name and operation.name == LOAD:
+    elif operation.name == LOAD:
         yield name, operation.results[0]
     elif operation.name in _UPDATES:
         source = operation.operands[_UPDATES[operation.name]]
@@ -231,7 +226,7 @@ def _function_chart(
     moves: Counter[tuple[str, str, bool]] = Counter()
     end = terminator(function.regions[0])
     for operation, _ in steps_of(function.regions[0]):
-        if operation is None or operation is end or operation.name.startswith("scf."):
+        if operation is end or operation.name.startswith("scf."):
             continue
         used = tensors_of(operation)
         values = [*filter(is_tensor, operation.results), *used]

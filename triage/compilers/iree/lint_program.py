@@ -132,7 +132,7 @@ class LintProgram:
             operation
             for function in self.functions
             for operation, _ in steps_of(function.regions[0])
-            if operation is not None and not _is_carrier(operation)
+            if not _is_carrier(operation)
         ]
 
     @cached_property
@@ -156,10 +156,9 @@ class LintProgram:
                     device = _only_one(passed_on[target])
                     if device:
                         devices[target] = device
-                if operation is not None:
-                    device = self._device_of_results(operation, devices)
-                    if device:
-                        devices |= dict.fromkeys(operation.results, device)
+                device = self._device_of_results(operation, devices)
+                if device:
+                    devices |= dict.fromkeys(operation.results, device)
         return devices
 
     def _device_of_results(
@@ -221,16 +220,15 @@ def _is_carrier(operation: Operation) -> bool:
     return dialect in _CARRIERS or operation.name in _CARRIED
 
 
-def steps_of(body: Region) -> Iterator[tuple[Operation | None, Links]]:
+def steps_of(body: Region) -> Iterator[tuple[Operation, Links]]:
     """Yield a function's operations in program order, those in control flow first, but
     not those on single elements.
 
     With each come the tensors (source, target) that it passes on: those of a barrier,
-    the values of each branch, a loop's initial and final values. Before the body of a
-    loop, the tensors that enter it come without an operation.
+    the values of each branch, a loop's initial and final values. The tensors that enter
+    the body of a loop come before it with a made-up `scf.enter`.
     """
-    operations = [operation for block in body.blocks for operation in block.operations]
-    for operation in operations:
+    for operation in [inner for block in body.blocks for inner in block.operations]:
         passed: list[tuple[Value, Value]] = []
         # a loop that does not run returns what it got
         if operation.name in ("scf.for", *PASSES_ON):
@@ -240,7 +238,7 @@ def steps_of(body: Region) -> Iterator[tuple[Operation | None, Links]]:
         if not operation.name.startswith("scf."):
             regions = []
         for region in regions:
-            yield None, _links(sources, region.blocks[0].arguments)
+            yield Operation("scf.enter"), _links(sources, region.blocks[0].arguments)
             yield from steps_of(region)
             sources = terminator(region).operands
             # the condition of a while loop hands its values to the body, too
