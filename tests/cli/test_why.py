@@ -217,6 +217,17 @@ def test_another_failure_is_never_taken_for_the_reported_one(
     assert "shared-memory-overflow, which is another failure" in other.stdout
 
 
+@pytest.mark.parametrize("words", [(), ("-t", "1.4.0")])
+def test_a_program_that_no_release_reads_is_wrong(
+    asked: Asked, said: Said, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    path = recipe(tmp_path, "wrong", "unreadable-0")
+    assert asked("why", path, *words, code=2)["failure"] is None
+    shown = said(path, *words)
+    assert "the program is wrong: no release can read it" in shown
+    assert "reason" in shown
+
+
 @pytest.mark.real
 def test_a_real_failure_is_explained_with_its_pass_and_a_flag(
     asked: Asked,

@@ -12,7 +12,7 @@ from packaging.version import Version
 from triage.bisect.changes import answer, transition
 from triage.bisect.line import BisectRequest, Candidate, Line
 from triage.bisect.result import Bisection, BisectKind, Side
-from triage.bisect.search import Search
+from triage.bisect.search import Search, whole_search
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Cause, Failed, NoAnswer, Outcome, Passed
@@ -215,6 +215,17 @@ def _releases_to_look_at(search: Search) -> Iterator[list[int]]:
     yield [index for index in others if is_installed(refs[index])]
     if search.kind is BisectKind.FIX:
         yield list(others)
+
+
+def walked_releases(request: BisectRequest) -> Line:
+    """Return the releases after those were probed that are likely to differ, the
+    installed ones, and those between which the case changes.
+    """
+    releases = request.engine.registry.releases(request.case.compiler)
+    search = whole_search(release_line(request, releases))
+    for looked_at in _releases_to_look_at(search):
+        search.line.walk(looked_at)
+    return search.line
 
 
 def _reason_if_alike(search: Search) -> NoAnswer:

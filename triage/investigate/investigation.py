@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from triage.bisect.history import known_releases
 from triage.bisect.line import BisectRequest
-from triage.bisect.plan import bisect_between
+from triage.bisect.releases import walked_releases
 from triage.execution.engine import Engine
 from triage.execution.task import ProbeJob
 from triage.investigate.cluster import STEPS, ClusterInvestigation, Scope
@@ -28,13 +28,11 @@ from triage.model.case import Case
 from triage.model.outcome import (
     Cause,
     Failed,
-    Failure,
     NoAnswer,
     Outcome,
     Passed,
     Probe,
 )
-from triage.model.revision import Revision
 from triage.recipes.expectations import expected_class, matches
 from triage.reduce.reproducer import original_draft
 from triage.toolchains.registry import ToolchainRef
@@ -158,8 +156,6 @@ class Explainer:
     """Revisions that a text names; None for what is not a text."""
     text: str = ""
     """The text, which may report the error for which a program cannot be tested."""
-    answer: Explanation = field(init=False)
-    cluster: ClusterInvestigation = field(init=False)
 
     def explain(self) -> Explanation:
         """Explain the case.
@@ -173,18 +169,21 @@ class Explainer:
         if self.reported and not self.rev:
             named = registry.reported_toolchains(self.case.compiler, self.reported)
         refs = self._toolchains(named)
-        answer = self.answer = self._first_answer(refs)
+        answer = self._first_answer(refs)
         cases = {sibling.name: sibling for sibling in self.siblings}
         scope = Scope(self.engine, (None, refs[0]), cases)
-        record = FailureCluster(
-            signature="", cases=[self.case.name], failure=answer.failure
-        )
-        cluster = self.cluster = ClusterInvestigation(scope, record, self.case)
+        record = FailureCluster(signature="", cases=[self.case.name])
+        cluster = ClusterInvestigation(scope, record, self.case)
         if answer.failure is None:
-            self._look_elsewhere(refs)
+            # nearly all, because the steps after it may be needless
+            cluster.seconds = _NEARLY_ALL * self._seconds_left()
+            cluster.do("history", lambda _: self._look_elsewhere(answer, refs[1:]))
         steps: list[str] = []
-        if answer.failure and not answer.flaky:
+        if answer.failure and answer.fails_on and not answer.flaky:
             steps = ["bisect", "attribute", "remedy"]
+            bad = registry.resolve(answer.fails_on.name, self.case.compiler)
+            scope.ends = (None, bad)
+            cluster.add(failure=answer.failure)
         budget = self._seconds_left()
         for _ in Investigation(scope, steps, budget, clusters=[cluster]).run():
             pass
@@ -197,7 +196,7 @@ class Explainer:
         ]
         if answer.failure or not self.rev:
             answer.releases = known_releases(self.engine, self.case, named)
-        answer.next = self._commands()[:2]
+        answer.next = self._commands(answer)[:2]
         return answer
 
     def _toolchains(self, named: Sequence[ToolchainRef]) -> list[ToolchainRef]:
@@ -273,58 +272,33 @@ class Explainer:
                     return probe
         return None
 
-    def _look_elsewhere(self, refs: Sequence[ToolchainRef]) -> None:
+    def _look_elsewhere(
+        self, answer: Explanation, others: Sequence[ToolchainRef]
+    ) -> None:
         """Find a toolchain that has the failure, for a case without it on the first
-        one of all. Each search may take nearly all of the time, because the steps after
-        it may be needless.
+        one: among the others, or else among the releases.
         """
-        answer, cluster = self.answer, self.cluster
-
-        def try_others(_: ClusterInvestigation) -> None:
-            probe = self._first_wanted(self._is_wanted, self.case, refs[1:], "why")
-            if probe and probe.outcome.failure:
-                self._take_failure(probe.outcome.failure, probe.revision)
-
-        cluster.seconds = _NEARLY_ALL * self._seconds_left()
-        cluster.do("history", try_others)
-        passes_on_several = answer.passes and len(refs) > 1 and not answer.unseen
-        is_unreadable = answer.cause is Cause.INPUT and not self.reported
-        is_enough = bool(self.rev or self.reported or passes_on_several)
-        if answer.failure is None and (is_unreadable or not is_enough):
-            cluster.seconds = _NEARLY_ALL * self._seconds_left()
-            cluster.do("bisect", self._find_earlier_failure)
-
-    def _find_earlier_failure(self, cluster: ClusterInvestigation) -> None:
-        """Find the failure that a release had before another one fixed it."""
-        bisection = bisect_between(BisectRequest(self.engine, self.case, repeats=1))
-        failure = bisection.failure
-        if failure is None:
-            cluster.add(culprit=bisection)
-        elif not self.rev and self._is_wanted(Failed(failure)):
-            fails_on = bisection.before
-            if bisection.fixed:
-                fails_on = bisection.fixed.before
-            elif bisection.brought_failure:
-                fails_on = bisection.after
-            assert fails_on
-            cluster.add(culprit=bisection)
-            cluster.pair = cluster.pair_of(bisection)
-            self._take_failure(failure, fails_on)
-
-    def _take_failure(self, failure: Failure, fails_on: Revision) -> None:
-        """Take the failure that another toolchain than the first one has."""
-        answer, cluster = self.answer, self.cluster
-        answer.failure, answer.fails_on, answer.unseen = failure, fails_on, None
-        bad = self.engine.registry.resolve(fails_on.name, self.case.compiler)
-        cluster.scope.ends = (None, bad)
-        cluster.add(failure=failure)
+        probe = self._first_wanted(self._is_wanted, self.case, others, "why")
+        passes_on_several = answer.passes and others and not answer.unseen
+        is_enough = passes_on_several or (self.rev and answer.cause is not Cause.INPUT)
+        if probe is None and not (is_enough or self.reported):
+            line = walked_releases(BisectRequest(self.engine, self.case))
+            last = [line.probes[index][-1] for index in line.last_outcomes]
+            failing = [one for one in last if self._is_wanted(one.outcome)]
+            probe = failing[-1] if failing else None
+            answer.is_unreadable = answer.cause is Cause.INPUT and all(
+                isinstance(one.outcome, NoAnswer) for one in last
+            )
+        if probe and probe.outcome.failure and not self.rev:
+            answer.failure, answer.fails_on = probe.outcome.failure, probe.revision
+            answer.unseen = None
 
     def _seconds_left(self) -> float:
         return self.budget - (time.monotonic() - self.started)
 
-    def _commands(self) -> list[str]:
+    def _commands(self, answer: Explanation) -> list[str]:
         """Return the command lines that go on from here."""
-        answer, commands = self.answer, []
+        commands = []
         if any(step.status == "left" for step in answer.left):
             rev = ["-t", self.rev] if self.rev else []
             commands.append(self._command("why", *rev, "--budget", _MORE_TIME))

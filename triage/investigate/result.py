@@ -20,7 +20,6 @@ from triage.model.execution import Stage
 from triage.model.fields import UNPRINTED, in_json
 from triage.model.outcome import (
     PASSING,
-    Cause,
     Exit,
     Failure,
     MayLackAnswer,
@@ -274,6 +273,8 @@ class Explanation(MayLackAnswer):
     """Why the toolchain cannot test the case, or why there is nothing to explain."""
     is_reported_error: bool = field(default=False, metadata=UNPRINTED)
     """Whether a text reports this reason: then the toolchain ends as the text says."""
+    is_unreadable: bool = field(default=False, metadata=UNPRINTED)
+    """Whether no release that was tried can read it, so that the program is wrong."""
     log: ClassifiedLog | None = None
     """The failures in a text without a program."""
 
@@ -303,16 +304,6 @@ class Explanation(MayLackAnswer):
             return None
         broke = self.bisection.broke
         return self.bisection.kind.in_order(broke.before, broke.after)
-
-    @property
-    def is_unreadable(self) -> bool:
-        """Whether no release can parse the program, so that the program is wrong."""
-        return (
-            self.cause is Cause.INPUT
-            and self.failure is None
-            and self.bisection is not None
-            and self.bisection.cause is Cause.INPUT
-        )
 
     @in_json
     def status(self) -> str:
