@@ -28,9 +28,9 @@ _FLAKY = 0.2  # rate of wrong probes that is assumed at least, once probes disag
 # log odds for the side of a candidate, with which chance proves a wrong one seldom
 # enough, if five pairs are tried
 _PROVED = math.log(2 * 5 / (1 - _SURE))
-_AGAIN_IF_INVERTED = math.ceil(_PROVED / math.log((1 - _FLAKY) / _FLAKY)) - 1
 _HIGHEST_RATES = 0.9  # of both ends; with more, no number of probes tells them apart
 _END_PROBES = 10  # that tell how often an end is wrong
+_WINDOW = 6  # failing probes, which chance seldom makes of a revision that passes
 _LONG = 22  # probes, of which one shows a failure of one run in ten, nearly always
 _CHEAP = 0.2  # of all weight: so far off the middle is a probe that costs nothing
 
@@ -135,12 +135,11 @@ class Belief:
         """The two candidates around the likeliest suspects that no probe separates."""
         if not self.is_doubtful and not self.open_candidates:
             return self.bounds
-        without_side = {*self.closed, *self.skipped}
         low = 0
         best = -1.0
         pair = (0, self.last)
         for index in range(1, len(self.weights)):
-            if index in without_side and index != self.last:
+            if index in self.without_side and index != self.last:
                 continue
             chance = sum(self.chances[low + 1 : index + 1])
             if chance > best + 1e-12:
@@ -150,16 +149,16 @@ class Belief:
         return pair
 
     @cached_property
-    def skipped(self) -> list[int]:
-        """Candidates that were probed and never had a side."""
-        return [index for index, tally in self.tallies.items() if not tally.tested]
+    def without_side(self) -> set[int]:
+        """Candidates that cannot be probed, or were and never had a side."""
+        skipped = {index for index, tally in self.tallies.items() if not tally.tested}
+        return skipped | set(self.closed)
 
     @cached_property
     def open_candidates(self) -> list[int]:
         """The candidates whose next probe may separate suspects."""
-        low, high = self.bounds
-        without_side = {*self.closed, *self.skipped}
-        return [index for index in range(low + 1, high) if index not in without_side]
+        inside = range(self.bounds[0] + 1, self.bounds[1])
+        return [index for index in inside if index not in self.without_side]
 
     @property
     def is_resolved(self) -> bool:
@@ -241,13 +240,13 @@ class Belief:
         missing = {index: self.missing_probes(index) for index in self.likeliest_pair}
         if self.is_doubtful:
             return {index: 1 for index, count in missing.items() if count > 0}
-        if self.bad_end not in missing or self._repeats > 1:
-            more = 2 * self._repeats + 1 - self.tally(self.bad_end).tested
+        if self.bad_end not in missing or self.again > 1:
+            more = 2 * self.again + 1 - self.tally(self.bad_end).tested
             missing[self.bad_end] = max(more, missing.get(self.bad_end, 0))
         return {
             index: count
             for index, count in missing.items()
-            if count > 0 and self.tally(index).skipped <= self._repeats
+            if count > 0 and self.tally(index).skipped <= self.again
         }
 
     def _probes_before_pair(self, jobs: int) -> Mapping[int, int]:
@@ -260,7 +259,7 @@ class Belief:
         index = early[0]
         tally = self.tally(index)
         if not tally.is_mixed:  # in a window of failures each probe fails
-            wanted = 1 + _AGAIN_IF_INVERTED
+            wanted = _WINDOW
         else:
             wanted = _LONG
             if sum(map(self.failures, early)) > 1:
@@ -285,21 +284,13 @@ class Belief:
     def bad_end(self) -> int:
         return self.last - self.good_end
 
-    @property
-    def _repeats(self) -> int:
-        news = [index for index in self.tested if self.tallies[index].new]
-        olds = [index for index in self.tested if self.tallies[index].old]
-        if news and olds and news[0] < olds[-1]:  # a wrong probe, or a second change
-            return _AGAIN_IF_INVERTED
-        return self.again
-
     def missing_probes(self, index: int) -> int:
         """Return how many more probes prove the side of a candidate of the pair."""
         tally = self.tally(index)
         is_old = index == self.likeliest_pair[0]
         right, wrong = tally[:2] if is_old else (tally.new, tally.old)
         if not self.is_doubtful:
-            return self._repeats + 1 - right
+            return self.again + 1 - right
         low, high = self.likeliest_pair
         old = max(self._wrong_rate(0, Side.OLD), self._wrong_rate(low, Side.OLD))
         new = max(
