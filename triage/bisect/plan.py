@@ -19,7 +19,6 @@ from triage.execution.number_judge import Metric, engine_with_judge
 from triage.execution.task import ProbeJob
 from triage.model.errors import BadInput
 from triage.recipes.values import parse_version
-from triage.toolchains.registry import ToolchainRef
 
 
 def bisect_between(
@@ -95,40 +94,22 @@ def commit_ends(
     return old, new
 
 
-def compilers_at(
-    request: BisectRequest, before: str, after: str
-) -> tuple[ToolchainRef, ToolchainRef]:
-    """Return the compilers of two revisions, which may be the same. Nothing is
-    probed; a release may be installed to read its commit.
-    """
-    ends = commit_ends(request, before, after)
-    if ends:
-        return _compilers_of(request, *ends)
-    registry = request.engine.registry
-    family = request.case.compiler
-    return registry.resolve(before, family), registry.resolve(after, family)
-
-
 def planned_jobs(
     request: BisectRequest, before: str | None, after: str | None
 ) -> list[ProbeJob]:
-    """Return a probe of each release between two; over commits, of the ends."""
+    """Return a probe of each release between two; over commits, of the ends. Nothing is
+    probed; a release may be installed to read its commit.
+    """
     ends = commit_ends(request, before, after)
-    if ends:
-        refs = [*_compilers_of(request, *ends)]
-    else:
+    if ends is None:
         releases, _, _ = releases_between(request, before, after)
         refs = [release.ref for release in releases.candidates]
+    else:
+        refs = [end.ref for end in ends if end.ref]
+        if len(refs) < len(ends):
+            candidates = plan_commits(request, *ends).line.candidates
+            refs = [candidates[0].ref, candidates[-1].ref]
     return [ProbeJob(request.case, ref) for ref in refs]
-
-
-def _compilers_of(
-    request: BisectRequest, old: LineEnd, new: LineEnd
-) -> tuple[ToolchainRef, ToolchainRef]:
-    if old.ref and new.ref:
-        return old.ref, new.ref
-    candidates = plan_commits(request, old, new).line.candidates
-    return candidates[0].ref, candidates[-1].ref
 
 
 # Numbers
@@ -156,8 +137,9 @@ def measuring(
         raise BadInput("--metric needs --good and --bad, which say what is good")
     number, case = Metric.parse(metric), request.case
     if above is None:
-        refs = request.kind.in_order(*compilers_at(request, before, after))
-        engine = engine_with_judge(request.engine, case, refs, number, seconds)
+        jobs = planned_jobs(request, before, after)
+        ends = request.kind.in_order(jobs[0].ref, jobs[-1].ref)
+        engine = engine_with_judge(request.engine, case, ends, number, seconds)
         with engine as judging:
             yield replace(request, engine=judging)
         return
