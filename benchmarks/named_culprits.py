@@ -18,7 +18,8 @@ from statistics import mean, median
 
 from git import Repo
 
-from triage.bisect.prior import Clues, suspicions
+from triage.bisect.prior import suspicions
+from triage.model.outcome import Failure
 from triage.model.revision import Commit
 from triage.toolchains.project import find_project
 
@@ -69,8 +70,8 @@ def commits_between(clone: Repo, good: str, bad: str) -> list[Commit]:
 
 def rank_of(clone: Repo, culprit: str, fix: str, commits: list[Commit]) -> float:
     """Return 1 for the likeliest commit; among equals the middle."""
-    clues = Clues(diagnostics(clone, fix, culprit))
-    suspicious = suspicions(commits, clues, find_project("iree"))
+    failure = Failure("named", "named", "named", diagnostics(clone, fix, culprit))
+    suspicious = suspicions(commits, [failure], find_project("iree"))
     chances = [suspicion.chance for suspicion in suspicious]
     [blamed] = (i for i, one in enumerate(commits) if one.sha.startswith(culprit))
     ratios = [chance / chances[blamed] - 1 for chance in chances]

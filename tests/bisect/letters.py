@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 from triage.bisect.changes import answer, find_changes
 from triage.bisect.line import BisectRequest, Candidate, Line
-from triage.bisect.prior import Clues
+from triage.bisect.prior import Suspicion
 from triage.bisect.result import Bisection, BisectKind, Transition
 from triage.bisect.search import Search, whole_search
 from triage.execution.task import ProbeJob
@@ -177,8 +177,8 @@ class LetterRange:
 class LetterLine(Line):
     suspicion: Sequence[float]
 
-    def weights(self, clues: Clues) -> list[float]:
-        return list(self.suspicion)
+    def _suspicions(self, failures: Sequence[Failure]) -> list[Suspicion]:
+        return [Suspicion(chance, ()) for chance in self.suspicion[1:]]
 
 
 def letter_range(

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import blake2b
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.bisect.prior import FLOOR, Clues, group_by_change, suspicions
+from tests.bisect.letters import failure
+from triage.bisect.prior import FLOOR, group_by_change, suspicions
 from triage.model.revision import Commit
 from triage.toolchains.project import find_project
 
@@ -30,8 +32,8 @@ def commit(subject: str, *files: str) -> Commit:
 def test_the_file_of_the_failing_pass_is_most_suspicious() -> None:
     collapse = "compiler/src/iree/compiler/DispatchCreation/CollapseDimensions.cpp"
     commits = [commit("Collapse dynamic dims", collapse), commit("Tune it", GPU)]
-    clues = Clues(failing_pass="CollapseDimensionsPass")
-    first, other = suspicions(commits, clues, IREE)
+    named = replace(failure("F"), failing_pass="CollapseDimensionsPass")
+    first, other = suspicions(commits, [named], IREE)
     assert first.chance > 2 * other.chance
     assert "changes the pass that the failure names" in first.reasons
 
@@ -63,7 +65,7 @@ def test_any_history_gets_a_prior_with_its_floor(
 ) -> None:
     commits = [commit(subject, path) for subject, path in subjects]
     for project in PROJECTS:
-        clues = Clues(text, text)
-        prior = [one.chance for one in suspicions(commits, clues, project)]
+        clue = replace(failure("F"), headline=text, failing_pass=text)
+        prior = [one.chance for one in suspicions(commits, [clue], project)]
         assert sum(prior) == pytest.approx(1)
         assert min(prior) >= FLOOR / len(commits) - 1e-12

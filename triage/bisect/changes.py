@@ -144,11 +144,7 @@ def answer(
     match: Match = any_failure
     if search.failure:
         match = line.request.match_for(search.failure)
-    results = [
-        result_of(line.probes[index][-1])
-        for index in range(len(line))
-        if line.probes[index]
-    ]
+    results = [result_of(line.probes[index][-1]) for index in line.last_outcomes]
     others = [
         result
         for result in results

@@ -9,14 +9,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from triage.bisect.line import BisectRequest, Candidate, Line
-from triage.bisect.prior import Clues, group_by_change, suspect_of, suspicions
+from triage.bisect.prior import group_by_change, suspect_of, suspicions
 from triage.bisect.result import RankedChange, RankedChanges
 from triage.bisect.search import Search, whole_search
 from triage.git_history.repository import (
-    Links,
     Repository,
     UnknownCommit,
-    links_of,
 )
 from triage.git_history.timeline import Timeline, main_refs
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
@@ -110,15 +108,7 @@ def commit_line(
             name, commits = end.ref.revision.name, candidates[index].commits
             revision = replace(commits[0].revision, name=name)
             candidates[index] = Candidate(revision, end.ref, commits=commits)
-    fork_index = 1 if fork.own else None
-    links = pages_of(request)
-    return Line(request, candidates, links, request.project, fork_index)
-
-
-def pages_of(request: BisectRequest) -> Links | None:
-    """Return the web pages of a clone, or of the project that it should hold."""
-    links = links_of(request.repository.remote)
-    return links or links_of(request.project.repository)
+    return Line(request, candidates, fork=1 if fork.own else None)
 
 
 def timeline_with(repository: Repository, newest: str) -> Timeline:
@@ -241,13 +231,12 @@ def rank_changes(
     new = line_end(request, bad)
     timeline = timeline_with(request.repository, new.commit)
     commits = timeline.with_files(timeline.between(old.commit, new.commit))
-    suspicion = suspicions(commits, Clues.of(failures), request.project)
-    links = pages_of(request)
+    suspicion = suspicions(commits, failures, request.project)
     ranked = []
     for group in group_by_change([commit.subject for commit in commits]):
         index = max(group, key=lambda member: (suspicion[member].chance, -member))
         change = replace(
-            suspect_of(commits[index], links),
+            suspect_of(commits[index], request.links),
             probability=round(sum(suspicion[member].chance for member in group), 5),
             reasons=suspicion[index].reasons,
         )

@@ -13,12 +13,12 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
-from triage.bisect.prior import Clues, Suspicion, suspect_of, suspicions
+from triage.bisect.prior import Suspicion, suspect_of, suspicions
 from triage.bisect.result import BisectKind, Suspect
 from triage.execution.engine import Engine
 from triage.execution.match import Match, same_signature
 from triage.execution.task import ProbeJob
-from triage.git_history.repository import Links, Repository
+from triage.git_history.repository import Links, Repository, links_of
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Outcome, Probe
@@ -81,6 +81,14 @@ class BisectRequest:
             return project
         return replace(project, build=None)
 
+    @cached_property
+    def links(self) -> Links | None:
+        """The web pages of the clone, or of the project that it should hold."""
+        if self.repo is None:
+            return None
+        links = links_of(self.repository.remote)
+        return links or links_of(self.project.repository)
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -109,10 +117,6 @@ class Line:
 
     request: BisectRequest
     candidates: Sequence[Candidate]
-    links: Links | None = None
-    """The web pages of their repository."""
-    project: Project | None = None
-    """The compiler that the clone holds, if it is one."""
     fork: int | None = None
     """The candidate that stands for a whole branch, if there is one."""
     probes: dict[int, list[Probe]] = field(default_factory=lambda: defaultdict(list))
@@ -206,12 +210,13 @@ class Line:
         self._stop_without_compilers()
 
     @cached_property
-    def _indices(self) -> Mapping[str, int]:
+    def indices(self) -> Mapping[str, int]:
+        """The candidates by name."""
         refs = enumerate(candidate.ref for candidate in self.candidates)
         return {ref.revision.name: index for index, ref in refs}
 
     def add(self, probe: Probe) -> None:
-        index = self._indices[probe.revision.name]
+        index = self.indices[probe.revision.name]
         self.probes[index].append(probe)
         self.log.append((index, probe))
 
@@ -259,15 +264,15 @@ class Line:
         this one and this one.
         """
         if self.is_of_commits:
-            return suspect_of(self.candidates[index].commits[0], self.links)
+            return suspect_of(self.candidates[index].commits[0], self.request.links)
         return Suspect(**asdict(self.revision(index)))
 
     def suspects(
-        self, chances: Mapping[int, float], clues: Clues
+        self, chances: Mapping[int, float], failures: Sequence[Failure]
     ) -> tuple[Suspect, ...]:
         """Return candidates that may be the culprit, the likeliest first."""
         total = sum(chances.values())
-        suspicion = self._suspicions(clues)
+        suspicion = self._suspicions(failures)
         suspects = []
         for index in sorted(chances, key=lambda index: (-chances[index], index)):
             reasons = suspicion[index - 1].reasons
@@ -278,15 +283,15 @@ class Line:
             suspects.append(replace(change, probability=probability, reasons=reasons))
         return tuple(suspects)
 
-    def weights(self, clues: Clues) -> list[float]:
+    def weights(self, failures: Sequence[Failure]) -> list[float]:
         """Return how suspicious each candidate is; the first one counts for nothing."""
-        return [1.0, *(suspicion.chance for suspicion in self._suspicions(clues))]
+        return [1.0, *(suspicion.chance for suspicion in self._suspicions(failures))]
 
-    def _suspicions(self, clues: Clues) -> list[Suspicion]:
-        if self.project is None:
+    def _suspicions(self, failures: Sequence[Failure]) -> list[Suspicion]:
+        if not self.is_of_commits:
             return [Suspicion(1.0, ())] * (len(self) - 1)
         commits = [candidate.commits[0] for candidate in self.candidates[1:]]
-        return suspicions(commits, clues, self.project)
+        return suspicions(commits, failures, self.request.project)
 
 
 def _failure_class(outcome: Outcome) -> str:

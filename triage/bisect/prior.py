@@ -39,27 +39,6 @@ _AGAIN = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Clues:
-    """What a failure says about its commit; everything may be missing."""
-
-    text: str = ""
-    """The diagnostics."""
-    failing_pass: str | None = None
-    """Its class name or argument."""
-
-    @classmethod
-    def of(cls, failures: Sequence[Failure]) -> Clues:
-        """Return the clues of the failures of one run, the most important first; there
-        may be none.
-        """
-        texts: list[str] = []
-        for failure in failures:
-            texts += [failure.headline, *map(str, failure.details.values())]
-        failing_pass = failures[0].failing_pass if failures else None
-        return cls(" ".join(texts), failing_pass)
-
-
-@dataclass(frozen=True, slots=True)
 class Suspicion:
     """How likely a commit is the culprit, and why."""
 
@@ -69,17 +48,22 @@ class Suspicion:
 
 
 def suspicions(
-    commits: Sequence[Commit], clues: Clues, project: Project | None
+    commits: Sequence[Commit], failures: Sequence[Failure], project: Project | None
 ) -> list[Suspicion]:
-    """Return how suspicious each commit of a range is, oldest first."""
+    """Return how suspicious the failures of one run make each commit of a range, oldest
+    first. The first failure is the most important; there may be none.
+    """
     tables = _tables()
     common = frozenset(tables["common"])
     decides = tables["decides"]
     if project:
         table = tables.get(project.name) or tables.get(project.compiler) or {}
         decides = "|".join(filter(None, [table.get("decides"), decides]))
-    wanted = words(f"{clues.text} {clues.failing_pass or ''}") - common
-    suspected = letters(clues.failing_pass or "")
+    diagnostics = [failures[0].failing_pass or ""] if failures else [""]
+    suspected = letters(diagnostics[0])
+    for failure in failures:
+        diagnostics += [failure.headline, *map(str, failure.details.values())]
+    wanted = words(" ".join(diagnostics)) - common
     scores = []
     reasons = []
     for commit in commits:

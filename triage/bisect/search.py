@@ -16,7 +16,6 @@ from functools import cached_property, partial
 
 from triage.bisect.belief import Belief, Tally
 from triage.bisect.line import COME_AND_GO, Line
-from triage.bisect.prior import Clues
 from triage.bisect.result import BisectKind, Side, Transition
 from triage.execution.match import any_failure, verdict_of, verdict_on_passing
 from triage.model.execution import Stage
@@ -129,7 +128,8 @@ class Search:
         outcome = line.outcome(index)
         name = line.name(index)
         if isinstance(outcome, NoAnswer):
-            return cannot_test(name, outcome)
+            why = f"{name} cannot be tested: {outcome.reason}"
+            return NoAnswer(outcome.cause, why)
         if outcome.flaky or len(set(map(type, line.outcomes(index)))) > 1:
             why = f"{name} is flaky: repeated probes disagree"
             return NoAnswer(Cause.NOISE, why)
@@ -154,14 +154,14 @@ class Search:
         return weights[self.first : self.last + 1]
 
     @cached_property
-    def clues(self) -> Clues:
-        """What the failure says about the culprit."""
+    def clues(self) -> Sequence[Failure]:
+        """What the bad end shows: this failure, and others in the same output."""
         assert self.failure is not None
         failures = [self.failure]
         for outcome in self.line.outcomes(self.bad_end)[-1:]:
             if isinstance(outcome, Failed) and outcome.failure == self.failure:
                 failures += outcome.others
-        return Clues.of(failures)
+        return failures
 
     def seconds(self) -> list[float]:
         return self.line.seconds()[self.first : self.last + 1]
@@ -249,11 +249,6 @@ class Search:
         if count == 1:
             return f"1 suspect left: {name}"
         return f"{count} suspects left; most likely: {name}"
-
-
-def cannot_test(name: str, outcome: NoAnswer) -> NoAnswer:
-    """Return why a search that needs a revision has no answer."""
-    return NoAnswer(outcome.cause, f"{name} cannot be tested: {outcome.reason}")
 
 
 def whole_search(line: Line) -> Search:

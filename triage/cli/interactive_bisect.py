@@ -77,7 +77,7 @@ class Session:
         assert search.failure is not None
         self.line, self.out = search.line, out
         self.begun = search.for_failure(search.failure)
-        self.indices = {self.line.name(at): at for at in range(len(self.line))}
+        self.indices = self.line.indices
         self.entries: list[Entry] = []
         ends = self.line.name(search.first), self.line.name(search.last)
         key = json.dumps((self.line.request.case.name, *ends, search.kind))
