@@ -9,8 +9,7 @@ import pytest
 
 from tests.conftest import Triage
 from tests.programs import write_program
-from triage.compilers.command.adapter import Command
-from triage.compilers.command.recipe import VersionCommand
+from triage.compilers.command.adapter import Command, VersionCommand
 from triage.model.errors import EnvironmentFailure
 from triage.processes.sealing import Seal
 

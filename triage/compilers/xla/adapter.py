@@ -1,12 +1,14 @@
-"""Find a jaxlib in a virtual environment, read its version and options, and make the
-command line of a case: a worker in that environment compiles. A reproducer has a script
-of its own.
+"""XLA: find a jaxlib in a virtual environment, read its version and options, and make
+the command line of a case: a worker in that environment compiles. Recipes have keys of
+their own and are made from scripts and HLO; a reproducer has a script of its own.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,7 +27,15 @@ from triage.compilers.base import (
     script_options,
 )
 from triage.compilers.invocation import Invocation, MlirTools, ask_compiler
-from triage.compilers.parts import IrPrinter, Measures, WorkerRunner
+from triage.compilers.parts import (
+    IrPrinter,
+    Measures,
+    PastedProgram,
+    RecipeRequest,
+    RecipeStarter,
+    WorkerRunner,
+)
+from triage.compilers.pasted_text import blocks_in, python_in
 from triage.compilers.repro_script import (
     StandaloneCall,
     StandaloneCompile,
@@ -33,14 +43,14 @@ from triage.compilers.repro_script import (
     python_array,
     script_call,
 )
-from triage.compilers.xla.recipe_format import XlaRecipe, XlaRecipes
-from triage.model.case import Case, InputKind
+from triage.model.case import Case, InputKind, Target
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, Toolchain
 from triage.processes.sealing import Seal
 from triage.recipes.expectations import applied_flags
-from triage.recipes.recipe import RecipeFamily
+from triage.recipes.recipe import RecipeFamily, RecipeStart
+from triage.recipes.run_keys import RunnableRecipe
 
 if TYPE_CHECKING:
     from triage.mlir.fingerprint import Vocabulary
@@ -94,6 +104,50 @@ arguments = [jax.device_put(each) for each in [{inputs}]]
 results = [np.asarray(each) for each in executable.execute(arguments)]
 print(*results, sep="\\n")
 """
+_JAX = re.compile(r"^[ \t]*(?:>>> )?(?:import jax\b|from jax\b)", re.MULTILINE)
+_BACKEND_NAMES = ("xla", "cpu", "host", "llvm-cpu", "local")
+
+
+@dataclass(frozen=True, kw_only=True)
+class XlaRecipe(RunnableRecipe):
+    """A program for XLA."""
+
+    def mistakes(self, kind: InputKind) -> Iterator[tuple[str, str]]:
+        yield from super().mistakes(kind)
+        if self.phase is not None:
+            yield "phase", "XLA compiles in one step; remove `phase`."
+
+    def complete(self, case: Case, folder: Path) -> Case:
+        """Return the case with its run. A .py file without arguments runs as it is."""
+        case = super().complete(case, folder)
+        takes_values = self.run and (self.run.inputs or self.run.function)
+        if case.input.kind is not InputKind.GENERATOR or self.args or takes_values:
+            return case
+        return replace(case, input=replace(case.input, kind=InputKind.OTHER))
+
+
+class XlaRecipes(RecipeStarter):
+    """Makes recipes for HLO, for scripts that use JAX, and for other programs if the
+    user names the backend `xla`.
+    """
+
+    def programs_in(self, text: str) -> Sequence[PastedProgram]:
+        """Return the Python programs that import JAX; if there are none, HLO."""
+        return [PastedProgram(code, ".py") for code in python_in(text, _JAX)] or [
+            PastedProgram(block, ".hlo")
+            for block in blocks_in(text)
+            if block.lstrip().startswith("HloModule")
+        ]
+
+    def from_program(
+        self, request: RecipeRequest, path: Path, text: str
+    ) -> RecipeStart | None:
+        is_ours = path.suffix == ".hlo" or request.backend == "xla"
+        if request.backend in (None, "", *_BACKEND_NAMES) and not request.kernel:
+            is_ours = is_ours or _JAX.search(text) is not None
+        if is_ours:
+            return RecipeStart("xla", path, Target("cpu"))
+        return None
 
 
 class XlaRunner(WorkerRunner):
