@@ -11,12 +11,11 @@ without the culprit's own revert. Nothing is compiled.
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
 from statistics import mean, median
-
-from git import Repo
 
 from triage.bisect.prior import suspicions
 from triage.model.outcome import Failure
@@ -43,10 +42,17 @@ NOISE = re.compile(
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n\s*\n|\n(?=[-*])")
 
 
-def diagnostics(clone: Repo, fix: str, culprit: str) -> str:
+def log_of(clone: str, *words: str) -> str:
+    """Return the output of `git log WORDS` without the line break at its end."""
+    command = ["git", "-C", clone, "log", *words]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return done.stdout.removesuffix("\n")
+
+
+def diagnostics(clone: str, fix: str, culprit: str) -> str:
     """Return what a message says about the failure, without what names the culprit."""
-    subject, body = clone.git.log("-1", "--format=%s%x00%b", fix).split("\0")
-    blamed = clone.git.log("-1", "--format=%s", culprit)
+    subject, body = log_of(clone, "-1", "--format=%s%x00%b", fix).split("\0")
+    blamed = log_of(clone, "-1", "--format=%s", culprit)
     text = REVERTS.sub("", body).replace(blamed, "")
     text = text.replace(re.sub(r" \(#\d+\)$", "", blamed), "")
     text = NOISE.sub("", text)
@@ -56,11 +62,11 @@ def diagnostics(clone: Repo, fix: str, culprit: str) -> str:
     return " ".join(text.split()).strip(" .,-:")
 
 
-def commits_between(clone: Repo, good: str, bad: str) -> list[Commit]:
+def commits_between(clone: str, good: str, bad: str) -> list[Commit]:
     """Return the commits of a range with their files, the oldest first."""
     words = ("--first-parent", "--reverse", "--name-only", FORM, f"{good}..{bad}")
     commits = []
-    for entry in clone.git.log(*words).split("\x01")[1:]:
+    for entry in log_of(clone, *words).split("\x01")[1:]:
         head, _, changes = entry.partition("\x02")
         sha, parents, date, subject = head.split("\0")
         files = tuple(filter(None, changes.split("\n")))
@@ -68,7 +74,7 @@ def commits_between(clone: Repo, good: str, bad: str) -> list[Commit]:
     return commits
 
 
-def rank_of(clone: Repo, culprit: str, fix: str, commits: list[Commit]) -> float:
+def rank_of(clone: str, culprit: str, fix: str, commits: list[Commit]) -> float:
     """Return 1 for the likeliest commit; among equals the middle."""
     failure = Failure("named", "named", "named", diagnostics(clone, fix, culprit))
     suspicious = suspicions(commits, [failure], find_project("iree"))
@@ -82,7 +88,7 @@ def rank_of(clone: Repo, culprit: str, fix: str, commits: list[Commit]) -> float
 
 def main() -> None:
     """Print the rows of both halves."""
-    clone = Repo(sys.argv[1])
+    clone = sys.argv[1]
     ranks, sizes = defaultdict(list), defaultdict(list)
     for line in CASES.read_text("utf-8").splitlines():
         if line.startswith("#"):

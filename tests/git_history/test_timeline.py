@@ -111,3 +111,16 @@ def test_the_files_that_a_commit_changes(history: History) -> None:
     history.commit("gone")
     files = [set(one.files) for one in Timeline(history.path).with_files(range(4))]
     assert files == [{"a.c", *weird}, {"a.c", "blob"}, set(), {"a.c"}]
+
+
+def test_a_linked_work_tree_belongs_to_its_clone(
+    history: History, tmp_path: Path
+) -> None:
+    sha, linked = history.commit("one"), tmp_path / "linked"
+    history.git("worktree", "add", "--quiet", "--detach", str(linked))
+    timeline = Timeline(linked)
+    assert (timeline.head, timeline.repository.work_tree) == (sha, linked)
+    assert timeline.repository.common_dir == history.path / ".git"
+    (linked / ".git").write_text("gitdir: nowhere\n")
+    with pytest.raises(BadInput, match="is not in a git repository"):
+        Timeline(linked)
