@@ -20,7 +20,7 @@ import pytest
 from tests.processes.test_containment import mark, starting  # noqa: F401 - a fixture
 from tests.processes.test_process import processes_with
 from triage.model.execution import Limits
-from triage.processes import call_filter, sealing
+from triage.processes import sealing
 from triage.processes.process import run
 from triage.processes.sealing import Seal, landlock_version
 
@@ -227,11 +227,11 @@ openat 3 1 0o1001: allowed
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_each_rule_answers_its_call_and_no_other(machine: str) -> None:
     sections = ("mark", "sealed", "truncate")
-    code = call_filter.filter_code(sections, machine)
-    newer, older, column = call_filter.INTERFACES[machine]
-    rules = [rule for name in sections for rule in call_filter.call_rules(name)]
+    code = sealing.filter_code(sections, machine)
+    newer, older, column = sealing.INTERFACES[machine]
+    rules = [rule for name in sections for rule in sealing.call_rules(name)]
     numbers = {rule.call: rule.numbers[column] for rule in rules}
-    names = {number: name for name, number in call_filter.ANSWERS.items()}
+    names = {number: name for name, number in sealing.ANSWERS.items()}
 
     def answer(name: str, *arguments: int) -> str:
         return names[answer_of(code, newer, int(numbers[name]), *arguments)]
@@ -243,17 +243,17 @@ def test_each_rule_answers_its_call_and_no_other(machine: str) -> None:
         call, wanted = line.split(": ")
         name, *words = call.split()
         assert answer(name, *(int(word, 0) for word in words)) == wanted, line
-    assert answer_of(code, older, 1) == call_filter.ANSWERS["refused"]
-    assert answer_of(code, newer, 0x40000001) == call_filter.ANSWERS["refused"]
+    assert answer_of(code, older, 1) == sealing.ANSWERS["refused"]
+    assert answer_of(code, newer, 0x40000001) == sealing.ANSWERS["refused"]
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_an_unsealed_32_bit_program_runs_and_keeps_its_mark(machine: str) -> None:
-    code = call_filter.filter_code(("mark",), machine)
-    _, older, column = call_filter.INTERFACES[machine]
-    answers = call_filter.ANSWERS
+    code = sealing.filter_code(("mark",), machine)
+    _, older, column = sealing.INTERFACES[machine]
+    answers = sealing.ANSWERS
     assert answer_of(code, older, 4, 1) == answers["allowed"]
-    for rule in call_filter.call_rules("older"):
+    for rule in sealing.call_rules("older"):
         resource_first = (15, 1) if rule.call == "setrlimit" else (0, 15, 1)
         number = int(rule.numbers[column])
         assert answer_of(code, older, number, *resource_first) == answers["forbidden"]
@@ -266,10 +266,10 @@ def test_the_numbers_are_those_of_the_kernel(machine: str, header: Path) -> None
         pytest.skip("the kernel's headers are not installed")
     pattern = r"#define __NR(?:3264)?_(\w+) (\d+)"
     numbers = dict(re.findall(pattern, header.read_text()))
-    _, _, column = call_filter.INTERFACES[machine]
+    _, _, column = sealing.INTERFACES[machine]
     compared = set()
     for section in ("mark", "sealed", "truncate"):
-        for rule in call_filter.call_rules(section):
+        for rule in sealing.call_rules(section):
             if rule.call in numbers:
                 compared.add(rule.call)
                 assert rule.numbers[column] == numbers[rule.call], rule.call

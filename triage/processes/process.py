@@ -83,34 +83,27 @@ class Capture:
     def __init__(self, size: int) -> None:
         """Keep this many bytes, half of them of the beginning."""
         self._half = max(1, size // 2)
-        self._head, self._tail = bytearray(), bytearray()
-        self._dropped = 0
+        self._head, self._tail, self._written = bytearray(), bytearray(), 0
 
     def write(self, data: bytes) -> None:
         """Take the next bytes of the stream."""
+        self._written += len(data)
         room = self._half - len(self._head)
         self._head += data[:room]
         self._tail += data[room:]
         # not at every write, so that many small writes take linear time
         if len(self._tail) > 2 * self._half:
-            self._drop()
+            del self._tail[: -self._half]
 
     def captured(self) -> Captured:
         """Return what was kept as text. Invalid characters are replaced."""
-        self._drop()
+        del self._tail[: -self._half]
         head, tail = self._head, self._tail
-        if not self._dropped:
+        dropped = self._written - len(head) - len(tail)
+        if not dropped:
             head, tail = head + tail, bytearray()
-        return Captured(
-            head.decode("utf-8", "replace"),
-            tail.decode("utf-8", "replace"),
-            self._dropped,
-        )
-
-    def _drop(self) -> None:
-        surplus = max(0, len(self._tail) - self._half)
-        del self._tail[:surplus]
-        self._dropped += surplus
+        first, last = (part.decode("utf-8", "replace") for part in (head, tail))
+        return Captured(first, last, dropped)
 
 
 def unlimited(timeout: float = math.inf) -> Limits:
@@ -264,11 +257,11 @@ class _Watch:
     def note_end(self, code: int, usage: resource.struct_rusage) -> None:
         """Note what only the end of a run tells. `code` is negative for a signal."""
         self._note_free_space()
-        # A file was too large. A shell turns the signal into an exit code.
-        is_too_large = signal.SIGXFSZ in (-code, code - 128)
-        if self.limits.output != UNLIMITED and self.ending is None:
-            is_too_large = is_too_large or self._has_written_too_much()
-            self.ending = Ending.OVER_OUTPUT if is_too_large else None
+        if self.ending is None and self.limits.output != UNLIMITED:
+            # A file was too large. A shell turns the signal into an exit code.
+            is_too_large = signal.SIGXFSZ in (-code, code - 128)
+            if is_too_large or self._has_written_too_much():
+                self.ending = Ending.OVER_OUTPUT
         # Between fork and exec the pages of this program count as the child's. A figure
         # below this program's own peak therefore does not describe the child: use the
         # largest sample instead.
@@ -282,8 +275,7 @@ class _Watch:
             raise Interrupted("stopped")
         if self.ending:
             return
-        is_measured = self.limits.memory != UNLIMITED
-        rss = self.contained.resident() if is_measured else 0
+        rss = self.contained.resident()
         self.peak = max(self.peak, rss)
         self._note_free_space()
         if rss > self.limits.memory:
