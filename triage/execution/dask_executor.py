@@ -14,8 +14,8 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
-from typing import Any, Self
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from dask import config
 from distributed import (
@@ -32,7 +32,7 @@ from triage.execution.cache import record_json, record_reader
 from triage.execution.engine import open_engine
 from triage.execution.judge import why_unusable
 from triage.execution.plan import plan_task
-from triage.execution.task import Naming, Task
+from triage.execution.task import Naming, RunTask, Task
 from triage.model.case import Case, Input, InputKind
 from triage.model.errors import EnvironmentFailure, Interrupted
 from triage.model.execution import Execution
@@ -51,37 +51,31 @@ _SETTINGS = {
 }
 
 
+@dataclass
 class DaskCluster:
     """A scheduler whose workers make the tasks of an engine. The first task connects to
     it. Safe for several threads.
     """
 
-    def __init__(
-        self,
-        registry: ToolchainRegistry,
-        address: str | None,
-        jobs: int | None,
-        warn: Callable[[str], None],
-    ) -> None:
-        """Prepare a cluster for toolchains of a registry.
+    registry: ToolchainRegistry
+    address: str | None
+    """Of the scheduler. Without one, a scheduler with one worker runs in this process,
+    which no other program can reach.
+    """
+    jobs: int | None
+    """How many tasks that worker makes at once (default: one for each core)."""
+    warn: Callable[[str], None]
+    _closing: ExitStack = field(default_factory=ExitStack)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _client: Client | None = None
 
-        Without an address, a scheduler with a worker of `jobs` threads runs in this
-        process, which no other program can reach.
-        """
-        self._registry, self._address, self._warn = registry, address, warn
-        self._jobs, self._closing = jobs, ExitStack()
-        self._lock = threading.Lock()
-        self._client: Client | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """End the connection and what runs in this process."""
         self._closing.close()
 
     def slots(self) -> int:
         """Return how many tasks the workers make at once."""
-        return self._jobs or sum(self.client.nthreads().values())
+        return self.jobs or sum(self.client.nthreads().values())
 
     @property
     def client(self) -> Client:
@@ -94,13 +88,13 @@ class DaskCluster:
     def _connect(self) -> Client:
         # what concerns the user is reported here
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
-        scheduler: Any = self._address
+        scheduler: Any = self.address
         if scheduler is None:
             self._closing.enter_context(config.set(_SETTINGS))
-            local = _local_cluster(self._jobs or os.cpu_count() or 1)
+            local = _local_cluster(self.jobs or os.cpu_count() or 1)
             scheduler = self._closing.enter_context(local)
         elif not scheduler.startswith("tls://"):
-            self._warn(
+            self.warn(
                 f"{scheduler} is not protected: whoever reaches it can run programs on "
                 "its workers; use tls://, or a network that is closed to others"
             )
@@ -123,13 +117,15 @@ class DaskCluster:
         Raises EnvironmentFailure if the scheduler is gone, and Interrupted when `stop`
         is set.
         """
-        run, ref = task.case.run, self._registry.ref_of(task.toolchain)
-        if not (ref.release or ref.path) or (run and run.measured):
+        run, ref = task.run, self.registry.ref_of(task.toolchain)
+        if not (ref.release or ref.path):
             return None
         rev = ref.release.version if ref.release else f"path:{ref.path}"
         device = None
-        if run and task.compiler.run:
-            device = task.compiler.run.device(task.case, run)
+        if isinstance(run, RunTask):
+            if run.spec.measured:
+                return None
+            device = run.runner.device(run.case, run.spec)
         path = task.prepared.path.absolute()
         case = replace(task.case, input=Input(path, InputKind.MLIR), artifacts=())
         client = self.client
@@ -145,7 +141,6 @@ class DaskCluster:
                 *words,
                 pure=False,
                 resources={device: 1.0} if device else {},
-                retries=_ATTEMPTS - 1,
             )
             records = _result_of(future, stop)
         except KilledWorker:
@@ -215,7 +210,9 @@ def _compile_on_worker(
                 f"its {rev} has other bytes, or the files that the case names, its "
                 "environment or its seal differ"
             )
-        executions = engine.make(task, _AbandonedTask(get_worker()))
+        worker = get_worker()
+        stop = _AbandonedTask(worker, worker.get_current_task())
+        executions = engine.make(task, stop)
         probe = task.probe(*executions, cached=False)
         if probe and probe.outcome.cause in OF_MACHINE:
             raise EnvironmentFailure(probe.outcome.reason or "")
@@ -223,12 +220,13 @@ def _compile_on_worker(
         return [record.replace(str(here), str(there)) for record in records]
 
 
+@dataclass(frozen=True)
 class _AbandonedTask:
-    """Set once nobody waits for the task that a worker runs now."""
+    """Set once nobody waits for a task that a worker runs."""
 
-    def __init__(self, worker: Worker) -> None:
-        self._worker, self._key = worker, worker.get_current_task()
+    worker: Worker
+    key: str
 
     def is_set(self) -> bool:
-        task = self._worker.state.tasks.get(self._key)
+        task = self.worker.state.tasks.get(self.key)
         return task is None or task.state not in ("executing", "long-running")

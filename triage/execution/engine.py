@@ -460,7 +460,8 @@ def open_engine(
         registry = ToolchainRegistry(home, families, progress, stop, is_dry=is_dry)
         engine = Engine(registry, families, cache, stop, jobs=jobs)
         if cluster:
-            engine.cluster = opened.enter_context(cluster(registry))
+            engine.cluster = cluster(registry)
+            opened.callback(engine.cluster.close)
         try:
             yield engine
         except BaseException:
