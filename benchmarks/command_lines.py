@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from triage.cli.cases import cases_in
 from triage.execution.engine import open_engine
+from triage.execution.judge import NoTask
 from triage.execution.plan import plan_task
-from triage.execution.task import Task
 
 
 def main() -> None:
@@ -23,8 +24,8 @@ def main() -> None:
     with open_engine(cases) as engine:
         for case in cases:
             ref = engine.registry.resolve(rev, case.compiler)
-            task = plan_task(engine, case, engine.registry.obtain(ref))
-            if isinstance(task, Task):
+            with suppress(NoTask):
+                task = plan_task(engine, case, engine.registry.obtain(ref))
                 words = task.toolchain.program, task.prepared.path, Path(os.devnull)
                 print(shlex.join(task.invocation.argv(*words)))
 

@@ -26,6 +26,7 @@ from tests.toolchains.hostile import (
 from tests.toolchains.loopback import wheel
 from triage.cli.app import app
 from triage.execution.engine import open_engine
+from triage.execution.judge import NoTask
 from triage.model.case import Artifact
 from triage.model.content import Address
 from triage.toolchains import index, web
@@ -137,10 +138,9 @@ def test_a_download_that_is_announced_as_too_long_is_not_begun(
     with serve_hostile() as server:
         server.answers = {"/weights": server.trickle(http(length=1 << 38))}
         with open_engine(()) as engine:
-            refused = engine.inputs.obtain(
-                [Artifact(tmp_path / "weights.irpa", Address(f"{server.url}/weights"))]
-            )
-    assert refused
-    assert server.host in refused.reason
-    assert "MiB" in refused.reason
+            address = Address(f"{server.url}/weights")
+            with pytest.raises(NoTask) as refused:
+                engine.inputs.obtain([Artifact(tmp_path / "weights.irpa", address)])
+    assert server.host in refused.value.why.reason
+    assert "MiB" in refused.value.why.reason
     assert not list(tmp_path.glob("weights*"))

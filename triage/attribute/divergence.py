@@ -17,7 +17,7 @@ from triage.compilers.parts import IrPrinter
 from triage.execution.engine import Engine
 from triage.execution.match import same_signature
 from triage.execution.plan import plan_task
-from triage.execution.task import ProbeJob, Task
+from triage.execution.task import ProbeJob
 from triage.mlir.fingerprint import DumpReader, Fingerprint, Vocabulary
 from triage.model.case import Case
 from triage.model.errors import BadInput
@@ -156,7 +156,6 @@ class _Comparison:
         trace = Trace()
         reader = DumpReader(words, trace.add_dump)
         task = plan_task(self.engine, self.request.case, toolchain)
-        assert isinstance(task, Task)  # both compilers can be tested
         printing = self.printer.printing_passes(task.invocation)
         task = replace(task, invocation=printing)
         execution = self.engine.compile(task, self.engine.stop, on_stderr=reader.feed)

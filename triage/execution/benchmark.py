@@ -22,7 +22,14 @@ from triage.execution.in_turn import (
     measure_in_turn,
     ratio_of,
 )
-from triage.execution.judge import DISPATCHES, judge, rules_of, why_unusable
+from triage.execution.judge import (
+    DISPATCHES,
+    NoTask,
+    judge,
+    recipe_mistake,
+    rules_of,
+    why_unusable,
+)
 from triage.execution.task import ProbeJob, RunTask
 from triage.model.case import Case, Input, InputKind, RunSpec
 from triage.model.content import is_regular
@@ -81,8 +88,9 @@ def function_programs(
     ref: ToolchainRef,
     folder: Path,
     dispatch: str | None = None,
-) -> list[Program] | NoAnswer:
+) -> list[Program]:
     """Compile a case; return the functions that its recipe measures, or else runs.
+    Raises NoTask if there is none.
 
     With `dispatch`, return its kernels with this text in their names instead, each with
     the size and the number of dispatches of the whole.
@@ -95,7 +103,7 @@ def function_programs(
         return _dispatch_programs(engine, case, ref, folder, usual, dispatch)
     if not specs:
         advice = "name the functions with their inputs under `bench` in the recipe"
-        return NoAnswer(Cause.RECIPE, advice)
+        raise recipe_mistake(advice)
     return _compiled_programs(engine, case, ref, folder, specs)
 
 
@@ -106,16 +114,14 @@ def _dispatch_programs(
     folder: Path,
     usual: RunSpec,
     text: str,
-) -> list[Program] | NoAnswer:
+) -> list[Program]:
     kernels = engine.compilers[case.compiler].kernels
     if kernels is None:
         why = f"{case.compiler} has no kernels that are measured alone"
-        return NoAnswer(Cause.TARGET, why)
+        raise NoTask(NoAnswer(Cause.TARGET, why))
     sources = folder / "dispatches"
     sources.mkdir(parents=True)
     whole = _compiled_programs(engine, case, ref, folder, [usual], extracted=sources)
-    if isinstance(whole, NoAnswer):
-        return whole
     size, dispatches = whole[0].bytes, whole[0].dispatches
     programs: list[Program] = []
     for source in filter(is_regular, sorted(sources.glob("*.mlir"))):
@@ -128,13 +134,13 @@ def _dispatch_programs(
         if not named:
             continue
         compiled = _compiled_programs(engine, alone, ref, folder / source.stem, named)
-        if isinstance(compiled, NoAnswer):
-            return compiled
         programs += [
             replace(program, bytes=size, dispatches=dispatches) for program in compiled
         ]
-    why = f"{ref.revision.name} extracts no dispatch with {text!r} in its name"
-    return programs or NoAnswer(Cause.NOT_FOUND, why)
+    if not programs:
+        why = f"{ref.revision.name} extracts no dispatch with {text!r} in its name"
+        raise NoTask(NoAnswer(Cause.NOT_FOUND, why))
+    return programs
 
 
 def _compiled_programs(
@@ -144,7 +150,7 @@ def _compiled_programs(
     folder: Path,
     specs: Sequence[RunSpec],
     extracted: Path | None = None,
-) -> list[Program] | NoAnswer:
+) -> list[Program]:
     """Compile a case into a folder, and write its kernels to another one if there is
     one; return its functions.
     """
@@ -154,10 +160,10 @@ def _compiled_programs(
         spec = replace(spec, measured=True, expected=(), reference=None)
         task = engine.plan(ProbeJob(replace(case, run=spec), ref))
         if isinstance(task, Probe):
-            return why_unusable(task.outcome)
+            raise NoTask(why_unusable(task.outcome))
         run = task.run
         if not isinstance(run, RunTask):
-            return why_unusable(run)
+            raise NoTask(why_unusable(run))
         assert run.measures
         tasks.append(task)
         runs.append(replace(run, options=(*run.options, run.measures.quick_option)))
@@ -177,7 +183,7 @@ def _compiled_programs(
         writes=writes,
     )
     if not is_regular(module):
-        return why_unusable(judge(compiled, rules_of(case)))
+        raise NoTask(why_unusable(judge(compiled, rules_of(case))))
     size, dispatches = module.stat().st_size, compiled.metrics.get(DISPATCHES)
     count = None if dispatches is None else int(dispatches)
     revision, stop = task.toolchain.revision, engine.stop
@@ -292,10 +298,13 @@ class Benchmark:
             for index, configuration in enumerate(self.configurations):
                 case, ref = configuration.case, configuration.ref
                 target = folder / f"{index:04}"
-                with engine.progress.task(f"compile  {configuration.name}"):
-                    programs = function_programs(engine, case, ref, target, dispatch)
-                if isinstance(programs, NoAnswer):
-                    self.series.append(Series(configuration, problem=programs))
+                try:
+                    with engine.progress.task(f"compile  {configuration.name}"):
+                        programs = function_programs(
+                            engine, case, ref, target, dispatch
+                        )
+                except NoTask as error:
+                    self.series.append(Series(configuration, problem=error.why))
                     continue
                 for program in programs:
                     label = program.label

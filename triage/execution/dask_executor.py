@@ -30,7 +30,7 @@ from distributed import (
 
 from triage.execution.cache import record_json, record_reader
 from triage.execution.engine import open_engine
-from triage.execution.judge import why_unusable
+from triage.execution.judge import NoTask
 from triage.execution.plan import plan_task
 from triage.execution.task import Naming, RunTask, Task
 from triage.model.case import Case, Input, InputKind
@@ -110,12 +110,12 @@ class DaskCluster:
             raise EnvironmentFailure("the scheduler has no workers")
         return client
 
-    def make(self, task: Task, stop: StopSignal) -> list[Execution] | NoAnswer | None:
+    def make(self, task: Task, stop: StopSignal) -> list[Execution] | None:
         """Make a task on a worker. Return None if only the client can: it measures
         times, or its compiler is only here.
 
-        Raises EnvironmentFailure if the scheduler is gone, and Interrupted when `stop`
-        is set.
+        Raises NoTask if no worker can, EnvironmentFailure if the scheduler is gone, and
+        Interrupted when `stop` is set.
         """
         run, ref = task.run, self.registry.ref_of(task.toolchain)
         if not (ref.release or ref.path):
@@ -130,11 +130,8 @@ class DaskCluster:
         case = replace(task.case, input=Input(path, InputKind.MLIR), artifacts=())
         client = self.client
         try:
-            workers = client.scheduler_info(n_workers=-1)["workers"].values()
-            if device and not any(device in worker["resources"] for worker in workers):
-                advice = f"start one with --resources {device}=1"
-                reason = f"no worker offers the device {device}; {advice}"
-                return NoAnswer(Cause.TARGET, reason)
+            if device:
+                _check_device(client, device)
             words = case, path.read_bytes(), rev, task.variant, task.naming, task.keys
             future = client.submit(
                 _compile_on_worker,
@@ -143,13 +140,14 @@ class DaskCluster:
                 resources={device: 1.0} if device else {},
             )
             records = _result_of(future, stop)
-        except KilledWorker:
-            return NoAnswer(Cause.ENVIRONMENT, "each time, it ended its worker")
-        except Interrupted:
+        except (Interrupted, NoTask):
             raise
         except Exception as error:
             if client.status == "running":
-                return NoAnswer(Cause.ENVIRONMENT, f"no worker could do this: {error}")
+                why = f"no worker could do this: {error}"
+                if isinstance(error, KilledWorker):
+                    why = "each time, it ended its worker"
+                raise NoTask(NoAnswer(Cause.ENVIRONMENT, why)) from error
             problem = "the Dask scheduler is gone; finished work is cached"
             raise EnvironmentFailure(problem) from error
         read = record_reader().validate_json
@@ -169,6 +167,15 @@ def _local_cluster(threads: int) -> SpecCluster:
         {"cls": Scheduler, "options": settings},
         silence_logs=logging.CRITICAL,
     )
+
+
+def _check_device(client: Client, device: str) -> None:
+    """Raise NoTask if no worker offers a device."""
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    if not any(device in worker["resources"] for worker in workers):
+        advice = f"start one with --resources {device}=1"
+        reason = f"no worker offers the device {device}; {advice}"
+        raise NoTask(NoAnswer(Cause.TARGET, reason))
 
 
 def _result_of(future: Future, stop: StopSignal) -> list[str]:
@@ -201,9 +208,10 @@ def _compile_on_worker(
         here.write_bytes(content)
         case = replace(case, input=Input(here, InputKind.MLIR))
         ref = engine.registry.resolve(rev, case.compiler)
-        task = plan_task(engine, case, engine.registry.obtain(ref))
-        if not isinstance(task, Task):
-            raise EnvironmentFailure(str(why_unusable(task).reason))
+        try:
+            task = plan_task(engine, case, engine.registry.obtain(ref))
+        except NoTask as error:
+            raise EnvironmentFailure(error.why.reason) from error
         task = replace(task, variant=variant, naming=naming)
         if task.keys != keys:
             raise EnvironmentFailure(

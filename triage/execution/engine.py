@@ -34,6 +34,7 @@ from triage.execution.cache import ResultCache
 from triage.execution.inputs import Inputs
 from triage.execution.judge import (
     DISPATCHES,
+    NoTask,
     missing_toolchain,
     needs_pass,
     rules_of,
@@ -233,9 +234,10 @@ class Engine:
         if job.resources and self.compilers[case.compiler].kernels:
             counted = (DISPATCHES, math.inf)
             case = replace(case, thresholds=(*case.thresholds, counted))
-        task = plan_task(self, case, toolchain)
-        if not isinstance(task, Task):
-            return Probe(case, toolchain.revision, toolchain.version, task)
+        try:
+            task = plan_task(self, case, toolchain)
+        except NoTask as error:
+            return Probe(case, toolchain.revision, toolchain.version, error.outcome)
         if job.once:
             variant = f"trial {job.attempt} {job.once}"
             return replace(task, variant=variant, naming=job.once)
@@ -247,14 +249,13 @@ class Engine:
 
     def _make(self, task: Task, job: ProbeJob) -> Probe:
         stop = AnyOf(self.stop, job.stop)
-        executions: Sequence[Execution] | NoAnswer | None = None
-        if self.cluster and not job.here:
-            executions = self.cluster.make(task, stop)
-        if executions is None:
-            executions = self.make(task, stop)
-        if isinstance(executions, NoAnswer):
-            return task.probe_without_answer(executions)
-        return self._store(task, executions)
+        executions: Sequence[Execution] | None = None
+        try:
+            if self.cluster and not job.here:
+                executions = self.cluster.make(task, stop)
+        except NoTask as error:
+            return task.probe_without_answer(error.why)
+        return self._store(task, executions or self.make(task, stop))
 
     def _store(self, task: Task, executions: Sequence[Execution]) -> Probe:
         """Keep the facts of a task for which the machine is not to blame; return its
@@ -299,8 +300,9 @@ class Engine:
         """Return the task of a case, and the recorded execution of the last stage that
         it reached; None if there is no record.
         """
-        task = plan_task(self, case, toolchain)
-        if not isinstance(task, Task):
+        try:
+            task = plan_task(self, case, toolchain)
+        except NoTask:
             return None
         execution, *ran = self.cache.find_all(*task.keys)
         if execution and execution.ok and ran:

@@ -15,17 +15,18 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TypeVar
 
 from triage.compilers.base import SCRIPT_WORKER, Compiler, Needs
 from triage.compilers.interpreters import prefixes_of
 from triage.compilers.registry import onnx_family
 from triage.execution.cache import Record, ResultCache
 from triage.execution.judge import (
+    NoTask,
     judge_import,
     machine_problem,
+    recipe_mistake,
+    recipe_mistakes,
     rules_of,
-    why_unusable,
 )
 from triage.execution.reads import (
     mentioned_by,
@@ -51,7 +52,6 @@ from triage.toolchains.home import (
 )
 from triage.toolchains.registry import ToolchainRegistry, recorded_rev
 
-T = TypeVar("T")
 _CHECKSUM = ".sha256"  # suffix of the file with the checksum
 # The same program prints the same input.
 _SAME = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
@@ -62,13 +62,11 @@ _IS_MISSING = re.compile(
 # bytes of a file of weights: those of a model with 8 billion parameters take 16 GiB
 _LARGEST_DOWNLOAD = 32 << 30
 
-Missing = NoAnswer | Failed
-"""Why the compiler has nothing to read."""
 
-
-def recipe_mistake(reason: str) -> NoAnswer:
-    """Return the answer for a mistake of the recipe."""
-    return NoAnswer(Cause.RECIPE, reason)
+class _ImportFailed(Exception):
+    def __init__(self, execution: Execution) -> None:
+        super().__init__(execution)
+        self.execution = execution
 
 
 @cache
@@ -99,11 +97,10 @@ class KeptFiles:
         default_factory=lambda: defaultdict(threading.Lock)
     )
 
-    def get(self, target: Path, make: Callable[[Path], Path | T]) -> Prepared | T:
+    def get(self, target: Path, make: Callable[[Path], Path]) -> Prepared:
         """Return the file or folder at `target`, made if need be.
 
-        `make` gets an empty folder and returns what it made there. If it returns no
-        path, nothing is kept and that value is returned.
+        `make` gets an empty folder and returns what it made there.
         """
         with self._locks[str(target)]:
             digest = _digest_if_intact(target)
@@ -114,10 +111,7 @@ class KeptFiles:
             with disk_errors("keep a file"):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with temporary_folder(target.parent, prefix=".making-") as scratch:
-                    made = make(scratch)
-                    if isinstance(made, Path):
-                        return Prepared(target, _keep(made, target))
-                    return made
+                    return Prepared(target, _keep(make(scratch), target))
 
 
 def _digest_if_intact(target: Path) -> str | None:
@@ -182,17 +176,19 @@ class Inputs:
     """Keeps failed imports."""
     stop: threading.Event
     kept: KeptFiles = field(default_factory=KeptFiles)
-    _prepared: dict[object, Prepared | Missing] = field(default_factory=dict)
+    _prepared: dict[object, Prepared | NoAnswer | Failed] = field(default_factory=dict)
 
-    def prepare(self, case: Case, toolchain: Toolchain) -> Prepared | Missing:
-        """Return the file that the compiler reads for a case, or why there is none."""
-        missing, source = self.obtain(case.artifacts), case.input.path
-        if missing:
-            return missing
-        try:
-            makers = self._makers(case, toolchain)
-            if isinstance(makers, NoAnswer):
-                return makers
+    def prepare(self, case: Case, toolchain: Toolchain) -> Prepared:
+        """Return the file that the compiler reads for a case. Raises NoTask if there is
+        none.
+        """
+        self.obtain(case.artifacts)
+        makers, source = [], case.input.path
+        if case.input.kind is InputKind.GENERATOR:
+            makers.append(self._generator(case))
+        if case.input.imported:
+            makers.append(self._importer(toolchain))
+        with recipe_mistakes():
             sources = [source]
             if makers:
                 sources += [*case.reads, *mentioned_by(source)]
@@ -200,51 +196,33 @@ class Inputs:
             identities = [maker.identity for maker in makers]
             memo = (case.input, case.env, case.rules, state, *identities)
             prepared = self._prepared.get(memo)
-            if prepared:
-                return prepared
-            if makers:
-                prepared = self._make(case, sources, makers, toolchain)
-            else:
-                mentioned = tuple(mentioned_by(source))
-                prepared = Prepared(source, file_sha256(source), state, mentioned)
-            if state != file_state(sources):
-                problem = f"{source.name} changed while it was read"
-                return NoAnswer(Cause.ENVIRONMENT, problem)
-        except OSError as error:
-            return recipe_mistake(f"{error.filename or source}: {error.strerror}")
-        if not isinstance(prepared, NoAnswer) or prepared.cause not in OF_MACHINE:
+            if prepared is None:
+                try:
+                    prepared = self._make(case, sources, makers, toolchain)
+                except NoTask as error:
+                    prepared = error.outcome
+                if state != file_state(sources):
+                    problem = f"{source.name} changed while it was read"
+                    prepared = NoAnswer(Cause.ENVIRONMENT, problem)
+        if isinstance(prepared, Prepared):
             self._prepared[memo] = prepared
-        return prepared
+            return prepared
+        if prepared.cause not in OF_MACHINE:
+            self._prepared[memo] = prepared
+        raise NoTask(prepared)
 
     def input_of(self, case: Case, toolchain: Toolchain) -> Prepared | NoAnswer:
         """Return the file that the compiler reads for a case, or why no other task can
         use it.
         """
-        prepared = self.prepare(case, toolchain)
-        if isinstance(prepared, Prepared):
-            return prepared
-        return why_unusable(prepared)
+        try:
+            return self.prepare(case, toolchain)
+        except NoTask as error:
+            return error.why
 
     # What makes an input
 
-    def _makers(self, case: Case, toolchain: Toolchain) -> list[_Maker] | NoAnswer:
-        """Return what makes the input of a case, one after the other; nothing if the
-        compiler reads the file itself.
-        """
-        makers = []
-        if case.input.kind is InputKind.GENERATOR:
-            generator = self._generator(case)
-            if isinstance(generator, NoAnswer):
-                return generator
-            makers.append(generator)
-        if case.input.imported:
-            importer = self._importer(toolchain)
-            if isinstance(importer, NoAnswer):
-                return importer
-            makers.append(importer)
-        return makers
-
-    def _generator(self, case: Case) -> _Maker | NoAnswer:
+    def _generator(self, case: Case) -> _Maker:
         """Return what runs a generator: this program's interpreter or, for a family
         whose tools do, the newest toolchain.
         """
@@ -254,7 +232,8 @@ class Inputs:
                 toolchain = named_toolchain(self.registry, "latest", case)
             except TriageError as error:
                 problem = "cannot obtain the toolchain that makes the program"
-                return NoAnswer(Cause.TOOLCHAIN, f"{problem}: {error}")
+                missing = NoAnswer(Cause.TOOLCHAIN, f"{problem}: {error}")
+                raise NoTask(missing) from error
             start = str(toolchain.program)
             identity, reads = f"{toolchain.identity} {words}", toolchain.reads
         else:
@@ -267,13 +246,13 @@ class Inputs:
     def _identity_of_own_python(self) -> str:
         return self.registry.contents.identity(Needs((), Path(sys.executable)))
 
-    def _importer(self, toolchain: Toolchain) -> _Maker | NoAnswer:
+    def _importer(self, toolchain: Toolchain) -> _Maker:
         """Return the importer for ONNX of a toolchain."""
         importer = onnx_family().onnx_importer
         tools = self.compilers[toolchain.family].mlir_tools(toolchain)
         if importer is None or tools is None:
             problem = f"{toolchain.revision.name} has no importer for ONNX"
-            return NoAnswer(Cause.TOOLCHAIN, problem)
+            raise NoTask(NoAnswer(Cause.TOOLCHAIN, problem))
         packages = map(package_version, importer.packages)
         identity = " ".join([*packages, toolchain.identity])
         root, argv = tools.python_root, (sys.executable, "-m", importer.module)
@@ -286,8 +265,11 @@ class Inputs:
         sources: Sequence[Path],
         makers: Sequence[_Maker],
         toolchain: Toolchain,
-    ) -> Prepared | Missing:
-        digest = self.registry.contents.digest
+    ) -> Prepared:
+        source, digest = case.input.path, self.registry.contents.digest
+        if not makers:  # the compiler reads the file itself
+            state, mentioned = file_state(sources), tuple(mentioned_by(source))
+            return Prepared(source, file_sha256(source), state, mentioned)
         parts = [
             f"{case.input.kind} {case.input.args}",
             *settings(dict(case.env)),
@@ -297,23 +279,21 @@ class Inputs:
         ]
         key = sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
-        def make(scratch: Path) -> Path | Missing | Execution:
-            made: Path | Missing | Execution = case.input.path
+        def make(scratch: Path) -> Path:
+            made = source
             for maker in makers:
-                if isinstance(made, Path):
-                    made = self._run(maker, case, made, sources, scratch)
+                made = self._run(maker, case, made, sources, scratch)
             return made
 
         [execution] = self.cache.find_all(key)
         if execution is None:
             target = self.registry.home.folder(KeptKind.INPUTS) / f"{key}.mlir"
-            answer: Prepared | Missing | Execution
-            answer = self.kept.get(target, make)
-            if not isinstance(answer, Execution):
-                return answer
-            execution, revision = answer, toolchain.revision.name
-            self.cache.add(Record(key, case.name, revision, execution))
-        return judge_import(execution, rules_of(case))
+            try:
+                return self.kept.get(target, make)
+            except _ImportFailed as error:
+                execution, revision = error.execution, toolchain.revision.name
+                self.cache.add(Record(key, case.name, revision, execution))
+        raise NoTask(judge_import(execution, rules_of(case)))
 
     def _run(
         self,
@@ -322,8 +302,8 @@ class Inputs:
         source: Path,
         sources: Sequence[Path],
         scratch: Path,
-    ) -> Path | Missing | Execution:
-        """Return the file that is made; for an import that failed, its execution."""
+    ) -> Path:
+        """Return the file that is made. Raises NoTask or _ImportFailed."""
         if maker.imports:
             target, printed = scratch / "imported", None
             words = ["-o", str(target)]
@@ -344,40 +324,37 @@ class Inputs:
         )
         if execution.ok and regular_size(target):
             return target
-        why = execution.stderr.last_line[:300]
+        machine, why = machine_problem(execution), execution.stderr.last_line[:300]
         if maker.imports:
-            if not _IS_MISSING.search(execution.stderr.text):
-                return machine_problem(execution) or execution
-            advice = "`pip install 'iree-triage[onnx]'` adds what it needs"
-            problem = f"the importer for ONNX does not run: {why}; {advice}"
-            return recipe_mistake(problem)
-        machine = machine_problem(execution)
+            if _IS_MISSING.search(execution.stderr.text):
+                advice = "`pip install 'iree-triage[onnx]'` adds what it needs"
+                problem = f"the importer for ONNX does not run: {why}; {advice}"
+                raise recipe_mistake(problem)
+            raise NoTask(machine) if machine else _ImportFailed(execution)
         if machine and machine.cause is Cause.ENVIRONMENT:
-            return machine
+            raise NoTask(machine)
         refused = what_was_refused(execution, seal)
         if refused and is_sealing():
-            return undeclared_read(refused)
+            raise NoTask(undeclared_read(refused))
         how = execution.ending_text(case.limits)
         if execution.ok:
             how = "it printed nothing"
         reasons = ": ".join(filter(None, [how, why]))
-        return recipe_mistake(f"the generator {source.name} failed: {reasons}")
+        raise recipe_mistake(f"the generator {source.name} failed: {reasons}")
 
     # Files of suites
 
-    def obtain(self, artifacts: Iterable[Artifact]) -> NoAnswer | None:
-        """Download or generate the missing files of a suite; return why the first one
-        that cannot be obtained is missing, None if all are there.
+    def obtain(self, artifacts: Iterable[Artifact]) -> None:
+        """Download or generate the missing files of a suite. Raises NoTask for the
+        first one that cannot be obtained.
         """
         for artifact in artifacts:
-            try:
-                make = partial(self._obtain, artifact)
-                self.kept.get(artifact.path, make)
-            except EnvironmentFailure as error:
-                return NoAnswer(Cause.ENVIRONMENT, f"{artifact.source}: {error}")
-            except ValueError as error:
-                return recipe_mistake(str(error))
-        return None
+            with recipe_mistakes():
+                try:
+                    self.kept.get(artifact.path, partial(self._obtain, artifact))
+                except EnvironmentFailure as error:
+                    problem = f"{artifact.source}: {error}"
+                    raise NoTask(NoAnswer(Cause.ENVIRONMENT, problem)) from error
 
     def _obtain(self, artifact: Artifact, scratch: Path) -> Path:
         target, source = scratch / artifact.path.name, artifact.source

@@ -7,7 +7,8 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -350,6 +351,35 @@ def reason_script_skips(execution: Execution) -> NoAnswer | None:
         why = f"the script could not run a program (exit code {code}): {last}"
         return NoAnswer(Cause.TOOLCHAIN, why)
     return None
+
+
+class NoTask(Exception):
+    """A case cannot be compiled or run."""
+
+    def __init__(self, outcome: NoAnswer | Failed) -> None:
+        super().__init__(outcome)
+        self.outcome = outcome
+
+    @property
+    def why(self) -> NoAnswer:
+        """Why another task cannot use it."""
+        return why_unusable(self.outcome)
+
+
+def recipe_mistake(reason: str) -> NoTask:
+    """Return what to raise for a mistake of the recipe."""
+    return NoTask(NoAnswer(Cause.RECIPE, reason))
+
+
+@contextmanager
+def recipe_mistakes() -> Iterator[None]:
+    """Raise NoTask for files that are missing and values that cannot be read."""
+    try:
+        yield
+    except OSError as error:
+        raise recipe_mistake(f"{error.filename}: {error.strerror}") from error
+    except ValueError as error:
+        raise recipe_mistake(str(error)) from error
 
 
 def why_unusable(outcome: Outcome | None) -> NoAnswer:

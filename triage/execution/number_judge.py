@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
 
-from triage.execution.benchmark import Program, function_programs
+from triage.execution.benchmark import function_programs
 from triage.execution.engine import Engine
 from triage.execution.in_turn import (
     LOOKS,
@@ -27,7 +27,7 @@ from triage.execution.in_turn import (
     measure_in_turn,
     ratio_of,
 )
-from triage.execution.judge import metric_failure, why_unusable
+from triage.execution.judge import NoTask, metric_failure, recipe_mistake, why_unusable
 from triage.execution.task import Naming, ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
@@ -258,20 +258,24 @@ def _run_samplers(engine: Engine, function: str, folder: Path) -> Measure:
         key = (case.input, case.flags, ref.revision.name)
         if key not in samplers:
             target = folder / f"{len(samplers):04}"
-            programs = function_programs(engine, case, ref, target)
-            samplers[key] = _sampler_of(programs, function)
+            samplers[key] = _run_sampler(engine, case, ref, target, function)
         return samplers[key]
 
     return measure
 
 
-def _sampler_of(programs: Sequence[Program] | NoAnswer, function: str) -> Sampler:
-    """Return what measures the program with this name, or the only one."""
-    if isinstance(programs, NoAnswer):
-        return lambda: programs
-    fitting = [program for program in programs if function in ("", program.label)]
-    if len(fitting) == 1:
-        return fitting[0].sample
-    names = ", ".join(program.label for program in programs)
-    advice = f"choose the function with --metric run_seconds:FUNCTION: {names}"
-    return lambda: NoAnswer(Cause.RECIPE, advice)
+def _run_sampler(
+    engine: Engine, case: Case, ref: ToolchainRef, folder: Path, function: str
+) -> Sampler:
+    """Return what measures the function with this name, or the only one."""
+    try:
+        programs = function_programs(engine, case, ref, folder)
+        fitting = [program for program in programs if function in ("", program.label)]
+        if len(fitting) == 1:
+            return fitting[0].sample
+        names = ", ".join(program.label for program in programs)
+        advice = f"choose the function with --metric run_seconds:FUNCTION: {names}"
+        raise recipe_mistake(advice)
+    except NoTask as error:
+        why = error.why
+        return lambda: why

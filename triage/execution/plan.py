@@ -19,20 +19,20 @@ from typing import TYPE_CHECKING
 from triage.compilers.invocation import Invocation
 from triage.compilers.parts import Runner
 from triage.execution.compare import differences
-from triage.execution.inputs import (
-    Inputs,
-    Missing,
-    Prepared,
-    named_toolchain,
+from triage.execution.inputs import Inputs, Prepared, named_toolchain
+from triage.execution.judge import (
+    NoTask,
+    missing_toolchain,
     recipe_mistake,
+    recipe_mistakes,
+    why_unusable,
 )
-from triage.execution.judge import missing_toolchain, why_unusable
 from triage.execution.reads import files_in, surroundings
 from triage.execution.task import AnyOf, Naming, RunTask, Task
 from triage.model.case import Case, Flag, Library, Reference, RunSpec
 from triage.model.content import file_sha256, settled_sha256
 from triage.model.errors import EnvironmentFailure, TriageError
-from triage.model.outcome import Cause, NoAnswer, Passed, Probe
+from triage.model.outcome import Cause, Failed, NoAnswer, Passed, Probe
 from triage.model.revision import Toolchain
 from triage.processes.containment import COMPILE_PATH, settings
 from triage.processes.process import StopSignal
@@ -54,28 +54,27 @@ if TYPE_CHECKING:
 UNWRITTEN = (85, 170)  # bytes that glibc fills new memory with
 
 
-def plan_task(engine: Engine, case: Case, toolchain: Toolchain) -> Task | Missing:
-    """Return the task of a case, or why there is nothing to compile."""
+def plan_task(engine: Engine, case: Case, toolchain: Toolchain) -> Task:
+    """Return the task of a case. Raises NoTask if there is nothing to compile."""
     prepared = engine.inputs.prepare(case, toolchain)
-    if not isinstance(prepared, Prepared):
-        return prepared
     compiler = engine.compilers[case.compiler]
     if case.script:
         invocation = _script_invocation(case, case.script, toolchain)
     else:
         planned = compiler.invocation(case, toolchain)
         if isinstance(planned, NoAnswer):
-            return planned
+            raise NoTask(planned)
         invocation = planned
-    try:
+    with recipe_mistakes():
         reads = _reads(case, invocation, toolchain, prepared)
         state = file_state(reads)
         content = " ".join(map(engine.registry.contents.digest, reads))
-    except OSError as error:
-        return recipe_mistake(f"{error.filename}: {error.strerror}")
-    run = None
+    run: RunTask | NoAnswer | Failed | None = None
     if case.run and not case.script:
-        run = _plan_run(engine, case, case.run, toolchain)
+        try:
+            run = _plan_run(engine, case, case.run, toolchain)
+        except NoTask as error:
+            run = error.outcome
     inputs = (prepared, invocation, reads, content, state)
     return Task(case, toolchain, compiler, *inputs, run)
 
@@ -132,35 +131,28 @@ def _script_invocation(case: Case, script: Path, toolchain: Toolchain) -> Invoca
 
 def _plan_run(
     engine: Engine, case: Case, spec: RunSpec, toolchain: Toolchain
-) -> RunTask | Missing:
-    """Return the run of a case with all its files, or why it cannot be run."""
+) -> RunTask:
+    """Return the run of a case with all its files. Raises NoTask if it cannot be
+    run.
+    """
     compiler, registry = engine.compilers[case.compiler], engine.registry
     runner, measures = compiler.run, compiler.measures
     if runner is None or (spec.measured and measures is None):
         problem = f"programs of {case.compiler} cannot be run or measured here"
-        return NoAnswer(Cause.TOOLCHAIN, problem)
-    try:
+        raise NoTask(NoAnswer(Cause.TOOLCHAIN, problem))
+    with recipe_mistakes():
         spec = spec.with_arguments()
-    except ValueError as error:
-        return recipe_mistake(str(error))
-    missing = engine.inputs.obtain(spec.artifacts)
-    if missing:
-        return missing
-    libraries = []
-    for library in spec.libraries:
-        compiled = _library_file(engine, case, library, toolchain)
-        if not isinstance(compiled, Prepared):
-            return compiled
-        libraries.append(compiled.path)
+    engine.inputs.obtain(spec.artifacts)
+    libraries = [
+        _library_file(engine, case, library, toolchain) for library in spec.libraries
+    ]
     if spec.reference:
         expected = reference_results(engine, case, toolchain, spec.reference)
-        if isinstance(expected, NoAnswer):
-            return expected
         spec = replace(spec, expected=expected)
     try:
         root = registry.runtime(toolchain, runner.distribution)
     except EnvironmentFailure as error:
-        return missing_toolchain(error)
+        raise NoTask(missing_toolchain(error)) from error
     places = (root, toolchain.program.parent)
     tools = (runner.program(folder, measured=spec.measured) for folder in places)
     tool = next(filter(None, tools), None)
@@ -169,9 +161,9 @@ def _plan_run(
             f"{toolchain.revision.name} has no programs of {runner.distribution} next "
             "to its compiler: build or install them there"
         )
-        return NoAnswer(Cause.TOOLCHAIN, problem)
+        raise NoTask(NoAnswer(Cause.TOOLCHAIN, problem))
     readable = partial(_readable_value, engine, runner)
-    try:
+    with recipe_mistakes():
         inputs, wanted = map(readable, spec.inputs), map(readable, spec.expected)
         spec = replace(spec, inputs=tuple(inputs), expected=tuple(wanted))
         task = RunTask(
@@ -188,10 +180,6 @@ def _plan_run(
         )
         identity = _identity(task, toolchain, registry.contents.digest)
         return replace(task, identity=identity)
-    except OSError as error:
-        return recipe_mistake(f"{error.filename}: {error.strerror}")
-    except ValueError as error:
-        return recipe_mistake(str(error))
 
 
 def _identity(
@@ -249,9 +237,9 @@ def _readable_value(engine: Engine, runner: Runner, text: str) -> str:
 
 def _library_file(
     engine: Engine, case: Case, library: Library, toolchain: Toolchain
-) -> Prepared | Missing:
-    """Return the compiled file of a library, compiled once for each content, or why
-    there is none.
+) -> Path:
+    """Return the compiled file of a library, compiled once for each content. Raises
+    NoTask if there is none.
     """
     plain = replace(
         case,
@@ -263,18 +251,18 @@ def _library_file(
         benchmarks=(),
     )
     task = plan_task(engine, plain, toolchain)
-    if not isinstance(task, Task):
-        return why_unusable(task)
 
-    def make(scratch: Path) -> Path | Missing:
+    def make(scratch: Path) -> Path:
         target = scratch / "module"
         outcome = engine.probe_for_files(
             task, engine.stop, lambda output: output.replace(target)
         ).outcome
-        return target if isinstance(outcome, Passed) else outcome
+        if not isinstance(outcome, Passed):
+            raise NoTask(outcome)
+        return target
 
     folder = engine.registry.home.folder(KeptKind.MODULES)
-    return engine.inputs.kept.get(folder / f"{task.keys[0]}.module", make)
+    return engine.inputs.kept.get(folder / f"{task.keys[0]}.module", make).path
 
 
 def reference_results(
@@ -285,27 +273,23 @@ def reference_results(
     folder: Path | None = None,
     made: Callable[[Probe], None] = lambda _: None,
     cancelled: StopSignal | None = None,
-) -> tuple[str, ...] | NoAnswer:
-    """Return the results of a reference, computed once for each content, or why there
-    are none.
+) -> tuple[str, ...]:
+    """Return the results of a reference, computed once for each content. Raises NoTask
+    if there are none.
 
     `folder` keeps the results instead of TRIAGE_HOME. Results that depend on memory
     that was never written to do not count then. `made` receives the compile that was
     needed; `cancelled` ends it early, with Interrupted.
     """
     task = reference_task(engine, case, toolchain, reference)
-    if isinstance(task, NoAnswer):
-        return task
     results_folder = folder or engine.registry.home.folder(KeptKind.RESULTS)
     stop, ignores_memory = AnyOf(engine.stop, cancelled), folder is None
     compute = partial(_compute_results, engine, task, stop, made, ignores_memory)
     results = engine.inputs.kept.get(results_folder / task.keys[1], compute)
-    if isinstance(results, NoAnswer):
-        return results
     files = _files_of_results(results.path)
     if not files:
         problem = "returns nothing, or reads memory that was never written to"
-        return recipe_mistake(f"the reference {problem}")
+        raise recipe_mistake(f"the reference {problem}")
     return tuple(map(file_value, files))
 
 
@@ -320,7 +304,7 @@ def _compute_results(
     made: Callable[[Probe], None],
     ignores_memory: bool,
     scratch: Path,
-) -> Path | NoAnswer:
+) -> Path:
     """Compile and run a reference; return a folder with the results, empty if none
     counts.
     """
@@ -344,13 +328,15 @@ def _compute_results(
     if isinstance(probe.outcome, Passed):
         return results
     why = why_unusable(probe.outcome).reason
-    return recipe_mistake(f"the reference on {task.toolchain.revision.name}: {why}")
+    raise recipe_mistake(f"the reference on {task.toolchain.revision.name}: {why}")
 
 
 def reference_task(
     engine: Engine, case: Case, toolchain: Toolchain, reference: Reference
-) -> Task | NoAnswer:
-    """Return the task that computes the results of a reference."""
+) -> Task:
+    """Return the task that computes the results of a reference. Raises NoTask if it
+    cannot be run.
+    """
     assert case.run is not None
     flags = case.flags
     if reference.flags is not None:
@@ -362,14 +348,16 @@ def reference_task(
             toolchain = named_toolchain(engine.registry, reference.toolchain, case)
         except TriageError as error:
             problem = f"cannot obtain the toolchain of the reference: {error}"
-            return NoAnswer(Cause.TOOLCHAIN, problem)
-    task = plan_task(engine, plain, toolchain)
-    if isinstance(task, Task) and isinstance(task.run, RunTask):
-        return replace(task, variant="reference", naming=Naming.NEVER)
-    outcome = task.run if isinstance(task, Task) else task
-    assert not isinstance(outcome, RunTask)
-    why = why_unusable(outcome)
-    return recipe_mistake(f"the reference cannot be run: {why.reason}")
+            raise NoTask(NoAnswer(Cause.TOOLCHAIN, problem)) from error
+    try:
+        task = plan_task(engine, plain, toolchain)
+    except NoTask as error:
+        why = error.why
+    else:
+        if isinstance(task.run, RunTask):
+            return replace(task, variant="reference", naming=Naming.NEVER)
+        why = why_unusable(task.run)
+    raise recipe_mistake(f"the reference cannot be run: {why.reason}")
 
 
 def _ignores_unwritten_memory(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from triage.execution.compare import differences
+from triage.execution.judge import NoTask
 from triage.execution.persistent_workers import PersistentWorkers, WorkerAnswer
 from triage.execution.plan import (
     UNWRITTEN,
@@ -24,7 +26,7 @@ from triage.execution.plan import (
 )
 from triage.execution.task import Task
 from triage.model.case import Case, Reference, RunSpec
-from triage.model.outcome import Failed, NoAnswer, Outcome
+from triage.model.outcome import Failed, Outcome
 from triage.recipes.run_values import (
     ValueType,
     file_value,
@@ -226,40 +228,38 @@ class RunTest(CompileTest):
         """Return the results that a reference computes; None if it does not run the
         program, or its results depend on unwritten memory.
         """
-        bad = self.baseline.bad
-        answer = None
-        if self._asks_workers:
-            task = reference_task(self.engine, case, bad, reference)
-            answer = self._ask_worker(case, task, (0, *UNWRITTEN))
-        if answer:
-            first = answer.values()
-            others = map(answer.values, range(1, len(answer.files)))
-            if first and all(_results_agree(case, first, other) for other in others):
-                return first
+        target, answer = (self.engine, case, self.baseline.bad, reference), None
+        try:
+            if self._asks_workers:
+                task = reference_task(*target)
+                answer = self._ask_worker(case, task, (0, *UNWRITTEN))
+            if answer is None:
+                made = self.probes.append
+                return reference_results(*target, self.results, made, stop)
+        except NoTask:
             return None
-        results = reference_results(
-            self.engine, case, bad, reference, self.results, self.probes.append, stop
-        )
-        if isinstance(results, NoAnswer):
-            return None
-        return results
+        first = answer.values()
+        others = map(answer.values, range(1, len(answer.files)))
+        if first and all(_results_agree(case, first, other) for other in others):
+            return first
+        return None
 
     def _run(self, case: Case, stop: threading.Event) -> Outcome:
         """Compile and run a candidate on the bad toolchain."""
+        answer = None
         if self._asks_workers:
-            task = plan_task(self.engine, case, self.baseline.bad)
-            answer = self._ask_worker(case, task, (0,))
+            with suppress(NoTask):
+                task = plan_task(self.engine, case, self.baseline.bad)
+                answer = self._ask_worker(case, task, (0,))
             probe = answer.probe() if answer else None
             if probe:
                 return probe.outcome
         return self.compile(case, self.baseline.request.bad, stop)
 
     def _ask_worker(
-        self, case: Case, task: Task | Outcome, patterns: Sequence[int]
+        self, case: Case, task: Task, patterns: Sequence[int]
     ) -> WorkerAnswer | None:
         """Return the answer of a persistent worker about a task, if it has one."""
-        if not isinstance(task, Task):
-            return None
         folder = Path(mkdtemp(dir=case.input.path.parent))
         answer = self.workers.run(task, folder, patterns)
         probe = answer.probe() if answer else None
