@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from tests.execution.damage import do, each_damage
 from triage.execution.cache import ResultCache
 from triage.execution.inputs import Inputs, Prepared
+from triage.execution.judge import NoTask
 from triage.execution.reads import mentioned_by
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.execution import Captured
@@ -37,9 +39,7 @@ def inputs_in(folder: Path) -> Inputs:
 def prepared(path: Path, kind: InputKind = InputKind.GENERATOR) -> Prepared:
     """Prepare an input as a process with the home beside it does."""
     words = ("r", "r", "", "iree", path, Input(path, kind), Target("llvm-cpu"))
-    answer = inputs_in(path.parent).prepare(Case(*words), NO_TOOLCHAIN)
-    assert isinstance(answer, Prepared)
-    return answer
+    return inputs_in(path.parent).prepare(Case(*words), NO_TOOLCHAIN)
 
 
 @each_damage
@@ -60,6 +60,28 @@ def test_a_damaged_cached_input_is_generated_again(
         assert prepared(script) == first
         assert first.path.read_text() == "tensor<4xf32>\n"
         assert calls.read_text() == "xx"
+
+
+def test_what_is_made_of_a_file_that_changes_meanwhile_is_not_kept(
+    tmp_path: Path,
+) -> None:
+    script, table = tmp_path / "gen.py", tmp_path / "table.txt"
+    text = "import time; time.sleep(1); print(open('table.txt', newline='').read())"
+    script.write_text(text.replace("table.txt", str(table)))
+    table.write_text("old")
+
+    def change() -> None:
+        while not [*tmp_path.rglob(".making-*")]:
+            time.sleep(0.01)
+        table.write_text("new, and longer")
+
+    user = threading.Thread(target=change, daemon=True)
+    user.start()
+    with pytest.raises(NoTask, match="changed while"):
+        prepared(script)
+    user.join()
+    table.write_text("old")
+    assert prepared(script).path.read_text() == "old\n"
 
 
 @pytest.mark.parametrize(

@@ -198,12 +198,9 @@ class Inputs:
             prepared = self._prepared.get(memo)
             if prepared is None:
                 try:
-                    prepared = self._make(case, sources, makers, toolchain)
+                    prepared = self._make(case, sources, state, makers, toolchain)
                 except NoTask as error:
                     prepared = error.outcome
-                if state != file_state(sources):
-                    problem = f"{source.name} changed while it was read"
-                    prepared = NoAnswer(Cause.ENVIRONMENT, problem)
         if isinstance(prepared, Prepared):
             self._prepared[memo] = prepared
             return prepared
@@ -263,12 +260,13 @@ class Inputs:
         self,
         case: Case,
         sources: Sequence[Path],
+        state: str,
         makers: Sequence[_Maker],
         toolchain: Toolchain,
     ) -> Prepared:
         source, digest = case.input.path, self.registry.contents.digest
         if not makers:  # the compiler reads the file itself
-            state, mentioned = file_state(sources), tuple(mentioned_by(source))
+            mentioned = tuple(mentioned_by(source))
             return Prepared(source, file_sha256(source), state, mentioned)
         parts = [
             f"{case.input.kind} {case.input.args}",
@@ -283,6 +281,9 @@ class Inputs:
             made = source
             for maker in makers:
                 made = self._run(maker, case, made, sources, scratch)
+            if state != file_state(sources):
+                problem = f"{source.name} changed while it was read"
+                raise NoTask(NoAnswer(Cause.ENVIRONMENT, problem))
             return made
 
         [execution] = self.cache.find_all(key)
