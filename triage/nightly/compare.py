@@ -29,15 +29,18 @@ from triage.model.outcome import (
 from triage.model.revision import ToolchainKind
 from triage.nightly.history import NightsHistory
 from triage.recipes.expectations import expectation_for
-from triage.toolchains.home import below_here
 from triage.toolchains.project import OwnerRule, find_project, fits_any
 
 EarlierNights = Callable[[], NightsHistory]
 """Reads the stored nights."""
 
 
-def case_result(baseline: Probe, new: Probe) -> CaseResult:
-    """Return the result of one case of a night."""
+def case_result(
+    baseline: Probe, new: Probe, source: str = "", input_hash: str = ""
+) -> CaseResult:
+    """Return the result of one case of a night. source: the name of its recipe's
+    file.
+    """
     case, old, result = new.case, result_of(baseline), result_of(new)
     expectation = None
     if case.expect:
@@ -47,7 +50,8 @@ def case_result(baseline: Probe, new: Probe) -> CaseResult:
         suite=suite_of(case),
         compiler=case.compiler,
         summary=case.summary,
-        source=str(below_here(case.source)),
+        source=source,
+        input=input_hash,
         target=case.target,
         stages=list(case.stages),
         change=change_between(old, result),

@@ -36,7 +36,7 @@ from triage.nightly.history import history_of
 from triage.nightly.result import SCHEMA, Night, TimeChange
 from triage.nightly.store import LARGEST_FILE
 from triage.processes.sealing import is_sealing
-from triage.toolchains.home import save_file
+from triage.toolchains.home import below_here, save_file
 from triage.toolchains.project import OwnerRule
 from triage.toolchains.registry import ToolchainRef
 
@@ -160,6 +160,8 @@ class NightRun:
     def compare(self) -> None:
         """Probe every case on both toolchains and compare the probes."""
         jobs = [ProbeJob(case, ref) for ref in self.refs for case in self.cases]
+        files = {case.source for case in self.cases}
+        sources = {file: str(below_here(file)) for file in files}
         probes: dict[tuple[str, str], Probe] = {}
         for probe in self.engine.probe_all(jobs, "nightly"):
             name = probe.case.name
@@ -168,7 +170,8 @@ class NightRun:
             probes[name, probe.revision.name] = probe
             old, new = (probes.get((name, ref.revision.name)) for ref in self.refs)
             if old and new:
-                result = replace(case_result(old, new), input=self._input_of(new))
+                source = sources[probe.case.source]
+                result = case_result(old, new, source, self._input_of(new))
                 kind = self.toolchain.kind
                 self._results[name] = with_earlier_nights(result, kind, self.earlier)
 
