@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.bisect.letters import case_named, outcome
-from tests.nightly.test_compare import night_of
+from tests.nightly.test_night import night_of
 from triage.execution.judge import RunResults
 from triage.model.outcome import Measured, Probe
 from triage.model.revision import Revision

@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from typer.testing import CliRunner
 
 from tests.issues.loopback_issues import TOKEN, Fault, LoopbackIssues
-from tests.nightly.test_compare import night_of
+from tests.nightly.test_night import night_of
 from triage.cli.app import app
 from triage.investigate.result import StepResult
 from triage.model.revision import Revision
@@ -37,7 +37,7 @@ HISTORIES = {
 
 @pytest.fixture
 def night() -> Night:
-    return night_of(HISTORIES, old=0, new=1)
+    return night_of(HISTORIES)
 
 
 def sync(

@@ -264,33 +264,6 @@ def test_show_tells_each_ending(lab: Lab, name: str, output: str) -> None:
         assert len(set(pages)) == len(pages)
 
 
-@pytest.mark.parametrize("output", FORMATS[2:])
-def test_a_wrong_result_is_told_as_other_failures_are(lab: Lab, output: str) -> None:
-    """The fake compiler has no programs to run: the failure of a night becomes one."""
-    night = json.loads((lab.folder / "shard-1" / "nightly.json").read_text())
-    [case] = [one for one in night["cases"] if one["case"] == "fails"] or night[
-        "regressed"
-    ][:1]
-    before = json.dumps(case["failure"])
-    wrong = case["failure"] | {
-        "class": "wrong-result",
-        "signature": "wrong-result:0",
-        "headline": "result 0, element 3 is nan, expected 1",
-        "stage": "compare",
-        "details": {"output": 0, "element": 3, "actual": "nan", "expected": "1"},
-    }
-    text = json.dumps(night | {"shard": None, "total": 0})
-    text = text.replace(before, json.dumps(wrong))
-    (lab.folder / "wrong.json").write_text(text)
-    done = lab.answer("nightly", "merge", "wrong.json", "--format", output)
-    assert done.returncode == 1, done.stderr
-    check_text(done, lab.folder, output)
-    assert "result 0, element 3 is nan, expected 1" in done.stdout
-    if output == "json":
-        stages = strict_json(done.stdout)["stages"]
-        assert stages["compile"]["passed"] > 0
-
-
 def test_a_night_takes_the_cases_that_a_pattern_names(lab: Lab) -> None:
     words = (*NIGHT, "--case", "fa*ls", "--format", "json")
     cases = strict_json(lab.answer(*words).stdout)["cases"]
@@ -310,11 +283,3 @@ def test_each_log_of_a_night_is_classified_as_the_night_says(lab: Lab) -> None:
             [log] = strict_json(done.stdout)["logs"]
             assert done.returncode == 1
             assert log["failures"][0]["signature"] == case["failure"]["signature"]
-
-
-def test_a_job_of_github_gets_one_error_for_each_new_failure(lab: Lab) -> None:
-    done = lab.answer(*NIGHT, "--github", "--format", "json")
-    night = strict_json(done.stdout)
-    check_text(done, lab.folder, "text")
-    errors = [line for line in done.stderr.splitlines() if line.startswith("::error")]
-    assert len(errors) == len(night["clusters"])

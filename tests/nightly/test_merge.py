@@ -12,7 +12,7 @@ import pytest
 
 from tests.bisect.letters import case_named
 from tests.conftest import Triage
-from tests.nightly.test_compare import night_of
+from tests.nightly.test_night import night_of
 from triage.model.errors import BadInput
 from triage.model.outcome import Exit
 from triage.model.revision import Revision
@@ -45,7 +45,7 @@ def shards(count: int = 3) -> list[Night]:
     results = []
     for number in range(count, 0, -1):
         names = [case.name for case in shard(CASES, f"{number}/{count}")]
-        night = night_of({name: HISTORIES[name] for name in names}, old=0, new=1)
+        night = night_of({name: HISTORIES[name] for name in names})
         results.append(replace(night, shard=f"{number}/{count}"))
     return results
 
@@ -68,7 +68,7 @@ def test_the_order_is_that_of_the_recipes_where_a_shard_lacks_a_case(
 
 
 def test_merged_shards_are_the_night_of_one_machine() -> None:
-    merged, expected = merge(shards()), night_of(HISTORIES, old=0, new=1)
+    merged, expected = merge(shards()), night_of(HISTORIES)
     assert (merged.compiles, merged.shard, merged.stopped) == (21, None, None)
     for night in (merged, expected):
         assert [case.case for case in night.cases] == list(HISTORIES)
@@ -119,7 +119,7 @@ def test_failures_with_one_signature_and_two_culprits_stay_two() -> None:
 
 def test_a_shard_without_a_case_joins_the_others() -> None:
     second = replace(
-        night_of(HISTORIES, old=0, new=1),
+        night_of(HISTORIES),
         shard="2/2",
         toolchain=Revision("1.1.0", "a" * 40),
     )
@@ -184,7 +184,7 @@ def test_the_command_reports_a_missing_shard_and_refuses_the_folder_of_one(
 
 
 def test_a_night_without_some_of_its_cases_is_not_green() -> None:
-    passing = replace(night_of({"e": "PP"}, old=0, new=1), shard="1/2")
+    passing = replace(night_of({"e": "PP"}), shard="1/2")
     merged = merge([passing])
     assert (passing.exit, merged.exit) == (Exit.OK, Exit.INCONCLUSIVE)
     assert partial_text(merged) == "1 of 2 shards are there"

@@ -5,7 +5,6 @@ compiler, and a failure on a case that the baseline cannot read, which is red on
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -49,27 +48,6 @@ def junit(cases: Path) -> dict[str, list[str]]:
         case.get("name", ""): [child.tag for child in case]
         for case in suite.iter("testcase")
     }
-
-
-def test_two_failures_with_one_signature_have_a_page_each(
-    cases: Path, with_releases: Command, night: Command, workplace: Path
-) -> None:
-    """The first one is fixed by the compiler that brings the second one."""
-    write_case(cases, "early", "breaks-2", "fixed-3")
-    write_case(cases, "late", "breaks-3")
-    for new in (1, 2, 3, 4):
-        night(new, new - 1, "--bisect")
-    with_releases("site")
-    expected = {"early": ("gone", 1, 2, "1.3.0"), "late": ("open", 2, 3, None)}
-    for case, (state, before, after, gone) in expected.items():
-        [life] = answer(with_releases, "show", case)["failures"]
-        culprit = life["cluster"]["culprit"]
-        assert life["state"] == state
-        assert life["before"]["name"] == culprit["before"]["name"] == f"1.{before}.0"
-        assert culprit["after"]["name"] == f"1.{after}.0"
-        assert (life["gone"] and life["gone"]["toolchain"]["name"]) == gone
-        page = workplace / "public" / "failures" / f"{life['page']}.html"
-        assert re.findall(r"<tr><td><a [^>]*>(\w+)</a>", page.read_text()) == [case]
 
 
 @pytest.mark.parametrize("newer", [False, True])

@@ -57,19 +57,6 @@ def test_the_same_night_is_stored_once(store: NightStore) -> None:
     assert store.numbers() == [1, 2, 3, 4, 5]
 
 
-def test_a_history_has_the_runs_of_equal_states(store: NightStore) -> None:
-    cases = {case.case: case for case in store.history().cases}
-    runs = {
-        name: [(run.first.index, run.last.index, run.failed) for run in case.runs]
-        for name, case in cases.items()
-    }
-    assert runs["stable"] == [(0, 4, False)]
-    assert runs["breaks"] == [(0, 1, False), (2, 4, True)]
-    assert runs["late"] == [(3, 3, False)]
-    assert cases["breaks"].runs[1].signature == "legalize:x"
-    assert cases["stable"].times["cpu_seconds"] == dict.fromkeys(range(5), 1.5)
-
-
 @pytest.mark.parametrize(
     "content", [b"", b"garbage" * 1000, zlib.compress(b"{}\n{}\n[]")]
 )

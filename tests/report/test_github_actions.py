@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from tests.nightly.test_compare import night_of
+from tests.nightly.test_night import night_of
 from triage.nightly.result import Night
 from triage.report.night import (
     SUMMARY_BYTES,
@@ -26,9 +26,7 @@ EVIL = "50%\r\n::error::x\n##[error]y\n::set-output name=a::b,c:d\x1b[31m\u202e<
 
 @pytest.fixture
 def night() -> Night:
-    return night_of(
-        {"a": "PF", "b": "PF", "c": "PG", "d": "FF", "e": "FP", "f": "PP"}, old=0, new=1
-    )
+    return night_of({"a": "PF", "b": "PF", "c": "PG", "d": "FF", "e": "FP", "f": "PP"})
 
 
 def parsed(line: str) -> tuple[str, dict[str, str], str]:
