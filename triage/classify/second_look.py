@@ -29,6 +29,9 @@ _LOUD = re.compile(
     r"|no such|abort|segmentation|undefined|unsupported|not supported",
     re.IGNORECASE,
 )
+_LAST_OF_TRACEBACK = re.compile(
+    r"^\W*(?:[\w.]+\.)?\w*(?:Error|Exception|Exit|Interrupt)\b"
+)
 _NEIGHBOURS = {-2: "pp ", -1: "p ", 1: "n ", 2: "nn "}
 _READ_WORDS = 400  # characters of a line
 _WORDS, _WORDS_OF_NEIGHBOUR = 60, 12
@@ -69,6 +72,7 @@ def line_features(lines: Sequence[str]) -> Iterator[dict[str, float]]:
         values = {name: value / size for name, value in values.items()}
         values["at the end"] = 1 / (len(lines) - at)
         values["loud"] = float(_LOUD.search(line) is not None)
+        values["exception"] = float(_LAST_OF_TRACEBACK.match(line) is not None)
         yield values
 
 
