@@ -42,8 +42,8 @@ def drop_last_line(problem: ReductionProblem) -> None:
 
 CLASSIFY = "from triage.cli import main; main()"
 PASSES = """from pathlib import Path
-from triage.reduce.frontends.text import text_form
-print([step.__name__ for step in text_form(Path("a")).passes])"""
+from triage.reduce.text import text_form
+print([step.__name__ for step in text_form(Path("build.log")).passes])"""
 
 
 @pytest.mark.parametrize(
@@ -60,12 +60,12 @@ print([step.__name__ for step in text_form(Path("a")).passes])"""
             "one line: ",
         ),
         (
-            "reduce/frontends/last_line.py",
+            "reduce/last_line.py",
             PASS,
-            "reduce/frontends/text.py",
+            "reduce/text.py",
             {
                 "        drop_lines,\n": "        drop_last_line,\n",
-                "from triage.model.case import InputKind\n": "from triage.reduce.frontends.last_line import drop_last_line\n",
+                "from triage.model.case import InputKind\n": "from triage.reduce.last_line import drop_last_line\n",
             },
             [PASSES],
             "'drop_last_line'",

@@ -13,7 +13,7 @@ from tests.reduce.made import CASE
 from triage.compilers.iree.lint import IreeLinter
 from triage.mlir.fingerprint import DumpReader
 from triage.mlir.generic_form import UnparsableError, parse_module, print_module
-from triage.reduce.frontends.mlir_program import MlirProgram, copy_module
+from triage.reduce.mlir_program import MlirProgram, copy_module
 from triage.reduce.problem import ReducedCase
 from triage.remedy.candidates import static_candidates
 

@@ -17,7 +17,7 @@ from triage.recipes.run_values import (
     value_type,
     with_located_file,
 )
-from triage.reduce.runs import ArgumentValues
+from triage.reduce.interestingness import ArgumentValues
 
 
 @pytest.mark.parametrize("element", ELEMENTS.values(), ids=ELEMENTS)

@@ -136,9 +136,6 @@ class FakeTest(CompileTest):
     def __init__(self, fails: Callable[[ReducedCase], object]) -> None:
         self.fails = fails
 
-    def ready(self, candidate: ReducedCase) -> ReducedCase:
-        return candidate
-
     def is_interesting(self, candidate: ReducedCase, stop: threading.Event) -> bool:
         return bool(self.fails(candidate))
 

@@ -17,8 +17,8 @@ from tests.mlir.conftest import Readers, readers  # noqa: F401 - a fixture
 from tests.reduce.made import OVERFLOW, FakeTest, lucky, reduced
 from triage.execution.mlir_tools import Reader
 from triage.mlir import parse_module
-from triage.reduce.frontends.mlir import mlir_form, shrink_dimensions
-from triage.reduce.frontends.mlir_program import MlirProgram
+from triage.reduce.mlir import mlir_form, shrink_dimensions
+from triage.reduce.mlir_program import MlirProgram
 
 OLD = "3.3.0"
 

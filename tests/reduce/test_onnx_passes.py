@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.reduce.made import lucky, needs, reduced
-from triage.reduce.frontends.onnx import (
+from triage.reduce.onnx import (
     OnnxProgram,
     drop_nodes,
     free_initializers,

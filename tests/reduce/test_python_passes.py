@@ -19,7 +19,8 @@ from tests.recipes.loading import load_recipes
 from tests.reduce.made import CASE, lucky, needs, reduced
 from triage.compilers.base import kernel_of
 from triage.model.case import Case
-from triage.reduce.frontends.python import (
+from triage.reduce.problem import UnreadableError
+from triage.reduce.python import (
     PythonProgram,
     kernel_in,
     parameter_names,
@@ -28,7 +29,6 @@ from triage.reduce.frontends.python import (
     python_program_of,
     unbound_names,
 )
-from triage.reduce.problem import UnreadableError
 
 KERNELS = [
     load_recipes([ROOT / "recipes" / f"triton-{name}.yaml"])[-1]

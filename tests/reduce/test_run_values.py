@@ -15,14 +15,14 @@ from triage.mlir import parse_module
 from triage.model.case import RunSpec
 from triage.model.execution import Stage
 from triage.model.outcome import Failure
-from triage.reduce.frontends.mlir_program import (
+from triage.reduce.interestingness import ArgumentValues, run_of
+from triage.reduce.mlir_program import (
     MlirProgram,
     cut,
     name_arguments,
     pieces,
 )
 from triage.reduce.problem import ReducedCase
-from triage.reduce.runs import ArgumentValues, run_of
 
 PROGRAM = """"builtin.module"() ({
   "func.func"() <{function_type = (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>, sym_name = "f"}> ({

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from tests.reduce.made import CASE, FakeTest
 from triage.model.errors import Interrupted
-from triage.reduce.frontends.text import TextProgram, drop_lines
 from triage.reduce.problem import ReducedCase, ReductionProblem
+from triage.reduce.text import TextProgram, drop_lines
 
 Answer = Callable[[set[int]], bool]
 NUMBERS = st.sets(st.integers(0, 59), min_size=1, max_size=8)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tests.reduce.made import CASE, FakeTest, reduced
 from triage.model.case import Flag
-from triage.reduce.frontends.text import text_form
 from triage.reduce.problem import ReducedCase
+from triage.reduce.text import text_form
 
 QUERY = "-- a comment\nSELECT a, (b + 1), foo::INT FROM (t, u);\nDROP TABLE t;\n"
 
@@ -23,7 +23,7 @@ def fails(candidate: ReducedCase) -> bool:
 def test_a_text_is_reduced_to_the_tokens_and_flags_that_fail(tmp_path: Path) -> None:
     (tmp_path / "query.sql").write_text(QUERY)
     form = text_form(tmp_path / "query.sql")
-    [program] = form.open()
+    [program] = form.programs
     case = replace(CASE, flags=(Flag("--a"), Flag("--needed"), Flag("--b")))
     steps = (*form.passes, *form.final_passes)
     small = reduced(program, FakeTest(fails), steps, case)

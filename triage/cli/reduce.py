@@ -20,11 +20,10 @@ from triage.cli.options import (
 from triage.cli.screen import AppContext
 from triage.execution.number_judge import Metric, engine_with_judge
 from triage.model.errors import BadInput
-from triage.reduce.interestingness import ReductionRequest
 from triage.reduce.replay import Replays, open_reproducers
 from triage.reduce.replay import replay as replay_all
 from triage.reduce.reproducer import reproducer_of
-from triage.reduce.workflow import reduce_case
+from triage.reduce.workflow import ReductionRequest, reduce_case
 from triage.report.reproducer import folder_for, reduction_document, write_reproducer
 from triage.report.tables import replay_document
 

@@ -36,10 +36,9 @@ from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
 from triage.model.execution import Stage
 from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Outcome, Passed
-from triage.reduce.interestingness import ReductionRequest
 from triage.reduce.replay import replay_states
 from triage.reduce.reproducer import draft_of, reproducer_of
-from triage.reduce.workflow import reduce_case
+from triage.reduce.workflow import ReductionRequest, reduce_case
 from triage.remedy.candidates import RemedyRequest
 from triage.remedy.search import find_remedies
 from triage.toolchains.registry import ToolchainRef

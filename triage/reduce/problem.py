@@ -204,10 +204,8 @@ class ReductionProblem:
 
     def _set_current(self, candidate: ReducedCase) -> None:
         self.current = candidate
-        ready = self.test.ready(candidate)
-        if ready:
-            # what a pass proposes again changes nothing, or goes back
-            self._answers[ready.key] = False
+        # what a pass proposes again changes nothing, or goes back
+        self._answers[candidate.key] = False
 
     def _ask(self, candidate: ReducedCase | None, stop: threading.Event) -> bool | None:
         """Return whether a candidate is interesting; None if it is not valid. Equal
@@ -215,12 +213,9 @@ class ReductionProblem:
         """
         if candidate is None or candidate.program.canonical is None:
             return None
-        ready = self.test.ready(candidate)
-        if ready is None:
-            return None
-        key = ready.key
+        key = candidate.key
         if key not in self._answers:
-            self._answers[key] = self.test.is_interesting(ready, stop)
+            self._answers[key] = self.test.is_interesting(candidate, stop)
         return self._answers[key]
 
 
@@ -231,9 +226,9 @@ Pass = Callable[[ReductionProblem], None]
 class Form:
     """How programs of one form are read, and the passes that make them smaller."""
 
-    open: Callable[[], Iterable[Reducible]]
-    """Yields the programs to start from, the cheapest first, each read on demand.
-    Raises UnreadableError.
+    programs: Iterable[Reducible]
+    """Those to start from, the cheapest first, each read on demand. May raise
+    UnreadableError.
     """
     passes: Sequence[Pass]
     """Run in this order until none of them makes the program smaller."""
@@ -253,12 +248,11 @@ def drop_settings(problem: ReductionProblem) -> None:
         items += [*kernel.options, *kernel.hints]
 
     def without(dropped: Sequence[object]) -> ReducedCase:
-        flags = [flag for flag in start.case.flags if flag not in dropped]
-        smaller = start.with_case(flags=tuple(flags))
+        flags = tuple(flag for flag in start.case.flags if flag not in dropped)
+        spec = start.case.spec
         if kernel:
             spec = without_names(kernel, dropped, "options", "hints")
-            smaller = smaller.with_case(spec=spec)
-        return smaller
+        return start.with_case(flags=flags, spec=spec)
 
     problem.delete(items, without)
 

@@ -34,12 +34,12 @@ from triage.model.outcome import Failed, Failure, NoAnswer, Passed, Probe
 from triage.model.revision import Revision
 from triage.recipes.run_values import split_value
 from triage.recipes.values import parse_version
-from triage.reduce.frontends.python import (
+from triage.reduce.problem import UnreadableError
+from triage.reduce.python import (
     kernel_in,
     parameter_names,
     parse_program,
 )
-from triage.reduce.problem import UnreadableError
 from triage.reduce.result import IssueDraft, Reduction
 from triage.toolchains.registry import ToolchainRef
 

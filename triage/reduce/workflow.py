@@ -10,32 +10,31 @@ interrupted reduction continues where it was when it is started again.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
 from triage.execution.engine import Engine
 from triage.execution.inputs import Prepared
+from triage.execution.judge import rules_of
+from triage.execution.match import same_signature, same_wrong_result
 from triage.execution.mlir_tools import Reader
 from triage.execution.persistent_workers import PersistentWorkers
-from triage.execution.task import ProbeJob
+from triage.execution.task import Naming, ProbeJob
 from triage.model.case import Case, InputKind, Reference
 from triage.model.errors import BadInput
 from triage.model.execution import Stage
-from triage.model.outcome import Cause, Failed, NoAnswer, Passed
+from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Passed, Probe
 from triage.model.revision import Toolchain
-from triage.reduce.frontends.mlir import mlir_form
-from triage.reduce.frontends.python import python_form
-from triage.reduce.frontends.text import text_form
 from triage.reduce.interestingness import (
+    ArgumentValues,
     Baseline,
     CompileTest,
-    NotReducibleError,
-    ReductionRequest,
-    measure_baseline,
+    RunTest,
 )
+from triage.reduce.mlir import mlir_form
 from triage.reduce.problem import (
     Form,
     Pass,
@@ -43,15 +42,20 @@ from triage.reduce.problem import (
     ReductionProblem,
     UnreadableError,
 )
+from triage.reduce.python import python_form
 from triage.reduce.reproducer import in_order
 from triage.reduce.result import Reduction, SizeChange
-from triage.reduce.runs import ArgumentValues, RunTest
+from triage.reduce.text import text_form
 from triage.toolchains.home import KeptKind, disk_errors, write_whole
+from triage.toolchains.registry import ToolchainRef
 
 # a candidate's time limit, as a multiple of the original's compile time
 _PATIENCE = 4.0
 _SHORTEST = 10.0  # seconds, the shortest time limit of a candidate
 _LONGEST_HANGING = 30.0  # seconds for a candidate when the original timed out
+_REPEATS = 8  # compiles of a program before it counts as passing, of a flaky failure
+# families that may be flaky, so that they are compiled twice
+_DOUBTED = frozenset(("crash", "timeout", "out-of-memory"))
 _NO_REFERENCE = (
     "nothing computes what a smaller program must return: name a toolchain that "
     "computes the right result with --good, or give the recipe's `run` a `reference`"
@@ -59,6 +63,28 @@ _NO_REFERENCE = (
 _NOT_THE_SAME = (
     "the reduced program does not fail in the same way when it is probed in full"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ReductionRequest:
+    """What to reduce."""
+
+    case: Case
+    bad: ToolchainRef
+    good: ToolchainRef | None
+
+    @property
+    def refs(self) -> list[ToolchainRef]:
+        return [self.bad, self.good] if self.good else [self.bad]
+
+
+class NotReducibleError(Exception):
+    """Why a case cannot be reduced."""
+
+    def __init__(self, cause: Cause, why: str, probes: Sequence[Probe]) -> None:
+        """probes: of the original, as far as it was probed."""
+        super().__init__(why)
+        self.answer, self.probes = NoAnswer(cause, why), tuple(probes)
 
 
 def reduce_case(engine: Engine, request: ReductionRequest) -> Reduction:
@@ -86,7 +112,7 @@ def reduce_case(engine: Engine, request: ReductionRequest) -> Reduction:
                 task.describe(f"reduce  {name}: {activity}, {size} {unit}s left")
                 problem.run(step)
             task.finish()
-            reduction = _probe_result(test, start, problem.current, folder)
+            reduction = _probe_result(test, request, start, problem.current, folder)
         except NotReducibleError as error:
             return Reduction(request.case, error.answer, error.probes)
     return replace(
@@ -107,6 +133,86 @@ def _passes(problem: ReductionProblem, form: Form) -> Iterator[Pass]:
     yield from form.final_passes
 
 
+def measure_baseline(engine: Engine, request: ReductionRequest) -> Baseline:
+    """Compile the case on both toolchains, or take the cached results. Raises
+    NotReducibleError.
+    """
+    case = request.case
+    probes = _probe_original(engine, request, case)
+    failure = probes[0].outcome.failure
+    if case.run and failure and failure.stage is Stage.COMPILE:
+        # what the good toolchain computes does not matter
+        case = replace(case, run=None)
+        probes = _probe_original(engine, request, case)
+    failure = _failure_to_keep(probes)
+    naming, times = Naming.NEVER, 0
+    rule = rules_of(case).by_name.get(failure.failure_class)
+    if failure.family == "crash" or (rule and rule.needs_pass):
+        naming, times = Naming.AT_ONCE, 1
+    if failure.family in _DOUBTED:
+        times = 2
+    # as smaller programs are compiled
+    repeated = [
+        engine.probe(ProbeJob(case, request.bad, once=naming, attempt=attempt))
+        for attempt in range(times)
+    ]
+    for probe in repeated[:1]:
+        failure = probe.outcome.failure or failure
+    same = same_signature(failure)
+    if failure.failure_class == "wrong-result":
+        # the signature has the index of the result, which may change
+        same = same_wrong_result(failure)
+    repeats = 1
+    for probe in (probes[0], *repeated):
+        failed = probe.outcome.failure
+        if probe.outcome.flaky or failed is None or not same(failed):
+            repeats = _REPEATS
+    if repeats > 1 and failure.stage is not Stage.COMPILE:
+        why = f"runs on {request.bad.revision.name} end differently"
+        raise NotReducibleError(Cause.NOT_FOUND, why, probes)
+    return Baseline(
+        case,
+        request.bad,
+        request.good,
+        bad=engine.registry.obtain(request.bad),
+        failure=failure,
+        match=same,
+        naming=naming,
+        seconds=(repeated or probes)[0].measured.seconds,
+        repeats=repeats,
+        probes=(*probes, *repeated),
+    )
+
+
+def _probe_original(
+    engine: Engine, request: ReductionRequest, case: Case
+) -> list[Probe]:
+    jobs = [ProbeJob(case, ref) for ref in request.refs]
+    return [
+        engine.recall(job) or engine.probe(replace(job, once=Naming.NEVER))
+        for job in jobs
+    ]
+
+
+def _failure_to_keep(probes: Sequence[Probe]) -> Failure:
+    """Find the failure on the bad toolchain. Raises NotReducibleError if there is none,
+    if the good toolchain fails, or if one cannot be tested.
+    """
+    for probe in probes:
+        if isinstance(probe.outcome, NoAnswer):
+            why = f"untestable on {probe.revision.name}: {probe.outcome.reason}"
+            raise NotReducibleError(probe.outcome.cause, why, probes)
+    failure, name = probes[0].outcome.failure, probes[0].revision.name
+    why = f"it passes on {name}; there is nothing to reduce"
+    if failure and failure.stage is Stage.IMPORT:
+        why = f"the importer of {name} fails before the compiler runs"
+    elif isinstance(probes[-1].outcome, Failed) and len(probes) > 1:
+        why = f"it fails on {probes[-1].revision.name}, the --good version, too"
+    elif failure:
+        return failure
+    raise NotReducibleError(Cause.NOT_FOUND, why, probes)
+
+
 def _test_of(
     engine: Engine, baseline: Baseline, folder: Path, stack: ExitStack
 ) -> CompileTest:
@@ -118,24 +224,24 @@ def _test_of(
     plain = replace(baseline.case, run=None)
     if failure.stage is Stage.COMPILE or failure.is_of_metric:
         return CompileTest(engine, replace(baseline, case=plain), candidates)
-    if engine.compilers[plain.compiler].compared_with(plain, "") != plain:
+    compiler = engine.compilers[plain.compiler]
+    if compiler.compared_with(plain, "") != plain:
         return CompileTest(engine, baseline, candidates)  # its results are in its text
     assert baseline.case.run
-    reference, good = baseline.case.run.reference, baseline.request.good
-    programs = engine.compilers[plain.compiler].run
-    if good:
-        reference = Reference(good.revision.name)
-    if reference is None or programs is None:
-        answer = NoAnswer(Cause.NOT_FOUND, _NO_REFERENCE)
-        raise NotReducibleError(answer, baseline.probes)
+    reference = baseline.case.run.reference
+    if baseline.good_ref:
+        reference = Reference(baseline.good_ref.revision.name)
+    if reference is None or compiler.run is None:
+        raise NotReducibleError(Cause.NOT_FOUND, _NO_REFERENCE, baseline.probes)
     workers = PersistentWorkers(candidates, engine.stop)
     stack.callback(workers.close)
+    other = Reference(reference.toolchain, compiler.run.unoptimised)
     return RunTest(
         engine,
         baseline,
         candidates,
         values=ArgumentValues(folder / "values"),
-        references=[reference, Reference(reference.toolchain, programs.unoptimised)],
+        references=[reference, other],
         results=folder / "results",
         workers=workers,
     )
@@ -153,7 +259,7 @@ def forms_for(
         yield python_form(case, source)
     elif suffix == InputKind.ONNX:
         try:
-            from triage.reduce.frontends.onnx import onnx_form
+            from triage.reduce.onnx import onnx_form
         except ImportError as error:
             advice = "pip install 'iree-triage[onnx]'"
             raise BadInput(f"an ONNX model needs an extra: {advice}") from error
@@ -196,7 +302,7 @@ def _open_first(test: CompileTest, forms: Iterator[Form]) -> tuple[Form, Reduced
     for form in forms:
         try:
             # one at a time: with its constants a program may take gigabytes
-            for program in form.open():
+            for program in form.programs:
                 why = "its reduced form does not fail in the same way"
                 for case in cases:
                     start = test.begin(ReducedCase(program, case))
@@ -204,12 +310,12 @@ def _open_first(test: CompileTest, forms: Iterator[Form]) -> tuple[Form, Reduced
                         return form, start
         except UnreadableError as error:
             why = str(error)
-    answer = NoAnswer(Cause.INPUT, why)
+    cause = Cause.INPUT
     for probe in test.probes:
         outcome = probe.outcome
         if isinstance(outcome, NoAnswer) and outcome.cause is Cause.ENVIRONMENT:
-            answer = outcome
-    raise NotReducibleError(answer, baseline.probes)
+            cause, why = outcome.cause, outcome.reason
+    raise NotReducibleError(cause, why, baseline.probes)
 
 
 def _in_less_time(baseline: Baseline) -> Case:
@@ -223,14 +329,18 @@ def _in_less_time(baseline: Baseline) -> Case:
 
 
 def _probe_result(
-    test: CompileTest, start: ReducedCase, smallest: ReducedCase, folder: Path
+    test: CompileTest,
+    request: ReductionRequest,
+    start: ReducedCase,
+    smallest: ReducedCase,
+    folder: Path,
 ) -> Reduction:
     """Probe the smallest program on every version, and return the reduction. Raises
     NotReducibleError if it does not fail as the original.
     """
-    baseline, asked, request = test.baseline, test.baseline.case, test.baseline.request
+    baseline, asked = test.baseline, test.baseline.case
     smallest = test.complete(smallest)
-    program = smallest.program
+    was, program = start.program, smallest.program
     content = program.readable_content
     # A path for each content, because digests are remembered by path.
     name = f"reduced-{sha256(content).hexdigest()[:12]}"
@@ -251,17 +361,15 @@ def _probe_result(
     probes = in_order(test.engine.probe_all(jobs, "probe the reduced program"))
     outcomes = {probe.revision.name: probe.outcome for probe in probes}
     failed, *others = [outcomes[ref.revision.name] for ref in request.refs]
+    if isinstance(failed, NoAnswer):
+        raise NotReducibleError(failed.cause, failed.reason, baseline.probes)
     is_same = (
         isinstance(failed, Failed)
         and baseline.match(failed.failure)
         and not (failed.flaky and baseline.repeats == 1)
     )
     if not is_same or not all(isinstance(other, Passed) for other in others):
-        answer = NoAnswer(Cause.NOT_FOUND, _NOT_THE_SAME)
-        if isinstance(failed, NoAnswer):
-            answer = failed
-        raise NotReducibleError(answer, baseline.probes)
-    was = start.program
+        raise NotReducibleError(Cause.NOT_FOUND, _NOT_THE_SAME, baseline.probes)
     lines = [text.rstrip(b"\n").count(b"\n") + 1 for text in (was.content, content)]
     return Reduction(
         small=replace(case, name=asked.name),

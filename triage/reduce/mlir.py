@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from triage.mlir.tree import (
 )
 from triage.model.execution import Stage
 from triage.model.outcome import Failure
-from triage.reduce.frontends.mlir_program import (
+from triage.reduce.mlir_program import (
     MlirProgram,
     copy_module,
     cut,
@@ -76,7 +75,7 @@ def mlir_form(readers: Sequence[Reader], source: Path, failure: Failure) -> Form
         # a dropped operation's value becomes made-up numbers, a bypassed one's stays
         cuts = (bypass_long_programs, *cuts)
     return Form(
-        partial(_read_programs, readers, source),
+        _read_programs(readers, source),
         (*cuts, thin_bodies, fold, shorten_constants),
         (shrink_dimensions, drop_attributes, drop_settings),
         (find_failing_part(failure),),

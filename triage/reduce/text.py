@@ -50,18 +50,15 @@ class TextProgram(Reducible):
 
 def text_form(source: Path) -> Form:
     """Return the form of any text file."""
-
-    def read() -> Sequence[Reducible]:
-        text = source.read_bytes().decode("utf-8", "surrogateescape")
-        lines = [line.rstrip() for line in text.splitlines()]
-        return [TextProgram(lines, source.suffix[1:] or "txt")]
-
+    text = source.read_bytes().decode("utf-8", "surrogateescape")
+    lines = [line.rstrip() for line in text.splitlines()]
     passes = (
         drop_lines,
         drop_items,
         drop_tokens,
     )
-    return Form(read, passes, (drop_settings,))
+    program = TextProgram(lines, source.suffix[1:] or "txt")
+    return Form([program], passes, (drop_settings,))
 
 
 def drop_lines(problem: ReductionProblem) -> None:

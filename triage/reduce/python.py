@@ -203,15 +203,15 @@ def statements(tree: ast.AST) -> list[ast.stmt]:
 
 def python_form(case: Case, source: Path) -> Form:
     """Choose the passes for a program that Python can parse."""
-
-    def read() -> Iterator[PythonProgram]:
-        content = source.read_bytes()
-        yield PythonProgram(parse_program(content), unbound_names(content))
-
     passes: list[Pass] = [drop_statements, open_blocks, inline_names, take_parts]
     if kernel_of(case):  # small sizes compile faster
         passes = [drop_parameters, shrink_numbers, *passes, drop_settings]
-    return Form(read, passes, (shrink_numbers, drop_settings))
+    return Form(_read_program(source), passes, (shrink_numbers, drop_settings))
+
+
+def _read_program(source: Path) -> Iterator[PythonProgram]:
+    content = source.read_bytes()
+    yield PythonProgram(parse_program(content), unbound_names(content))
 
 
 def drop_statements(problem: ReductionProblem) -> None:

@@ -4,7 +4,7 @@ imports a model, and the MLIR is reduced.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -83,15 +83,15 @@ class OnnxProgram(Reducible):
 
 def onnx_form(source: Path) -> Form:
     """Return the form of a model."""
-
-    def read() -> Sequence[OnnxProgram]:
-        try:
-            return [OnnxProgram(onnx.load(source))]
-        except DecodeError as error:
-            raise UnreadableError("it is not an ONNX model") from error
-
     passes = (drop_nodes, free_initializers)
-    return Form(read, passes, (drop_settings,))
+    return Form(_read_model(source), passes, (drop_settings,))
+
+
+def _read_model(source: Path) -> Iterator[OnnxProgram]:
+    try:
+        yield OnnxProgram(onnx.load(source))
+    except DecodeError as error:
+        raise UnreadableError("it is not an ONNX model") from error
 
 
 def _tensor_type(value: ValueInfoProto) -> str:
