@@ -7,7 +7,6 @@ imports none of them.
 from __future__ import annotations
 
 import gc
-import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
@@ -18,7 +17,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from triage.cli.options import flag
+from triage.cli.command import flag
 from triage.cli.screen import AppContext
 from triage.model.outcome import MEANINGS
 from triage.processes.sealing import switch_sealing
@@ -244,8 +243,6 @@ def options(
 def run_command_line() -> None:
     """Run the command that the words of the command line name."""
     gc.set_threshold(_OBJECTS)
-    # searching every installed package for plugins slows each start
-    os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"
     words = sys.argv[1:]
     end = words.index("--") + 1 if "--" in words else len(words)
     # one command line in the place of a recipe, instead of paths

@@ -20,9 +20,7 @@ from triage.cli.cases import (
     one_case,
     open_engine_for,
 )
-from triage.cli.command import Answer, command, report
-from triage.cli.interactive_bisect import prompt
-from triage.cli.options import (
+from triage.cli.command import (
     CASE,
     DRY_RUN,
     RECIPES,
@@ -30,10 +28,14 @@ from triage.cli.options import (
     REQUIRED,
     SECONDS,
     SUITE,
+    Answer,
     argument,
+    command,
     flag,
     option,
+    report,
 )
+from triage.cli.interactive_bisect import prompt
 from triage.cli.program import program_suffixes
 from triage.compilers.registry import DEFAULT_FAMILY, Families
 from triage.execution import match as matches

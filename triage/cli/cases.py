@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.cli.options import (
+from triage.cli.command import (
     CASE,
     CASES,
     JOBS,
@@ -27,7 +27,7 @@ from triage.compilers.registry import DEFAULT_FAMILY, Families, suite_reader
 from triage.execution.engine import Engine, open_engine
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.model.revision import FamilyRef
+from triage.model.revision import FamilyRef, split_revision
 from triage.toolchains.home import KeptKind, default_home
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 
@@ -290,6 +290,6 @@ def _family_of(rev: str, families: Sequence[str]) -> str:
 
 
 def named_family(*revs: str | None) -> str | None:
-    """Return the family that a revision names, such as `triton:3.1.0`."""
-    kinds = ((rev or "").partition(":")[0] for rev in revs)
-    return next((kind for kind in kinds if kind in Families()), None)
+    """Return the first family that a revision names, as `triton:3.1.0` does."""
+    families = (split_revision(rev or "", Families(), "")[0] for rev in revs)
+    return next(filter(None, families), None)

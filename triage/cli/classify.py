@@ -13,8 +13,7 @@ from triage.classify import (
     classify_log,
     load_rules,
 )
-from triage.cli.command import Answer, command, report
-from triage.cli.options import argument, option
+from triage.cli.command import Answer, argument, command, option, report
 from triage.cli.screen import AppContext
 from triage.report.tables import classify_document
 

@@ -7,14 +7,6 @@ from pathlib import Path
 
 from triage.cli.cases import Compiling, cases_in, cases_named, of_one_family
 from triage.cli.command import (
-    Answer,
-    Unfinished,
-    command_again,
-    junit_command,
-    report,
-)
-from triage.cli.nights import earlier_nights, store_night
-from triage.cli.options import (
     CASES,
     DRY_RUN,
     GITHUB,
@@ -22,12 +14,18 @@ from triage.cli.options import (
     PATHS,
     REPO,
     SUITE,
+    Answer,
+    Unfinished,
     argument,
+    command_again,
     duration_option,
     flag,
+    junit_command,
     option,
+    report,
     toolchain_option,
 )
+from triage.cli.nights import earlier_nights, store_night
 from triage.cli.screen import print_stderr
 from triage.execution.judge import forecast
 from triage.execution.task import ProbeJob

@@ -15,18 +15,16 @@ from typing import TYPE_CHECKING
 import typer
 
 from triage.cli.command import (
+    REQUIRED,
     Answer,
     Unfinished,
+    argument,
     command,
+    flag,
     junit_command,
+    option,
     report,
     report_value,
-)
-from triage.cli.options import (
-    REQUIRED,
-    argument,
-    flag,
-    option,
 )
 from triage.cli.screen import print_stderr
 from triage.model.content import Address

@@ -12,11 +12,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from triage.classify.log import decoded
+from triage.cli.cases import ProgramTarget, named_family
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.parts import RecipeRequest
 from triage.compilers.recipe_start import (
@@ -25,17 +25,14 @@ from triage.compilers.recipe_start import (
     start_from_file,
     start_from_text,
 )
-from triage.compilers.registry import Families, recipe_families
+from triage.compilers.registry import recipe_families
 from triage.model.errors import BadFiles, BadInput
-from triage.model.revision import FamilyRef, split_revision
+from triage.model.revision import FamilyRef
 from triage.processes.sealing import is_sealing
 from triage.recipes.loader import load_recipes
 from triage.recipes.recipe import RecipeStart, new_recipe
 from triage.recipes.values import name_from, why_unreadable
 from triage.toolchains.home import KeptKind, default_home, disk_errors
-
-if TYPE_CHECKING:
-    from triage.cli.cases import ProgramTarget
 
 TEXTS = (".md", ".txt", ".log", ".html")
 
@@ -175,16 +172,14 @@ def recipe_for(
         command = shlex.split(word)
         # the first file that it names, or else its tool
         words = [word for word in command[1:] if not word.startswith("-")]
-        file = next(
-            (path for path in map(Path, words) if path.suffix), Path(command[0])
-        )
+        files = [path for path in map(Path, words) if path.suffix]
+        file = [*files, Path(command[0])][0]
     elif name == "-" or file.suffix in TEXTS:
         text, content = file, read_pasted(file)
     else:
         source = file
         _check_program(file)
-    families = [split_revision(rev or "", Families(), "")[0] for rev in revs]
-    packages = max(FamilyRef.parse(family).packages for family in ("", *families))
+    packages = FamilyRef.parse(named_family(*revs) or "").packages
     place = os.path.abspath(file)  # noqa: PTH100 - it need not exist
     asked = (place, kernel, *command, content, options.backend, options.chip, *packages)
     key = hashlib.sha256("\0".join(map(str, asked)).encode()).hexdigest()[:12]

@@ -14,19 +14,17 @@ import typer
 
 from triage.cli.cases import ProgramTarget, cases_in, of_one_family, open_engine_for
 from triage.cli.command import (
-    Answer,
-    Unfinished,
-    command,
-    report,
-    report_rows,
-    report_value,
-)
-from triage.cli.options import (
     PATHS,
     RECIPES,
     SUITE,
+    Answer,
+    Unfinished,
     argument,
+    command,
     option,
+    report,
+    report_rows,
+    report_value,
     toolchain_option,
 )
 from triage.cli.program import read_pasted, split_kernel, start_recipe

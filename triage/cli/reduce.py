@@ -8,13 +8,15 @@ from functools import partial
 from pathlib import Path
 
 from triage.cli.cases import Compiling, OneCase, open_engine_for, revs_by_family
-from triage.cli.command import Answer, command, report
-from triage.cli.options import (
+from triage.cli.command import (
     FAILING_TOOLCHAIN,
     SECONDS,
     SUITE,
+    Answer,
     argument,
+    command,
     option,
+    report,
     toolchain_option,
 )
 from triage.cli.screen import AppContext

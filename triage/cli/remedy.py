@@ -15,13 +15,16 @@ from triage.cli.cases import (
     one_case,
     open_engine_for,
 )
-from triage.cli.command import Answer, Unfinished, command, report
-from triage.cli.options import (
+from triage.cli.command import (
     CASES,
     FAILING_TOOLCHAIN,
+    Answer,
+    Unfinished,
     argument,
+    command,
     flag,
     option,
+    report,
     toolchain_option,
 )
 from triage.cli.program import TEXTS

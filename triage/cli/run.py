@@ -15,15 +15,19 @@ from triage.cli.cases import (
     resolve_all,
     revs_by_family,
 )
-from triage.cli.command import Answer, Unfinished, command, junit_command, report
-from triage.cli.options import (
+from triage.cli.command import (
     JOBS,
     SECONDS,
     SUITE,
     TOOLCHAINS,
+    Answer,
+    Unfinished,
+    command,
     duration_option,
     flag,
+    junit_command,
     option,
+    report,
 )
 from triage.execution.engine import Engine
 from triage.execution.judge import RunResults

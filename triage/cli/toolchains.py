@@ -12,11 +12,12 @@ from triage.cli.cases import open_engine_for
 from triage.cli.command import (
     Answer,
     Unfinished,
+    argument,
     command,
+    option,
     report_rows,
     report_value,
 )
-from triage.cli.options import argument, option
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.registry import DEFAULT_FAMILY, Families
 from triage.execution.machine import Grade, checkup
@@ -116,16 +117,14 @@ def info(
     family, text = split_revision(rev, Families(), DEFAULT_FAMILY)
     with open_engine_for(app) as engine:
         toolchain = engine.registry.obtain(engine.registry.resolve(text, family))
-    capabilities, summary = toolchain.capabilities, _summary(toolchain)
-    lists = {
-        "backends": sorted(capabilities.backends),
-        "phases": list(capabilities.phases),
-        "flags": sorted(capabilities.flags),
-    }
-    rows = [(name, str(summary[name])) for name in ("version", "identity", "root")]
-    rows += [(name, ", ".join(lists[name])) for name in ("backends", "phases")]
-    title = toolchain.revision.name
-    return report_value(summary | lists, Facts(rows), title=title)
+    able = toolchain.capabilities
+    backends, phases = sorted(able.backends), list(able.phases)
+    lists = {"backends": backends, "phases": phases, "flags": sorted(able.flags)}
+    shown = ("version", "identity", "root")
+    rows = [(name, str(getattr(toolchain, name))) for name in shown]
+    rows += [("backends", ", ".join(backends)), ("phases", ", ".join(phases))]
+    value = _summary(toolchain) | lists
+    return report_value(value, Facts(rows), title=toolchain.revision.name)
 
 
 def _summary(toolchain: Toolchain) -> dict[str, Any]:

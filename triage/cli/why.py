@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 from triage.classify import classify_log, load_rules
 from triage.cli.cases import OneCase, cases_in, one_case, open_engine_for
-from triage.cli.command import Answer, command, report
-from triage.cli.options import (
+from triage.cli.command import (
     REQUIRED,
+    Answer,
+    command,
     duration_option,
     option,
+    report,
     toolchain_option,
 )
 from triage.cli.program import CodeNotAllowed
