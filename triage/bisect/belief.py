@@ -304,14 +304,12 @@ class Belief:
         return math.ceil((_PROVED - right * gain + wrong * loss) / gain - 1e-9)
 
     def _wrong_rate(self, index: int, side: Side) -> float:
-        """Estimate from above how often a candidate on this side shows the other."""
+        """Estimate how often a candidate on this side shows the other."""
         tally = self.tally(index)
         wrong = tally.new if side is Side.OLD else tally.old
-        rate = (wrong + 1) / (tally.tested + 2)
-        if wrong:
-            rate += math.sqrt(rate * (1 - rate) / (tally.tested + 3))
-            return max(_FLAKY, rate)
-        return _FLAKY
+        if wrong == 0:
+            return _FLAKY
+        return max(_FLAKY, (wrong + 1) / (tally.tested + 2))
 
     def failures(self, index: int) -> int:
         tally = self.tally(index)
