@@ -194,20 +194,15 @@ def known_releases(
 
 
 def known_range(
-    engine: Engine,
-    case: Case,
-    others: Sequence[ToolchainRef],
-    failure: Failure,
-    failing: str,
+    engine: Engine, case: Case, ends: Sequence[ToolchainRef], failure: Failure
 ) -> Bisection | None:
     """Return what is known of a failure for a bisect that was not finished; None if the
-    case passes nowhere. failing: the name of a revision with the failure.
+    case passes nowhere. ends: toolchains, of which the last one has the failure.
     """
-    line, _ = _stored_line(engine, case, others)
-    names = [line.name(index) for index in range(len(line))]
-    if failing not in names:
+    line, _ = _stored_line(engine, case, ends)
+    bad = line.indices.get(ends[-1].revision.name)
+    if bad is None:  # it is not a release
         return None
-    bad = names.index(failing)
     search = whole_search(line).for_failure(failure)
     passing = line.indices_of(Passed)
     older = [index for index in passing if index < bad]
@@ -236,10 +231,11 @@ def _stored_line(
         releases, are_all = registry.listed_releases(case.compiler), True
     except (BadInput, EnvironmentFailure):  # it has none, or there is no network
         releases, are_all = registry.installed_releases(case.compiler), False
-    by_name = {ref.revision.name: ref for ref in (*releases, *others)}
-    refs = [by_name[name] for name in sorted(by_name, key=Version)]
-    line = _plain_line(engine, case, refs)
-    for ref in refs:
+    refs = [*releases, *(ref for ref in others if ref.release)]
+    by_name = {ref.revision.name: ref for ref in refs}
+    ordered = [by_name[name] for name in sorted(by_name, key=Version)]
+    line = _plain_line(engine, case, ordered)
+    for ref in ordered:
         probe = engine.recall(ProbeJob(case, ref))
         if probe:
             line.add(probe)

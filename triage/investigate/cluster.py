@@ -128,7 +128,9 @@ class ClusterInvestigation:
         ending = StepResult(name, status, taken, reason)
         self.add(steps=[*self.record.steps, ending])
         if name == "bisect" and problem and self.record.failure:
-            self.add(culprit=self.record.culprit or self._known_range())
+            ends = [ref for ref in self.scope.ends if ref]
+            known = known_range(self.scope.engine, self.case, ends, self.failure)
+            self.add(culprit=self.record.culprit or known)
 
     def _do_in_time(self, name: str, step: Step) -> NoAnswer | None:
         """Do a step. After its time, the engine's work is stopped as if the user had
@@ -269,14 +271,6 @@ class ClusterInvestigation:
         request = BisectRequest(self.scope.engine, self.case, kind=BisectKind.FIX)
         fix = bisect_between(request, rev_text(new), releases[-1].revision.name)
         return fix if fix.after else None
-
-    def _known_range(self) -> Bisection | None:
-        """Return what the stored probes say of the failure; None if nothing."""
-        named = [ref for ref in self.scope.ends if ref]
-        if any(ref.release is None for ref in named):
-            return None
-        engine, bad = self.scope.engine, named[-1].revision.name
-        return known_range(engine, self.case, named, self.failure, bad)
 
     def confirm(self) -> NoAnswer | None:
         """Probe the other cases before and at the culprit."""

@@ -181,9 +181,10 @@ class Explainer:
         steps: list[str] = []
         if answer.failure and answer.fails_on and not answer.flaky:
             steps = ["bisect", "attribute", "remedy"]
-            bad = registry.resolve(answer.fails_on.name, self.case.compiler)
-            scope.ends = (None, bad)
             cluster.add(failure=answer.failure)
+            if answer.fails_on != answer.toolchain:
+                bad = registry.resolve(answer.fails_on.name, self.case.compiler)
+                scope.ends = (None, bad)
         budget = self._seconds_left()
         for _ in Investigation(scope, steps, budget, clusters=[cluster]).run():
             pass
@@ -245,7 +246,7 @@ class Explainer:
         if not isinstance(probe.outcome, Passed) or not is_comparable:
             return probe
         others = refs[1:] or self.engine.registry.neighbours(first)
-        other = self._first_wanted(_fails_each_time, compared, others, "compare")
+        other = self._first_wanted(_fails_each_time, compared, others)
         if other is None:
             return probe
         self.case = compiler.compared_with(self.case, other.revision.name)
@@ -256,15 +257,14 @@ class Explainer:
         is_wanted: Callable[[Outcome], bool],
         case: Case,
         refs: Sequence[ToolchainRef],
-        what: str,
     ) -> Probe | None:
-        """Return the probe of the first of several toolchains whose outcome is wanted.
-        what: progress.
+        """Return the probe of the first of several toolchains whose outcome is
+        wanted.
         """
         jobs = self.engine.jobs
         for start in range(0, len(refs), jobs):
             batch = [ProbeJob(case, ref) for ref in refs[start : start + jobs]]
-            probes = self.engine.probe_all(batch, what)
+            probes = self.engine.probe_all(batch, "why")
             by_name = {probe.revision.name: probe for probe in probes}
             for job in batch:
                 probe = by_name[job.ref.revision.name]
@@ -278,7 +278,7 @@ class Explainer:
         """Find a toolchain that has the failure, for a case without it on the first
         one: among the others, or else among the releases.
         """
-        probe = self._first_wanted(self._is_wanted, self.case, others, "why")
+        probe = self._first_wanted(self._is_wanted, self.case, others)
         passes_on_several = answer.passes and others and not answer.unseen
         is_enough = passes_on_several or (self.rev and answer.cause is not Cause.INPUT)
         if probe is None and not (is_enough or self.reported):
