@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
-from triage.bisect.changes import answer, find_changes
+from triage.bisect.changes import find_changes
 from triage.bisect.line import BisectRequest, Candidate, Line
 from triage.bisect.prior import Suspicion
 from triage.bisect.result import Bisection, BisectKind, Transition
@@ -206,16 +206,6 @@ def search_along(
 ) -> Search:
     request = BisectRequest(engine, case_named("case"), kind=kind)  # type: ignore[arg-type]
     return whole_search(LetterLine(request, line.candidates, suspicion=line.suspicion))
-
-
-def run_alone(search: Search) -> Bisection:
-    """Search the change from passing to failing only."""
-    passing = search.verified()
-    if isinstance(passing, NoAnswer):
-        return answer(search, passing)
-    assert passing.failure
-    passing = passing.for_failure(passing.failure)
-    return answer(passing, passing.run())
 
 
 def changes_of(

@@ -15,7 +15,7 @@ from tests.git_history.history import History
 from triage.bisect.changes import find_changes
 from triage.bisect.commits import LineEnd, commit_line
 from triage.bisect.line import BisectRequest, Line
-from triage.bisect.result import Answer, Bisection
+from triage.bisect.result import Answer
 from triage.bisect.search import whole_search
 from triage.git_history.timeline import Timeline
 from triage.model.errors import EnvironmentFailure, Unobtainable
@@ -36,57 +36,31 @@ def timeline(tmp_path_factory: pytest.TempPathFactory) -> Timeline:
     return Timeline(history.path)
 
 
-def compilers_of(timeline: Timeline, letters: str) -> Compilers:
-    shas = (commit.sha for commit in timeline.commits)
-    folder = timeline.repository.path
-    return Compilers(folder, dict(zip(shas, letters, strict=False)), {}, folder)
-
-
-def line_of(
-    timeline: Timeline,
-    last: int,
-    *sources: EverySource,
-    letters: str = "",
-    paths: str = "[]",
-) -> Line:
+def line_of(timeline: Timeline, *sources: EverySource) -> Line:
     clone = timeline.repository.path
     project = clone.parent / "triage.yaml"
-    project.write_text(f"name: letters\ncompiler: iree\npaths: {paths}\n")
-    engine = compilers_of(timeline, letters)
+    project.write_text("name: letters\ncompiler: iree\npaths: ['!notes.txt']\n")
+    shas = [commit.sha for commit in timeline.commits]
+    letters = dict(zip(shas, LETTERS, strict=True))
+    engine = Compilers(clone, letters, {}, clone)
     request = BisectRequest(engine, case_named("case"), clone)  # type: ignore[arg-type]
-    ends = (LineEnd(timeline.commits[index].sha) for index in (0, last))
     with contextlib.chdir(project.parent):
-        return commit_line(request, sources, *ends)
+        return commit_line(request, sources, LineEnd(shas[0]), LineEnd(shas[-1]))
 
 
-def names(timeline: Timeline, found: Bisection) -> list[int]:
-    at = {commit.sha: index for index, commit in enumerate(timeline.commits)}
-    return sorted(at[one.commit] for one in found.suspects)
-
-
-def test_the_culprit_is_confirmed_and_described(timeline: Timeline) -> None:
-    line = line_of(timeline, 39, EverySource(seconds=30.0), letters=LETTERS)
-    found = find_changes(whole_search(line))
-    asked = line.request.engine.asked  # type: ignore[attr-defined]
-    assert found.status is Answer.CULPRIT
-    assert found.confirmed
-    assert names(timeline, found) == [17]
-    note = found.suspects[0]
-    assert note.pull_request == 117
-    assert note.url == "https://github.com/owner/project/pull/117"
-    assert note.files == ("compiler/part2.cpp",)
-    assert len(set(asked)) <= 9  # both ends, and log2(39) + 1 others
-
-
-def test_commits_that_cannot_change_the_compiler_are_no_candidates(
+def test_a_culprit_is_described_and_what_cannot_change_the_compiler_is_no_candidate(
     timeline: Timeline,
 ) -> None:
-    paths = "['!notes.txt']"
-    line = line_of(timeline, 39, EverySource([17]), letters=LETTERS, paths=paths)
+    line = line_of(timeline, EverySource([17]))
     found = find_changes(whole_search(line))
     asked = line.request.engine.asked  # type: ignore[attr-defined]
     # the package of 18, which is the same, is taken
-    assert (found.status, names(timeline, found)) == (Answer.CULPRIT, [17])
+    assert (found.status, found.confirmed) == (Answer.CULPRIT, True)
+    [culprit] = found.suspects
+    assert (culprit.commit, culprit.pull_request) == (timeline.commits[17].sha, 117)
+    assert culprit.url == "https://github.com/owner/project/pull/117"
+    assert culprit.files == ("compiler/part2.cpp",)
+    assert len(set(asked)) <= 9  # both ends, and log2(39) + 1 others
     inert = {timeline.commits[index].sha[:10] for index in range(3, COUNT, 3)}
     assert not inert & set(asked)
     shas = [commit.sha for commit in line.candidates[12].commits]
@@ -116,7 +90,7 @@ class WorkingSource(EverySource):
 
 def obtained(timeline: Timeline, *sources: EverySource) -> Path:
     """Obtain the compiler of the fifth candidate."""
-    bring = line_of(timeline, 9, *sources).candidates[4].ref.bring
+    bring = line_of(timeline, *sources).candidates[4].ref.bring
     assert bring is not None
     return bring()
 
@@ -126,9 +100,9 @@ def test_a_source_that_fails_does_not_end_a_bisect_that_another_serves(
 ) -> None:
     down, expired, working = ServerThatIsDown(), ExpiredSource(), WorkingSource()
     expired.seconds = 0.5  # the cheapest is tried first
-    assert obtained(timeline, down, expired, working) == Path("/compilers/4")
+    assert obtained(timeline, down, expired, working) == Path("/compilers/5")
     with pytest.raises(EnvironmentFailure, match="does not answer"):
-        line_of(timeline, 9, down)
+        line_of(timeline, down)
     with pytest.raises(Unobtainable, match="expired: it was removed"):
         obtained(timeline, down, expired)
 

@@ -4,19 +4,20 @@ over commits next to `git bisect run`, over releases, and in histories of any ki
 
 from __future__ import annotations
 
+import random
 import re
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.bisect import letters
-from tests.bisect.letters import changes_of
 from tests.bisect.tiny_compiler import answered, between, repository, write_case
 from tests.conftest import Triage
+from triage.bisect.changes import find_changes
 from triage.bisect.result import Answer, BisectKind
 
 TEST = """#!/bin/sh
@@ -82,24 +83,39 @@ def test_commits_are_answered_as_by_git_and_for_this_failure(
     assert (found["changed"] is None) == (this == (before, after))
 
 
-@settings(max_examples=400, deadline=None)
+@st.composite
+def lines(draw: st.DrawFn, history: str) -> letters.LetterRange:
+    """The candidates of a history: their prices and suspicions are of any kind, those
+    of the culprit included. X is known to have no compiler.
+    """
+    size = len(history)
+    shut = [index for index, letter in enumerate(history) if letter == "X"]
+    if draw(st.booleans()):
+        return letters.letter_range([1.0] * size, [1.0] * size, shut)
+    randomly = random.Random(draw(st.integers(0, 1 << 32)))
+    prices = [randomly.choice((0.0, 5.0, 1800.0)) for _ in history]
+    suspicion = [randomly.gammavariate(0.3, 1) + 1e-4 for _ in history]
+    return letters.letter_range(prices, suspicion, shut)
+
+
+@settings(max_examples=500, deadline=None)
 @given(
-    st.text("PPPFFFGNU", max_size=40),
+    st.text("PPPFFFGNUX", max_size=60),
     st.sampled_from(["F", "N"]),
     st.sampled_from(BisectKind),
     st.integers(1, 4),
+    st.data(),
 )
-@example("GGPPGG", "F", BisectKind.REGRESSION, 1)
-@example("NPFGNUP", "F", BisectKind.FIX, 2)
-@example("GFNFF", "F", BisectKind.REGRESSION, 1)
-@example("GFFFGFNF", "F", BisectKind.FIX, 1)
-def test_both_changes_are_true(
-    inside: str, last: str, kind: BisectKind, jobs: int
+def test_both_changes_are_true_and_the_best_possible(
+    inside: str, last: str, kind: BisectKind, jobs: int, data: st.DataObject
 ) -> None:
     history = f"P{inside}{last}"
     line = history if kind is BisectKind.REGRESSION else history[::-1]
-    found = changes_of(line, kind, jobs)
+    engine = letters.HistoryEngine(line, jobs)
+    found = find_changes(letters.search_along(engine, data.draw(lines(line)), kind))
+    assert "X" not in {line[index] for index in engine.indices}
     assert found.status is not Answer.INCONCLUSIVE
+    assert abs(sum(one.probability for one in found.suspects) - 1) < 0.01
     assert found.broke
     assert found.broke.confirmed
     is_fix = kind is BisectKind.FIX
@@ -116,7 +132,7 @@ def test_both_changes_are_true(
     first, final, between = at(found.broke)
     assert history[first] == "P"
     assert history[final] in "FGN"
-    assert set(between) <= {"U"}
+    assert set(between) <= {*"UX"}
     assert found.broke.status is (
         Answer.CULPRIT if final == first + 1 else Answer.SUSPECTS
     )
@@ -128,7 +144,7 @@ def test_both_changes_are_true(
     assert history[low] in "PG"
     assert history[high] == "F"
     # not each of a stretch of refusals is probed
-    assert set(between) <= {"U"} or "N" in between
+    assert set(between) <= {*"UX"} or "N" in between
     assert (found.status is Answer.CULPRIT) == (high == low + 1 and final == first + 1)
     assert first <= low
     assert (found.changed is None) == ((first, final) == (low, high))
