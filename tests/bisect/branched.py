@@ -26,7 +26,7 @@ from triage.toolchains.home import Home, Progress, Workspace
 from triage.toolchains.index import Release
 from triage.toolchains.install import Package
 from triage.toolchains.registry import ToolchainRef
-from triage.toolchains.sources import Build, Source
+from triage.toolchains.sources import Build
 
 PROJECT = 'name: letters\ncompiler: iree\ndistribution: letters\nreleases: {tags: ["v{version}", "letters-{version}"]}\n'
 
@@ -117,16 +117,13 @@ def bisect(
     old: str,
     new: str,
     kind: BisectKind = BisectKind.REGRESSION,
-    source: Source | None = None,
 ) -> Bisection:
-    """Search the commits between two revisions, the old one first. source: of
-    compilers, else one that has each commit's.
-    """
+    """Search the commits between two revisions, the old one first."""
     (compilers.home / "triage.yaml").write_text(PROJECT)
     request = BisectRequest(compilers, case_named("case"), compilers.repo, kind)  # type: ignore[arg-type]
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(compilers.home)
-        patched.setattr(commits, "sources_of", lambda *_: (source or EverySource(),))
+        patched.setattr(commits, "sources_of", lambda *_: (EverySource(),))
         ends = (commits.line_end(request, text) for text in (old, new))
         return find_changes(commits.plan_commits(request, *ends))
 

@@ -165,14 +165,6 @@ class HistoryEngine:
             )
 
 
-@dataclass(frozen=True)
-class LetterRange:
-    """Candidates, and how suspicious each is."""
-
-    candidates: Sequence[Candidate]
-    suspicion: Sequence[float]
-
-
 @dataclass(kw_only=True)
 class LetterLine(Line):
     suspicion: Sequence[float]
@@ -181,36 +173,29 @@ class LetterLine(Line):
         return [Suspicion(chance, ()) for chance in self.suspicion[1:]]
 
 
-def letter_range(
-    price: Sequence[float], suspicion: Sequence[float], shut: Collection[int] = ()
-) -> LetterRange:
-    """Candidates c0, c1, ... price: seconds for each. shut: candidates that are known
-    to have no compiler.
+def search_along(
+    engine: object,
+    prices: Sequence[float],
+    suspicion: Sequence[float],
+    kind: BisectKind = BisectKind.REGRESSION,
+    shut: Collection[int] = (),
+) -> Search:
+    """Search the candidates c0, c1, ... prices: seconds for each. shut: candidates that
+    are known to have no compiler.
     """
+    request = BisectRequest(engine, case_named("case"), kind=kind)  # type: ignore[arg-type]
     candidates = []
-    for index, seconds in enumerate(price):
+    for index, seconds in enumerate(prices):
         revision = Revision(f"c{index}", f"{index:040x}")
         why = "the artifact has expired" if index in shut else None
         commits = (Commit(f"c{index}", None, "2025-01-01", ""),)
         ref = ToolchainRef("iree", revision)
         candidates.append(Candidate(revision, ref, seconds, why, commits))
-    return LetterRange(candidates, suspicion)
+    return whole_search(LetterLine(request, candidates, suspicion=suspicion))
 
 
-def plain_range(size: int) -> LetterRange:
-    return letter_range([1.0] * size, [1.0] * size)
-
-
-def search_along(
-    engine: object, line: LetterRange, kind: BisectKind = BisectKind.REGRESSION
-) -> Search:
-    request = BisectRequest(engine, case_named("case"), kind=kind)  # type: ignore[arg-type]
-    return whole_search(LetterLine(request, line.candidates, suspicion=line.suspicion))
-
-
-def changes_of(
-    letters: str, kind: BisectKind = BisectKind.REGRESSION, jobs: int = 1
-) -> Bisection:
+def changes_of(letters: str, false_good: float = 0.0, seed: int = 0) -> Bisection:
     """Search all changes along commits with these outcomes."""
-    engine = HistoryEngine(letters, jobs)
-    return find_changes(search_along(engine, plain_range(len(letters)), kind))
+    engine = HistoryEngine(letters, 1, false_good, seed)
+    alike = [1.0] * len(letters)
+    return find_changes(search_along(engine, alike, alike))

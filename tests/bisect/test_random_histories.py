@@ -9,14 +9,7 @@ import random
 import pytest
 
 from tests.bisect import letters
-from tests.bisect.letters import (
-    HistoryEngine,
-    changes_of,
-    index_of,
-    plain_range,
-    search_along,
-)
-from triage.bisect.changes import find_changes
+from tests.bisect.letters import changes_of, index_of
 from triage.bisect.result import Answer, Bisection
 from triage.model.outcome import Cause
 
@@ -35,10 +28,8 @@ def test_a_failure_that_comes_and_goes_since_its_culprit_is_not_blamed_on_a_late
         randomly = random.Random(seed)
         places = randomly.choice((16, 64, 200))
         culprit = randomly.randrange(1, places)
-        engine = HistoryEngine(
-            "P" * culprit + "F" * (places - culprit), 1, 1 - fails, seed
-        )
-        found = find_changes(search_along(engine, plain_range(places)))
+        history = "P" * culprit + "F" * (places - culprit)
+        found = changes_of(history, 1 - fails, seed)
         confirmed += found.confirmed
         wrong += found.confirmed and culprit not in suspects_of(found)
     assert wrong <= 0.005 * confirmed

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from tests.bisect.letters import (
     LetterRegistry,
     case_named,
-    letter_range,
     outcome,
     search_along,
 )
@@ -97,8 +96,8 @@ def search(world: World, seed: int) -> Found:
     )
     request = BisectRequest(engine, case, kind=kind)  # type: ignore[arg-type]
     if world.commits:
-        line = letter_range([1.0] * size, world.weights)
-        answer = find_changes(search_along(engine, line, kind))
+        prices = [1.0] * size
+        answer = find_changes(search_along(engine, prices, world.weights, kind))
     else:
         ends = ("1.0.0", f"1.{size - 1}.0") if world.ends_named else (None, None)
         answer = bisect_between(request, *ends)
