@@ -5,7 +5,12 @@ Graph and search of the limit.
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import threading
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,54 +18,142 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import ROOT, Triage
-from tests.lint.conftest import Read
-from tests.lint.programs import (
-    ANYWHERE,
-    FAULTS,
-    Planted,
-    hip,
-    inserted,
-    replaced,
-    sharded,
-)
 from tests.real.statuses import read_statuses
+from triage.compilers.iree.adapter import Iree
 from triage.compilers.iree.lint import findings
 from triage.compilers.iree.lint_program import LintProgram
 from triage.compilers.parts import LintFinding, Severity
+from triage.execution.mlir_tools import Reader
 from triage.lint.check import smallest_working
+from triage.mlir import parse_module
+from triage.model.revision import Capabilities, Revision, Toolchain
+
+Findings = Callable[[str, int], list[LintFinding]]
+GENERATOR = ROOT / "recipes" / "models" / "sharded_llama.py"
+CACHE = "--layers 1 --chain kv-cache --length 2"
+RESULT = "tensor<16x64xf32> {iree.abi.affinity = #hal.device.promise<@__device_3>}"
+ARGUMENT = " {iree.abi.affinity = #hal.device.promise<@__device_3>},\n    %down_0_3:"
 
 
-def alarms(program: LintProgram) -> list[LintFinding]:
-    found = findings(program)
-    return [one for one in found if one.severity is not Severity.ADVICE]
+@cache
+def sharded(words: str) -> str:
+    """A program for four devices."""
+    command = [sys.executable, str(GENERATOR), "--devices", "4", *words.split()]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-@pytest.mark.parametrize(
-    ("rule", "severity", "plant"),
-    [(*rule, plant) for rule, plants in FAULTS.items() for plant in plants],
-)
-def test_a_planted_fault_is_found_at_its_line(
-    read: Read, rule: str, severity: str, plant: Callable[[int], Planted]
-) -> None:
-    text, options, line = plant(4)
-    program = read(text, options, "rocm")
-    found = [
-        one for one in findings(program) if (one.rule, one.severity) == (rule, severity)
+@pytest.fixture
+def found(tmp_path: Path) -> Findings:
+    """The findings in a text, read by the installed compiler, with flags that declare
+    so many devices.
+    """
+    root = Path(sys.prefix)
+    program = Iree().locate(root)
+    assert program
+    revision = Revision("installed")
+    installed = Toolchain(
+        "iree", revision, "", root, program, Capabilities(), reads=(root,)
+    )
+    tools = Iree().mlir_tools(installed)
+    assert tools
+    reader = Reader(tools, threading.Event())
+
+    def of(text: str, devices: int) -> list[LintFinding]:
+        path = tmp_path / "planted.mlir"
+        path.write_text(text)
+        generic = reader.generic_form(path, elide=True)
+        assert generic, reader.parse_error(path)
+        numbers = range(devices)
+        flags = [f"--iree-hal-target-device=hip[{number}]" for number in numbers]
+        return list(findings(LintProgram(parse_module(generic), flags, "rocm")))
+
+    return of
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A healthy program with a fault."""
+
+    rule: str
+    words: str
+    """Of the generator."""
+    old: str = "@decode"
+    new: str = "@decode"
+    """What replaces it."""
+    mark: str = ""
+    """What is in the line of the fault; nothing for any line."""
+    devices: int = 4
+
+    @property
+    def severity(self) -> str:
+        kinds = {"undeclared-device": "error", "long-chain": "advice"}
+        return kinds.get(self.rule, "warning")
+
+
+FAULTS = [
+    Fault("undeclared-device", "--layers 1", mark="@__device_3>", devices=3),
+    Fault(
+        "undeclared-device",
+        "--layers 1",
+        "#hal.device.promise<@__device_3>",
+        "#hal.device.affinity<@spare, [0]>",
+        "@spare",
+    ),
+    Fault("missing-affinity", "--layers 1", ARGUMENT, ",\n    %down_0_3:", "%up_0_3: "),
+    Fault("missing-affinity", CACHE, RESULT, "tensor<16x64xf32>", "  return "),
+    Fault("mixed-devices", CACHE, RESULT, RESULT.replace("3>", "0>"), "  return "),
+    Fault("mixed-devices", "--layers 1", "ins(%x_0_3,", "ins(%x_0_0,", "%inner_0_3 = "),
+    *(
+        Fault("long-chain", f"--layers 0 --chain {kind} --length 80")
+        for kind in ("updates", "for", "while", "globals", "opaque")
+    ),
+]
+
+
+def alarms(linted: list[LintFinding]) -> list[LintFinding]:
+    return [one for one in linted if one.severity is not Severity.ADVICE]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_found_at_its_line(found: Findings, fault: Fault) -> None:
+    text = sharded(fault.words)
+    assert fault.old in text
+    text = text.replace(fault.old, fault.new)
+    linted = found(text, fault.devices)
+    lines = [
+        one.position.line if one.position else 0
+        for one in linted
+        if (one.rule, one.severity) == (fault.rule, fault.severity)
     ]
-    lines = [one.position.line if one.position else None for one in found]
     assert lines
-    assert line == ANYWHERE or line in lines
-    # A fault causes no other errors and warnings.
-    assert not {one.rule for one in alarms(program)} - {rule}
+    marked = text[: text.index(fault.mark)].count("\n") + 1
+    assert not fault.mark or marked in lines
+    # a fault causes no other errors and warnings
+    assert not {one.rule for one in alarms(linted)} - {fault.rule}
 
 
 @pytest.mark.parametrize("reference", ["promise", "affinity"])
 @pytest.mark.parametrize("chain", ["none", "kv-cache", "updates"])
 def test_a_healthy_program_has_no_errors_and_no_warnings(
-    read: Read, reference: str, chain: str
+    found: Findings, reference: str, chain: str
 ) -> None:
-    words = ("--layers", "2", "--reference", reference, "--chain", chain)
-    assert not alarms(read(sharded(4, *words, "--length", "3"), hip(4), "rocm"))
+    words = f"--layers 2 --reference {reference} --chain {chain} --length 3"
+    assert not alarms(found(sharded(words), 4))
+
+
+def test_a_global_places_its_loads(found: Findings) -> None:
+    kind = "tensor<64x32xf32>"
+    text = (
+        f"util.global private @weight {{stream.affinity = "
+        f"#hal.device.promise<@__device_0>}} = dense<0.5> : {kind}\n"
+    ) + sharded("--layers 1")
+    text = text.replace(
+        "  %inner_0_1 =",
+        f"  %weight = util.global.load @weight : {kind}\n  %inner_0_1 =",
+    ).replace("ins(%x_0_1, %up_0_1 ", "ins(%x_0_1, %weight ")
+    [mixed] = [one for one in found(text, 4) if one.rule == "mixed-devices"]
+    assert mixed.position
+    assert "%inner_0_1 =" in text.splitlines()[mixed.position.line - 1]
 
 
 def test_no_false_alarm_on_the_recipes_that_compile(home: Path, triage: Triage) -> None:
@@ -80,22 +173,6 @@ def test_no_false_alarm_on_the_recipes_that_compile(home: Path, triage: Triage) 
         "sharded-llama-undeclared-device",
         "affinity-symbol-undeclared",
     }
-
-
-def test_a_global_places_its_loads(read: Read) -> None:
-    text = sharded(2, "--layers", "1")
-    kind = "tensor<64x64xf32>"
-    weight = f"util.global private @weight {{stream.affinity = #hal.device.promise<@__device_0>}} = dense<0.5> : {kind}\n"
-    planted, line = inserted(
-        text, "%inner_0_1 =", f"  %weight = util.global.load @weight : {kind}"
-    )
-    planted = replaced(planted, "ins(%x_0_1, %up_0_1 ", "ins(%x_0_1, %weight ")
-    found = findings(read(weight + planted, hip(2), "rocm"))
-    assert [
-        one.position.line
-        for one in found
-        if one.rule == "mixed-devices" and one.position
-    ] == [line + 2]
 
 
 def test_devices_and_transfers_are_in_the_flowchart(home: Path, triage: Triage) -> None:
