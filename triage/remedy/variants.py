@@ -11,6 +11,7 @@ from triage.execution.judge import result_of
 from triage.execution.match import same_class
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
+from triage.model.fields import in_json
 from triage.model.outcome import (
     Exit,
     Failed,
@@ -37,11 +38,14 @@ class Variants:
 
     depends_on: tuple[str, ...]
     """The keys that decide whether a variant fails."""
-    keys: tuple[str, ...]
-    """All keys that vary."""
     sentence: str
     failure: Failure | None
     results: tuple[Variant, ...]
+
+    @in_json
+    def keys(self) -> list[str]:
+        """All keys that vary."""
+        return list(dict.fromkeys(key for each in self.results for key in each.values))
 
     @property
     def exit(self) -> Exit:
@@ -65,12 +69,11 @@ def compare_variants(
     ]
     failure = failures[0] if failures else None
     results = tuple(_variant(probe, failure) for probe in probes)
-    keys = tuple(dict.fromkeys(key for case in cases for key, _ in case.matrix))
     if failure is None:
         sentence = f"{about.name} does not fail." if about else "No case fails."
-        return Variants((), keys, sentence, failure, results)
+        return Variants((), sentence, failure, results)
     deciding, sentence = depends_on(results)
-    return Variants(deciding, keys, sentence, failure, results)
+    return Variants(deciding, sentence, failure, results)
 
 
 def _variant(probe: Probe, failure: Failure | None) -> Variant:

@@ -155,19 +155,17 @@ def _start_of_call(
         for alias, name in IREE.aliases.items()
     }
     flags = [aliases.get(flag, flag) for flag in flags]
-    phases = [flag.removeprefix(_PHASE) for flag in flags if flag.startswith(_PHASE)]
-    phase = None
-    if len(phases) == 1 and phases[0] in IREE.phases:
-        phase = phases[0]
+    phase = next((name for name in IREE.phases if f"{_PHASE}{name}" in flags), None)
+    if phase:
         flags.remove(f"{_PHASE}{phase}")
     named, _ = named_targets(flags)
     # a GPU comes first: versions spell its chip differently
     named.sort(key=lambda name: (name not in ("rocm", "cuda"), name not in BACKENDS))
     chosen = IREE.aliases.get(backend or "", backend) or next(iter(named), None)
-    assumed: tuple[str, ...] = ()
+    assumed = []
     if chosen is None and phase in _EARLY:
         chosen = _DEFAULT_BACKEND
-        assumed = (chosen,)
+        assumed = [chosen]
     if chosen is None:
         raise BadInput(
             "the command line names no backend and no device; name the backend with "

@@ -5,7 +5,6 @@ models. Each kind of JSON file has a form.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -182,17 +181,17 @@ class IreeSuites:
 
 def _operations(file: SuiteFile) -> Iterator[Case]:
     """Yield the cases of a config whose tests are folders."""
-    tests = _folders_of_tests(file.suite.folder)
+    tests = _tests_below(file.suite.folder)
     if not tests:
         raise BadInput(f"{file.suite.folder}: no {_VALUES} or {_TORCH_VALUES} below it")
     config = content_of(file.document, _Operations)
     compiler_flags = tuple(map(Flag, config.iree_compile_flags))
     backend, _ = target_of(config.iree_compile_flags)
     run_of_all = file.complete(RunSpec(flags=config.iree_run_module_flags))
-    for name, folder in tests:
+    for name, values in tests:
         if name in config.skip_compile_tests:
             continue
-        program, run = _operation(file.suite, folder)
+        program, run = _operation(file.suite, values)
         run, golden = joined_runs(run_of_all, run), 0.0
         if run.measured:
             golden = config.golden_times_ms.get(name, 0.0)
@@ -215,8 +214,8 @@ def _operations(file: SuiteFile) -> Iterator[Case]:
         )
 
 
-def _folders_of_tests(folder: Path) -> list[tuple[str, Path]]:
-    """Return the names and folders of the tests below a folder.
+def _tests_below(folder: Path) -> list[tuple[str, Path]]:
+    """Return the names of the tests below a folder, and the files with their values.
 
     The name is the path below the folder of the suite, which has `conftest.py`, and the
     last two folders of a Torch test.
@@ -225,26 +224,24 @@ def _folders_of_tests(folder: Path) -> list[tuple[str, Path]]:
     suites = (path for path in parents if (path / "conftest.py").is_file())
     suite = next(suites, folder)
     tests = []
-    for root, _, files in os.walk(folder):
-        path = Path(root)
-        if _TORCH_VALUES in files:
-            tests.append(("/".join(path.parts[-2:]), path))
-        elif _VALUES in files:
-            tests.append((path.relative_to(suite).as_posix(), path))
+    for values in folder.rglob("run_module_io*"):
+        if values.name == _TORCH_VALUES:
+            tests.append(("/".join(values.parts[-3:-1]), values))
+        elif values.name == _VALUES:
+            tests.append((values.parent.relative_to(suite).as_posix(), values))
     return sorted(tests)
 
 
-def _operation(suite: Suite, folder: Path) -> tuple[Path, RunSpec]:
+def _operation(suite: Suite, values: Path) -> tuple[Path, RunSpec]:
     """Return the program of a test, and how to run it."""
-    if (folder / _TORCH_VALUES).is_file():
-        return _torch_test(SuiteFile(suite, folder / _TORCH_VALUES))
-    programs = [
-        path for path in folder.iterdir() if path.suffix in (".mlir", ".mlirbc")
-    ]
+    if values.name == _TORCH_VALUES:
+        return _torch_test(SuiteFile(suite, values))
+    folder = values.parent
+    programs = [*folder.glob("*.mlir"), *folder.glob("*.mlirbc")]
     if len(programs) != 1:
         message = f"a test has one program (*.mlir, *.mlirbc), not {len(programs)}."
         raise BadFiles([Problem(str(folder), None, None, message)])
-    return programs[0], read_flagfile(folder / _VALUES)
+    return programs[0], read_flagfile(values)
 
 
 def _torch_test(file: SuiteFile) -> tuple[Path, RunSpec]:
