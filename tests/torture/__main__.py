@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.torture.attacks import (
+    damaged_files,
     field_in,
     full_disk,
     kills,
@@ -44,6 +45,7 @@ def main() -> int:
         attacks |= {
             "full disk, then space again": partial(full_disk, field, few),
             "read-only home": partial(read_only_home, field),
+            "damaged files": partial(damaged_files, field, 3 * few),
         }
         checks = field.checks
         for name, attack in attacks.items():

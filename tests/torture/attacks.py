@@ -9,7 +9,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from random import Random
@@ -24,6 +24,7 @@ from tests.torture.arena import (
     killed_round,
     undisturbed,
 )
+from triage.model.content import is_regular
 
 _PER_ROUND = 6  # kills, before a command may come to its end
 
@@ -124,6 +125,37 @@ def read_only_home(field: Field) -> int:
         if arena.run_mounted({mount: (4,)}, job) is None:
             return times
     return len(field.jobs)
+
+
+def damaged_files(field: Field, count: int) -> int:
+    """Flip a bit, cut or remove files of installed toolchains and caches: the right
+    answer or exit 4, never a wrong answer.
+    """
+    random, arena = field.random, field.arena("damaged")
+    job = replace(field.jobs["run"], codes=(1, 4))
+    model = undisturbed(arena, job)
+    for _ in range(count):
+        files = [path for path in arena.home.rglob("*") if is_regular(path)]
+        # tests/execution damages the evidence
+        path = random.choice([path for path in files if "evidence.db" not in path.name])
+        way, data = random.choice(("flip", "cut", "remove")), path.read_bytes()
+        if way == "remove":
+            path.unlink()
+        elif way == "cut" or not data:
+            path.write_bytes(data[: len(data) // 2])
+        else:
+            at, bit = random.randrange(len(data)), 1 << random.randrange(8)
+            path.write_bytes(data[:at] + bytes([data[at] ^ bit]) + data[at + 1 :])
+        for cache in arena.home.glob("evidence.db*"):  # so that compilers are used
+            cache.unlink()
+        for _ in range(2):
+            answer = arena.run(job) or {"results": ()}
+            pairs = zip(model.answer["results"], answer["results"], strict=False)
+            for right, result in pairs:
+                is_right = result["status"] in (right["status"], "untestable")
+                where = f"{way} of {path.relative_to(arena.home)}"
+                arena.hold(is_right, f"{where}: {result}")
+    return count
 
 
 def _essence(night: Any) -> Any:
