@@ -4,7 +4,6 @@ ratios are narrow enough.
 
 from __future__ import annotations
 
-import math
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -154,11 +153,11 @@ def _compiled_programs(
     """Compile a case into a folder, and write its kernels to another one if there is
     one; return its functions.
     """
-    case = replace(case, phase=None, thresholds=((DISPATCHES, math.inf),))
     tasks, runs = [], []
     for spec in specs:
         spec = replace(spec, measured=True, expected=(), reference=None)
-        task = engine.plan(ProbeJob(replace(case, run=spec), ref))
+        alone = replace(case, run=spec, phase=None)
+        task = engine.plan(ProbeJob(alone, ref, resources=True))
         if isinstance(task, Probe):
             raise NoTask(why_unusable(task.outcome))
         run = task.run

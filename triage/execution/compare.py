@@ -100,10 +100,8 @@ def differences(
     )
     got, want = (_as_exact_floats(array.ravel()) for array in (read, wanted))
     with np.errstate(all="ignore"):
-        same = (got == want) | (np.isnan(got) & np.isnan(want) & equal_nan)
-        error, size = np.where(same, 0.0, np.abs(got - want)), np.abs(want)
-        limit = absolute + relative * size
-        wrong = ~same & ~(np.isfinite(size) & (error <= limit))
+        wrong = ~np.isclose(got, want, relative, absolute, equal_nan)
+        error, size = np.abs(got - want), np.abs(want)
         finite = error[np.isfinite(error)]
         has_ratio = np.isfinite(error) & np.isfinite(size) & (size != 0)
         ratios = (error / size)[has_ratio]

@@ -111,15 +111,6 @@ class Contender:
             return self.problem.reason
         return None
 
-    def measure(self) -> None:
-        """Add one sample, or the reason why there is none."""
-        assert self.sampler
-        sample = self.sampler()
-        if isinstance(sample, NoAnswer):
-            self.problem = sample
-        else:
-            self.samples.append(sample)
-
 
 ContenderT = TypeVar("ContenderT", bound=Contender)
 
@@ -137,9 +128,12 @@ def measure_in_turn(
     first = 0 if warm_up else 1
     for taken in count(first):
         for contender in contenders if taken % 2 else contenders[::-1]:
-            contender.measure()
-            if taken == 0:
-                contender.samples.clear()
+            assert contender.sampler
+            sample = contender.sampler()
+            if isinstance(sample, NoAnswer):
+                contender.problem = sample
+            elif taken > 0:
+                contender.samples.append(sample)
         contenders[:] = [
             contender for contender in contenders if contender.problem is None
         ]
