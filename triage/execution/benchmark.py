@@ -167,19 +167,17 @@ def _compiled_programs(
         tasks.append(task)
         runs.append(replace(run, options=(*run.options, run.measures.quick_option)))
     task = tasks[0]
-    writes: tuple[Path, ...] = ()
     kernels = task.compiler.kernels
     if extracted and kernels:
         printing = (*task.invocation.printing, *kernels.extract_options(extracted))
-        task = replace(task, invocation=replace(task.invocation, printing=printing))
-        writes = (extracted,)
+        invocation = replace(task.invocation, printing=printing)
+        task = replace(task, invocation=invocation, writes=(extracted,))
     folder.mkdir(parents=True, exist_ok=True)
     module = folder / "program"
     compiled = engine.compile(
         task,
         engine.stop,
         on_output=lambda output: shutil.move(output, module),
-        writes=writes,
     )
     if not is_regular(module):
         raise NoTask(why_unusable(judge(compiled, rules_of(case))))

@@ -379,12 +379,9 @@ class Engine:
         *,
         on_stderr: Callable[[bytes], None] | None = None,
         on_output: OnOutput | None = None,
-        writes: tuple[Path, ...] = (),
     ) -> Execution:
         """Compile once in a folder of its own; nothing is looked up or recorded.
-
-        `on_stderr` receives standard error as it arrives. `writes` are further folders
-        that it may write to.
+        `on_stderr` receives standard error as it arrives.
         """
         case, invocation, kernels = task.case, task.invocation, task.compiler.kernels
         with self.folder() as folder:
@@ -395,7 +392,7 @@ class Engine:
                 argv += kernels.count_options(counted)
             execution = sealed_execution(
                 case,
-                replace(task.seal, writes=writes),
+                task.seal,
                 lambda seal: run(
                     argv,
                     case.limits,

@@ -266,6 +266,8 @@ class Task:
     """Part of the key of another way to make the same compile, such as a trial."""
     naming: Naming | None = None
     """Set for a trial, which compiles once. Else a doubtful ending is repeated."""
+    writes: tuple[Path, ...] = ()
+    """Folders that it may write to besides its own."""
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -288,8 +290,9 @@ class Task:
 
     @property
     def seal(self) -> Seal:
-        """What the compile may read."""
-        return Seal((*self.toolchain.reads, self.prepared.path, *self.reads))
+        """What the compile may read and write."""
+        reads = (*self.toolchain.reads, self.prepared.path, *self.reads)
+        return Seal(reads, self.writes)
 
     def has_changed(self) -> bool:
         """Return whether a file that it may read was written since its key was made."""
