@@ -113,16 +113,6 @@ def environment_needs(environment: Path, *files: Path) -> Needs:
     return Needs((environment, *sources, *files), python)
 
 
-@dataclass(frozen=True, slots=True)
-class ModelImporter:
-    """Converts ONNX into the family's input."""
-
-    module: str
-    """The Python module, run as `module MODEL -o FILE`."""
-    packages: tuple[str, ...]
-    """The packages whose versions decide the result."""
-
-
 Constant = bool | int | float | str | None
 
 
@@ -216,7 +206,8 @@ class Compiler(ABC):
     """What a reproducer calls the input."""
     module: str = "module.bin"
     """What a reproducer calls the compiled file."""
-    onnx_importer: ModelImporter | None = None
+    onnx_importer: str = ""
+    """The Python module that converts ONNX models, run as `module MODEL -o FILE`."""
     generator: tuple[str, ...] = ()
     """Arguments with which the interpreter of the newest release runs a `.py` input
     that prints the program. If empty, this program's own Python runs it.

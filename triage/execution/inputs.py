@@ -245,14 +245,13 @@ class Inputs:
 
     def _importer(self, toolchain: Toolchain) -> _Maker:
         """Return the importer for ONNX of a toolchain."""
-        importer = onnx_family().onnx_importer
+        module = onnx_family().onnx_importer
         tools = self.compilers[toolchain.family].mlir_tools(toolchain)
-        if importer is None or tools is None:
+        if tools is None:
             problem = f"{toolchain.revision.name} has no importer for ONNX"
             raise NoTask(NoAnswer(Cause.TOOLCHAIN, problem))
-        packages = map(package_version, importer.packages)
-        identity = " ".join([*packages, toolchain.identity])
-        root, argv = tools.python_root, (sys.executable, "-m", importer.module)
+        identity = f"{self._identity_of_own_python} {toolchain.identity}"
+        root, argv = tools.python_root, (sys.executable, "-m", module)
         env = {"PYTHONPATH": str(root)}
         return _Maker(identity, argv, (*own_python(), root), env, imports=True)
 
@@ -374,12 +373,3 @@ def named_toolchain(registry: ToolchainRegistry, rev: str, case: Case) -> Toolch
     """Return the toolchain that a recipe names, which is a release or a nightly."""
     text = recorded_rev(rev.removeprefix(f"{case.compiler}:"))
     return registry.obtain(registry.resolve(text, case.compiler))
-
-
-def package_version(package: str) -> str:
-    """Return the version of an installed package, or `none`."""
-    from importlib import metadata  # slow to import
-
-    with suppress(metadata.PackageNotFoundError):
-        return metadata.version(package)
-    return "none"

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from triage.compilers.base import (
     Compiler,
     Description,
-    ModelImporter,
     Needs,
     Part,
     pep440,
@@ -129,10 +128,7 @@ class Iree(Compiler):
     recipe = IREE
     title = "IREE"
     module = "module.vmfb"
-    onnx_importer = ModelImporter(
-        "iree.compiler.tools.import_onnx",
-        ("iree-base-compiler", "onnx"),
-    )
+    onnx_importer = "iree.compiler.tools.import_onnx"
     measures = Measures()
     folders = (
         "an unpacked wheel, a virtual environment, a build tree (tools/) or an "
