@@ -15,10 +15,10 @@ from dataclasses import replace
 from typing import Any
 
 from triage.bisect.line import Line
-from triage.bisect.result import Answer, Bisection, LoggedProbe, Transition
-from triage.bisect.search import Search, SearchResult
+from triage.bisect.result import Answer, Bisection, LoggedProbe
+from triage.bisect.search import Pair, Search
 from triage.execution.judge import result_of
-from triage.execution.match import Match, any_failure, verdict_of
+from triage.execution.match import Match, verdict_of
 from triage.model.outcome import (
     Failed,
     Failure,
@@ -49,26 +49,26 @@ def find_changes(search: Search) -> Bisection:
         return answer(number, number.run())
     if isinstance(line.outcome(search.bad_end), NoAnswer):
         pair = passing.run()
-        return answer(passing, pair, broke=transition(passing, pair))
+        return answer(passing, pair, broke=pair.change)
     presence = passing.for_failure(failure, _presence_verdict)
     pair = presence.run()
     good = _nearest_pass(presence, pair)
     other, failing = search.kind.in_order(pair.before, pair.after)
     is_adjacent = pair.after - pair.before == 1
-    if good == other and (is_adjacent or not pair.confirmed):
-        return answer(presence, pair, broke=transition(presence, pair))
+    if good == other and (is_adjacent or not pair.change.confirmed):
+        return answer(presence, pair, broke=pair.change)
     first, last = sorted((good, failing))
     passing = replace(passing, first=first, last=last)
     broken = passing.run()
-    broke = transition(passing, broken)
+    broke = broken.change
     if broke.failure == failure:
         return answer(passing, broken, broke=broke)
-    changed = transition(presence, pair)
+    changed = pair.change
     return answer(
         presence,
         pair,
         status=max(broke.status, changed.status, key=list(Answer).index),
-        confirmed=broke.confirmed and pair.confirmed,
+        confirmed=broke.confirmed and changed.confirmed,
         broke=broke,
         changed=changed,
     )
@@ -82,7 +82,7 @@ def find_change(search: Search, failure: Failure) -> Bisection:
     if isinstance(presence, NoAnswer):
         return answer(search, presence)
     pair = presence.run()
-    return answer(presence, pair, changed=transition(presence, pair))
+    return answer(presence, pair, changed=pair.change)
 
 
 def _presence_verdict(outcome: Outcome, match: Match) -> Verdict:
@@ -92,7 +92,7 @@ def _presence_verdict(outcome: Outcome, match: Match) -> Verdict:
     return verdict
 
 
-def _nearest_pass(search: Search, pair: SearchResult) -> int:
+def _nearest_pass(search: Search, pair: Pair) -> int:
     """Return the revision that passes, nearest to the pair on its good side. One that
     shows this failure, too, is flaky; one that shows another failure does not pass.
     """
@@ -110,40 +110,12 @@ def _nearest_pass(search: Search, pair: SearchResult) -> int:
     return search.good_end
 
 
-def transition(search: Search, pair: SearchResult) -> Transition:
-    """Return a change with the failure of its failing side."""
-    line = search.line
-    failure = search.failure
-    assert failure is not None
-    match = line.request.match_for(failure)
-    _, failing = search.kind.in_order(pair.before, pair.after)
-    outcomes = line.outcomes(failing)
-    failures = [outcome.failure for outcome in outcomes if outcome.failure]
-    is_this = any(verdict_of(outcome, match) is Verdict.BAD for outcome in outcomes)
-    if failures and not is_this:
-        failure = failures[-1]
-    return Transition(
-        line.revision(pair.before),
-        line.revision(pair.after),
-        failure,
-        pair.confirmed,
-        line.suspects(pair.chances, search.clues),
-    )
-
-
-# The answer
-
-
-def answer(
-    search: Search, conclusion: SearchResult | NoAnswer, **more: Any
-) -> Bisection:
+def answer(search: Search, conclusion: Pair | NoAnswer, **more: Any) -> Bisection:
     """Report what a search found, or why there is nothing to search, with all probes
     of its line.
     """
     line = search.line
-    match: Match = any_failure
-    if search.failure:
-        match = line.request.match_for(search.failure)
+    match = search.match
     results = [result_of(line.probes[index][-1]) for index in line.last_outcomes]
     others = [
         result
@@ -168,7 +140,7 @@ def answer(
     )
     if isinstance(conclusion, NoAnswer):
         return replace(effort, **more)
-    return effort.about(transition(search, conclusion), **more)
+    return effort.about(conclusion.change, **more)
 
 
 def _logged_probes(line: Line, match: Match) -> Iterator[LoggedProbe]:

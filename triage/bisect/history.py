@@ -10,7 +10,6 @@ from itertools import groupby, pairwise
 
 from packaging.version import Version
 
-from triage.bisect.changes import transition
 from triage.bisect.line import BisectRequest, Candidate, Line
 from triage.bisect.releases import releases_at_bounds
 from triage.bisect.result import Answer, Bisection, BisectKind, Transition
@@ -243,4 +242,4 @@ def _stored_line(
 
 
 def _known_change(search: Search) -> Transition:
-    return transition(search, search.result(search.belief()))
+    return search.result(search.belief()).change

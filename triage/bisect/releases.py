@@ -4,12 +4,13 @@ named.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from packaging.version import Version
 
-from triage.bisect.changes import answer, transition
+from triage.bisect.changes import answer
 from triage.bisect.line import BisectRequest, Candidate, Line
 from triage.bisect.result import Bisection, BisectKind, Side
 from triage.bisect.search import Search, whole_search
@@ -143,10 +144,9 @@ def search_from_open_ends(
         if isinstance(fixed, NoAnswer):
             return answer(search, fixed)
         pair = fixed.run()
-        fix = transition(fixed, pair)
-        if not pair.confirmed:
-            return answer(fixed, pair, broke=fix)
-        search = replace(search, last=pair.before, fixed=fix)
+        if not pair.change.confirmed:
+            return answer(fixed, pair, broke=pair.change)
+        search = replace(search, last=pair.before, fixed=pair.change)
     elif search.kind.side(search.verdict(outcome)) is not Side.NEW:
         return answer(search, search.problem_of(newest))
     if first is None:
@@ -265,9 +265,9 @@ def looked_at_first(first: int, last: int, bounds: Iterable[int] = ()) -> list[i
 def releases_at_bounds(case: Case, refs: Sequence[ToolchainRef]) -> set[int]:
     """Return the releases around every bound of a window that the recipe names."""
     versions = [Version(ref.revision.name) for ref in refs]
-    bounds = [bound for item in case.expect for bound in (item.since, item.until)]
     around: set[int] = set()
-    for bound in filter(None, bounds):
-        index = sum(version < Version(bound) for version in versions)
-        around |= {index - 1, index}
+    for item in case.expect:
+        for bound in filter(None, (item.since, item.until)):
+            index = bisect_left(versions, Version(bound))
+            around |= {index - 1, index}
     return around & set(range(len(refs)))

@@ -55,11 +55,6 @@ class BisectKind(StrEnum):
             return Side.NEW
         return Side.OLD
 
-    def verdict(self, side: Side) -> Verdict:
-        if side is self.failing_side:
-            return Verdict.BAD
-        return Verdict.GOOD
-
 
 class Answer(StrEnum):
     """How precise the answer is."""

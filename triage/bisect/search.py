@@ -17,7 +17,7 @@ from functools import cached_property, partial
 from triage.bisect.belief import Belief, Tally
 from triage.bisect.line import COME_AND_GO, Line
 from triage.bisect.result import BisectKind, Side, Transition
-from triage.execution.match import any_failure, verdict_of, verdict_on_passing
+from triage.execution.match import Match, any_failure, verdict_of, verdict_on_passing
 from triage.model.execution import Stage
 from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Outcome, Verdict
 
@@ -26,14 +26,12 @@ _UNLIKELY = 1e-4  # of all chances: not a suspect any more
 
 
 @dataclass(frozen=True)
-class SearchResult:
-    """What a search found on its line."""
+class Pair:
+    """The two candidates of a line between which a search found the change."""
 
     before: int
     after: int
-    chances: Mapping[int, float]
-    """Of each suspect."""
-    confirmed: bool
+    change: Transition
     older: NoAnswer | None = None
     """Why the failure may be older than the pair."""
 
@@ -66,13 +64,20 @@ class Search:
         self, failure: Failure, judge: Callable[..., Verdict] = verdict_of
     ) -> Search:
         """Return the search for one failure; what another one says, `judge` decides."""
-        match = self.line.request.match_for(failure)
-        return replace(self, failure=failure, verdict=partial(judge, match=match))
+        search = replace(self, failure=failure)
+        return replace(search, verdict=partial(judge, match=search.match))
+
+    @property
+    def match(self) -> Match:
+        """Recognises the failure, or any before it is known."""
+        if self.failure is None:
+            return any_failure
+        return self.line.request.match_for(self.failure)
 
     def side(self, outcome: Outcome) -> Side | None:
         return self.kind.side(self.verdict(outcome))
 
-    def run(self) -> SearchResult:
+    def run(self) -> Pair:
         """Probe until the answer is final, or no probe can help."""
         line = self.line
         announced = ""
@@ -204,7 +209,7 @@ class Search:
                 return False
         return True
 
-    def result(self, belief: Belief) -> SearchResult:
+    def result(self, belief: Belief) -> Pair:
         """Return what the probes so far say."""
         chances: Sequence[float] = belief.chances
         older = belief.older_failure
@@ -234,10 +239,27 @@ class Search:
         before = self.first + low
         after = self.first + high
         is_stated = bool(self.stated.keys() & {before, after})
-        has_fork = self.line.fork in suspects
-        confirmed = belief.is_confirmed and not (is_stated or has_fork)
-        why = NoAnswer(Cause.NOISE, text) if text else None
-        return SearchResult(before, after, suspects, confirmed, why)
+        confirmed = belief.is_confirmed and not is_stated
+        change = Transition(
+            self.line.revision(before),
+            self.line.revision(after),
+            self._failure_of(self.kind.in_order(before, after)[1]),
+            confirmed and self.line.fork not in suspects,
+            self.line.suspects(suspects, self.clues),
+        )
+        return Pair(
+            before, after, change, NoAnswer(Cause.NOISE, text) if text else None
+        )
+
+    def _failure_of(self, failing: int) -> Failure:
+        """Return this failure, or another one if a candidate only has that."""
+        assert self.failure is not None
+        outcomes = self.line.outcomes(failing)
+        failures = [outcome.failure for outcome in outcomes if outcome.failure]
+        verdicts = [verdict_of(outcome, self.match) for outcome in outcomes]
+        if failures and Verdict.BAD not in verdicts:
+            return failures[-1]
+        return self.failure
 
     def _progress_text(self, belief: Belief) -> str:
         """Say how many suspects are left, and which is the likeliest."""
