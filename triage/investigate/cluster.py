@@ -127,10 +127,11 @@ class ClusterInvestigation:
         taken = round(time.monotonic() - began, 2)
         ending = StepResult(name, status, taken, reason)
         self.add(steps=[*self.record.steps, ending])
-        if name == "bisect" and problem and self.record.failure:
+        record = self.record
+        if name == "bisect" and problem and record.failure and not record.culprit:
             ends = [ref for ref in self.scope.ends if ref]
-            known = known_range(self.scope.engine, self.case, ends, self.failure)
-            self.add(culprit=self.record.culprit or known)
+            known = known_range(self.scope.engine, self.case, ends, record.failure)
+            self.add(culprit=known)
 
     def _do_in_time(self, name: str, step: Step) -> NoAnswer | None:
         """Do a step. After its time, the engine's work is stopped as if the user had
@@ -293,7 +294,7 @@ class ClusterInvestigation:
         for member in others:
             before, at = (outcomes[member.case, ref.revision.name] for ref in self.pair)
             lacked_it = isinstance(before, Passed)
-            if isinstance(before, Failed) and member.changed_failure:
+            if isinstance(before, Failed) and member.change is CaseChangeKind.CHANGED:
                 lacked_it = not before.flaky and not self._has_failure(before)
             is_alike = lacked_it and self._has_failure(at)
             names = confirmed if is_alike else different

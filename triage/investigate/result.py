@@ -19,7 +19,6 @@ from triage.model.case import Target
 from triage.model.execution import Stage
 from triage.model.fields import UNPRINTED, in_json
 from triage.model.outcome import (
-    PASSING,
     Exit,
     Failure,
     MayLackAnswer,
@@ -148,17 +147,6 @@ class CaseResult(ProbeResult):
     def is_new_failure(self) -> bool:
         """Whether it is a new failure that fails the night."""
         return self.change in NEW_FAILURES
-
-    @property
-    def changed_failure(self) -> Failure | None:
-        """The new failure of a case that failed in another way on the baseline; None
-        for other cases.
-        """
-        return self.failure if self.change is CaseChangeKind.CHANGED else None
-
-    @property
-    def passes_on_both(self) -> bool:
-        return self.status in PASSING and self.baseline.status in PASSING
 
 
 @dataclass(frozen=True)

@@ -208,7 +208,8 @@ class NightRun:
         """
         for name, result in self._results.items():
             case = self.cases_by_name[name]
-            if result.passes_on_both and (case.benchmarks or case.run):
+            passes = result.passed and result.baseline.passed
+            if passes and (case.benchmarks or case.run):
                 old, new = (ProbeJob(case, ref) for ref in self.refs)
                 benchmark = Benchmark((old, new), old)
                 benchmark.measure(self.engine, budget)
