@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.reduce.made import CASE
-from triage.execution.match import same_wrong_result
+from triage.execution.compare import same_wrong_result
 from triage.mlir import parse_module
 from triage.model.case import RunSpec
 from triage.model.execution import Stage

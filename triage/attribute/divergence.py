@@ -14,8 +14,8 @@ from triage.attribute.result import (
     DivergingPass,
 )
 from triage.compilers.parts import IrPrinter
+from triage.execution.compare import same_signature
 from triage.execution.engine import Engine
-from triage.execution.match import same_signature
 from triage.execution.plan import plan_task
 from triage.execution.task import ProbeJob
 from triage.mlir.fingerprint import DumpReader, Fingerprint, Vocabulary

@@ -17,8 +17,8 @@ from typing import Any
 from triage.bisect.line import Line
 from triage.bisect.result import Answer, Bisection, LoggedProbe
 from triage.bisect.search import Pair, Search
+from triage.execution.compare import Match, verdict_of
 from triage.execution.judge import result_of
-from triage.execution.match import Match, verdict_of
 from triage.model.outcome import (
     Failed,
     Failure,

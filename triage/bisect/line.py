@@ -15,8 +15,8 @@ from pathlib import Path
 
 from triage.bisect.prior import Suspicion, suspect_of, suspicions
 from triage.bisect.result import BisectKind, Suspect
+from triage.execution.compare import Match, same_signature
 from triage.execution.engine import Engine
-from triage.execution.match import Match, same_signature
 from triage.execution.task import ProbeJob
 from triage.git_history.repository import Links, Repository, links_of
 from triage.model.case import Case

@@ -17,7 +17,7 @@ from functools import cached_property, partial
 from triage.bisect.belief import Belief, Tally
 from triage.bisect.line import COME_AND_GO, Line
 from triage.bisect.result import BisectKind, Side, Transition
-from triage.execution.match import Match, any_failure, verdict_of, verdict_on_passing
+from triage.execution.compare import Match, any_failure, verdict_of, verdict_on_passing
 from triage.model.execution import Stage
 from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Outcome, Verdict
 

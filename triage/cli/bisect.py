@@ -38,7 +38,7 @@ from triage.cli.command import (
 from triage.cli.interactive_bisect import prompt
 from triage.cli.program import program_suffixes
 from triage.compilers.registry import DEFAULT_FAMILY, Families
-from triage.execution import match as matches
+from triage.execution import compare as matches
 from triage.execution.judge import forecast
 from triage.git_history.repository import Repository
 from triage.model.case import Case, Input, InputKind, Target

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.compilers.invocation import readable_output
-from triage.execution.match import NOT_NUMBERS, kind_of_wrong_result
+from triage.execution.compare import NOT_NUMBERS, kind_of_wrong_result
 from triage.execution.reads import undeclared_read
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, Unobtainable

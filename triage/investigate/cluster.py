@@ -21,8 +21,8 @@ from triage.bisect.plan import bisect_between
 from triage.bisect.releases import release_line, rev_text, versions_between
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.bisect.search import Search, whole_search
+from triage.execution.compare import same_signature
 from triage.execution.engine import Engine
-from triage.execution.match import same_signature
 from triage.execution.number_judge import Metric, engine_with_judge
 from triage.execution.task import ProbeJob
 from triage.investigate.result import (

@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from triage.execution.compare import differences
+from triage.execution.compare import Match, differences
 from triage.execution.engine import Engine
 from triage.execution.judge import NoTask
-from triage.execution.match import Match
 from triage.execution.persistent_workers import PersistentWorkers, WorkerAnswer
 from triage.execution.plan import (
     UNWRITTEN,

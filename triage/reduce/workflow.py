@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
+from triage.execution.compare import same_signature, same_wrong_result
 from triage.execution.engine import Engine
 from triage.execution.inputs import Prepared
 from triage.execution.judge import rules_of
-from triage.execution.match import same_signature, same_wrong_result
 from triage.execution.mlir_tools import Reader
 from triage.execution.persistent_workers import PersistentWorkers
 from triage.execution.task import Naming, ProbeJob

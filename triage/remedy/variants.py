@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
 
+from triage.execution.compare import same_class
 from triage.execution.engine import Engine
 from triage.execution.judge import result_of
-from triage.execution.match import same_class
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.fields import in_json
