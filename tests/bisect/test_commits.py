@@ -17,6 +17,7 @@ from triage.bisect.commits import LineEnd, commit_line
 from triage.bisect.line import BisectRequest, Line
 from triage.bisect.result import Answer
 from triage.bisect.search import whole_search
+from triage.git_history.repository import Repository
 from triage.git_history.timeline import Timeline
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.toolchains.sources import Build
@@ -33,7 +34,7 @@ def timeline(tmp_path_factory: pytest.TempPathFactory) -> Timeline:
     for number in range(COUNT):
         name = "notes.txt" if number % 3 == 0 else f"compiler/part{number % 5}.cpp"
         history.commit(f"Change number {number} (#{100 + number})", {name: str(number)})
-    return Timeline(history.path)
+    return Timeline(Repository(history.path))
 
 
 def line_of(timeline: Timeline, *sources: EverySource) -> Line:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.git_history.history import History
-from triage.git_history.repository import UnknownCommit
+from triage.git_history.repository import Repository, UnknownCommit
 from triage.git_history.timeline import CommitPosition, Timeline
 from triage.model.errors import BadInput
 
@@ -23,7 +23,7 @@ WEIRD = [
 def test_any_subject_survives_git(history: History) -> None:
     for subject in WEIRD:
         history.commit(subject)
-    subjects = [commit.subject for commit in Timeline(history.path).commits]
+    subjects = [commit.subject for commit in Timeline(Repository(history.path)).commits]
     assert subjects == [*WEIRD[:-1], "two lines become one subject"]
 
 
@@ -39,12 +39,12 @@ def test_a_folder_without_a_repository_is_refused(
     folder: str, why: str, tmp_path: Path, history: History
 ) -> None:
     with pytest.raises(BadInput, match=why):
-        Timeline(tmp_path / folder)
+        Timeline(Repository(tmp_path / folder))
 
 
 def test_names_that_git_does_not_know(history: History) -> None:
     history.commit("one")
-    timeline = Timeline(history.path)
+    timeline = Timeline(Repository(history.path))
     blob = history.git("hash-object", "-w", "--stdin", data=b"no commit")
     for name in ("", "--all", "a\0b", "HEAD\n", "@{-99}", ":/nothing", blob):
         with pytest.raises(UnknownCommit):
@@ -75,7 +75,7 @@ def test_commits_of_the_line_are_exact_and_those_of_a_branch_are_placed_where_it
     history.git("switch", "--quiet", "--orphan", "other")
     history.commit("o")
     history.git("switch", "--quiet", "main")
-    timeline = Timeline(history.path)
+    timeline = Timeline(Repository(history.path))
     assert timeline.position_of(second) == CommitPosition(1, second)
     for name in ("main", "HEAD"):
         assert timeline.position_of(name) == CommitPosition(3, newest)
@@ -93,7 +93,7 @@ def test_commits_of_the_line_are_exact_and_those_of_a_branch_are_placed_where_it
 def test_the_newest_commit_of_a_day(history: History) -> None:
     for day in ("2025-06-01", "2025-06-03", "2025-06-03", "2025-06-07"):
         history.commit(day, date=f"{day}T23:30:00-02:00")  # the next day, in UTC
-    timeline = Timeline(history.path)
+    timeline = Timeline(Repository(history.path))
     assert timeline.newest_at("2025-06-03") == 0
     assert timeline.newest_at("2025-06-04") == 2
     with pytest.raises(BadInput, match="no commit is as old as 2025-06-01"):
@@ -109,7 +109,10 @@ def test_the_files_that_a_commit_changes(history: History) -> None:
     history.commit("nothing")
     history.git("rm", "--quiet", "a.c")
     history.commit("gone")
-    files = [set(one.files) for one in Timeline(history.path).with_files(range(4))]
+    files = [
+        set(one.files)
+        for one in Timeline(Repository(history.path)).with_files(range(4))
+    ]
     assert files == [{"a.c", *weird}, {"a.c", "blob"}, set(), {"a.c"}]
 
 
@@ -118,9 +121,9 @@ def test_a_linked_work_tree_belongs_to_its_clone(
 ) -> None:
     sha, linked = history.commit("one"), tmp_path / "linked"
     history.git("worktree", "add", "--quiet", "--detach", str(linked))
-    timeline = Timeline(linked)
+    timeline = Timeline(Repository(linked))
     assert (timeline.head, timeline.repository.work_tree) == (sha, linked)
     assert timeline.repository.common_dir == history.path / ".git"
     (linked / ".git").write_text("gitdir: nowhere\n")
     with pytest.raises(BadInput, match="is not in a git repository"):
-        Timeline(linked)
+        Timeline(Repository(linked))

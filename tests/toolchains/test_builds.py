@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from tests.git_history.history import History
+from triage.git_history.repository import Repository
 from triage.git_history.timeline import Timeline
 from triage.model.errors import EnvironmentFailure, Interrupted, Unobtainable
 from triage.toolchains.builds import BuildSection, SourceBuilds
@@ -36,7 +37,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> History:
 
 @pytest.fixture
 def timeline(compiled: History) -> Timeline:
-    return Timeline(compiled.path)
+    return Timeline(Repository(compiled.path))
 
 
 def steps_of(*commands: str, timeout: float = 3600.0) -> BuildSection:
@@ -156,9 +157,10 @@ def test_after_a_kill_the_builder_is_cleared_and_used_again(
     code = (
         "import sys; from pathlib import Path\n"
         "from triage.git_history.timeline import Timeline\nfrom triage.toolchains.home import Home, Workspace\n"
+        "from triage.git_history.repository import Repository\n"
         "from triage.toolchains.builds import SourceBuilds\n"
         "from tests.toolchains.test_builds import steps_of\n"
-        "home, repo = map(Path, sys.argv[1:3]); timeline = Timeline(repo)\n"
+        "home, repo = map(Path, sys.argv[1:3]); timeline = Timeline(Repository(repo))\n"
         "steps = steps_of('touch $TRIAGE_BUILD/half; setsid sleep ' + sys.argv[3])\n"
         "mine = SourceBuilds(Workspace(Home(home)), timeline.repository, 'tiny', steps)\n"
         "mine.builds(timeline, range(0, 1))[0].obtain(None)\n"

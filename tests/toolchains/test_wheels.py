@@ -9,6 +9,7 @@ import pytest
 from tests.git_history.history import History
 from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
 from triage.compilers.iree.adapter import Iree
+from triage.git_history.repository import Repository
 from triage.git_history.timeline import Timeline
 from triage.model.content import Address
 from triage.model.errors import EnvironmentFailure, Unobtainable
@@ -59,7 +60,7 @@ def timeline(history: History) -> Timeline:
     history.commit("picked")
     history.git("tag", "iree-3.5.0rc20250601")
     history.git("switch", "--quiet", "main")
-    return Timeline(history.path)
+    return Timeline(Repository(history.path))
 
 
 @pytest.fixture

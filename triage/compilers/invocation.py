@@ -116,7 +116,7 @@ def reported_facts(execution: Execution) -> RunFacts:
             phase = utf8(report["stage"])
         if isinstance(report.get("metrics"), dict):
             for name, value in report["metrics"].items():
-                if type(value) in (int, float) and is_number(value):
+                if is_number(value):
                     metrics[utf8(name)] = value
     return RunFacts(phase, metrics)
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from functools import cached_property
-from pathlib import Path
 
 from triage.git_history.repository import FETCH_ADVICE, Repository, read_tags
 from triage.model.errors import BadInput
@@ -65,15 +64,13 @@ class Fork:
 class Timeline:
     """The first-parent history that ends in one commit. It is read once."""
 
-    def __init__(self, repository: Path | Repository, ref: str = "HEAD") -> None:
+    def __init__(self, repository: Repository, ref: str = "HEAD") -> None:
         """Read the commits up to `ref`, a commit, branch or tag.
 
         Raises:
             UnknownCommit: The repository has no `ref`.
-            BadInput: There is no repository, or it is empty.
+            BadInput: The repository is empty.
         """
-        if not isinstance(repository, Repository):
-            repository = Repository(repository)
         self.repository = repository
         self.ref = ref
         self.head = repository.resolve(ref)

@@ -122,9 +122,8 @@ class LineCutter:
         return line[: self._first] + line[len(line) - self._last :]
 
 
-def check_regular(path: Path, limit: int, folder: Path | None = None) -> Path:
-    """Return the real path of a regular file with at most `limit` bytes in `folder`
-    (default: its own folder).
+def check_regular(path: Path, limit: int, folder: Path) -> Path:
+    """Return the real path of a regular file with at most `limit` bytes in `folder`.
 
     A link may lead to another file in the folder, and not out of it: errors print a
     part of what they are about, which must not be a private file. Nothing is opened,
@@ -132,13 +131,10 @@ def check_regular(path: Path, limit: int, folder: Path | None = None) -> Path:
 
     Raises OSError for another file, and if there is none.
     """
-    real_path = path
-    if folder or path.is_symlink():
-        root = Path(os.path.realpath(folder or path.parent))
-        real_path = Path(os.path.realpath(path))
-        if not real_path.is_relative_to(root):
-            problem = "it is a link that leaves its folder"
-            raise OSError(errno.EACCES, problem, str(path))
+    real_path = Path(os.path.realpath(path))
+    if not real_path.is_relative_to(os.path.realpath(folder)):
+        problem = "it is a link that leaves its folder"
+        raise OSError(errno.EACCES, problem, str(path))
     status = real_path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
@@ -149,11 +145,11 @@ def check_regular(path: Path, limit: int, folder: Path | None = None) -> Path:
 
 
 def read_bytes(path: Path, limit: int, folder: Path | None = None) -> bytes:
-    """Return the content of a file. Raises OSError if it does not exist or does not
-    pass `check_regular`.
+    """Return the content of a file in `folder` (default: its own). Raises OSError if
+    it does not exist or does not pass `check_regular`.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    opened = os.open(check_regular(path, limit, folder), flags)
+    opened = os.open(check_regular(path, limit, folder or path.parent), flags)
     with os.fdopen(opened, "rb") as source:
         return source.read(limit)
 

@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from signal import Signals
+from typing import TypeGuard
 
 from triage.model.fields import Duration, Size, file_key
 
 UNLIMITED = sys.maxsize  # as a limit of memory or output
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     """Return whether a value is a number, finite, and not too large for a float."""
     return type(value) in (int, float) and abs(value) <= sys.float_info.max  # type: ignore[arg-type]
 

@@ -167,15 +167,15 @@ def write_whole(path: Path, text: str | bytes) -> None:
         raise
 
 
-def remove_tree(root: Path) -> bool:
-    """Remove a folder with all that is in it, and return whether it is gone.
+def remove_tree(root: Path) -> None:
+    """Remove a folder with all that is in it, as far as that is possible.
 
     `shutil.rmtree` fails for folders that are very deep or that nobody may enter.
     """
-    if root.is_symlink():
-        return False
     pending = [root]
-    try:
+    if root.is_symlink():
+        return
+    with suppress(OSError):
         while pending:
             folder = pending.pop()
             folder.chmod(0o700)
@@ -188,9 +188,6 @@ def remove_tree(root: Path) -> bool:
             if folder != root:
                 folder.rmdir()
         root.rmdir()
-    except OSError:
-        return not root.exists()
-    return True
 
 
 def below_here(path: Path) -> Path:
