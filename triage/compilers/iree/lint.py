@@ -223,26 +223,24 @@ def _function_chart(
     """
     devices = program.device_of_value
     counts: Counter[str] = Counter()
-    moves: Counter[tuple[str, str, bool]] = Counter()
+    moves: Counter[tuple[str, str, str]] = Counter()
     end = terminator(function.regions[0])
     for operation, _ in steps_of(function.regions[0]):
-        if operation is end or operation.name.startswith("scf."):
-            continue
         used = tensors_of(operation)
         values = [*filter(is_tensor, operation.results), *used]
+        if not values or operation is end or operation.name.startswith("scf."):
+            continue
         device = next((devices[value] for value in values if value in devices), "")
-        is_transfer = operation.name == TRANSFER
-        if values:
-            counts[device] += int(not is_transfer)
-        for value in used:
-            moves[devices.get(value, ""), device, is_transfer] += 1
+        kind = "moved" if operation.name == TRANSFER else "used"
+        counts[device] += int(kind == "used")
+        moves.update((devices.get(value, ""), device, kind) for value in used)
     ids = {device: f"{prefix}{number}" for number, device in enumerate(counts)}
     for device, count in counts.items():
         title = f"@{device}" if device else "no device"
         yield f'    {ids[device]}["{title}<br>{count} operations"]'
-    for (source, target, is_transfer), count in moves.items():
-        if source != target and {source, target} <= ids.keys():
-            arrow, kind = ("==>", "moved") if is_transfer else ("-->", "used")
+    for (source, target, kind), count in moves.items():
+        if source != target and source in ids:
+            arrow = "==>" if kind == "moved" else "-->"
             yield f'    {ids[source]} {arrow}|"{count} {kind}"| {ids[target]}'
 
 
