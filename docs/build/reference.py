@@ -22,7 +22,8 @@ import mkdocs_gen_files
 import yaml
 
 import triage.report
-from triage.classify import packaged_rules
+from triage.bisect.history import KnownReleases
+from triage.classify import ClassifiedLog, packaged_rules
 from triage.cli.app import every_command
 from triage.compilers.registry import Families, recipe_families
 from triage.model.fields import printed_keys
@@ -185,6 +186,10 @@ def results() -> Iterator[tuple[str, Any, str]]:
                 )
 
 
+# classes that modules import for their annotations alone
+_NOT_IMPORTED = {"KnownReleases": KnownReleases, "ClassifiedLog": ClassifiedLog}
+
+
 def schema_of(kind: Any, outer: tuple[Any, ...] = ()) -> dict[str, Any]:
     """Return the JSON Schema of a type as `model.fields` writes its values. outer:
     the classes around it.
@@ -211,7 +216,7 @@ def schema_of(kind: Any, outer: tuple[Any, ...] = ()) -> dict[str, Any]:
         return {"enum": [one.value for one in kind]}
     if not dataclasses.is_dataclass(kind) or kind in outer:
         return {"title": getattr(kind, "__name__", "value")}
-    hints = typing.get_type_hints(kind)
+    hints = typing.get_type_hints(kind, localns=_NOT_IMPORTED)
     known = {field.name: hints[field.name] for field in dataclasses.fields(kind)}
     properties: dict[str, Any] = {}
     for name, key in printed_keys(kind).items():
