@@ -193,15 +193,13 @@ def own_options(situation: Situation) -> Iterator[ChangedCase]:
     all its values, because its default is not known.
     """
     catalog = situation.family.remedy_options
+    known = situation.toolchain.capabilities.flags
     for text in (*catalog.first, *_switches(situation)):
-        known = situation.toolchain.capabilities.flags
-        if flag_name(text) not in known or text in situation.flags:
-            continue
-        effect, weakness = "", Weakness.NONE
+        weakness = Weakness.NONE
         if _contains(text, catalog.recomputes):
-            effect = "changes the types of computations"
             weakness = Weakness.OTHER_TYPES
-        yield situation.with_flag(text, effect, weakness)
+        if flag_name(text) in known and text not in situation.flags:
+            yield situation.with_flag(text, "", weakness)
 
 
 def _switches(situation: Situation) -> Iterator[str]:
