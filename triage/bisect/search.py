@@ -192,22 +192,16 @@ class Search:
 
     def _is_steady(self) -> bool:
         """Whether the failure is of a kind that does not come and go: a message and an
-        exit status, and the same each time that a candidate is probed.
+        exit status, and the same in each run of the bad end.
         """
         failure = self.failure
         if failure is None or failure.family in COME_AND_GO:
             return False
         if failure.stage not in (Stage.IMPORT, Stage.COMPILE):
             return False
-        for index in range(self.first, self.last + 1):
-            signatures = {
-                outcome.failure.signature
-                for outcome in self.line.outcomes(index)
-                if outcome.failure and self.verdict(outcome) is Verdict.BAD
-            }
-            if len(signatures) > 1:
-                return False
-        return True
+        outcomes = self.line.outcomes(self.bad_end)
+        failures = [outcome.failure for outcome in outcomes if outcome.failure]
+        return len({failure.signature for failure in failures}) < 2
 
     def result(self, belief: Belief) -> Pair:
         """Return what the probes so far say."""
