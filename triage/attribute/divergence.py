@@ -169,6 +169,9 @@ class _Comparison:
             ending = execution.ending_text(self.request.case.limits)
             why = f"{name} does not compile when it prints its IR: {ending}"
             self.unprinted = NoAnswer(Cause.NOT_FOUND, why)
+        elif self._compiles_on(toolchain) and not trace.functions:
+            why = f"{name} prints no IR after its passes"
+            self.unprinted = NoAnswer(Cause.NOT_FOUND, why)
         trace.was_stopped = execution.ending not in (Ending.EXITED, Ending.NO_OUTPUT)
         return trace
 
