@@ -16,7 +16,7 @@ from tests.execution.test_inputs import contents_in
 from tests.programs import write_program
 from triage.compilers.base import Compiler, Description
 from triage.compilers.invocation import Invocation
-from triage.compilers.parts import IrPrinter, Measures, Runner
+from triage.compilers.parts import IrPrinter, Runner
 from triage.execution.cache import ResultCache
 from triage.execution.engine import Engine
 from triage.execution.judge import NoTask
@@ -62,13 +62,15 @@ class ScriptPasses(IrPrinter):
 class ScriptRunner(Runner):
     """Runs the script `program` beside the compiler, whatever its format."""
 
+    measures = True
+
     def program(self, root: Path, *, measured: bool) -> Path | None:
         return root / "program"
 
 
 class ScriptFamily(Compiler):
     name = "script"
-    passes, run, measures = ScriptPasses(), ScriptRunner(), Measures()
+    passes, run = ScriptPasses(), ScriptRunner()
     folders = "any"
 
     def locate(self, root: Path) -> Path | None:

@@ -117,7 +117,8 @@ def bench(
     cases = of_one_family(chosen.selected_cases(), revs)
     family = cases[0].compiler
     with open_engine_for(chosen.app, cases, 1) as engine:
-        if engine.compilers[family].measures is None:
+        runner = engine.compilers[family].run
+        if runner is None or not runner.measures:
             raise BadInput(
                 f"programs of {family} cannot be run here; `triage bisect --metric` "
                 "finds where another number changed"

@@ -17,7 +17,6 @@ from triage.compilers.invocation import Invocation, MlirTools
 from triage.compilers.parts import (
     IrPrinter,
     IssueForm,
-    Measures,
     OptionCatalog,
     Runner,
     family_yaml,
@@ -218,8 +217,6 @@ class Compiler(ABC):
     """Prints IR: `attribute` and the names of passes that fail."""
     run: Runner | None = None
     """Runs compiled programs: the stages `run` and `compare`."""
-    measures: Measures | None = None
-    """Measures compiled programs: the stage `benchmark`, and `bench`."""
     kernels: IreeKernels | None = None
     """Counts kernels and measures each alone: `bench --dispatch`."""
     lint: IreeLinter | None = None

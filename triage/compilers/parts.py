@@ -33,8 +33,10 @@ _RESULT = re.compile(
     r"^result\[\d+\]: (?:hal\.buffer_view\n)?((?:\d+x)*\w+)=", re.MULTILINE
 )
 _PER_SECOND = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}
-# A benchmark program repeats a short function for at least this long.
-_SHORTEST_MEASUREMENT = 0.1
+REPORT_OPTION = "--benchmark_format=json"
+"""Makes a program print the report of Google's benchmark library."""
+QUICK_OPTION = "--benchmark_min_time=0.1s"
+"""Repeats a short function for at least this long."""
 
 
 def family_yaml(family: type[object], name: str) -> Any:
@@ -48,16 +50,6 @@ def family_yaml(family: type[object], name: str) -> Any:
     if file.is_file():
         return yaml.safe_load(file.read_text("utf-8"))
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class RunValues:
-    """The values of one run."""
-
-    inputs: Sequence[str] = ()
-    """The arguments."""
-    result_files: Sequence[Path] = ()
-    """Files to write the results to: raw bytes, or for .npy an array."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +89,9 @@ class Runner(ABC):
     """The package of the runtime; empty if the compiler's own package has it."""
     unoptimised: tuple[str, ...] = ()
     """Flags of the compiler that switch its optimisations off."""
+    measures: bool = False
+    """Whether a program of it measures functions: the stage `benchmark`, and `bench`.
+    """
     worker: Path | None = None
     """The script that runs compiled files, if the family has one."""
 
@@ -125,7 +120,8 @@ class Runner(ABC):
         program: Path,
         module: Path,
         options: Sequence[str],
-        values: RunValues,
+        inputs: Sequence[str],
+        results: Sequence[Path],
         libraries: Sequence[Path] = (),
     ) -> list[str]:
         """Return the command that runs a compiled file and prints a line such as
@@ -136,15 +132,16 @@ class Runner(ABC):
                 .npy.
             module: The compiled file.
             options: See `options`.
-            values: Its arguments and results.
+            inputs: The arguments.
+            results: Files to write the results to: raw bytes, or for .npy an array.
             libraries: Further compiled files to load.
         """
         return [
             str(program),
             *(f"--module={path}" for path in (module, *libraries)),
             *options,
-            *(f"--input={text}" for text in values.inputs),
-            *(f"--output=@{file}" for file in values.result_files),
+            *(f"--input={text}" for text in inputs),
+            *(f"--output=@{file}" for file in results),
         ]
 
     def persistent_worker(
@@ -198,29 +195,18 @@ class WorkerRunner(Runner):
         return [python, "-I", str(self.worker), "run", *words]
 
 
-class Measures:
-    """Measures compiled functions with a program that prints the report of Google's
-    benchmark library.
+def measured_seconds(output: str, *, cpu: bool = False) -> list[float]:
+    """Return the wall time, or the CPU time, of each repetition in the output of a
+    measurement. Returns an empty list if the output has no report.
     """
-
-    report_options: tuple[str, ...] = ("--benchmark_format=json",)
-    """Make the program print what `seconds` reads."""
-    quick_option = f"--benchmark_min_time={_SHORTEST_MEASUREMENT}s"
-
-    def seconds(self, output: str, *, cpu: bool = False) -> list[float]:
-        """Return the wall time, or the CPU time, of each repetition in the output of a
-        measurement. Returns an empty list if the output has no report.
-        """
-        clock = "cpu_time" if cpu else "real_time"
-        try:
-            report = json.loads(output[output.find("{") :])
-            runs = [
-                run for run in report["benchmarks"] if run["run_type"] == "iteration"
-            ]
-            return [run[clock] / _PER_SECOND[run["time_unit"]] for run in runs]
-        # not its usual report
-        except (ValueError, RecursionError, LookupError, TypeError, OverflowError):
-            return []
+    clock = "cpu_time" if cpu else "real_time"
+    try:
+        report = json.loads(output[output.find("{") :])
+        runs = [run for run in report["benchmarks"] if run["run_type"] == "iteration"]
+        return [run[clock] / _PER_SECOND[run["time_unit"]] for run in runs]
+    # not its usual report
+    except (ValueError, RecursionError, LookupError, TypeError, OverflowError):
+        return []
 
 
 class IrPrinter(ABC):

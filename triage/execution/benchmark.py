@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Self
 
+from triage.compilers.parts import QUICK_OPTION, measured_seconds
 from triage.execution.engine import Engine
 from triage.execution.in_turn import (
     CONFIDENCE,
@@ -69,10 +70,9 @@ class Program:
         count.
         """
         run = self.run
-        assert run.measures
         execution = run.start(self.module, self.stop)
         is_alone = _ONE_THREAD in run.options
-        times = run.measures.seconds(execution.stdout.text, cpu=is_alone)
+        times = measured_seconds(execution.stdout.text, cpu=is_alone)
         if execution.ok and times:
             return times[0]
         # some versions print errors on standard output
@@ -163,9 +163,8 @@ def _compiled_programs(
         run = task.run
         if not isinstance(run, RunTask):
             raise NoTask(why_unusable(run))
-        assert run.measures
         tasks.append(task)
-        runs.append(replace(run, options=(*run.options, run.measures.quick_option)))
+        runs.append(replace(run, options=(*run.options, QUICK_OPTION)))
     task = tasks[0]
     kernels = task.compiler.kernels
     if extracted and kernels:

@@ -136,8 +136,8 @@ def _plan_run(
     run.
     """
     compiler, registry = engine.compilers[case.compiler], engine.registry
-    runner, measures = compiler.run, compiler.measures
-    if runner is None or (spec.measured and measures is None):
+    runner = compiler.run
+    if runner is None or (spec.measured and not runner.measures):
         problem = f"programs of {case.compiler} cannot be run or measured here"
         raise NoTask(NoAnswer(Cause.TOOLCHAIN, problem))
     with recipe_mistakes():
@@ -170,7 +170,6 @@ def _plan_run(
             case,
             spec,
             runner,
-            measures,
             # a relative one would be looked for where the program runs
             tool.absolute(),
             (root, *toolchain.reads),

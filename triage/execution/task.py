@@ -17,7 +17,12 @@ from pathlib import Path
 
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation
-from triage.compilers.parts import Measures, Runner, RunValues, Surroundings
+from triage.compilers.parts import (
+    REPORT_OPTION,
+    Runner,
+    Surroundings,
+    measured_seconds,
+)
 from triage.execution.cache import Record
 from triage.execution.inputs import Prepared
 from triage.execution.judge import (
@@ -142,7 +147,6 @@ class RunTask:
     spec: RunSpec
     """With values that the runtime's program reads."""
     runner: Runner
-    measures: Measures | None
     tool: Path
     """The executable of the runtime."""
     reads: tuple[Path, ...]
@@ -166,8 +170,8 @@ class RunTask:
         start = partial(self._run_and_compare, module, stop)
         execution = checked_run(self.case, start, lambda run: run.ok)
         metrics = {**execution.metrics, "run_seconds": execution.seconds}
-        if self.spec.measured and self.measures:
-            times = self.measures.seconds(execution.stdout.text)
+        if self.spec.measured:
+            times = measured_seconds(execution.stdout.text)
             if times:
                 metrics[RUN_MS] = 1000 * min(times)
         return replace(execution, metrics=metrics)
@@ -191,10 +195,16 @@ class RunTask:
         """Run a compiled file once, and write its results to files if there are any. It
         may read the runtime, and the files that its command names.
         """
-        values = RunValues(self.spec.inputs, results)
-        argv = self.runner.argv(self.tool, module, self.options, values, self.libraries)
-        if self.spec.measured and self.measures:
-            argv += self.measures.report_options
+        argv = self.runner.argv(
+            self.tool,
+            module,
+            self.options,
+            self.spec.inputs,
+            results,
+            self.libraries,
+        )
+        if self.spec.measured:
+            argv.append(REPORT_OPTION)
         around = self.surroundings
         named = files_in((*self.options, *self.spec.inputs, *self.spec.expected))
         task_files = (*self.reads, module, *self.libraries)

@@ -17,7 +17,6 @@ from packaging.version import Version
 
 from triage.compilers.base import Environment, Packaging
 from triage.compilers.invocation import readable_output
-from triage.compilers.parts import RunValues
 from triage.compilers.registry import family_of
 from triage.compilers.repro_script import (
     MODULE_PLACE,
@@ -193,7 +192,8 @@ def _run_command(run: RunTask, portable: RunSpec) -> tuple[str, ...]:
         Path(run.tool.name),
         Path(MODULE_PLACE),
         run.options,
-        RunValues(portable.inputs, result_files(portable)),
+        portable.inputs,
+        result_files(portable),
         run.libraries,
     )
     return tuple(argv)

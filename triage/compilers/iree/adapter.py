@@ -26,7 +26,7 @@ from triage.compilers.iree.targets import (
     target_flags,
     with_printing,
 )
-from triage.compilers.parts import IrPrinter, Measures, Runner, family_yaml
+from triage.compilers.parts import IrPrinter, Runner, family_yaml
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, NoAnswer
@@ -129,7 +129,6 @@ class Iree(Compiler):
     title = "IREE"
     module = "module.vmfb"
     onnx_importer = "iree.compiler.tools.import_onnx"
-    measures = Measures()
     folders = (
         "an unpacked wheel, a virtual environment, a build tree (tools/) or an "
         "install (bin/) holds `iree-compile`"

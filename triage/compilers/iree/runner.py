@@ -42,6 +42,7 @@ class IreeRunner(Runner):
     """The runtime: `iree-run-module` and `iree-benchmark-module`."""
 
     distribution = "iree-base-runtime"
+    measures = True
     unoptimised = ("--iree-opt-level=O0",)
 
     @cache  # noqa: B019 - there is one runner

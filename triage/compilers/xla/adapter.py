@@ -29,7 +29,6 @@ from triage.compilers.base import (
 from triage.compilers.invocation import Invocation, MlirTools, ask_compiler
 from triage.compilers.parts import (
     IrPrinter,
-    Measures,
     PastedProgram,
     RecipeRequest,
     RecipeStarter,
@@ -153,6 +152,8 @@ class XlaRecipes(RecipeStarter):
 class XlaRunner(WorkerRunner):
     """Runs programs with the worker."""
 
+    measures = True
+
     def persistent_worker(
         self, toolchain: Toolchain, program: Path, invocation: Invocation
     ) -> tuple[str, ...]:
@@ -200,7 +201,6 @@ class Xla(Compiler):
     )
     uses_processor = True
     run = XlaRunner(_WORKER, "--xla_backend_optimization_level=0")
-    measures = Measures()
     passes = XlaIr()
     folders = "a virtual environment holds the packages `jaxlib` and `jax`"
     generator = ("-I",)
