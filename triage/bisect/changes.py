@@ -16,7 +16,7 @@ from typing import Any
 
 from triage.bisect.line import Line
 from triage.bisect.result import Answer, Bisection, LoggedProbe
-from triage.bisect.search import Pair, Search
+from triage.bisect.search import FoundPair, Search
 from triage.execution.compare import Match, verdict_of
 from triage.execution.judge import result_of
 from triage.model.outcome import (
@@ -92,7 +92,7 @@ def _presence_verdict(outcome: Outcome, match: Match) -> Verdict:
     return verdict
 
 
-def _nearest_pass(search: Search, pair: Pair) -> int:
+def _nearest_pass(search: Search, pair: FoundPair) -> int:
     """Return the revision that passes, nearest to the pair on its good side. One that
     shows this failure, too, is flaky; one that shows another failure does not pass.
     """
@@ -110,7 +110,7 @@ def _nearest_pass(search: Search, pair: Pair) -> int:
     return search.good_end
 
 
-def answer(search: Search, conclusion: Pair | NoAnswer, **more: Any) -> Bisection:
+def answer(search: Search, conclusion: FoundPair | NoAnswer, **more: Any) -> Bisection:
     """Report what a search found, or why there is nothing to search, with all probes
     of its line.
     """

@@ -26,7 +26,7 @@ _UNLIKELY = 1e-4  # of all chances: not a suspect any more
 
 
 @dataclass(frozen=True)
-class Pair:
+class FoundPair:
     """The two candidates of a line between which a search found the change."""
 
     before: int
@@ -77,7 +77,7 @@ class Search:
     def side(self, outcome: Outcome) -> Side | None:
         return self.kind.side(self.verdict(outcome))
 
-    def run(self) -> Pair:
+    def run(self) -> FoundPair:
         """Probe until the answer is final, or no probe can help."""
         line = self.line
         announced = ""
@@ -203,7 +203,7 @@ class Search:
         failures = [outcome.failure for outcome in outcomes if outcome.failure]
         return len({failure.signature for failure in failures}) < 2
 
-    def result(self, belief: Belief) -> Pair:
+    def result(self, belief: Belief) -> FoundPair:
         """Return what the probes so far say."""
         chances: Sequence[float] = belief.chances
         older = belief.older_failure
@@ -241,7 +241,7 @@ class Search:
             confirmed and self.line.fork not in suspects,
             self.line.suspects(suspects, self.clues),
         )
-        return Pair(
+        return FoundPair(
             before, after, change, NoAnswer(Cause.NOISE, text) if text else None
         )
 

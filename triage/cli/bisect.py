@@ -28,7 +28,7 @@ from triage.cli.command import (
     REQUIRED,
     SECONDS,
     SUITE,
-    Answer,
+    Reply,
     argument,
     command,
     flag,
@@ -158,7 +158,7 @@ def bisect(
         "in any case.",
     ),
     dry_run: bool = DRY_RUN,
-) -> Answer:
+) -> Reply:
     """Find the release that brought a failure (with --repo the commit), or with --find
     fix the one that fixed it.
 
@@ -219,7 +219,7 @@ def suspects(
     good: str = option("REV", "Known-good revision or commit.", default=REQUIRED),
     bad: str = option("REV", "Known-bad revision or commit.", default=REQUIRED),
     case: str | None = CASE,
-) -> Answer:
+) -> Reply:
     """Rank the commits between two revisions by how suspicious the failure makes them.
     Nothing is built.
 

@@ -13,7 +13,7 @@ from triage.classify import (
     classify_log,
     load_rules,
 )
-from triage.cli.command import Answer, argument, command, option, report
+from triage.cli.command import Reply, argument, command, option, report
 from triage.cli.screen import AppContext
 from triage.report.tables import classify_document
 
@@ -27,7 +27,7 @@ def classify(
     rules: list[Path] | None = option(
         "FILE", "Read your own failure classes from this YAML file; repeatable."
     ),
-) -> Answer:
+) -> Reply:
     """Name the failures in compiler output or a CI log, the root cause first.
 
     Exit 1 when there is a failure, 0 when there is none, 3 when something failed that

@@ -38,7 +38,7 @@ REQUIRED: Any = ...
 
 
 @dataclass(frozen=True)
-class Answer:
+class Reply:
     """What a command returns."""
 
     write: Callable[[str], object]
@@ -51,7 +51,7 @@ class Unfinished(Exception):
     error.
     """
 
-    def __init__(self, answer: Answer, error: BaseException) -> None:
+    def __init__(self, answer: Reply, error: BaseException) -> None:
         self.answer, self.error = answer, error
 
 
@@ -60,18 +60,18 @@ def report(
     document: Callable[[R], Document],
     code: Exit | None = None,
     **formats: Callable[[R], str],
-) -> Answer:
+) -> Reply:
     """Return the answer that is a result. code: instead of `exit` of the result.
     formats: those that only this result has.
     """
     if code is None:
         code = getattr(result, "exit", Exit.OK)
-    return Answer(lambda name: write_report(name, result, document, **formats), code)
+    return Reply(lambda name: write_report(name, result, document, **formats), code)
 
 
 def report_value(
     value: object, *blocks: Block, title: str = "triage", code: Exit = Exit.OK
-) -> Answer:
+) -> Reply:
     """Return the answer that is a value for JSON, and a few lines for the rest."""
     return report(value, lambda _: Document(title, blocks), code)
 
@@ -82,7 +82,7 @@ def report_rows(
     columns: Sequence[str],
     code: Exit = Exit.OK,
     **more: object,
-) -> Answer:
+) -> Reply:
     """Return the answer that is rows: in JSON below a key and next to `more`, else a
     table of some of their columns.
     """
@@ -197,7 +197,7 @@ JOBS = option(
 )
 
 
-def command(function: Callable[..., Answer], *formats: str) -> Callable[..., None]:
+def command(function: Callable[..., Reply], *formats: str) -> Callable[..., None]:
     """Make a function a command: write the answer that it returns in the format of
     --format, end with its exit code, and print its errors.
 
@@ -240,7 +240,7 @@ def command(function: Callable[..., Answer], *formats: str) -> Callable[..., Non
     return run
 
 
-def junit_command(function: Callable[..., Answer]) -> Callable[..., None]:
+def junit_command(function: Callable[..., Reply]) -> Callable[..., None]:
     """Make a function a command whose answer also has the format junit."""
     return command(function, "junit")
 
@@ -264,7 +264,7 @@ def command_again(*more: str) -> str:
     return shlex.join(["triage", *options, *more, *words[end:]])
 
 
-def _exit_code(call: Callable[[], Answer], output: str, more: list[str]) -> int:
+def _exit_code(call: Callable[[], Reply], output: str, more: list[str]) -> int:
     """Call a command, write its answer in the named format, and return its exit code.
     more: options that continue it.
     """

@@ -14,7 +14,7 @@ from triage.cli.command import (
     PATHS,
     REPO,
     SUITE,
-    Answer,
+    Reply,
     Unfinished,
     argument,
     command_again,
@@ -87,7 +87,7 @@ def nightly(
     part: str | None = option("I/N", "Run only the I-th of N shards.", "--shard"),
     github: bool = GITHUB,
     dry_run: bool = DRY_RUN,
-) -> Answer:
+) -> Reply:
     """Compare a new compiler with a baseline over all recipes.
 
     Exit 1 when a case regressed or fails in a different way. A failure that a recipe
@@ -166,7 +166,7 @@ def nightly_merge(
     ),
     out: Path | None = OUT,
     github: bool = GITHUB,
-) -> Answer:
+) -> Reply:
     """Join the results of a nightly's shards into one report, as one machine would have
     written it.
 
@@ -187,7 +187,7 @@ def nightly_merge(
     return _publish(night, out, github)
 
 
-def _publish(night: Night, out: Path | None, github: bool) -> Answer:
+def _publish(night: Night, out: Path | None, github: bool) -> Reply:
     """Store a night, and show it on GitHub."""
     store_night(night, out)
     if github:

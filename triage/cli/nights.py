@@ -16,7 +16,7 @@ import typer
 
 from triage.cli.command import (
     REQUIRED,
-    Answer,
+    Reply,
     Unfinished,
     argument,
     command,
@@ -70,7 +70,7 @@ def earlier_nights() -> EarlierNights:
 
 @app.command("list")
 @command
-def list_nights() -> Answer:
+def list_nights() -> Reply:
     """List stored nights, the oldest first."""
     listed = open_nights().summaries()
     total = plural(len(listed), "night")
@@ -86,7 +86,7 @@ def show_night(
         "A night's number, its date as 2026-11-21, or `latest`.",
         "latest",
     ),
-) -> Answer:
+) -> Reply:
     """Print the report of a stored night."""
     from triage.report.night import night_junit, screen_document
 
@@ -98,7 +98,7 @@ def show_night(
 @command
 def prune_nights(
     keep: int = option("N", "Keep the newest N nights.", min=1, default=REQUIRED),
-) -> Answer:
+) -> Reply:
     """Remove all stored nights but the newest."""
     store = open_nights()
     numbers = [night.number for night in store.summaries()]
@@ -111,7 +111,7 @@ def prune_nights(
 @command
 def show(
     case: str = argument("CASE", "Name of a case."),
-) -> Answer:
+) -> Reply:
     """Show everything known of a case: its nights, its state on every toolchain,
     culprit, reproducer, remedies, output.
     """
@@ -135,7 +135,7 @@ def site(
         "--track",
         default="*",
     ),
-) -> Answer:
+) -> Reply:
     """Write a static site of all stored nights.
 
     The pages need no server: open `index.html`, or publish the folder, for example with
@@ -173,7 +173,7 @@ def sync(
         min=1,
         default=10,
     ),
-) -> Answer:
+) -> Reply:
     """Open, comment, reopen and close the issues of a repository by the failures of a
     night.
 

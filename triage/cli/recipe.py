@@ -17,7 +17,7 @@ from triage.cli.command import (
     PATHS,
     RECIPES,
     SUITE,
-    Answer,
+    Reply,
     Unfinished,
     argument,
     command,
@@ -50,7 +50,7 @@ app = typer.Typer(help="Write, validate and list recipes.")
 @command
 def init(
     folder: Path = argument("DIR", "Folder to create."),
-) -> Answer:
+) -> Reply:
     """Write the bundled examples into a first folder of recipes.
 
     - `triage init recipes`
@@ -71,7 +71,7 @@ def init(
 
 @app.command()
 @command
-def validate(paths: list[Path] = PATHS) -> Answer:
+def validate(paths: list[Path] = PATHS) -> Reply:
     """Check recipes without running anything. Print every mistake with file:line:column
     and what to write instead.
     """
@@ -87,10 +87,10 @@ def validate(paths: list[Path] = PATHS) -> Answer:
 
 @app.command()
 @command
-def schema() -> Answer:
+def schema() -> Reply:
     """Print the JSON Schema of recipe files, for editors, whatever the format."""
     text = json.dumps(recipe_json_schema(recipe_families()), indent=2)
-    return Answer(lambda _: typer.echo(text))
+    return Reply(lambda _: typer.echo(text))
 
 
 @app.command("list")
@@ -99,7 +99,7 @@ def list_recipes(
     paths: list[Path] | None = argument(
         "PATH", "Recipe files, or folders of recipes (default: recipes).", None
     ),
-) -> Answer:
+) -> Reply:
     """List the cases of recipes."""
     listed = [
         {
@@ -137,7 +137,7 @@ def new(
         "FILE",
         "Take the program and the command line from this issue or gist; - is stdin.",
     ),
-) -> Answer:
+) -> Reply:
     """Write a commented recipe to start from.
 
     A command line is stored in a form that every version understands; --input names the
@@ -188,7 +188,7 @@ def update(
     toolchain: str = toolchain_option(
         "Match the lists to the results of this toolchain.", "latest"
     ),
-) -> Answer:
+) -> Reply:
     """Rewrite the lists of known failures to match the results of a toolchain.
 
     Cached results are used; what is not known is compiled and run. In a suite config a

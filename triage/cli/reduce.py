@@ -12,7 +12,7 @@ from triage.cli.command import (
     FAILING_TOOLCHAIN,
     SECONDS,
     SUITE,
-    Answer,
+    Reply,
     argument,
     command,
     option,
@@ -51,7 +51,7 @@ def reduce_recipe(
         "cpu_seconds, run_seconds, artifact_bytes, or any that `triage run` "
         "reports. FUNCTION names the function to run.",
     ),
-) -> Answer:
+) -> Reply:
     """Reduce the program of a failing case to a minimal reproducer.
 
     Every candidate is compiled: it must show the same failure and, with --good, still
@@ -96,7 +96,7 @@ def replay_reproducers(
         "Compile with this toolchain; repeatable (default: the recorded one "
         "and latest)."
     ),
-) -> Answer:
+) -> Reply:
     """Compile reproducers again and report whether each still fails in the same way.
 
     The result is that of the last version: `reproduces`, `fixed` (it compiles),

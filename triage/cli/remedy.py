@@ -18,7 +18,7 @@ from triage.cli.cases import (
 from triage.cli.command import (
     CASES,
     FAILING_TOOLCHAIN,
-    Answer,
+    Reply,
     Unfinished,
     argument,
     command,
@@ -42,7 +42,7 @@ def remedy(
         "Try flags that are newer than this known-good revision first, and "
         "check each remedy there.",
     ),
-) -> Answer:
+) -> Reply:
     """Find flags or input changes that make a failing case compile.
 
     Known remedies of the failure class are tried first, then options of the compiler
@@ -70,7 +70,7 @@ def remedy(
 def variants(
     chosen: OneCase,
     toolchain: str = toolchain_option("Compile with this toolchain.", "installed"),
-) -> Answer:
+) -> Reply:
     """Compile variants of a failing case and report which keys decide whether it fails.
 
     Without --case, the case is the first one that fails. Exit 3 if no variant fails.
@@ -107,7 +107,7 @@ def lint(
         "--graph",
         "Print devices and transfers as a Mermaid flowchart instead of the findings.",
     ),
-) -> Answer:
+) -> Reply:
     """Find mistakes in a program before compiling it: devices, affinities, chains.
 
     Exit 1 if there is an error.
@@ -129,7 +129,7 @@ def lint(
     answer = report(LintResult(linted), lint_document)
     if graph:
         text = "".join(case.graph for case in linted)
-        answer = Answer(lambda _: typer.echo(text, nl=False), answer.exit)
+        answer = Reply(lambda _: typer.echo(text, nl=False), answer.exit)
     if not unreadable:
         return answer
     problem = BadInput("\n".join(unreadable))

@@ -20,7 +20,7 @@ from triage.cli.command import (
     SECONDS,
     SUITE,
     TOOLCHAINS,
-    Answer,
+    Reply,
     Unfinished,
     command,
     duration_option,
@@ -45,7 +45,7 @@ def run_cases(
     toolchain: list[str] | None = TOOLCHAINS,
     fresh: bool = flag("--fresh", "Compile again instead of using cached results."),
     strict: bool = flag("--strict", "Exit 1 also when a known failure passes."),
-) -> Answer:
+) -> Reply:
     """Compile every case on every toolchain and report failures.
 
     Results are cached; a second run compiles nothing. Exit 1 when a case fails that its
@@ -99,7 +99,7 @@ def bench(
     time: float | None = duration_option(
         "Measure for at most this long (default: 60s)."
     ),
-) -> Answer:
+) -> Reply:
     """Measure the run time of compiled programs side by side.
 
     Measure all configurations (cases on toolchains) in turn until every verdict is
@@ -143,7 +143,7 @@ def history(
     since: str | None = option("REV", "Begin with this release (default: the first)."),
     until: str | None = option("REV", "End with this release (default: the last)."),
     jobs: int | None = JOBS,
-) -> Answer:
+) -> Reply:
     """Find every change of each case's status across releases.
 
     Most releases between two with the same status are not compiled, so a short window

@@ -10,7 +10,7 @@ import typer
 
 from triage.cli.cases import open_engine_for
 from triage.cli.command import (
-    Answer,
+    Reply,
     Unfinished,
     argument,
     command,
@@ -41,7 +41,7 @@ def list_toolchains(
     families: list[str] | None = argument(
         "FAMILY", "Families, or command:PACKAGE (default: all known).", None
     ),
-) -> Answer:
+) -> Reply:
     """List the releases of the package index, the newest last, and show which are
     installed.
     """
@@ -77,7 +77,7 @@ def install_toolchains(
         "Releases such as `3.4.0`, `latest`, `FAMILY:3.2.0`; `all` or "
         "`FAMILY:all` for all of them.",
     ),
-) -> Answer:
+) -> Reply:
     """Install releases, several at once. Intact installs are skipped."""
     toolchains = []
     failures = {}
@@ -112,7 +112,7 @@ def info(
     rev: str = argument(
         "REV", "Revision, such as `3.4.0` or `FAMILY:3.2.0`.", "installed"
     ),
-) -> Answer:
+) -> Reply:
     """Describe a toolchain: version, commit, backends, phases, flags."""
     family, text = split_revision(rev, Families(), DEFAULT_FAMILY)
     with open_engine_for(app) as engine:
@@ -139,7 +139,7 @@ def prune_toolchains(
     keep: str = option(
         "SIZE", "Keep this much; 0 removes everything not in use.", default="8GiB"
     ),
-) -> Answer:
+) -> Reply:
     """Remove the least recently used toolchains and files until the rest fits.
 
     Toolchains, the folders in which compilers of commits are built, and files that are
@@ -161,7 +161,7 @@ def prune_toolchains(
 
 
 @command
-def doctor() -> Answer:
+def doctor() -> Reply:
     """Check this machine: home, memory, seal, toolchains, index. Exit 4 when compiling
     cannot work.
     """

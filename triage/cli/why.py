@@ -12,7 +12,7 @@ from triage.classify import classify_log, load_rules
 from triage.cli.cases import OneCase, cases_in, one_case, open_engine_for
 from triage.cli.command import (
     REQUIRED,
-    Answer,
+    Reply,
     command,
     duration_option,
     option,
@@ -42,7 +42,7 @@ def why(
     budget: float | None = duration_option(
         "Spend at most this long after the first compile (default: 60s)."
     ),
-) -> Answer:
+) -> Reply:
     """Explain one failure: how and where it fails, since which release, after which
     pass, and what works around it.
 
@@ -115,7 +115,7 @@ def _command_words(
     return words
 
 
-def _answer_from_text(chosen: OneCase, error: BadInput, text: str) -> Answer:
+def _answer_from_text(chosen: OneCase, error: BadInput, text: str) -> Reply:
     """Say why the program of a text cannot be run, the command that helps, and what the
     text alone says.
     """
@@ -141,7 +141,7 @@ def attribute_case(
     chosen: OneCase,
     good: str = option("REV", "Known-good revision, which compiles.", default=REQUIRED),
     bad: str = option("REV", "Known-bad revision, which fails.", default=REQUIRED),
-) -> Answer:
+) -> Reply:
     """Find the pass after which the IR of two compilers diverges.
 
     The comparison covers operations, types, nesting and chosen tile sizes. It ignores

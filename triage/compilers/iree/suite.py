@@ -21,7 +21,7 @@ from triage.compilers.iree.suite_files import (
     RandomTensor,
     Suite,
     SuiteFile,
-    Value,
+    SuiteValue,
 )
 from triage.compilers.iree.suite_models import (
     is_model_test,
@@ -104,7 +104,7 @@ class _TorchTest(MappingFormat):
     mode: Literal["compare", "benchmark"] = "compare"
     file_name: Text = "test.mlir"
     vmfb_name: Text = "out.vmfb"
-    expected_output: tuple[Value, ...] | None = None
+    expected_output: tuple[SuiteValue, ...] | None = None
 
 
 class IreeSuites:

@@ -54,7 +54,7 @@ _PARAMETER = re.compile(
 )
 
 
-class Value(MappingFormat):
+class SuiteValue(MappingFormat):
     """A value, or its type and its file."""
 
     value: Text | None = None
@@ -128,10 +128,10 @@ class SuiteFile:
         artifacts = self.suite.artifacts_of([path])
         return Library(IREE.input_at(path), tuple(kept), artifacts)
 
-    def value(self, entry: str | Value) -> str:
+    def value(self, entry: str | SuiteValue) -> str:
         """Return a value as recipes write it, with the path of its file."""
         if isinstance(entry, str):
-            entry = Value(value=entry)
+            entry = SuiteValue(value=entry)
         text, address = entry.value or "", entry.url or entry.source
         if address:
             return str(ValueText(text, str(self.file(address)), ""))

@@ -14,7 +14,7 @@ from triage.compilers.iree.suite_files import (
     RandomWeights,
     Suite,
     SuiteFile,
-    Value,
+    SuiteValue,
 )
 from triage.model.case import Case, Library, RunSpec
 from triage.model.errors import BadInput
@@ -26,7 +26,7 @@ _LIBRARY = "--iree-codegen-transform-dialect-library="
 _Golden = PositiveFloat | dict[str, PositiveFloat] | None
 """A number of all machines, or of each kind of machine."""
 
-_Values = tuple[Text | Value, ...]
+_Values = tuple[Text | SuiteValue, ...]
 
 
 class _Module(MappingFormat):
