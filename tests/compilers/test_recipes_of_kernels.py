@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Triage
 from tests.recipes.loading import load_recipes
 from triage.compilers.base import KernelSpec
 from triage.compilers.triton.kernel_recipe import copy_kernel, is_standalone
@@ -167,3 +167,10 @@ def test_the_types_of_a_launch_decide_those_of_the_arguments(
     pointers = {"x": f"*{element}:16", "y": f"*{element}:16"}
     assert guess.signature == {**pointers, "n": "i32"}
     assert not {"x", "y"} & guess.guessed.keys()
+
+
+def test_a_file_of_tritons_ir_starts_a_recipe(triage: Triage, workplace: Path) -> None:
+    (workplace / "k.ttir").write_text("module {\n  tt.func @k() { tt.return }\n}\n")
+    assert triage("recipe", "new", "r.yaml", "--input", "k.ttir").returncode == 0
+    [case] = load_recipes([workplace / "r.yaml"])
+    assert (case.compiler, case.target.backend) == ("triton", "cuda")

@@ -80,7 +80,7 @@ def start_from_command(request: RecipeRequest, words: Sequence[str]) -> RecipeSt
 def start_from_file(request: RecipeRequest, source: Path) -> RecipeStart:
     """Start from an input file, with the first family that compiles such files."""
     _check_file(source)
-    text = ""
+    request, text = replace(request, source=source), ""
     if source.suffix == ".py":
         text = decoded(source.read_bytes())
     starters = recipe_starters()
