@@ -227,7 +227,7 @@ def suspects(
     count. A text whose program cannot be run is read as a log, of IREE or of the
     compiler that a REV names (`triton:3.1.0`).
 
-    The 20 most suspicious changes are shown, all of them with --verbose.
+    The 20 most suspicious changes are shown; --format json lists all.
     """
     from triage.bisect.commits import rank_changes
     from triage.bisect.history import stored_failures

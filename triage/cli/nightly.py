@@ -53,12 +53,10 @@ def nightly(
     paths: list[Path] = PATHS,
     case: str | None = CASES,
     suite_config: list[Path] | None = SUITE,
-    toolchain: str = toolchain_option(
-        "Test this toolchain (default: latest).", "latest"
-    ),
+    toolchain: str = toolchain_option("Test this toolchain.", "latest"),
     baseline: str = option(
         "REV",
-        "Compare with this toolchain (default: previous).",
+        "Compare with this toolchain.",
         "--baseline",
         "-b",
         default="previous",
