@@ -1,5 +1,5 @@
-"""Make functions commands: declare their options, write their answer in the format of
---format, print their errors, and end with the exit code of the answer.
+"""Make functions commands: declare their options, write their reply in the format of
+--format, print their errors, and end with the exit code of the reply.
 
 Every error ends in a message on stderr, never in a traceback that a CI job takes for a
 regression.
@@ -47,12 +47,10 @@ class Reply:
 
 
 class Unfinished(Exception):
-    """A command cannot go on, but it has an answer, which is written before the
-    error.
-    """
+    """A command cannot go on. Its reply so far is written before the error."""
 
-    def __init__(self, answer: Reply, error: BaseException) -> None:
-        self.answer, self.error = answer, error
+    def __init__(self, reply: Reply, error: BaseException) -> None:
+        self.reply, self.error = reply, error
 
 
 def report(
@@ -61,7 +59,7 @@ def report(
     code: Exit | None = None,
     **formats: Callable[[R], str],
 ) -> Reply:
-    """Return the answer that is a result. code: instead of `exit` of the result.
+    """Return the reply that is a result. code: instead of `exit` of the result.
     formats: those that only this result has.
     """
     if code is None:
@@ -72,7 +70,7 @@ def report(
 def report_value(
     value: object, *blocks: Block, title: str = "triage", code: Exit = Exit.OK
 ) -> Reply:
-    """Return the answer that is a value for JSON, and a few lines for the rest."""
+    """Return the reply that is a value for JSON, and a few lines for the rest."""
     return report(value, lambda _: Document(title, blocks), code)
 
 
@@ -83,7 +81,7 @@ def report_rows(
     code: Exit = Exit.OK,
     **more: object,
 ) -> Reply:
-    """Return the answer that is rows: in JSON below a key and next to `more`, else a
+    """Return the reply that is rows: in JSON below a key and next to `more`, else a
     table of some of their columns.
     """
     cells = [
@@ -133,7 +131,7 @@ def _seconds(text: str) -> float:
 
 
 def format_option(*more: str) -> Any:
-    """Return the option --format. more: formats that only this answer has."""
+    """Return the option --format. more: formats that only this reply has."""
     names = (*FORMATS, *more)
 
     def check(name: str) -> str:
@@ -198,11 +196,11 @@ JOBS = option(
 
 
 def command(function: Callable[..., Reply], *formats: str) -> Callable[..., None]:
-    """Make a function a command: write the answer that it returns in the format of
+    """Make a function a command: write the reply that it returns in the format of
     --format, end with its exit code, and print its errors.
 
     A parameter that is a dataclass stands for the options that are its fields, and
-    `app` for the options of the program. formats: those that only this answer has.
+    `app` for the options of the program. formats: those that only this reply has.
     """
     parameters = _parameters(function)
     groups = {
@@ -241,7 +239,7 @@ def command(function: Callable[..., Reply], *formats: str) -> Callable[..., None
 
 
 def junit_command(function: Callable[..., Reply]) -> Callable[..., None]:
-    """Make a function a command whose answer also has the format junit."""
+    """Make a function a command whose reply also has the format junit."""
     return command(function, "junit")
 
 
@@ -265,7 +263,7 @@ def command_again(*more: str) -> str:
 
 
 def _exit_code(call: Callable[[], Reply], output: str, more: list[str]) -> int:
-    """Call a command, write its answer in the named format, and return its exit code.
+    """Call a command, write its reply in the named format, and return its exit code.
     more: options that continue it.
     """
     from triage.toolchains.home import disk_errors
@@ -274,13 +272,13 @@ def _exit_code(call: Callable[[], Reply], output: str, more: list[str]) -> int:
         _handle_signals()
         with disk_errors("continue"):
             try:
-                answer = call()
+                reply = call()
             except Unfinished as unfinished:
-                unfinished.answer.write(output)
+                unfinished.reply.write(output)
                 raise unfinished.error from None
-            answer.write(output)
+            reply.write(output)
             sys.stdout.flush()
-            return answer.exit
+            return reply.exit
     except BrokenPipeError:
         # The reader has closed the pipe; without this Python complains when it closes
         # the stream.

@@ -225,7 +225,7 @@ def sync(
         case: f"{address}{change.issue}" for change in done for case in change.cases
     }
     open_nights().add_issues(night.started, issues)
-    answer = report(applied, issues_document)
+    reply = report(applied, issues_document)
     if stopped:
-        raise Unfinished(answer, stopped)
-    return answer
+        raise Unfinished(reply, stopped)
+    return reply

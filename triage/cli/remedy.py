@@ -86,8 +86,8 @@ def variants(
         raise BadInput(f"{chosen.recipe} has no matrix")
     with open_engine_for(chosen.app, cases) as engine:
         ref = engine.registry.resolve(toolchain, cases[0].compiler)
-        answer = compare_variants(engine, cases, ref, about)
-    return report(answer, variants_document)
+        compared = compare_variants(engine, cases, ref, about)
+    return report(compared, variants_document)
 
 
 @command
@@ -126,11 +126,11 @@ def lint(
                 linted.append(lint_case(engine, chosen, toolchain))
             except BadInput as error:  # reported after the findings of other cases
                 unreadable.append(str(error))
-    answer = report(LintResult(linted), lint_document)
+    reply = report(LintResult(linted), lint_document)
     if graph:
         text = "".join(case.graph for case in linted)
-        answer = Reply(lambda _: typer.echo(text, nl=False), answer.exit)
+        reply = Reply(lambda _: typer.echo(text, nl=False), reply.exit)
     if not unreadable:
-        return answer
+        return reply
     problem = BadInput("\n".join(unreadable))
-    raise Unfinished(answer, problem) if linted else problem
+    raise Unfinished(reply, problem) if linted else problem

@@ -72,7 +72,7 @@ def why(
     except NoProgramError as error:
         if not error.text:  # it is a command line
             raise
-        return _answer_from_text(chosen, error, error.text)
+        return _reply_from_text(chosen, error, error.text)
     cases = cases_in([started.path if started else chosen.recipe])
     case = one_case(cases, chosen.case) if chosen.case else cases[0]
     with open_engine_for(chosen.app, cases) as engine:
@@ -93,7 +93,7 @@ def why(
         except BadInput as error:
             if started is None or not started.is_pasted:
                 raise
-            return _answer_from_text(chosen, error, started.text)
+            return _reply_from_text(chosen, error, started.text)
     return report(explanation, why_document)
 
 
@@ -115,7 +115,7 @@ def _command_words(
     return words
 
 
-def _answer_from_text(chosen: OneCase, error: BadInput, text: str) -> Reply:
+def _reply_from_text(chosen: OneCase, error: BadInput, text: str) -> Reply:
     """Say why the program of a text cannot be run, the command that helps, and what the
     text alone says.
     """
