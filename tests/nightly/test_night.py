@@ -51,8 +51,8 @@ def night_of(
     histories: dict[str, str], old: int = 0, new: int = 1, *, bisects: bool = True
 ) -> Night:
     """Return a night between two of the releases that the letters of each case are for,
-    with a bisect of each new failure. `healed` is expected to fail, and `unsteady` is known to
-    be flaky.
+    with a bisect of each new failure. `healed` is expected to fail, and `unsteady` is
+    known to be flaky.
     """
     engine: Any = HistoryEngine(histories)
     engine.compiles = 7

@@ -81,8 +81,9 @@ def flag_name(text: str) -> str:
 
 
 def ask_compiler(argv: Sequence[str], seal: Seal) -> Execution:
-    """Run a command that asks a compiler about itself. Raises EnvironmentFailure if it
-    does not start, takes longer than a minute, or is killed: what it says is kept.
+    """Run a command that asks a compiler about itself. Answers are stored, so it raises
+    EnvironmentFailure if the command does not start, takes longer than a minute, or is
+    killed.
     """
     answer = run(argv, unlimited(_TIMEOUT), seal=seal, kept=_LARGEST_ANSWER)
     if answer.ending in (Ending.NOT_STARTED, Ending.TIMED_OUT, Ending.SIGNALLED):

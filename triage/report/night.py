@@ -72,7 +72,7 @@ _LISTED = {
 }
 _ERRORS = 10  # that GitHub shows of one step
 SUMMARY_BYTES = 1 << 20  # of one step; GitHub shows nothing of a longer summary
-_NAMED = 5  # cases that an error names
+_CASES_IN_ERROR = 5
 _SEALED = "compiles were sealed: they could read and write only what they needed"
 _UNSEALED = "compiles were not sealed: they could read and write all that you can"
 
@@ -324,7 +324,7 @@ def _error(night: Night, cluster: FailureCluster) -> str:
     """Return a new failure as an error at the file of its recipe."""
     name = cluster.representative or cluster.cases[0]
     source = next((case.source for case in night.cases if case.case == name), "")
-    cases = names_text(cluster.cases, _NAMED)
+    cases = names_text(cluster.cases, _CASES_IN_ERROR)
     message = f"{failure_text(cluster.failure)}\n{cases}"
     return workflow_command("error", message, file=source, title="new failure")
 
