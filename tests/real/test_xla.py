@@ -35,7 +35,7 @@ def test_a_crash_is_bisected_reduced_and_repeated(
     assert found["confirmed"]
     words = ("-t", "0.8.0", "--good", "0.8.1", "--out", workplace)
     small = asked("reduce", recipe, *words)
-    assert small["operations"]["after"] <= 24
+    assert small["operations"]["after"] <= 21
     folder = workplace / Path(small["reproducer"]).name
     for version, status in (("0.8.0", False), ("0.8.1", True)):
         [root] = (Path(os.environ["TRIAGE_HOME"]) / "toolchains").glob(

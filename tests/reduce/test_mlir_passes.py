@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from tests.conftest import ROOT
 from tests.mlir.conftest import Readers, readers  # noqa: F401 - a fixture
-from tests.reduce.made import OVERFLOW, FakeTest, lucky, reduced
+from tests.reduce.made import OVERFLOW, FakeTest, lucky, needs, reduced
 from triage.execution.mlir_tools import Reader
 from triage.mlir import parse_module
-from triage.reduce.mlir import mlir_form, shrink_dimensions
+from triage.reduce.mlir import mlir_form, shrink_dimensions, thin_bodies
 from triage.reduce.mlir_program import MlirProgram
 
 OLD = "3.3.0"
@@ -69,6 +69,28 @@ def test_offsets_and_sizes_of_slices_shrink_with_the_types(
     text = reduced(program, test, [shrink_dimensions]).program.content.decode()
     for part in left:
         assert part in text
+
+
+IDLE = """"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<4xf32>) -> tensor<4xf32>, sym_name = "f"}> ({
+  ^bb0(%a: tensor<4xf32>):
+    %0 = "x.generic"(%a) ({
+    ^bb1(%b: f32):
+      %1 = "x.loop"(%b) : (f32) -> f32
+      %2 = "x.add"(%b) : (f32) -> f32
+      "x.yield"(%2) : (f32) -> ()
+    }) : (tensor<4xf32>) -> tensor<4xf32>
+    "func.return"(%0) : (tensor<4xf32>) -> ()
+  }) : () -> ()
+}) : () -> ()
+"""
+
+
+def test_what_fails_stays_though_nothing_uses_it() -> None:
+    program = MlirProgram(parse_module(IDLE), [FakeReader()])
+    text = reduced(program, needs(b"x.loop"), [thin_bodies]).program.content.decode()
+    assert "x.loop" in text
+    assert "x.add" not in text
 
 
 def document(reader: Reader, text: str) -> MlirProgram:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import json
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +17,10 @@ from hypothesis import strategies as st
 from tests.conftest import ROOT, Triage
 from tests.fake_releases import command_recipe, install
 from tests.recipes.loading import load_recipes
-from tests.reduce.made import CASE, lucky, needs, reduced
+from tests.reduce.made import CASE, FakeTest, lucky, needs, reduced
 from triage.compilers.base import kernel_of
 from triage.model.case import Case
-from triage.reduce.problem import UnreadableError
+from triage.reduce.problem import ReducedCase, UnreadableError
 from triage.reduce.python import (
     PythonProgram,
     kernel_in,
@@ -88,6 +89,30 @@ def test_a_loop_that_stays_needs_no_argument_and_no_sum() -> None:
     assert small.program.content.decode() == (
         "def rule(k_ptr):\n    for step in range(0, 2):\n        acc = k_ptr\n"
     )
+
+
+CALLS = b"""def scaled(value, factor=2):
+    larger = value * factor
+    return larger
+def kernel(x):
+    y = scaled(load(x), factor=3)
+    return store(y)
+"""
+
+
+def test_a_function_that_is_called_moves_into_its_caller() -> None:
+    def stores_nine(case: ReducedCase) -> bool:
+        stored: list[object] = []
+        names = {"load": lambda x: x + 1, "store": stored.append}
+        with suppress(Exception):
+            exec(case.program.content, names)
+            exec("kernel(2)", names)
+        return stored == [9]
+
+    program = PythonProgram(parse_program(CALLS), unbound_names(CALLS))
+    form = python_form(CASE, Path("unread"))
+    small = reduced(program, FakeTest(stores_nine), (*form.passes, *form.passes))
+    assert small.program.content.decode().count("def ") == 1
 
 
 MORE = "\n".join(f"x{number} = {number}" for number in range(12))

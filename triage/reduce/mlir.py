@@ -9,7 +9,7 @@ guess makes a program that does not verify, which costs no compile.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -221,26 +221,33 @@ def _bypass(problem: ReductionProblem, *, is_inner: bool, step: int = 1) -> None
                 links[operation] = chosen
             values = operation.results
 
+    idle = {
+        operation
+        for block in inner
+        for operation in set(block.operations).difference(_used_operations(block, ()))
+    }
+
     def without(dropped: Sequence[Operation]) -> ReducedCase:
         module, new = copy_module(start)
         pairs = [pair for operation in dropped for pair in links[operation].items()]
         replace_results(module, {new[value]: new[by] for value, by in pairs})
         _, inner = _outer_and_inner_blocks(module)
+        # what was unused before may be what fails
+        kept = {new[operation] for operation in idle.difference(dropped)}
         for block in reversed(inner):  # inner before outer ones
-            *body, end = block.operations
-            block.operations = [*_used_operations(body, set(free_values(end))), end]
+            block.operations = _used_operations(block, kept)
         return with_module(start, module)
 
     problem.delete(list(links), without)
 
 
-def _used_operations(
-    operations: Sequence[Operation], needed: set[Value]
-) -> list[Operation]:
-    """Return the operations without those whose results nothing needs."""
+def _used_operations(block: Block, kept: Container[Operation]) -> list[Operation]:
+    """Return the operations of a block without those whose results nothing needs."""
     used = []
-    for operation in reversed(operations):
-        if not operation.results or not needed.isdisjoint(operation.results):
+    needed: set[Value] = set()
+    for operation in reversed(block.operations):
+        is_needed = not operation.results or not needed.isdisjoint(operation.results)
+        if is_needed or operation in kept:
             used.append(operation)
             needed.update(free_values(operation))
     return used[::-1]

@@ -203,7 +203,13 @@ def statements(tree: ast.AST) -> list[ast.stmt]:
 
 def python_form(case: Case, source: Path) -> Form:
     """Choose the passes for a program that Python can parse."""
-    passes: list[Pass] = [drop_statements, open_blocks, inline_names, take_parts]
+    passes: list[Pass] = [
+        drop_statements,
+        open_blocks,
+        inline_calls,
+        inline_names,
+        take_parts,
+    ]
     if kernel_of(case):  # small sizes compile faster
         passes = [drop_parameters, shrink_numbers, *passes, drop_settings]
     return Form(_read_program(source), passes, (shrink_numbers, drop_settings))
@@ -261,6 +267,35 @@ def open_blocks(candidate: ReducedCase) -> Iterator[Edits]:
                     yield {statement: rest}
             case ast.AugAssign(target=target, value=value):
                 yield {statement: ast.Assign([target], value, lineno=0)}
+
+
+@_editing_pass
+def inline_calls(candidate: ReducedCase) -> Iterator[Edits]:
+    """Replace the only call of a function that returns at its end by its body, with the
+    arguments in place of the parameters.
+    """
+    tree = python_program_of(candidate).tree
+    functions = {
+        function.name: function
+        for function in tree.body
+        if isinstance(function, ast.FunctionDef)
+    }
+    for statement in statements(tree):
+        if not isinstance(statement, (ast.Assign, ast.Expr, ast.Return)):
+            continue
+        for call in ast.walk(statement):
+            match call:
+                case ast.Call(ast.Name(name), values, keywords) if name in functions:
+                    function = functions[name]
+                    given = dict(zip(parameter_names(function), values, strict=False))
+                    given |= {word.arg or "": word.value for word in keywords}
+                    edits: dict[ast.AST, Any] = {}
+                    for name, value in given.items():
+                        edits |= _inline_edits(function, name, value)
+                    *body, end = map(_Editor(edits).visit, function.body)
+                    if isinstance(end, ast.Return) and end.value:
+                        last = _Editor({call: end.value}).visit(statement)
+                        yield {function: None, statement: [*body, last]}
 
 
 @_editing_pass
