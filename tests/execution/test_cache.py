@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from functools import cache
@@ -55,6 +56,16 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def path(original: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(original, tmp_path / "evidence.db"))
+
+
+def test_what_another_version_wrote_is_not_found(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as db:
+        [(version,)] = db.execute("PRAGMA user_version").fetchall()
+        db.execute(f"PRAGMA user_version = {version - 1}")
+    with closing(ResultCache(path)) as store, closing(ResultCache(path)) as other:
+        assert store.find_all("key1") == [None]
+        other.add(record())
+        assert store.find_all("k") == [record().execution]
 
 
 SLOW = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 300)]

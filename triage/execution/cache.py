@@ -1,8 +1,8 @@
 """The result cache: the facts of every task by its key, in one SQLite file that several
 processes share.
 
-A damaged row is a miss. A file that SQLite calls corrupt, or that another version of
-this program wrote, is deleted: whatever is lost is computed again.
+A damaged row is a miss. A file that SQLite calls corrupt is deleted, one that another
+version of this program wrote is emptied: whatever is lost is computed again.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from filelock import FileLock
     from pydantic import TypeAdapter
 
-_VERSION = 3  # of the tables
+_VERSION = 4  # of the tables
 _SECONDS_TO_WRITE = 60.0  # that another process may take
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS probes (
+_SCHEMA = f"""
+BEGIN EXCLUSIVE;
+DROP TABLE IF EXISTS probes;
+CREATE TABLE probes (
   id INTEGER PRIMARY KEY,
   key TEXT NOT NULL,
   case_name TEXT NOT NULL,
@@ -39,8 +41,10 @@ CREATE TABLE IF NOT EXISTS probes (
   at TEXT NOT NULL,
   facts BLOB NOT NULL
 );
-CREATE INDEX IF NOT EXISTS probes_key ON probes (key, id);
-CREATE INDEX IF NOT EXISTS probes_case ON probes (case_name, id);
+CREATE INDEX probes_key ON probes (key, id);
+CREATE INDEX probes_case ON probes (case_name, id);
+PRAGMA user_version = {_VERSION};
+COMMIT;
 """
 _LAST_ID = "SELECT coalesce(max(id), 0) FROM probes"
 _INSERT = (
@@ -190,7 +194,9 @@ class ResultCache:
             # SQLite does not wait for others that change the journal mode
             with self._locked():
                 db.execute("PRAGMA journal_mode=WAL")
-                db.executescript(f"{_SCHEMA} PRAGMA user_version = {_VERSION};")
+                # another process may have done it meanwhile
+                if db.execute("PRAGMA user_version").fetchall() != [(_VERSION,)]:
+                    db.executescript(_SCHEMA)
         db.execute("PRAGMA synchronous=NORMAL")
         return db
 
