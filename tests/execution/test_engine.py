@@ -28,8 +28,7 @@ from triage.model.execution import Limits
 from triage.model.outcome import Cause, Failed
 from triage.model.revision import Capabilities, Revision, Toolchain
 from triage.processes.sealing import Seal
-from triage.toolchains.home import Home, Workspace
-from triage.toolchains.install import MANIFEST
+from triage.toolchains.home import MANIFEST, Home, Workspace
 from triage.toolchains.registry import ToolchainRef
 
 # Notes its arguments, then does what the next line of the plan says; its last line says

@@ -14,9 +14,8 @@ from tests.git_history.history import History
 from triage.git_history.repository import Repository
 from triage.git_history.timeline import Timeline
 from triage.model.errors import EnvironmentFailure, Interrupted, Unobtainable
-from triage.toolchains.builds import BuildSection, SourceBuilds
-from triage.toolchains.home import KeptKind, Workspace
-from triage.toolchains.pruning import stored_toolchains
+from triage.toolchains.home import KeptKind, Workspace, stored_toolchains
+from triage.toolchains.sources import BuildSection, SourceBuilds
 
 STEPS = (
     'test "$(cat number)" -ne 4 && cp number "$TRIAGE_BUILD/object"',
@@ -158,7 +157,7 @@ def test_after_a_kill_the_builder_is_cleared_and_used_again(
         "import sys; from pathlib import Path\n"
         "from triage.git_history.timeline import Timeline\nfrom triage.toolchains.home import Home, Workspace\n"
         "from triage.git_history.repository import Repository\n"
-        "from triage.toolchains.builds import SourceBuilds\n"
+        "from triage.toolchains.sources import SourceBuilds\n"
         "from tests.toolchains.test_builds import steps_of\n"
         "home, repo = map(Path, sys.argv[1:3]); timeline = Timeline(Repository(repo))\n"
         "steps = steps_of('touch $TRIAGE_BUILD/half; setsid sleep ' + sys.argv[3])\n"

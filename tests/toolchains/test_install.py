@@ -14,9 +14,8 @@ import pytest
 from tests.toolchains.loopback import LoopbackIndex, make_wheel
 from triage.compilers.base import Environment, Packaging
 from triage.compilers.registry import Families
-from triage.toolchains.home import Home, Workspace
+from triage.toolchains.home import Home, Workspace, prune_home, stored_toolchains
 from triage.toolchains.install import PLAIN_WHEEL, Package
-from triage.toolchains.pruning import prune_home, stored_toolchains
 from triage.toolchains.registry import ToolchainRegistry
 
 NAME = "iree-base-compiler"

@@ -26,8 +26,7 @@ from triage.model.fields import as_json, parse_size
 from triage.model.outcome import Exit
 from triage.model.revision import Toolchain, split_revision
 from triage.report.document import Facts, Table
-from triage.toolchains.home import open_home
-from triage.toolchains.pruning import prune_home
+from triage.toolchains.home import open_home, prune_home
 from triage.toolchains.registry import ToolchainRef
 
 app = typer.Typer(help="List, install, describe and prune compilers.")

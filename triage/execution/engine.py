@@ -61,12 +61,12 @@ from triage.toolchains.home import (
     Home,
     Progress,
     disk_errors,
+    is_intact,
     lock_file,
     open_home,
     remove_tree,
     temporary_folder,
 )
-from triage.toolchains.install import is_intact
 from triage.toolchains.registry import ToolchainRegistry
 
 if TYPE_CHECKING:

@@ -16,9 +16,8 @@ from uv import find_uv_bin
 from triage.compilers.base import Compiler
 from triage.model.errors import TriageError
 from triage.processes.sealing import landlock_version, missing_seals
-from triage.toolchains.home import open_home
+from triage.toolchains.home import open_home, stored_toolchains
 from triage.toolchains.index import index_url
-from triage.toolchains.pruning import stored_toolchains
 from triage.toolchains.registry import ToolchainRegistry
 
 _LEAST_DISK = 2 << 30  # bytes of a handful of toolchains

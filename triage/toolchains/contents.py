@@ -22,8 +22,7 @@ from triage.compilers.interpreters import packages_of, prefixes_of
 from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure
 from triage.processes.sealing import SYSTEM
-from triage.toolchains.home import Workspace
-from triage.toolchains.install import manifest_of
+from triage.toolchains.home import Workspace, manifest_of
 
 # Programs write these where they are installed.
 _NOT_CONTENT = {"__pycache__", ".git", ".lock"}

@@ -1,27 +1,33 @@
-"""The home folder `TRIAGE_HOME`, safe ways to write, lock and remove files in it, and
-the progress of long work there.
+"""The home folder `TRIAGE_HOME`: safe ways to write, lock and remove files in it, the
+folders of installs, the progress of long work there, and what is pruned.
 """
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import blake2b
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from secrets import token_hex
 from tempfile import mkdtemp
-from typing import IO, TYPE_CHECKING, Self
+from typing import IO, TYPE_CHECKING, Any, Self
 
 from triage.model.errors import EnvironmentFailure, Interrupted
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
+# Is written last into each install, which is whole if it is there: its release, and the
+# sizes of its files.
+MANIFEST = "toolchain.json"
 _LOCK_TICK = 0.02  # seconds between attempts to lock a file
 
 
@@ -311,3 +317,159 @@ class Workspace:
             raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def fill_folder(
+    workspace: Workspace,
+    name: str,
+    action: str,
+    fill: Callable[[Path, Path], dict[str, Any] | None],
+) -> Path:
+    """Return the folder `name` of the installed toolchains. Fill it first if it is
+    missing, or if a killed process left it. Other processes that need it wait.
+
+    Args:
+        workspace: Has the toolchains.
+        name: The name of the folder.
+        action: What messages call this, such as `install numba 0.61.0`.
+        fill: Called as fill(folder, scratch). It puts files into the folder, and may
+            use `scratch`, which is removed. It returns what the manifest says of the
+            release that it installs, if it is one. If it raises, no files are left.
+    """
+    folder = workspace.home.toolchains / name
+    scratch = folder.with_name(f".{name}")
+    if is_intact(folder):
+        return folder
+    workspace.refuse_if_dry(action)
+    with disk_errors(action), workspace.progress.task(action):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock = folder.with_name(f".{name}.lock")
+        with lock_file(lock, fcntl.LOCK_EX, workspace.stop):
+            if is_intact(folder):  # another process did it while this one waited
+                return folder
+            try:
+                for path in (folder, scratch):
+                    remove_tree(path)
+                    path.mkdir()
+                release = fill(folder, scratch)
+                manifest = {"release": release, "files": _sizes(folder)}
+                write_whole(folder / MANIFEST, json.dumps(manifest))
+            except BaseException:
+                remove_tree(folder)
+                raise
+            finally:
+                remove_tree(scratch)
+    return folder
+
+
+def manifest_of(folder: Path) -> Any:
+    """Return the manifest of an install. Raises OSError or ValueError if there is
+    none.
+    """
+    return json.loads((folder / MANIFEST).read_bytes())
+
+
+def is_intact(folder: Path) -> bool:
+    """Return whether an install is complete: it has a manifest, and every file
+    has the size that it was installed with.
+    """
+    try:
+        for name, size in manifest_of(folder)["files"].items():
+            if os.stat(f"{folder}/{name}").st_size != size:  # noqa: PTH116 - is faster
+                return False
+    except (OSError, ValueError, LookupError, AttributeError, TypeError):
+        return False
+    return True
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    """Return the size of each file, without those that Python writes when it runs."""
+    return {
+        str(path.relative_to(folder)): path.stat().st_size
+        for path in folder.rglob("*")
+        if "__pycache__" not in path.parts and path.is_file()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEntry:
+    """A toolchain, a builder, or a kept file with its checksum."""
+
+    paths: tuple[Path, ...]
+    bytes: int
+    """The size on disk."""
+    used: float
+    """The last use in seconds since the epoch."""
+    intact: bool = True
+    """Whether no killed process left it."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder of a toolchain or a builder."""
+        return self.paths[0]
+
+
+def stored_toolchains(home: Home) -> list[StoredEntry]:
+    """Return all toolchains in a home."""
+    folders = filter(Path.is_dir, home.toolchains.glob("[!.]*"))
+    return [_entry([folder], intact=is_intact(folder)) for folder in folders]
+
+
+def prune_home(home: Home, keep: int) -> tuple[list[StoredEntry], int]:
+    """Remove what killed processes left, and then the least recently used until at most
+    `keep` bytes are left. Return what was removed, and how many bytes are left.
+
+    Raises EnvironmentFailure if another command uses the home.
+    """
+    with disk_errors(f"prune {home.path}"):
+        kind = fcntl.LOCK_EX | fcntl.LOCK_NB
+        try:
+            lock = lock_file(home.use_lock, kind, threading.Event())
+        except BlockingIOError:
+            raise EnvironmentFailure(
+                f"cannot prune {home.path}: another command uses it"
+            ) from None
+        with lock:
+            entries = [*stored_toolchains(home), *_other_entries(home)]
+            entries.sort(key=lambda entry: (entry.intact, entry.used))
+            left, removed = sum(entry.bytes for entry in entries), []
+            for entry in entries:
+                if entry.intact and left <= keep:
+                    break
+                for path in entry.paths:
+                    if path.is_symlink() or not path.is_dir():
+                        path.unlink(missing_ok=True)
+                    else:
+                        remove_tree(path)
+                left -= entry.bytes
+                removed.append(entry)
+            return removed, left
+
+
+def _other_entries(home: Home) -> Iterator[StoredEntry]:
+    for folder in home.builders.glob("[!.]*"):
+        yield _entry([folder])
+    for folder in filter(Path.is_dir, home.toolchains.glob(".*")):
+        yield _entry([folder], intact=False)
+    for kind in KeptKind:
+        stem = attrgetter("stem")
+        paths = sorted(home.folder(kind).glob("*"), key=stem)
+        for name, group in groupby(paths, stem):
+            yield _entry([*group], intact=not name.startswith("."))
+
+
+def _entry(paths: Sequence[Path], *, intact: bool = True) -> StoredEntry:
+    states = [path.lstat() for path in paths]
+    size = sum(map(_bytes_below, paths), sum(state.st_size for state in states))
+    used = max(state.st_mtime for state in states)
+    return StoredEntry(tuple(paths), size, used, intact)
+
+
+def _bytes_below(folder: Path) -> int:
+    """Return the bytes of all files in a folder, which others may change meanwhile."""
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):  # removed meanwhile
+                total += (Path(parent) / name).lstat().st_size
+    return total

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
-import json
-import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import date, timedelta
@@ -30,18 +27,15 @@ from triage.model.execution import Ending
 from triage.processes.containment import Purpose
 from triage.processes.process import run, unlimited
 from triage.toolchains.home import (
+    MANIFEST,
     Workspace,
-    disk_errors,
-    lock_file,
-    remove_tree,
-    write_whole,
+    fill_folder,
+    is_intact,
+    manifest_of,
 )
 from triage.toolchains.index import Release, index_url, listed_releases
 from triage.toolchains.web import host_of
 
-# Is written last into each install, which is whole if it is there: its release, and the
-# sizes of its files.
-MANIFEST = "toolchain.json"
 PLAIN_WHEEL = Wheel()
 _TIMEOUT = 3600.0  # seconds of one run of uv; a slow network may need them
 # Packages that are released together are uploaded within this time.
@@ -54,79 +48,6 @@ _PERMANENT = re.compile(
     r"match|larger than",
     re.IGNORECASE,
 )
-
-
-def fill_folder(
-    workspace: Workspace,
-    name: str,
-    action: str,
-    fill: Callable[[Path, Path], Release | None],
-) -> Path:
-    """Return the folder `name` of the installed toolchains. Fill it first if it is
-    missing, or if a killed process left it. Other processes that need it wait.
-
-    Args:
-        workspace: Has the toolchains.
-        name: The name of the folder.
-        action: What messages call this, such as `install numba 0.61.0`.
-        fill: Called as fill(folder, scratch). It puts files into the folder, and may
-            use `scratch`, which is removed. It returns the release that it installs,
-            if it is one. If it raises, no files are left.
-    """
-    folder = workspace.home.toolchains / name
-    scratch = folder.with_name(f".{name}")
-    if is_intact(folder):
-        return folder
-    workspace.refuse_if_dry(action)
-    with disk_errors(action), workspace.progress.task(action):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        lock = folder.with_name(f".{name}.lock")
-        with lock_file(lock, fcntl.LOCK_EX, workspace.stop):
-            if is_intact(folder):  # another process did it while this one waited
-                return folder
-            try:
-                for path in (folder, scratch):
-                    remove_tree(path)
-                    path.mkdir()
-                release = fill(folder, scratch)
-                kind = asdict(release) if release else None
-                manifest = {"release": kind, "files": _sizes(folder)}
-                write_whole(folder / MANIFEST, json.dumps(manifest))
-            except BaseException:
-                remove_tree(folder)
-                raise
-            finally:
-                remove_tree(scratch)
-    return folder
-
-
-def manifest_of(folder: Path) -> Any:
-    """Return the manifest of an install. Raises OSError or ValueError if there is
-    none.
-    """
-    return json.loads((folder / MANIFEST).read_bytes())
-
-
-def is_intact(folder: Path) -> bool:
-    """Return whether an install is complete: it has a manifest, and every file
-    has the size that it was installed with.
-    """
-    try:
-        for name, size in manifest_of(folder)["files"].items():
-            if os.stat(f"{folder}/{name}").st_size != size:  # noqa: PTH116 - is faster
-                return False
-    except (OSError, ValueError, LookupError, AttributeError, TypeError):
-        return False
-    return True
-
-
-def _sizes(folder: Path) -> dict[str, int]:
-    """Return the size of each file, without those that Python writes when it runs."""
-    return {
-        str(path.relative_to(folder)): path.stat().st_size
-        for path in folder.rglob("*")
-        if "__pycache__" not in path.parts and path.is_file()
-    }
 
 
 @dataclass(frozen=True)
@@ -215,7 +136,7 @@ class Package:
         """
         name = f"{release.distribution} {release.version}"
 
-        def fill(folder: Path, scratch: Path) -> Release:
+        def fill(folder: Path, scratch: Path) -> dict[str, Any]:
             python = interpreter(version_of(release.python))
             if python is None and self.packaging != PLAIN_WHEEL:
                 raise Unobtainable(
@@ -250,9 +171,9 @@ class Package:
                 until = date.fromisoformat(release.date) + _UPLOADED_WITHIN
                 with suppress(Unobtainable):
                     install(f"--exclude-newer={until.isoformat()}T00:00:00Z")
-                    return release
+                    return asdict(release)
             install()
-            return release
+            return asdict(release)
 
         folder = self.folder(release).name
         return fill_folder(self.workspace, folder, f"install {name}", fill)

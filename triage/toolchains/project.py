@@ -24,12 +24,13 @@ from triage.recipes.document import (
     content_of,
     read_document,
 )
-from triage.toolchains.builds import BuildSection, SourceBuilds
 from triage.toolchains.install import Package
 from triage.toolchains.sources import (
+    BuildSection,
     NightliesSection,
     ReleasesSection,
     Source,
+    SourceBuilds,
     Url,
     wheel_builds,
 )

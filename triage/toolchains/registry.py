@@ -19,9 +19,9 @@ from triage.model.revision import FamilyRef, Revision, Toolchain, ToolchainKind
 from triage.processes.sealing import Seal
 from triage.recipes.values import parse_version
 from triage.toolchains.contents import Contents, file_state, readable, with_targets
-from triage.toolchains.home import Home, Progress, Workspace
+from triage.toolchains.home import Home, Progress, Workspace, is_intact
 from triage.toolchains.index import Release
-from triage.toolchains.install import Package, is_intact
+from triage.toolchains.install import Package
 
 _FORMS = (
     "`3.13.0`, `latest`, `previous`, `installed`, `2025-06-04`, "
