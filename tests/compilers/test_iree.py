@@ -11,9 +11,9 @@ import pytest
 
 from tests.mlir.printed_ir import Op, printed, program, read
 from tests.programs import write_program
+from triage.compilers.invocation import IrPrinter
 from triage.compilers.iree.adapter import Iree
 from triage.compilers.iree.runner import IreeKernels, IreeRunner
-from triage.compilers.parts import IrPrinter
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, Revision, Toolchain

@@ -15,8 +15,7 @@ import pytest
 from tests.execution.test_inputs import contents_in
 from tests.programs import write_program
 from triage.compilers.base import Compiler, Description
-from triage.compilers.invocation import Invocation
-from triage.compilers.parts import IrPrinter, Runner
+from triage.compilers.invocation import Invocation, IrPrinter, Runner
 from triage.execution.cache import ResultCache
 from triage.execution.engine import Engine
 from triage.execution.judge import NoTask

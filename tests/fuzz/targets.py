@@ -26,7 +26,7 @@ from triage.classify.findings import failures_of
 from triage.classify.reader import read_log
 from triage.classify.rules import check_rules
 from triage.cli.interactive_bisect import read_journal
-from triage.compilers.parts import RecipeRequest
+from triage.compilers.pasted_text import RecipeRequest
 from triage.compilers.recipe_start import start_from_text
 from triage.compilers.registry import recipe_families
 from triage.execution.cache import Record, ResultCache, record_reader

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 
 from tests.conftest import ROOT, Triage
 from tests.real.statuses import read_statuses
+from triage.compilers.base import LintFinding, Severity
 from triage.compilers.iree.adapter import Iree
 from triage.compilers.iree.lint import findings
 from triage.compilers.iree.lint_program import LintProgram
-from triage.compilers.parts import LintFinding, Severity
 from triage.execution.mlir_tools import Reader
 from triage.lint.check import smallest_working
 from triage.mlir import parse_module

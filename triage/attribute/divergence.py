@@ -13,7 +13,7 @@ from triage.attribute.result import (
     Difference,
     DivergingPass,
 )
-from triage.compilers.parts import IrPrinter
+from triage.compilers.invocation import IrPrinter
 from triage.execution.compare import same_signature
 from triage.execution.engine import Engine
 from triage.execution.plan import plan_task

@@ -18,7 +18,7 @@ import typer
 from triage.classify.log import decoded
 from triage.cli.cases import ProgramTarget, named_family
 from triage.cli.screen import AppContext, print_stderr
-from triage.compilers.parts import RecipeRequest
+from triage.compilers.pasted_text import RecipeRequest
 from triage.compilers.recipe_start import (
     NoProgramError,
     start_from_command,

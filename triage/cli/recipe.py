@@ -29,7 +29,7 @@ from triage.cli.command import (
 )
 from triage.cli.program import read_pasted, split_kernel, start_recipe
 from triage.cli.screen import AppContext, print_stderr
-from triage.compilers.parts import RecipeRequest
+from triage.compilers.pasted_text import RecipeRequest
 from triage.compilers.registry import recipe_families, suite_reader
 from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput

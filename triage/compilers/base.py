@@ -6,22 +6,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
 from functools import cached_property
+from inspect import getfile
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from triage.compilers.interpreters import base_of, editable_sources
-from triage.compilers.invocation import Invocation, MlirTools
-from triage.compilers.parts import (
-    IrPrinter,
-    IssueForm,
-    OptionCatalog,
-    Runner,
-    family_yaml,
-)
+from triage.compilers.invocation import Invocation, IrPrinter, MlirTools, Runner
 from triage.model.case import Case, CaseSpec, Reference, RunSpec
+from triage.model.fields import UNPRINTED, in_json, key
 from triage.model.outcome import NoAnswer
 from triage.model.revision import Capabilities, FamilyRef, Toolchain
 from triage.processes.sealing import Seal
@@ -31,10 +27,21 @@ from triage.recipes.values import parse_version
 if TYPE_CHECKING:  # a compile needs none of them; one family has the first two
     from triage.compilers.iree.lint import IreeLinter
     from triage.compilers.iree.runner import IreeKernels
-    from triage.compilers.parts import RecipeStarter
+    from triage.compilers.pasted_text import RecipeStarter
     from triage.compilers.repro_script import StandaloneCall, StandaloneCompile
+    from triage.mlir import SourcePosition
 
 VERSION = "{version}"
+
+
+def family_yaml(family: type[object], name: str) -> Any:
+    """Read a YAML file that lies next to the module which defines the class `family`.
+    Returns None if there is no such file.
+    """
+    import yaml
+
+    file = Path(getfile(family)).with_name(name)
+    return yaml.safe_load(file.read_text("utf-8")) if file.is_file() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +167,133 @@ class KernelSpec(CaseSpec):
 def kernel_of(case: Case) -> KernelSpec | None:
     """Return what the kernel of a case is compiled for, if its input is a kernel."""
     return case.spec if isinstance(case.spec, KernelSpec) else None
+
+
+@dataclass(frozen=True, slots=True)
+class IssueForm:
+    """The headings of a project's form for bug reports. A section without a heading
+    follows under the heading before it.
+    """
+
+    happened: str = "What happened?"
+    steps: str | None = "Steps to reproduce"
+    version: str = "Version"
+    repository: str = ""
+    """Web address of the project."""
+    tag: str = "v{}"
+    """The git tag of a release; `{}` stands for its version."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptionCatalog:
+    """Which options of a compiler `triage remedy` tries, from the family's
+    `options.yaml`. A prefix is the beginning of an option's name.
+    """
+
+    first: tuple[str, ...] = ()
+    """Complete options that are tried before any switch."""
+    recomputes: tuple[str, ...] = ()
+    """Words in names of options that change the types of computations."""
+    backends: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Backend -> prefixes of its own options, which are tried for no other backend."""
+    phases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Failing phase -> prefixes of options to try, nearest first."""
+    code_phase: str = "compile"
+    """The phase of code generation. Its options are tried for other phases, too."""
+    never: tuple[str, ...] = ()
+    """Words in names of options that are never tried."""
+    only_true: tuple[str, ...] = ()
+    """Words in names of options that are off by default, so that only `true` is tried.
+    """
+
+    def is_foreign(self, name: str, backend: str) -> bool:
+        """Return whether an option belongs to other backends only."""
+        if name.startswith(self.backends.get(backend, ())):
+            return False
+        return any(name.startswith(prefixes) for prefixes in self.backends.values())
+
+    def prefixes(self, phase: str, backend: str) -> tuple[str, ...]:
+        """Return the prefixes of options to try when a phase fails, nearest first."""
+        if phase not in self.phases:
+            phase = self.code_phase
+        of_phase = self.phases.get(phase, ())
+        if phase == self.code_phase:
+            return (*self.backends.get(backend, ()), *of_phase)
+        return of_phase
+
+
+class Severity(StrEnum):
+    """How bad a finding is. A program with an error does not compile, a warning is
+    probably a mistake, and advice names what has caused failures before.
+    """
+
+    ERROR = "error"
+    WARNING = "warning"
+    ADVICE = "advice"
+
+
+@dataclass(frozen=True, slots=True)
+class LintRule:
+    """One check of a program."""
+
+    name: str
+    severity: Severity
+    """The worst that the rule reports."""
+    summary: str
+    """What it looks for, in one sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Located:
+    """Something that may have a position in the program; a flag has none."""
+
+    position: SourcePosition | None = field(default=None, metadata=UNPRINTED)
+
+    @in_json
+    def location(self) -> str | None:
+        """`file:line:column`."""
+        return str(self.position) if self.position else None
+
+
+@dataclass(frozen=True, slots=True)
+class LintFinding(Located):
+    """A finding of one rule."""
+
+    rule: str
+    severity: Severity
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramDevice(Located):
+    """A device that a program refers to. Its position is the first reference."""
+
+    name: str
+    declared: str | None
+    """The flag or the operation that declares it."""
+    references: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintedCase:
+    """What the rules found in the program of a case."""
+
+    case: str = ""
+    source: str = ""
+    """The file that positions refer to: as the user named it, or the generated program.
+    """
+    recipe: Path | None = field(default=None, metadata=UNPRINTED)
+    """The recipe of a generated program."""
+    findings: tuple[LintFinding, ...] = field(metadata=UNPRINTED)
+    devices: tuple[ProgramDevice, ...] = field(metadata=UNPRINTED)
+    flags: tuple[str, ...] = field(metadata=key("suggested_flags"))
+    """Options that fix findings."""
+    graph: str = field(metadata=UNPRINTED)
+    """The program as a Mermaid flowchart."""
+    longest_chain: int = field(metadata=UNPRINTED)
+    """How many in-place operations follow each other."""
+    notes: tuple[str, ...] = ()
+    """Sentences about what was not checked."""
 
 
 P = TypeVar("P")

@@ -1,23 +1,39 @@
-"""The command line of a compile, and the facts that a compile or a run prints."""
+"""The command lines of compiles and runs, and the facts that they print."""
 
 from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from triage.model.case import Case, RunSpec
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Ending, Execution, is_number, utf8
+from triage.model.outcome import NoAnswer
+from triage.model.revision import Toolchain
 from triage.processes.process import run, unlimited
 from triage.processes.sealing import Seal
+from triage.recipes.run_values import ValueText, value_ending
+
+if TYPE_CHECKING:  # slow to import
+    from triage.mlir.fingerprint import Vocabulary
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _TIMEOUT = 60.0  # seconds; an answer takes 0.1
 _LARGEST_ANSWER = 64 << 20  # bytes
 _MARK = "triage: "
+_RESULT = re.compile(
+    r"^result\[\d+\]: (?:hal\.buffer_view\n)?((?:\d+x)*\w+)=", re.MULTILINE
+)
+_PER_SECOND = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}
+REPORT_OPTION = "--benchmark_format=json"
+"""Makes a program print the report of Google's benchmark library."""
+QUICK_OPTION = "--benchmark_min_time=0.1s"
+"""Repeats a short function for at least this long."""
 _REPORT = re.compile(rf"^{_MARK}\{{.*\}}[ \t]*$", re.MULTILINE)
 
 
@@ -138,3 +154,182 @@ def readable_output(text: str) -> str:
     so that lines keep their numbers.
     """
     return _REPORT.sub("", text)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a run needs of this machine besides its files."""
+
+    reads: tuple[Path, ...] = ()
+    devices: tuple[Path, ...] = ()
+    """Device files."""
+    variables: Mapping[str, None] = field(default_factory=dict)
+    """Variables whose values are passed on."""
+
+
+def gpu_surroundings() -> Surroundings:
+    """Return what the drivers of GPUs need, of those that are there."""
+    reads = """
+    /sys/class/kfd /sys/class/drm /sys/bus/pci /sys/devices /proc/driver/nvidia
+    /proc/modules /proc/devices /etc/OpenCL /etc/vulkan /opt/rocm
+    /usr/local/cuda /usr/local/nvidia /run/nvidia-persistenced
+    """
+    variables = """
+    CUDA_DEVICE_ORDER CUDA_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES
+    VK_DRIVER_FILES VK_ICD_FILENAMES VK_LAYER_PATH LD_LIBRARY_PATH
+    """
+    devices = [*Path("/dev").glob("nvidia*"), *map(Path, ("/dev/kfd", "/dev/dri"))]
+    return Surroundings(
+        tuple(map(Path, reads.split())),
+        (*devices, Path("/dev/shm")),  # noqa: S108 - of ROCm's runtime
+        dict.fromkeys(variables.split()),
+    )
+
+
+class Runner(ABC):
+    """Runs compiled programs on this machine."""
+
+    distribution = ""
+    """The package of the runtime; empty if the compiler's own package has it."""
+    unoptimised: tuple[str, ...] = ()
+    """Flags of the compiler that switch its optimisations off."""
+    measures: bool = False
+    """Whether a program of it measures functions: the stage `benchmark`, and `bench`.
+    """
+    worker: Path | None = None
+    """The script that runs compiled files, if the family has one."""
+
+    @abstractmethod
+    def program(self, root: Path, *, measured: bool) -> Path | None:
+        """Return the program below the folder `root` that runs a compiled file, if it
+        has one. `measured` asks for the program that measures instead.
+        """
+
+    def device(self, case: Case, run: RunSpec) -> str | None:
+        """Return the kind of accelerator that a run needs, such as `hip`, if any."""
+        return None
+
+    def surroundings(self, case: Case, run: RunSpec) -> Surroundings:
+        """Return what a run needs of this machine."""
+        if self.device(case, run) is None:
+            return Surroundings()
+        return gpu_surroundings()
+
+    def options(self, case: Case, run: RunSpec) -> list[str]:
+        """Return the options of a run, without its arguments and results."""
+        return list(run.flags)
+
+    def argv(
+        self,
+        program: Path,
+        module: Path,
+        options: Sequence[str],
+        inputs: Sequence[str],
+        results: Sequence[Path],
+        libraries: Sequence[Path] = (),
+    ) -> list[str]:
+        """Return the command that runs a compiled file and prints a line such as
+        `result[0]: 2x3xf32=...` for each result that is not written to a file.
+
+        Args:
+            program: The runtime's program. It fails if it cannot write a result as
+                .npy.
+            module: The compiled file.
+            options: See `options`.
+            inputs: The arguments.
+            results: Files to write the results to: raw bytes, or for .npy an array.
+            libraries: Further compiled files to load.
+        """
+        return [
+            str(program),
+            *(f"--module={path}" for path in (module, *libraries)),
+            *options,
+            *(f"--input={text}" for text in inputs),
+            *(f"--output=@{file}" for file in results),
+        ]
+
+    def persistent_worker(
+        self, toolchain: Toolchain, program: Path, invocation: Invocation
+    ) -> Sequence[str]:
+        """Return the command of a persistent worker: a process that compiles and runs
+        one program after another. Empty if the family has none.
+
+        `execution.persistent_workers` has the requests and answers.
+        """
+        return ()
+
+    def reads(self, value: ValueText) -> bool:
+        """Return whether the program reads a value as recipes write it. Others are
+        given to it as raw bytes.
+        """
+        return True
+
+    def startup_failure(self, stderr: str) -> NoAnswer | None:
+        """Return why the run could not begin, if that is why it failed: a device is
+        missing, or this version does not know an option.
+        """
+        return None
+
+    def result_files(self, stdout: str, folder: Path) -> list[Path]:
+        """Return the file in a folder to write each result of a run to, by what it
+        printed without files. `run_values.file_value` reads their names.
+        """
+        types = enumerate(_RESULT.findall(stdout))
+        return [folder / f"{index}{value_ending(type_)}" for index, type_ in types]
+
+
+class WorkerRunner(Runner):
+    """Runs programs with the script `worker`, which the toolchain's Python starts as
+    `WORKER run --module=...`; see `xla/worker.py`.
+    """
+
+    def __init__(self, worker: Path, *unoptimised: str) -> None:
+        self.worker, self.unoptimised = worker, unoptimised
+
+    def program(self, root: Path, *, measured: bool) -> Path | None:
+        """Return the interpreter that runs the worker."""
+        for python in (root / "bin" / "python", root / "python"):
+            if python.is_file():
+                return python
+        return None
+
+    def argv(self, *arguments: Any) -> list[str]:
+        python, *words = super().argv(*arguments)
+        # -I hides the user's own modules
+        return [python, "-I", str(self.worker), "run", *words]
+
+
+def measured_seconds(output: str, *, cpu: bool = False) -> list[float]:
+    """Return the wall time, or the CPU time, of each repetition in the output of a
+    measurement. Returns an empty list if the output has no report.
+    """
+    clock = "cpu_time" if cpu else "real_time"
+    try:
+        report = json.loads(output[output.find("{") :])
+        runs = [run for run in report["benchmarks"] if run["run_type"] == "iteration"]
+        return [run[clock] / _PER_SECOND[run["time_unit"]] for run in runs]
+    # not its usual report
+    except (ValueError, RecursionError, LookupError, TypeError, OverflowError):
+        return []
+
+
+class IrPrinter(ABC):
+    """Makes a compiler name its passes, with the headers of MLIR's dumps: `// -----//
+    IR Dump After NAME (ARGUMENT) //----- //`, and print its IR below each. `Failed`
+    follows the NAME of a pass that failed.
+    """
+
+    @property
+    @abstractmethod
+    def vocabulary(self) -> Vocabulary:
+        """The names of operations, types and passes in the IR."""
+
+    @abstractmethod
+    def printing_passes(self, invocation: Invocation) -> Invocation:
+        """Return the same compile with options that print a header after each pass that
+        changed the program, and its IR in MLIR's generic form.
+        """
+
+    def naming_failed_pass(self, invocation: Invocation) -> Invocation:
+        """Return the same compile with options that print which pass failed."""
+        return self.printing_passes(invocation)

@@ -16,9 +16,10 @@ from pathlib import Path
 from triage.classify import classify_log, packaged_rules
 from triage.classify.log import decoded
 from triage.compilers.base import Compiler
-from triage.compilers.parts import PastedProgram, RecipeRequest
 from triage.compilers.pasted_text import (
     Found,
+    PastedProgram,
+    RecipeRequest,
     calls_in,
     found_in,
     keep_harmless,

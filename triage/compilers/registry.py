@@ -16,7 +16,7 @@ from triage.recipes.recipe import RecipeFamilies, RecipeFamily
 
 if TYPE_CHECKING:
     from triage.compilers.iree.suite import IreeSuites
-    from triage.compilers.parts import RecipeStarter
+    from triage.compilers.pasted_text import RecipeStarter
 
 # Imported on first use. The first is the family of recipes and revisions that name
 # none.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Self
 
-from triage.compilers.parts import QUICK_OPTION, measured_seconds
+from triage.compilers.invocation import QUICK_OPTION, measured_seconds
 from triage.execution.engine import Engine
 from triage.execution.in_turn import (
     CONFIDENCE,

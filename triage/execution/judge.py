@@ -41,7 +41,7 @@ from triage.recipes.values import rounded_text
 
 if TYPE_CHECKING:
     from triage.classify import Diagnosis, RuleSet
-    from triage.compilers.parts import Runner
+    from triage.compilers.invocation import Runner
     from triage.execution.engine import Engine
     from triage.execution.task import ProbeJob
 

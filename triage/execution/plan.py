@@ -16,8 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.compilers.invocation import Invocation
-from triage.compilers.parts import Runner
+from triage.compilers.invocation import Invocation, Runner
 from triage.execution.compare import differences
 from triage.execution.inputs import Inputs, Prepared, named_toolchain
 from triage.execution.judge import (

@@ -16,9 +16,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from triage.compilers.base import Compiler
-from triage.compilers.invocation import Invocation
-from triage.compilers.parts import (
+from triage.compilers.invocation import (
     REPORT_OPTION,
+    Invocation,
     Runner,
     Surroundings,
     measured_seconds,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from triage.compilers.parts import LintedCase, LintFinding, Severity
+from triage.compilers.base import LintedCase, LintFinding, Severity
 from triage.compilers.registry import (
     DEFAULT_FAMILY,
     family_of,

@@ -20,7 +20,7 @@ from triage.report.document import (
 )
 
 if TYPE_CHECKING:
-    from triage.compilers.parts import IssueForm
+    from triage.compilers.base import IssueForm
 
 # : How the states of a case, a reproducer, a variant, a failure and a run time are
 # shown.
@@ -135,7 +135,7 @@ def issue_form(compiler: str | None) -> IssueForm:
     """Return the form for bug reports of a compiler family; the plain one where the
     family is not known.
     """
-    from triage.compilers.parts import IssueForm
+    from triage.compilers.base import IssueForm
     from triage.compilers.registry import Families
 
     family = Families().get(compiler or "")

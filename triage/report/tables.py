@@ -38,7 +38,7 @@ from triage.toolchains.home import below_here
 
 if TYPE_CHECKING:  # each command needs the classes of one of them
     from triage.classify import ClassifiedLog, ClassifiedLogs
-    from triage.compilers.parts import LintedCase
+    from triage.compilers.base import LintedCase
     from triage.execution.benchmark import Benchmark
     from triage.execution.judge import Forecast, RunResults
     from triage.lint.check import LintResult
@@ -334,7 +334,7 @@ def known_case_document(result: KnownCase) -> Document:
 
 def lint_document(result: LintResult) -> Document:
     """Show each case with its findings and suggested flags, then the counts."""
-    from triage.compilers.parts import Severity
+    from triage.compilers.base import Severity
 
     blocks: list[Block] = []
     for linted in result.cases:

@@ -15,7 +15,7 @@ from triage.compilers.base import (
     pep440,
 )
 from triage.compilers.invocation import Invocation, ask_compiler, flag_name
-from triage.compilers.parts import WorkerRunner
+from triage.compilers.invocation import WorkerRunner
 from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, NoAnswer

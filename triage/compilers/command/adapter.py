@@ -27,15 +27,17 @@ from triage.compilers.base import (
     pep440,
     script_options,
 )
-from triage.compilers.invocation import Invocation, ask_compiler, fill_placeholders
-from triage.compilers.parts import (
+from triage.compilers.invocation import (
+    Invocation,
+    WorkerRunner,
+    ask_compiler,
+    fill_placeholders,
+)
+from triage.compilers.pasted_text import (
     PastedProgram,
     RecipeRequest,
     RecipeStarter,
     ShellCommand,
-    WorkerRunner,
-)
-from triage.compilers.pasted_text import (
     blocks_in,
     calls_in,
     mlir_in,

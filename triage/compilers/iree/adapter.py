@@ -15,10 +15,17 @@ from triage.compilers.base import (
     Description,
     Needs,
     Part,
+    family_yaml,
     pep440,
 )
 from triage.compilers.interpreters import is_script
-from triage.compilers.invocation import Invocation, MlirTools, ask_compiler
+from triage.compilers.invocation import (
+    Invocation,
+    IrPrinter,
+    MlirTools,
+    Runner,
+    ask_compiler,
+)
 from triage.compilers.iree.targets import (
     IREE,
     devices_in,
@@ -26,7 +33,6 @@ from triage.compilers.iree.targets import (
     target_flags,
     with_printing,
 )
-from triage.compilers.parts import IrPrinter, Runner, family_yaml
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, NoAnswer
@@ -38,7 +44,7 @@ from triage.recipes.expectations import applied_flags
 if TYPE_CHECKING:
     from triage.compilers.iree.lint import IreeLinter
     from triage.compilers.iree.runner import IreeKernels
-    from triage.compilers.parts import RecipeStarter
+    from triage.compilers.pasted_text import RecipeStarter
     from triage.mlir.fingerprint import Vocabulary
 
 # Without it an error is followed by the whole operation: hundreds of MB for a large

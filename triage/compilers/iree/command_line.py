@@ -20,13 +20,11 @@ from triage.compilers.iree.targets import (
     named_targets,
     selecting_flags,
 )
-from triage.compilers.parts import (
+from triage.compilers.pasted_text import (
     PastedProgram,
     RecipeRequest,
     RecipeStarter,
     ShellCommand,
-)
-from triage.compilers.pasted_text import (
     chip_in,
     mlir_in,
     options_and_input,

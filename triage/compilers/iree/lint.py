@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+from triage.compilers.base import LintedCase, LintFinding, LintRule, Severity
 from triage.compilers.iree.lint_program import (
     LOAD,
     PASSES_ON,
@@ -23,12 +24,6 @@ from triage.compilers.iree.lint_program import (
     terminator,
 )
 from triage.compilers.iree.targets import declaring_options, device_order
-from triage.compilers.parts import (
-    LintedCase,
-    LintFinding,
-    LintRule,
-    Severity,
-)
 from triage.mlir import Module, Operation, SourcePosition, Value
 from triage.model.revision import Toolchain
 

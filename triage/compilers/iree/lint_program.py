@@ -9,12 +9,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from triage.compilers.base import ProgramDevice
 from triage.compilers.iree.targets import (
     device_order,
     devices_declared_by,
     devices_in,
 )
-from triage.compilers.parts import ProgramDevice
 from triage.mlir import Module, Operation, SourcePosition, Value
 from triage.mlir.tree import Region, arguments_of, array_elements, entries, free_values
 

@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 
 from triage.compilers.interpreters import is_script
+from triage.compilers.invocation import Runner
 from triage.compilers.iree.targets import driver_of
-from triage.compilers.parts import Runner
 from triage.model.case import Case, RunSpec
 from triage.model.outcome import Cause, NoAnswer
 from triage.recipes.run_values import ValueText

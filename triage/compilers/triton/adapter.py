@@ -41,7 +41,7 @@ from triage.recipes.recipe import RecipeFamily
 from triage.recipes.values import parse_version
 
 if TYPE_CHECKING:
-    from triage.compilers.parts import RecipeStarter
+    from triage.compilers.pasted_text import RecipeStarter
 
 _WORKER = Path(__file__).with_name("worker.py")
 _FIRST = Version("3.0")

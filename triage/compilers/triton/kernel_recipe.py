@@ -11,8 +11,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from triage.compilers.parts import PastedProgram, RecipeRequest, RecipeStarter
-from triage.compilers.pasted_text import chip_in, mlir_in, python_in
+from triage.compilers.pasted_text import (
+    PastedProgram,
+    RecipeRequest,
+    RecipeStarter,
+    chip_in,
+    mlir_in,
+    python_in,
+)
 from triage.compilers.triton.kernel_source import guess_kernel, is_jit
 from triage.compilers.triton.worker import REPLACED
 from triage.model.case import Target

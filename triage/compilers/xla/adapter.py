@@ -26,15 +26,20 @@ from triage.compilers.base import (
     pep440,
     script_options,
 )
-from triage.compilers.invocation import Invocation, MlirTools, ask_compiler
-from triage.compilers.parts import (
+from triage.compilers.invocation import (
+    Invocation,
     IrPrinter,
+    MlirTools,
+    WorkerRunner,
+    ask_compiler,
+)
+from triage.compilers.pasted_text import (
     PastedProgram,
     RecipeRequest,
     RecipeStarter,
-    WorkerRunner,
+    blocks_in,
+    python_in,
 )
-from triage.compilers.pasted_text import blocks_in, python_in
 from triage.compilers.repro_script import (
     StandaloneCall,
     StandaloneCompile,
