@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import ROOT, Triage
 from tests.recipes.loading import load_recipes
-from triage.compilers.base import KernelSpec
+from triage.compilers.kernel import KernelSpec
 from triage.compilers.triton.kernel_recipe import copy_kernel, is_standalone
 from triage.compilers.triton.kernel_source import guess_kernel
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from triage.compilers.base import KernelSpec
+from triage.compilers.kernel import KernelSpec
 from triage.compilers.triton.adapter import Triton
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.outcome import Cause, NoAnswer

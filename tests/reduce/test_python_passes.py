@@ -18,7 +18,7 @@ from tests.conftest import ROOT, Triage
 from tests.fake_releases import command_recipe, install
 from tests.recipes.loading import load_recipes
 from tests.reduce.made import CASE, FakeTest, lucky, needs, reduced
-from triage.compilers.base import kernel_of
+from triage.compilers.kernel import kernel_of
 from triage.model.case import Case
 from triage.reduce.problem import ReducedCase, UnreadableError
 from triage.reduce.python import (
@@ -80,7 +80,7 @@ def test_a_loop_that_stays_needs_no_argument_and_no_sum() -> None:
     assert kernel
     signature = dict.fromkeys(("k_ptr", "v_ptr", "state_ptr"), "*bf16")
     signature["steps"] = "i32"
-    spec = replace(kernel, name="rule", signature=signature, constexprs={}, hints={})
+    spec = replace(kernel, kernel="rule", signature=signature, constexprs={}, hints={})
     case, test = replace(KERNELS[0], spec=spec), needs(b"for step in range(")
     program = PythonProgram(parse_program(LOOP), unbound_names(LOOP))
     form = python_form(case, Path("unread"))

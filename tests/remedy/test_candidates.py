@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.remedy.flag_compiler import FlagEngine, a_case, a_place, failed
-from triage.compilers.base import KernelSpec
+from triage.compilers.kernel import KernelSpec
 from triage.model.case import Case
 from triage.model.outcome import Failed
 from triage.remedy.candidates import (

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from inspect import getfile
@@ -117,56 +117,6 @@ def environment_needs(environment: Path, *files: Path) -> Needs:
     sources = editable_sources(environment)
     python = base_of(environment / "bin" / "python")
     return Needs((environment, *sources, *files), python)
-
-
-Constant = bool | int | float | str | None
-
-
-_YAML_WORDS = {"true": True, "false": False, "null": None, "none": None}
-
-
-def read_constant(value: str) -> Constant:
-    """Return the number, truth value, None or text that a scalar of a recipe stands
-    for. Quotes do not matter. Raises ValueError for a word that may mean two things.
-    """
-    if value.lower() in ("yes", "no", "on", "off"):
-        raise ValueError(
-            f'"{value}" is a truth value in YAML 1.1; write true or false.'
-        )
-    if value.lower() in _YAML_WORDS:
-        return _YAML_WORDS[value.lower()]
-    for number in (int, float):
-        try:
-            return number(value)
-        except ValueError:
-            continue
-    return value
-
-
-@dataclass(frozen=True, slots=True)
-class KernelSpec(CaseSpec):
-    """The types and constants that a kernel, a Python function, is compiled for."""
-
-    name: str | None
-    """The function; None if the file has only one."""
-    signature: Mapping[str, str]
-    """Argument -> type, of the arguments that are not constants."""
-    constexprs: Mapping[str, Constant]
-    """Argument -> constant. A type is written as `tl.float16`."""
-    hints: Mapping[str, Mapping[str, int]]
-    """Argument -> what the compiler may assume, such as `{"divisibility": 16}`."""
-    options: Mapping[str, Constant]
-    """Launch options, such as `num_warps`."""
-
-    @property
-    def recipe_keys(self) -> Mapping[str, Any]:
-        keys = asdict(self)
-        return {"kernel": keys.pop("name"), **keys}
-
-
-def kernel_of(case: Case) -> KernelSpec | None:
-    """Return what the kernel of a case is compiled for, if its input is a kernel."""
-    return case.spec if isinstance(case.spec, KernelSpec) else None
 
 
 @dataclass(frozen=True, slots=True)

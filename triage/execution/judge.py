@@ -81,7 +81,7 @@ def rules_of(case: Case) -> RuleSet:
     Raises:
         BadFiles: the recipe's rule file has mistakes.
     """
-    failing = case.spec.failing_causes if case.spec else frozenset[str]()
+    failing = case.spec.failing_causes(case) if case.spec else frozenset[str]()
     return compiler_rules(case.rules, failing)
 
 

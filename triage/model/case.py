@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -250,21 +250,13 @@ class RunSpec(RunKeys):
 
 
 class CaseSpec:
-    """The part of a case that only one compiler family has. Only that family's code
-    reads it.
+    """The part of a case that only one compiler family has: its own keys of a recipe.
+    Only that family's code reads it.
     """
 
-    __slots__ = ()
-
-    @property
-    def recipe_keys(self) -> Mapping[str, object]:
-        """The recipe's own keys of the family."""
-        return {}
-
-    @property
-    def failing_causes(self) -> frozenset[str]:
-        """The causes, such as an input that it cannot read, for which a version fails.
-        Otherwise, the version is untestable.
+    def failing_causes(self, case: Case) -> frozenset[str]:  # noqa: ARG002 - a family needs it
+        """Return the causes, such as an input that it cannot read, for which a version
+        fails. Otherwise, the version is untestable.
         """
         return frozenset()
 

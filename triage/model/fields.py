@@ -67,11 +67,13 @@ def file_key(
     default: Any, description: str, *examples: object, alias: str | None = None
 ) -> Any:
     """Return a field that is a key of a file, with a sentence for editors. A message
-    about the key shows the first example.
+    about the key shows the first example. The default `dict` is a new mapping.
     """
     metadata: dict[str, Any] = {"description": description, "examples": [*examples]}
     if alias:
         metadata["alias"] = alias
+    if default is dict:
+        return field(default_factory=dict, metadata=metadata)
     return field(default=default, metadata=metadata)
 
 

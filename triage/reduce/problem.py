@@ -17,7 +17,7 @@ from hashlib import sha256
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from triage.compilers.base import KernelSpec, kernel_of
+from triage.compilers.kernel import KernelSpec, kernel_of
 from triage.model.case import Case, InputKind
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any
 
-from triage.compilers.base import kernel_of
+from triage.compilers.kernel import kernel_of
 from triage.model.case import Case, InputKind
 from triage.reduce.problem import (
     Form,
@@ -177,7 +177,7 @@ def kernel_in(tree: ast.Module, case: Case) -> ast.FunctionDef | None:
     for statement in tree.body:
         if isinstance(statement, ast.FunctionDef):
             has_arguments = set(parameter_names(statement)) == arguments
-            if statement.name == kernel.name or (not kernel.name and has_arguments):
+            if statement.name == kernel.kernel or (not kernel.kernel and has_arguments):
                 fitting.append(statement)
     if len(fitting) == 1:
         return fitting[0]

@@ -15,7 +15,7 @@ from triage.compilers.repro_script import RULES_FILE, StandaloneCall
 from triage.model.case import Case, Expectation
 from triage.model.errors import BadInput
 from triage.model.execution import Limits
-from triage.model.fields import Json, as_json
+from triage.model.fields import Json, as_json, file_keys
 from triage.model.outcome import Passed, Probe, ProbeResult
 from triage.model.revision import FamilyRef
 from triage.recipes.values import format_size, recipe_lines
@@ -182,7 +182,7 @@ def keys_of_case(case: Case, source: str) -> dict[str, object]:
         keys["run"] = {name: value for name, value in run_keys.items() if value}
     keys["package"] = ref.packages
     if case.spec:
-        keys |= case.spec.recipe_keys
+        keys |= file_keys(case.spec)
     if case.rules:
         keys["rules"] = RULES_FILE
     return {**keys, "target": case.target}

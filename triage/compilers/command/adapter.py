@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -102,34 +102,36 @@ class VersionCommand:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CommandSpec(CaseSpec):
-    """The command of a case."""
-
-    words: tuple[str, ...]
-    """The command line, program first, with placeholders such as `{input}`. If there is
-    none, the input is a Python program that runs as it is.
+    """The command of a case, and how to find the version of a compiler that is not a
+    package. Without a command, the input is a Python program that runs as it is.
     """
-    version: VersionCommand | None = None
-    """How to find the version of a compiler that is not a package."""
-    failing_causes: frozenset[str] = frozenset()
 
-    @property
-    def recipe_keys(self) -> Mapping[str, object]:
-        return {"command": self.words, "version": self.version}
-
-
-@dataclass(frozen=True, kw_only=True)
-class CommandRecipe(RunnableRecipe):
-    """Any compiler that a command runs, or a script that runs with a package."""
-
-    target: Target = file_key(Target("host"), "What to compile for; shown in reports.")
     command: _Words = file_key(
         (),
         f"Program and arguments, with the placeholders {', '.join(_PLACEHOLDERS)} "
         "(default: a .py input runs as it is, with the packages).",
         ["{python}", "-m", "cython", "{input}", "-o", "{output}"],
     )
+    version: VersionCommand | None = file_key(
+        None, "How to ask a compiler without a package for its version."
+    )
+
+    def failing_causes(self, case: Case) -> frozenset[str]:
+        if not self.command:
+            return frozenset({Cause.INPUT, Cause.RECIPE})
+        # the syntax of MLIR changes, so that many versions cannot read it
+        if case.input.path.suffix in _MLIR:
+            return frozenset()
+        return frozenset({Cause.INPUT})
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandRecipe(CommandSpec, RunnableRecipe):
+    """Any compiler that a command runs, or a script that runs with a package."""
+
+    target: Target = file_key(Target("host"), "What to compile for; shown in reports.")
     package: _Packages = file_key(
         (),
         "The package whose releases are the timeline, then further requirements to "
@@ -137,9 +139,6 @@ class CommandRecipe(RunnableRecipe):
         "cython",
         ["numba", "numpy<2"],
         ["iree-base-compiler", f"iree-base-runtime=={VERSION}"],
-    )
-    version: VersionCommand | None = file_key(
-        None, "How to ask a compiler without a package for its version."
     )
     rules: File | None = file_key(
         None,
@@ -164,19 +163,13 @@ class CommandRecipe(RunnableRecipe):
         the same packages share a compiler, others have one each.
         """
         case = super().complete(case, folder)
-        failing = frozenset[str]()
-        # the syntax of MLIR changes, so that many versions cannot read it
-        if not self.input.endswith(_MLIR):
-            failing = frozenset({Cause.INPUT})
-        if not self.command:
-            failing = frozenset({Cause.INPUT, Cause.RECIPE})
         packages = tuple(text.replace(" ", "") for text in self.package)
         recipe = None if packages else self.name
         return replace(
             case,
             compiler=str(FamilyRef(case.compiler, packages, recipe)),
             rules=locate(folder, self.rules) if self.rules else None,
-            spec=CommandSpec(self.command, self.version, failing),
+            spec=CommandSpec(self.command, self.version),
         )
 
 
@@ -315,7 +308,7 @@ class Command(Compiler):
         return StandaloneCall(task.packages, text, script, tuple(setup), _SHELL_OUTPUT)
 
     def runs_script(self, case: Case) -> bool:
-        return isinstance(case.spec, CommandSpec) and not case.spec.words
+        return isinstance(case.spec, CommandSpec) and not case.spec.command
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
         spec = case.spec
@@ -323,15 +316,15 @@ class Command(Compiler):
             return NoAnswer(Cause.RECIPE, f"the recipe of {case.name} has no command")
         # The user's modules are hidden, and the hash seed is fixed.
         env = {"PYTHONPATH": "", "PYTHONNOUSERSITE": "1", "PYTHONHASHSEED": "0"}
-        if not spec.words:
+        if not spec.command:
             options = script_options(case, "--words")
             launcher = (str(toolchain.program), "-I", str(SCRIPT_WORKER))
             return Invocation(options, env=env, launcher=launcher)
         flags = applied_flags(case, toolchain.version)
         words: list[str] = []
-        for word in spec.words:
+        for word in spec.command:
             words += flags if word == "{flags}" else [word]
-        if "{flags}" not in spec.words:
+        if "{flags}" not in spec.command:
             words += flags
         values = _placeholder_values(toolchain.program)
         env["PATH"] = f"{values['toolchain']}/bin{os.pathsep}{COMPILE_PATH}"

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,25 +20,24 @@ from triage.compilers.base import (
     Packaging,
     Part,
     Wheel,
-    kernel_of,
     pep440,
 )
 from triage.compilers.interpreters import Version as PythonVersion
 from triage.compilers.interpreters import base_of, interpreter
 from triage.compilers.invocation import Invocation
+from triage.compilers.kernel import KernelSpec, kernel_of
 from triage.compilers.repro_script import (
     StandaloneCall,
     StandaloneCompile,
     script_call,
 )
-from triage.compilers.triton.recipe_format import TritonRecipe
 from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, Toolchain
 from triage.processes.crash_stack import stack_printer
 from triage.processes.sealing import Seal
-from triage.recipes.recipe import RecipeFamily
+from triage.recipes.recipe import Recipe, RecipeFamily
 from triage.recipes.values import parse_version
 
 if TYPE_CHECKING:
@@ -90,6 +90,39 @@ def chip_of(backend: str, name: str) -> Chip | None:
         return None
     warp_size = 32 if re.fullmatch(r"gfx1[0-2]\d\d", name) else 64
     return Chip(name, warp_size, 163840 if name == "gfx950" else 65536)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TritonRecipe(KernelSpec, Recipe):
+    """A kernel, compiled ahead of time."""
+
+    def mistakes(self, kind: InputKind) -> Iterator[tuple[str, str]]:
+        yield from super().mistakes(kind)
+        if self.flags:
+            yield "flags", "Triton has no flags: write launch options under `options`."
+        if self.target.devices is not None:
+            yield "target", "a kernel is compiled for one device; remove `devices`."
+        signature = self.signature
+        for name in signature.keys() & self.constexprs.keys():
+            yield (
+                "constexprs",
+                f'"{name}" has a type in signature and a value here; remove one of '
+                "them.",
+            )
+        for name in self.hints.keys() - signature.keys():
+            yield "hints", f'"{name}" is not an argument of signature.'
+
+    def complete(self, case: Case, folder: Path) -> Case:
+        """Return the case with what its kernel is compiled for."""
+        hints = {name: dict(values) for name, values in self.hints.items()}
+        types: dict[str, str] = {}
+        for name, text in self.signature.items():
+            kind, _, divisibility = (part.strip() for part in text.partition(":"))
+            types[name] = kind
+            if divisibility:
+                hints.setdefault(name, {}).setdefault("divisibility", int(divisibility))
+        spec = KernelSpec(self.kernel, types, self.constexprs, hints, self.options)
+        return replace(case, spec=spec)
 
 
 class Triton(Compiler):
@@ -198,7 +231,7 @@ class Triton(Compiler):
             )
         kernel = kernel_of(case)
         assert kernel is not None  # see `TritonRecipe.complete`
-        facts = {"backend": target.backend, **asdict(chip), **kernel.recipe_keys}
+        facts = {"backend": target.backend, **asdict(chip), **vars(kernel)}
         options = ["--spec", json.dumps(facts, sort_keys=True)]
         if case.phase:
             options += ["--phase", case.phase]
@@ -254,7 +287,7 @@ def _script(task: StandaloneCompile) -> str:
     assert chip is not None  # the kernel was compiled for it
     assert kernel is not None
     names = list(task.function.parameters) if task.function else []
-    keys = dict(kernel.recipe_keys)
+    keys = vars(kernel)
     limit = None
     if task.failure_class == "shared-memory-overflow":
         limit = chip.shared_limit

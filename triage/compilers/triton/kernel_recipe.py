@@ -63,7 +63,7 @@ class TritonRecipes(RecipeStarter):
             return start
         try:
             guess = guess_kernel(text, request.kernel)
-            if guess is None:
+            if guess is None or guess.kernel is None:
                 return None
             if not is_standalone(text):
                 copied = copy_kernel(request.source and path, text, guess.kernel)

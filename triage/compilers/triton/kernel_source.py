@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from triage.compilers.base import Constant
+from triage.compilers.kernel import Constant, KernelSpec
 from triage.model.errors import BadInput
 
 _NAMES_TYPE = re.compile(r"(?i)d_?type|(?:^|_)type$|_ty$")
@@ -56,16 +56,10 @@ _MEMORY = re.compile("load|store|make_block_ptr|advance|atomic_.*")
 _LOAD = re.compile("load|atomic_")
 
 
-@dataclass(frozen=True, slots=True)
-class KernelGuess:
-    """The types, constants and launch options to compile a kernel for. `KernelSpec`
-    describes the fields.
-    """
+@dataclass(frozen=True)
+class KernelGuess(KernelSpec):
+    """The types, constants and launch options to compile a kernel for."""
 
-    kernel: str
-    signature: dict[str, str] = field(default_factory=dict)
-    constexprs: dict[str, Constant] = field(default_factory=dict)
-    options: dict[str, Constant] = field(default_factory=dict)
     guessed: dict[str, str] = field(default_factory=dict)
     """Parameter or option that host code does not show -> why it has its value."""
 
