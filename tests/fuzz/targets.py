@@ -100,8 +100,10 @@ def _failures_of(pieces: Iterable[bytes]) -> tuple[Failure, ...]:
 
 def text(data: bytes, folder: Path) -> None:
     """A recipe that starts from a pasted text has a program."""
-    wanted = RecipeRequest(folder / "made.yaml", None, "llvm-cpu", None, None)
-    start = start_from_text(wanted, data.decode("utf-8", "replace"), "issue.md")
+    content = data.decode("utf-8", "replace")
+    path = folder / "made.yaml"
+    wanted = RecipeRequest(path, None, "llvm-cpu", None, None, text=content)
+    start = start_from_text(wanted, "issue.md")
     assert start.copied or start.input
 
 

@@ -135,7 +135,7 @@ def start_recipe(
     """
     if text:
         with app.progress() as progress, progress.task(f"read {text}"):
-            start = start_from_text(wanted, content, str(text))
+            start = start_from_text(replace(wanted, text=content), str(text))
     elif command:
         start = start_from_command(wanted, command)
     elif wanted.source:

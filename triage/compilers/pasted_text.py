@@ -31,9 +31,10 @@ _CONTINUED = re.compile(r"\\[ \t]*\n[ \t]*|\n[ \t]*(?=--?[a-z][\w-]*[= \n])")
 _VARIABLE = re.compile(r"(?<!\S)[A-Za-z_]\w*=\S*")
 _ENDS_OF_CALL = frozenset({"|", "||", "&&", ";", "&", "|&", "#"})
 _REDIRECTION = re.compile(r"(?<=\s)\d?[<>][<>&]*\s*[^\s|&;]+")
+_ANY = re.compile("")
 _STDIN = ("-", "%s", "/dev/stdin")
 _LONGEST_LINE = 1 << 16  # characters of a call
-_FENCED = re.compile(r"(?ms)^([ \t]*```[^`\n]*\n)(.*?)^[ \t]*```")
+_FENCED = re.compile(r"(?ms)^[ \t]*```[^`\n]*\n(.*?)^[ \t]*```")
 _BEGINS_MLIR = re.compile(
     r"(?:\s*//.*\n|\s)*(?:(?:builtin\.)?module\b|\"builtin\.module\"|(?:\w+\.)?func\b.*@"
     r"|(?:hal|flow|stream)\.executable\b|hw\.module\b|ml_program\.\w"
@@ -94,6 +95,8 @@ class RecipeRequest:
     """The function to compile, if the program has several."""
     packages: tuple[str, ...] = ()
     """The packages with which a script runs, if a revision names any."""
+    text: str = ""
+    """The text with the program, of which a target is guessed that nobody names."""
 
 
 class RecipeStarter:
@@ -134,25 +137,19 @@ class RecipeStarter:
         raise NotImplementedError
 
     def from_program(
-        self, request: RecipeRequest, path: Path, text: str
+        self, request: RecipeRequest, path: Path, program: str
     ) -> RecipeStart | None:
         """Return a recipe for a program, if this family compiles such programs.
 
         Args:
             request: What the user asks for. Without a `source`, the program was pasted.
             path: The program's file; a pasted one is not written yet.
-            text: The program; empty for a file that is not Python.
+            program: Its text; empty for a file that is not Python.
 
         Raises:
             BadInput: It has several kernels, or not the one that is wanted.
         """
         return None
-
-    def target_in(self, text: str) -> Target:
-        """Guess the target of the programs in a text without a command line. Without a
-        backend, the family has only one.
-        """
-        return Target("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,25 +161,32 @@ class Found:
     calls: Sequence[ShellCommand] = ()
 
 
-def found_in(text: str, starters: Mapping[str, RecipeStarter]) -> Found:
-    """Return what a text is about: the last family if the text calls its compiler, else
-    the first one of which it has anything.
+def found_in(request: RecipeRequest, starters: Mapping[str, RecipeStarter]) -> Found:
+    """Return what the text of a request is about: the last family if the text calls its
+    compiler, else the first one of which it has anything. Whatever a script is about,
+    it runs with the packages that a revision names.
     """
-    text = _FENCED.sub(_without_line_numbers, text.replace("\r\n", "\n"))
-    chosen: Found | None = None
-    *_, last = starters
-    for family, starter in starters.items():
-        # a name without an option is only mentioned
-        calls = [
-            call
-            for call in calls_in(text, starter.tools)
-            if any(word.startswith(("-", "@")) for word in call.words)
-        ]
-        programs = starter.programs_in(text)
-        is_first = chosen is None and (calls or programs)
-        if is_first or (calls and family == last):
-            chosen = Found(family, programs, calls)
-    return chosen or Found(last)
+    text = request.text
+    scripts = python_in(text, _ANY) if request.packages else []
+    if scripts:
+        return Found("command", [PastedProgram(script, ".py") for script in scripts])
+    found = [
+        Found(family, starter.programs_in(text), _complete_calls(text, starter))
+        for family, starter in starters.items()
+    ]
+    last = found[-1]
+    if last.calls:
+        return last
+    return next((item for item in found if item.programs or item.calls), last)
+
+
+def _complete_calls(text: str, starter: RecipeStarter) -> list[ShellCommand]:
+    """Return the calls with an option. A name without one is only mentioned."""
+    return [
+        call
+        for call in calls_in(text, starter.tools)
+        if any(word.startswith(("-", "@")) for word in call.words)
+    ]
 
 
 def calls_in(text: str, tools: re.Pattern[str]) -> Iterator[ShellCommand]:
@@ -268,15 +272,14 @@ def python_in(text: str, marks: re.Pattern[str]) -> list[str]:
 
 def blocks_in(text: str) -> list[str]:
     """Return the fenced blocks, or the whole text if it has none."""
-    return [match[2] for match in _FENCED.finditer(text)] or [text]
+    return list(map(_without_line_numbers, _FENCED.findall(text))) or [text]
 
 
-def _without_line_numbers(block: re.Match[str]) -> str:
-    """Return a fenced block, and a listing without the numbers of its lines."""
-    lines = block[2].splitlines(keepends=True)
+def _without_line_numbers(block: str) -> str:
+    lines = block.splitlines(keepends=True)
     if all(map(_NUMBERED.match, lines)):
         lines = [_NUMBERED.sub("", line, count=1) for line in lines]
-    return f"{block[1]}{''.join(lines)}```"
+    return "".join(lines)
 
 
 def chip_in(text: str) -> str | None:
@@ -293,13 +296,10 @@ def chip_in(text: str) -> str | None:
         return match[1].lower() if match[1] else f"sm_{match[2]}"
     import yaml
 
-    cards: dict[str, str] = yaml.safe_load(
-        Path(__file__).with_name("cards.yaml").read_text("utf-8")
-    )
-    named = re.search(rf"(?<![\w%@$.])(?:{'|'.join(cards)})(?!\w)", text)
-    if named is None:
-        return None
-    return next(chip for card, chip in cards.items() if re.fullmatch(card, named[0]))
+    cards = yaml.safe_load(Path(__file__).with_name("cards.yaml").read_text("utf-8"))
+    names = "|".join(f"(?P<{chip}>{pattern})" for chip, pattern in cards.items())
+    match = re.search(rf"(?<![\w%@$.])(?:{names})(?!\w)", text)
+    return match and match.lastgroup
 
 
 def keep_harmless(start: RecipeStart, names: frozenset[str]) -> RecipeStart:
@@ -330,21 +330,13 @@ def names_passes(flag: str) -> bool:
 
 def _is_harmless(flag: str, names: frozenset[str]) -> bool:
     name, _, value = flag.lstrip("-").partition("=")
-    if name not in names:
+    assigned = re.findall(r"([\w.-]*)=", value)
+    if name not in names or any(map(_NAMES_A_FILE.search, assigned)):
         return False
     if name not in _PIPELINES:
-        is_plain = _HARMLESS_VALUE.fullmatch(value) is not None
-        return is_plain and ("=" not in value or not _assigns_a_file(value))
-    # the passes, and the assignments in their options
-    parts = re.findall(r"[\w.-]+", _PASS_OPTIONS.sub(" ", value))
+        return _HARMLESS_VALUE.fullmatch(value) is not None
+    passes = re.findall(r"[\w.-]+", _PASS_OPTIONS.sub(" ", value))
     for braces, angles in _PASS_OPTIONS.findall(value):
-        parts += (braces or angles).split()
-    if any("=" in part and _assigns_a_file(part) for part in parts):
-        return False
-    named = [part for part in parts if "=" not in part and not _ANCHORS.fullmatch(part)]
-    return names.issuperset(named) and _PIPELINE.fullmatch(value) is not None
-
-
-def _assigns_a_file(assignment: str) -> bool:
-    option, _, _ = assignment.partition("=")
-    return _NAMES_A_FILE.search(option) is not None
+        passes += [part for part in (braces or angles).split() if "=" not in part]
+    unknown = [part for part in passes if not _ANCHORS.fullmatch(part)]
+    return names.issuperset(unknown) and _PIPELINE.fullmatch(value) is not None

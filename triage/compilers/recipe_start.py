@@ -8,25 +8,23 @@ import ast
 import os
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
 from triage.classify import classify_log, packaged_rules
 from triage.classify.log import decoded
-from triage.compilers.base import Compiler
 from triage.compilers.pasted_text import (
     Found,
-    PastedProgram,
     RecipeRequest,
     calls_in,
     found_in,
     keep_harmless,
     names_passes,
-    python_in,
 )
-from triage.compilers.registry import family_named, recipe_starters
+from triage.compilers.registry import failure_names, family_named, recipe_starters
 from triage.model.errors import BadInput
 from triage.recipes.recipe import RecipeStart
 
@@ -50,7 +48,6 @@ _RELEASE = re.compile(
     rf"(?=v?\d+\.\d+\.\d){_VERSIONS}"
 )
 _DATED = re.compile(r"(?i)\bnightly\b[^\n\d]{0,20}\b(20\d\d)-?(\d\d)-?(\d\d)\b")
-_ANY = re.compile("")
 _MOST_REVISIONS = 3  # of those that a text names
 _FIRST_BYTES = 1 << 16
 
@@ -81,33 +78,47 @@ def start_from_command(request: RecipeRequest, words: Sequence[str]) -> RecipeSt
 def start_from_file(request: RecipeRequest, source: Path) -> RecipeStart:
     """Start from an input file, with the first family that compiles such files."""
     _check_file(source)
-    request, text = replace(request, source=source), ""
+    families, program = list(recipe_starters()), ""
     if source.suffix == ".py":
-        text = decoded(source.read_bytes())
-    starters = recipe_starters()
-    if request.packages and text:  # whatever the script is about, it runs
-        starters = {"command": starters["command"]}
-    for starter in starters.values():
-        start = starter.from_program(request, source, text)
-        if start is not None:
-            return start
+        program = decoded(source.read_bytes())
+        if request.packages:  # whatever the script is about, it runs
+            families = ["command"]
     try:
-        ast.parse(text)
+        return _start_from_program(request, families, source, program)
+    except NoProgramError:
+        with suppress(ValueError, RecursionError, MemoryError):  # it is too deep
+            _check_syntax(source, program)
+        raise
+
+
+def _check_syntax(source: Path, program: str) -> None:
+    try:
+        ast.parse(program)
     except SyntaxError as error:
         raise BadInput(f"{source}:{error.lineno}: {error.msg}") from None
-    except (ValueError, RecursionError, MemoryError):  # it is nested too deeply
-        pass
-    raise BadInput(f"{source} has no kernel {request.kernel}")
 
 
-def start_from_text(request: RecipeRequest, text: str, name: str) -> RecipeStart:
-    """Start from the first program and the first readable command line in a text, which
-    messages call `name`. Raises NoProgramError if the text has no complete program.
+def _start_from_program(
+    request: RecipeRequest, families: Iterable[str], path: Path, program: str
+) -> RecipeStart:
+    starters = recipe_starters()
+    for family in families:
+        backend = request.backend
+        if backend:
+            backend = family_named(family).recipe.aliases.get(backend, backend)
+        asked = replace(request, backend=backend)
+        start = starters[family].from_program(asked, path, program)
+        if start is not None:
+            return start
+    raise NoProgramError(f"{path} has no kernel {request.kernel or ''}".rstrip())
+
+
+def start_from_text(request: RecipeRequest, name: str) -> RecipeStart:
+    """Start from the first program and the first readable command line in the text of a
+    request, which messages call `name`. Raises NoProgramError if the text has no
+    complete program.
     """
-    found = found_in(text, recipe_starters())
-    if request.packages:
-        scripts = [PastedProgram(code, ".py") for code in python_in(text, _ANY)]
-        found = Found("command", scripts)
+    found = found_in(request, recipe_starters())
     path, copied = request.source, None
     if path is None:
         if not found.programs:
@@ -119,24 +130,26 @@ def start_from_text(request: RecipeRequest, text: str, name: str) -> RecipeStart
     elif copied is None:
         start = start_from_file(request, path)
     else:
-        start = _start_from_pasted(request, found.family, path, copied, text)
-    notes = list(start.notes)
+        start = _start_from_program(request, [found.family], path, copied)
+    notes = []
     if start.refused:
-        notes.append(f"Left out of the text: {' '.join(start.refused)}.")
+        notes = [f"Left out of the text: {' '.join(start.refused)}."]
+    data = request.text.encode("utf-8", "replace")
+    log = classify_log(BytesIO(data), packaged_rules())
+    classes = [failure.failure_class for failure in log.failures]
     return replace(
         start,
         copied=start.copied or copied,
         notes=notes,
-        expect=_reported_failures(text),
-        reported=reported_revisions(text, found.family),
+        expect=list(filter(failure_names().__contains__, classes))[:1],
+        reported=reported_revisions(request.text, found.family),
     )
 
 
 def _start_from_calls(request: RecipeRequest, found: Found, path: Path) -> RecipeStart:
     """Start from the first call that can be read, without what could do harm."""
-    starters = recipe_starters()
+    starters, problems = recipe_starters(), []
     lists = [starter.flags_allowed_in_texts for starter in starters.values()]
-    problems = []
     for call in found.calls:
         files = [word for word in call.words if word.startswith("@")]
         words = tuple(word for word in call.words if word not in files)
@@ -157,23 +170,6 @@ def _start_from_calls(request: RecipeRequest, found: Found, path: Path) -> Recip
     raise problems[0]
 
 
-def _start_from_pasted(
-    request: RecipeRequest, family: str, path: Path, program: str, text: str
-) -> RecipeStart:
-    """Start from a program without a command line. Its target is guessed from the text
-    around it, and noted as assumed.
-    """
-    starter, assumed = recipe_starters()[family], list[str]()
-    if not request.backend:
-        target = starter.target_in(text)
-        assumed = [name for name in (target.backend, target.chip) if name]
-        request = replace(request, backend=target.backend, chip=target.chip)
-    start = starter.from_program(request, path, program)
-    if start is None:
-        raise NoProgramError("the program has no kernel; name one with --input")
-    return replace(start, assumed=(*assumed, *start.assumed))
-
-
 def _check_file(path: Path) -> None:
     if not os.path.isfile(path):  # noqa: PTH113 - false for a name that is too long
         raise BadInput(f"there is no input {path}")
@@ -183,31 +179,17 @@ def _check_file(path: Path) -> None:
 
 
 def reported_revisions(text: str, family: str) -> list[str]:
-    """Return the first three different revisions of a family that a text names."""
-    versions = _versions_in(text, family_named(family))
-    # A version such as 3.3.0rc20250201 is a nightly.
-    revisions = (_NIGHTLY.sub(r"nightly:\1-\2-\3", version) for version in versions)
-    return list(dict.fromkeys(revisions))[:_MOST_REVISIONS]
-
-
-def _versions_in(text: str, family: Compiler) -> Iterator[str]:
-    """Yield the versions that follow the compiler's name, then those that follow a word
-    such as `since`, then nightlies.
+    """Return the first three different revisions of a family that a text names: the
+    versions that follow the compiler's name, then those that follow a word such as
+    `since`, then nightlies.
     """
-    names = (family.distribution, *family.recipe.nicknames, family.name)
-    compiler = "|".join(re.escape(name) for name in names if name)
-    named = re.compile(rf"(?i)\b(?:{compiler})\b{_BEFORE_VERSION}(?<![\d.]){_VERSIONS}")
-    for pattern in (named, _RELEASE):
-        for match in pattern.finditer(text):
-            yield from re.findall(_VERSION, match[1])
-    for date in _DATED.finditer(text):
-        yield f"nightly:{date[1]}-{date[2]}-{date[3]}"
-
-
-def _reported_failures(text: str) -> list[str]:
-    """Return the first failure class in a text that a packaged rule defines."""
-    rules = packaged_rules()
-    classes = {rule.name for rule in rules}
-    log = classify_log(BytesIO(text.encode("utf-8", "replace")), rules)
-    reported = [failure.failure_class for failure in log.failures]
-    return list(filter(classes.__contains__, reported))[:1]
+    compiler = family_named(family)
+    names = (compiler.distribution, *compiler.recipe.nicknames, family)
+    either = "|".join(re.escape(name) for name in names if name)
+    named = re.compile(rf"(?i)\b(?:{either})\b{_BEFORE_VERSION}(?<![\d.]){_VERSIONS}")
+    matches = [match[1] for match in (*named.finditer(text), *_RELEASE.finditer(text))]
+    versions = re.findall(_VERSION, " ".join(matches))
+    # A version such as 3.3.0rc20250201 is a nightly.
+    revisions = [_NIGHTLY.sub(r"nightly:\1-\2-\3", version) for version in versions]
+    revisions += [f"nightly:{'-'.join(date)}" for date in _DATED.findall(text)]
+    return list(dict.fromkeys(revisions))[:_MOST_REVISIONS]

@@ -205,7 +205,7 @@ class LlvmToolRecipes(RecipeStarter):
         return RecipeStart("command", path, None, flags, keys=keys)
 
     def from_program(
-        self, request: RecipeRequest, path: Path, text: str
+        self, request: RecipeRequest, path: Path, program: str
     ) -> RecipeStart | None:
         """A script runs with the packages that a revision names."""
         if not request.packages or path.suffix != ".py":

@@ -106,26 +106,28 @@ class IreeRecipes(RecipeStarter):
         return replace(start, left_out=tuple(shown))
 
     def from_program(
-        self, request: RecipeRequest, path: Path, text: str
+        self, request: RecipeRequest, path: Path, program: str
     ) -> RecipeStart | None:
         if request.kernel:
             return None
-        backend = request.backend or _DEFAULT_BACKEND
-        backend = IREE.aliases.get(backend, backend)
-        if backend == "rocm" and request.chip is None:
-            raise BadInput(f"{backend} compiles for a chip, and none is named")
-        assumed = [] if request.backend else [_DEFAULT_BACKEND]
-        target = Target(backend, request.chip)
-        return RecipeStart(IREE.name, path, target, assumed=assumed)
+        if not request.backend:
+            target = _target_in(request.text)
+            assumed = [word for word in (target.backend, target.chip) if word]
+            return RecipeStart(IREE.name, path, target, assumed=assumed)
+        if request.backend == "rocm" and request.chip is None:
+            raise BadInput("rocm compiles for a chip, and none is named")
+        return RecipeStart(IREE.name, path, Target(request.backend, request.chip))
 
-    def target_in(self, text: str) -> Target:
-        chip = chip_in(text)
-        if chip:
-            return Target("rocm" if chip.startswith("gfx") else "cuda", chip)
-        for backend, named in _DEVICES_IN_TEXTS.items():
-            if named.search(text):
-                return Target(backend, _DEFAULT_CHIPS.get(backend))
-        return Target(_DEFAULT_BACKEND)
+
+def _target_in(text: str) -> Target:
+    """Guess the target of the programs in a text without a command line."""
+    chip = chip_in(text)
+    if chip:
+        return Target("rocm" if chip.startswith("gfx") else "cuda", chip)
+    for backend, named in _DEVICES_IN_TEXTS.items():
+        if named.search(text):
+            return Target(backend, _DEFAULT_CHIPS.get(backend))
+    return Target(_DEFAULT_BACKEND)
 
 
 def _printing_model(code: str) -> str:

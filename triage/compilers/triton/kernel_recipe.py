@@ -28,7 +28,7 @@ from triage.recipes.recipe import RecipeStart
 _COMMENT = (
     "`*` is a pointer, :16 means divisible by 16. Check what is marked as guessed."
 )
-_DEFAULT_CHIP = "sm_90"
+_DEFAULT_CHIPS = {"cuda": "sm_90", "hip": "gfx942"}
 _TTGIR = re.compile(r"#(?:ttg|triton_gpu)\.")
 _KERNEL = re.compile(r"^[ \t]*@(?:triton\.)?jit\b", re.MULTILINE)
 # Modules that a toolchain's environment has, or that its worker replaces.
@@ -50,23 +50,24 @@ class TritonRecipes(RecipeStarter):
         ]
 
     def from_program(
-        self, request: RecipeRequest, path: Path, text: str
+        self, request: RecipeRequest, path: Path, program: str
     ) -> RecipeStart | None:
-        default_chip = _DEFAULT_CHIP
-        if request.backend == "hip":
-            default_chip = "gfx942"
-        target = Target(request.backend or "cuda", request.chip or default_chip)
-        unnamed = (("cuda", request.backend), (default_chip, request.chip))
-        assumed = [name for name, named in unnamed if not named]
-        start = RecipeStart("triton", path, target, assumed=assumed)
+        backend, chip = request.backend, request.chip
+        if backend is None:
+            chip = chip or chip_in(request.text) or _DEFAULT_CHIPS["cuda"]
+            backend = "hip" if chip.startswith("gfx") else "cuda"
+        chip = chip or _DEFAULT_CHIPS.get(backend)
+        named = (request.backend, request.chip)
+        assumed = [word for word in (backend, chip) if word and word not in named]
+        start = RecipeStart("triton", path, Target(backend, chip), assumed=assumed)
         if path.suffix in (".ttir", ".ttgir"):
             return start
         try:
-            guess = guess_kernel(text, request.kernel)
+            guess = guess_kernel(program, request.kernel)
             if guess is None or guess.kernel is None:
                 return None
-            if not is_standalone(text):
-                copied = copy_kernel(request.source and path, text, guess.kernel)
+            if not is_standalone(program):
+                copied = copy_kernel(request.source and path, program, guess.kernel)
                 copy = request.path.with_suffix(".py")
                 start = replace(start, input=copy, copied=copied)
         except RecursionError as error:
@@ -75,12 +76,6 @@ class TritonRecipes(RecipeStarter):
         keys = asdict(guess)
         guessed = keys.pop("guessed")
         return replace(start, guessed=guessed, keys=keys, comment=_COMMENT)
-
-    def target_in(self, text: str) -> Target:
-        chip = chip_in(text) or _DEFAULT_CHIP
-        if chip.startswith("gfx"):
-            return Target("hip", chip)
-        return Target("cuda", chip)
 
 
 def is_standalone(text: str) -> bool:

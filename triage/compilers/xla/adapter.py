@@ -109,7 +109,6 @@ results = [np.asarray(each) for each in executable.execute(arguments)]
 print(*results, sep="\\n")
 """
 _JAX = re.compile(r"^[ \t]*(?:>>> )?(?:import jax\b|from jax\b)", re.MULTILINE)
-_BACKEND_NAMES = ("xla", "cpu", "host", "llvm-cpu", "local")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,14 +143,12 @@ class XlaRecipes(RecipeStarter):
         ]
 
     def from_program(
-        self, request: RecipeRequest, path: Path, text: str
+        self, request: RecipeRequest, path: Path, program: str
     ) -> RecipeStart | None:
         is_ours = path.suffix == ".hlo" or request.backend == "xla"
-        if request.backend in (None, "", *_BACKEND_NAMES) and not request.kernel:
-            is_ours = is_ours or _JAX.search(text) is not None
-        if is_ours:
-            return RecipeStart("xla", path, Target("cpu"))
-        return None
+        if request.backend in (None, "xla", "cpu") and not request.kernel:
+            is_ours = is_ours or _JAX.search(program) is not None
+        return RecipeStart("xla", path, Target("cpu")) if is_ours else None
 
 
 class XlaRunner(WorkerRunner):
