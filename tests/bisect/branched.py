@@ -14,9 +14,9 @@ import pytest
 
 from tests.bisect.letters import case_named, outcome
 from triage.bisect import commits
-from triage.bisect.changes import find_changes
 from triage.bisect.line import BisectRequest
 from triage.bisect.result import Bisection, BisectKind
+from triage.bisect.search import find_changes
 from triage.execution.task import ProbeJob
 from triage.git_history.timeline import Timeline
 from triage.model.errors import BadInput

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
-from triage.bisect.changes import find_changes
 from triage.bisect.line import BisectRequest, Candidate, Line
 from triage.bisect.prior import Suspicion
 from triage.bisect.result import Bisection, BisectKind, Transition
-from triage.bisect.search import Search, whole_search
+from triage.bisect.search import Search, find_changes, whole_search
 from triage.execution.task import ProbeJob
 from triage.model.case import Case, Expectation, Input, InputKind, Target
 from triage.model.errors import EnvironmentFailure

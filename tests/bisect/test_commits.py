@@ -12,11 +12,10 @@ import pytest
 from tests.bisect.branched import Compilers, EverySource
 from tests.bisect.letters import case_named
 from tests.git_history.history import History
-from triage.bisect.changes import find_changes
 from triage.bisect.commits import LineEnd, commit_line
 from triage.bisect.line import BisectRequest, Line
 from triage.bisect.result import Answer
-from triage.bisect.search import whole_search
+from triage.bisect.search import find_changes, whole_search
 from triage.git_history.repository import Repository
 from triage.git_history.timeline import Timeline
 from triage.model.errors import EnvironmentFailure, Unobtainable

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from tests.bisect import letters
 from tests.bisect.tiny_compiler import answered, between, repository, write_case
 from tests.conftest import Triage
-from triage.bisect.changes import find_changes
 from triage.bisect.result import Answer, BisectKind
+from triage.bisect.search import find_changes
 
 TEST = """#!/bin/sh
 test -f tinyc.py || exit 125

@@ -18,10 +18,10 @@ from tests.bisect.letters import (
     search_along,
 )
 from tests.guards.histories import World
-from triage.bisect.changes import find_changes
 from triage.bisect.line import BisectRequest
 from triage.bisect.plan import bisect_between
 from triage.bisect.result import BisectKind
+from triage.bisect.search import find_changes
 from triage.execution.task import ProbeJob
 from triage.model.outcome import Measured, Probe
 from triage.toolchains.home import Progress

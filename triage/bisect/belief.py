@@ -1,7 +1,8 @@
 """What the probes of a line prove, and which to make next. Pure values, no I/O.
 
-Candidates are numbered 0 .. N-1, oldest first: 0 is in the old state and N-1 in the new
-one, so one of 1 .. N-1 is the first new one.
+Candidates are numbered 0 .. N-1 from the good end to the bad one; for a fix, the newest
+is 0. One of the steps 1 .. N-1, each to a candidate from the one before it, is the
+change.
 
 The key insight: the probes are kept, and all else follows from them. While no candidate
 shows both sides, a probe is proof, and halves the suspects by their weight. The first
@@ -17,8 +18,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import NamedTuple
-
-from triage.bisect.result import Side
 
 # one probe in twelve may be wrong, as if that had been seen in twenty
 _WRONG = 0.08 * 20
@@ -36,19 +35,19 @@ _CHEAP = 0.2  # of all weight: so far off the middle is a probe that costs nothi
 
 
 class Tally(NamedTuple):
-    """How many probes of a candidate showed each side, or none."""
+    """How many probes of a candidate were good, bad, or neither."""
 
-    old: int = 0
-    new: int = 0
+    good: int = 0
+    bad: int = 0
     skipped: int = 0
 
     @property
     def tested(self) -> int:
-        return self.old + self.new
+        return self.good + self.bad
 
     @property
     def is_mixed(self) -> bool:
-        return bool(self.old and self.new)
+        return bool(self.good and self.bad)
 
 
 @dataclass(frozen=True)
@@ -56,10 +55,10 @@ class Belief:
     """What is known of a line from its probes, in any order and with repeats."""
 
     weights: Sequence[float]
-    """How suspicious each candidate is; that of the first one counts for nothing."""
+    """How suspicious each step is; the one to the first candidate counts for
+    nothing.
+    """
     tallies: Mapping[int, Tally]
-    failing: Side
-    """The side of the failure."""
     closed: Collection[int] = ()
     """Candidates that cannot be probed."""
     again: int = 3
@@ -74,12 +73,12 @@ class Belief:
 
     @cached_property
     def is_doubtful(self) -> bool:
-        """Whether a candidate has shown both sides, so that any probe may be wrong."""
+        """Whether a candidate was good and bad, so that any probe may be wrong."""
         return any(tally.is_mixed for tally in self.tallies.values())
 
     @cached_property
     def tested(self) -> list[int]:
-        """The candidates between the ends with a side."""
+        """The candidates between the ends that were good or bad."""
         return [
             index
             for index in sorted(self.tallies)
@@ -88,21 +87,21 @@ class Belief:
 
     @cached_property
     def bounds(self) -> tuple[int, int]:
-        """The last old candidate before the first new one after it, if each probe is
-        right. Of several changes it is the one nearest to the new end.
+        """The last good candidate before the first bad one after it, if each probe is
+        right. Of several changes it is the one nearest to the bad end.
         """
         if self.is_doubtful:
             return 0, self.last
         high = self.last
         for index in reversed(self.tested):
-            if self.tallies[index].old:
+            if self.tallies[index].good:
                 return index, high
             high = index
         return 0, high
 
     @cached_property
     def chances(self) -> list[float]:
-        """The probability of each candidate to be the first new one."""
+        """The probability of each step to be the change."""
         low, high = self.bounds
         odds = [0.0] * len(self.weights)
         odds[low + 1 : high + 1] = self.weights[low + 1 : high + 1]
@@ -112,17 +111,18 @@ class Belief:
         return [share / total for share in odds]
 
     def _weigh(self, odds: Sequence[float]) -> list[float]:
-        """Weigh each candidate by the probes: those before it should be old."""
-        old_after = sum(self.tallies[index].old for index in self.tested)
-        new_after = sum(self.tallies[index].new for index in self.tested)
-        old_before = new_before = 0
-        logs = [_log_chance(old_after, new_after)]
+        """Weigh each step by the probes: those before it should be good."""
+        good_after = sum(self.tallies[index].good for index in self.tested)
+        bad_after = sum(self.tallies[index].bad for index in self.tested)
+        good_before = bad_before = 0
+        logs = [_log_chance(good_after, bad_after)]
         for index in self.tested:
-            tally = self.tallies[index]
-            old_before, new_before = old_before + tally.old, new_before + tally.new
-            old_after, new_after = old_after - tally.old, new_after - tally.new
+            good, bad, _ = self.tallies[index]
+            good_before, bad_before = good_before + good, bad_before + bad
+            good_after, bad_after = good_after - good, bad_after - bad
             logs.append(
-                _log_chance(new_before, old_before) + _log_chance(old_after, new_after)
+                _log_chance(bad_before, good_before)
+                + _log_chance(good_after, bad_after)
             )
         weighed = []
         edges = [0, *(index + 1 for index in self.tested), len(odds)]
@@ -132,14 +132,14 @@ class Belief:
 
     @cached_property
     def likeliest_pair(self) -> tuple[int, int]:
-        """The two candidates around the likeliest suspects that no probe separates."""
+        """The two candidates around the likeliest steps that no probe separates."""
         if not self.is_doubtful and not self.open_candidates:
             return self.bounds
         low = 0
         best = -1.0
         pair = (0, self.last)
         for index in range(1, len(self.weights)):
-            if index in self.without_side and index != self.last:
+            if index in self.undecided and index != self.last:
                 continue
             chance = sum(self.chances[low + 1 : index + 1])
             if chance > best + 1e-12:
@@ -149,8 +149,8 @@ class Belief:
         return pair
 
     @cached_property
-    def without_side(self) -> set[int]:
-        """Candidates that cannot be probed, or were and never had a side."""
+    def undecided(self) -> set[int]:
+        """Candidates that cannot be probed, or were and never good or bad."""
         skipped = {index for index, tally in self.tallies.items() if not tally.tested}
         return skipped | set(self.closed)
 
@@ -158,16 +158,16 @@ class Belief:
     def open_candidates(self) -> list[int]:
         """The candidates whose next probe may separate suspects."""
         inside = range(self.bounds[0] + 1, self.bounds[1])
-        return [index for index in inside if index not in self.without_side]
+        return [index for index in inside if index not in self.undecided]
 
     @property
     def is_resolved(self) -> bool:
-        """Whether one group of suspects is sure, with a probe on each side of it."""
+        """Whether one group of steps is sure, with a probe on each side of it."""
         low, high = self.likeliest_pair
         return (
             sum(self.chances[low + 1 : high + 1]) >= _SURE - 1e-12
-            and (low == 0 or self.tally(low).old > 0)
-            and (high == self.last or self.tally(high).new > 0)
+            and (low == 0 or self.tally(low).good > 0)
+            and (high == self.last or self.tally(high).bad > 0)
         )
 
     @property
@@ -175,7 +175,7 @@ class Belief:
         """Whether the pair was proved by more probes, and the failure is not older."""
         return (
             self.is_resolved
-            and max(self.missing_probes(index) for index in self.likeliest_pair) <= 0
+            and max(self._missing_probes.values()) <= 0
             and self.older_failure is None
         )
 
@@ -190,28 +190,21 @@ class Belief:
         more = self._probes_of_ends()
         if more:
             return more
-        if self.is_doubtful and self._end_rates() > _HIGHEST_RATES:
+        if self.is_doubtful and sum(self._wrong_rates(0, self.last)) > _HIGHEST_RATES:
             return {}
         if not self.is_resolved:
             return self.dividing_probes(jobs, seconds)
         return self._probes_of_pair() or self._probes_before_pair(jobs)
 
-    def _end_rates(self) -> float:
-        """Return how often probes of both ends are wrong, together."""
-        wrong_old = self._wrong_rate(0, Side.OLD)
-        return wrong_old + self._wrong_rate(self.last, Side.NEW)
-
     def _probes_of_ends(self) -> Mapping[int, int]:
         """How often are probes wrong?"""
         if not self.is_doubtful:
             return {}
+        good, bad = self.tally(0), self.tally(self.last)
         most = max(self.tally(index).tested for index in self.likeliest_pair)
-        missing = {
-            self.bad_end: max(_END_PROBES, most) - self.tally(self.bad_end).tested
-        }
-        if self.failures(self.good_end):
-            good = self.tally(self.good_end)
-            missing[self.good_end] = _END_PROBES - good.tested
+        missing = {self.last: max(_END_PROBES, most) - bad.tested}
+        if good.bad:
+            missing[0] = _END_PROBES - good.tested
         return {index: count for index, count in missing.items() if count > 0}
 
     def dividing_probes(self, jobs: int, seconds: Sequence[float]) -> Mapping[int, int]:
@@ -237,12 +230,12 @@ class Belief:
 
     def _probes_of_pair(self) -> Mapping[int, int]:
         """Is the pair certain? If a failure comes and goes, the end shows it, too."""
-        missing = {index: self.missing_probes(index) for index in self.likeliest_pair}
+        missing = self._missing_probes
         if self.is_doubtful:
             return {index: 1 for index, count in missing.items() if count > 0}
-        if self.bad_end not in missing or self.again > 1:
-            more = 2 * self.again + 1 - self.tally(self.bad_end).tested
-            missing[self.bad_end] = max(more, missing.get(self.bad_end, 0))
+        if self.last not in missing or self.again > 1:
+            more = 2 * self.again + 1 - self.tally(self.last).tested
+            missing = {**missing, self.last: max(more, missing.get(self.last, 0))}
         return {
             index: count
             for index, count in missing.items()
@@ -257,77 +250,51 @@ class Belief:
         if not early:
             return {}
         index = early[0]
-        tally = self.tally(index)
-        if not tally.is_mixed:  # in a window of failures each probe fails
-            wanted = _WINDOW
-        else:
-            wanted = _LONG
-            if sum(map(self.failures, early)) > 1:
-                index = self.good_end
-                if self.failures(index):
-                    return {}
-        more = wanted - self.tally(index).tested
-        count = more if wanted < _LONG else min(jobs, more)
-        if count > 0:
-            return {index: count}
-        return {}
+        wanted, most = _LONG, jobs
+        if not self.tally(index).is_mixed:  # in a window of failures each probe fails
+            wanted = most = _WINDOW
+        elif sum(self.tally(other).bad for other in early) > 1:
+            if self.tally(0).bad:
+                return {}
+            index = 0
+        more = min(most, wanted - self.tally(index).tested)
+        return {index: more} if more > 0 else {}
 
     # Confirm
 
-    @property
-    def good_end(self) -> int:
-        if self.failing is Side.NEW:
-            return 0
-        return self.last
-
-    @property
-    def bad_end(self) -> int:
-        return self.last - self.good_end
-
-    def missing_probes(self, index: int) -> int:
-        """Return how many more probes prove the side of a candidate of the pair."""
-        tally = self.tally(index)
-        is_old = index == self.likeliest_pair[0]
-        right, wrong = tally[:2] if is_old else (tally.new, tally.old)
-        if not self.is_doubtful:
-            return self.again + 1 - right
+    @cached_property
+    def _missing_probes(self) -> Mapping[int, int]:
+        """How many more probes prove the side of each of the pair."""
         low, high = self.likeliest_pair
-        old = max(self._wrong_rate(0, Side.OLD), self._wrong_rate(low, Side.OLD))
-        new = max(
-            self._wrong_rate(self.last, Side.NEW), self._wrong_rate(high, Side.NEW)
+        good, bad = self.tally(low), self.tally(high)
+        if not self.is_doubtful:
+            wanted = self.again + 1
+            return {low: wanted - good.good, high: wanted - bad.bad}
+        rates = zip(
+            self._wrong_rates(0, self.last), self._wrong_rates(low, high), strict=True
         )
-        old = min(old, 0.5)
-        new = min(new, 0.98 - old)
-        rate, other_rate = (old, new) if is_old else (new, old)
-        gain = math.log((1 - rate) / other_rate)
-        loss = math.log((1 - other_rate) / rate)
-        return math.ceil((_PROVED - right * gain + wrong * loss) / gain - 1e-9)
+        of_good, of_bad = map(max, rates)
+        of_good = min(of_good, 0.5)
+        of_bad = min(of_bad, 0.98 - of_good)
+        return {
+            low: _missing(good.good, good.bad, of_good, of_bad),
+            high: _missing(bad.bad, bad.good, of_bad, of_good),
+        }
 
-    def _wrong_rate(self, index: int, side: Side) -> float:
-        """Estimate how often a candidate on this side shows the other."""
-        tally = self.tally(index)
-        wrong = tally.new if side is Side.OLD else tally.old
-        if wrong == 0:
-            return _FLAKY
-        return max(_FLAKY, (wrong + 1) / (tally.tested + 2))
-
-    def failures(self, index: int) -> int:
-        tally = self.tally(index)
-        if self.failing is Side.NEW:
-            return tally.new
-        return tally.old
+    def _wrong_rates(self, good: int, bad: int) -> tuple[float, float]:
+        """Estimate how often a good candidate is bad in a probe, and a bad one good."""
+        first, second = self.tally(good), self.tally(bad)
+        return _rate(first.bad, first.tested), _rate(second.good, second.tested)
 
     @property
     def early_failures(self) -> list[int]:
-        """The candidates on the good side of the pair that showed the failure, without
-        the good end; the farthest from the pair first.
+        """The candidates up to the pair that showed the failure, without the good
+        end.
         """
-        low, high = self.likeliest_pair
-        if self.failing is Side.NEW:
-            inside = [index for index in self.tested if index <= low]
-        else:
-            inside = [index for index in reversed(self.tested) if index >= high]
-        return [index for index in inside if self.failures(index)]
+        low, _ = self.likeliest_pair
+        return [
+            index for index in self.tested if index <= low and self.tally(index).bad
+        ]
 
     @property
     def older_failure(self) -> int | None:
@@ -337,16 +304,29 @@ class Belief:
         low, high = self.likeliest_pair
         early = self.early_failures
         if high - low > 1:
-            mixed = [
-                index for index in (self.good_end, *early) if self.tally(index).is_mixed
-            ]
+            mixed = [index for index in (0, *early) if self.tally(index).is_mixed]
             return next(iter(mixed), None)
-        if not early or self.failures(self.good_end):
+        if not early or self.tally(0).bad:
             return None
-        is_one_probe = sum(map(self.failures, early)) == 1
+        is_one_probe = sum(self.tally(index).bad for index in early) == 1
         if is_one_probe or not self.tally(early[0]).is_mixed:
             return None
         return early[0]
+
+
+def _rate(wrong: int, tested: int) -> float:
+    if wrong == 0:
+        return _FLAKY
+    return max(_FLAKY, (wrong + 1) / (tested + 2))
+
+
+def _missing(right: int, wrong: int, rate: float, other_rate: float) -> int:
+    """Return how many more right probes of a candidate prove its side. rate: how often
+    its probes are wrong; other_rate: those of the other side.
+    """
+    gain = math.log((1 - rate) / other_rate)
+    loss = math.log((1 - other_rate) / rate)
+    return math.ceil((_PROVED - right * gain + wrong * loss) / gain - 1e-9)
 
 
 def _log_chance(wrong: int, right: int) -> float:

@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from triage.bisect.changes import find_changes
 from triage.bisect.commits import LineEnd, line_end, plan_commits
 from triage.bisect.line import BisectRequest
 from triage.bisect.releases import releases_between, search_from_open_ends
 from triage.bisect.result import Bisection, BisectKind, Transition
-from triage.bisect.search import Search, whole_search
+from triage.bisect.search import Search, find_changes, whole_search
 from triage.compilers.registry import family_of
 from triage.execution.number_judge import Metric, engine_with_judge
 from triage.execution.task import ProbeJob

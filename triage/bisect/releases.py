@@ -10,13 +10,12 @@ from dataclasses import replace
 
 from packaging.version import Version
 
-from triage.bisect.changes import answer
 from triage.bisect.line import BisectRequest, Candidate, Line
-from triage.bisect.result import Bisection, BisectKind, Side
-from triage.bisect.search import Search, whole_search
+from triage.bisect.result import Bisection, BisectKind
+from triage.bisect.search import Search, answer, whole_search
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
-from triage.model.outcome import Cause, Failed, NoAnswer, Outcome, Passed
+from triage.model.outcome import Cause, Failed, NoAnswer, Outcome, Passed, Verdict
 from triage.recipes.values import parse_version
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 
@@ -139,6 +138,7 @@ def search_from_open_ends(
     search = replace(search, first=low, last=newest)
     outcome = line.outcome(newest)
     is_regression = search.kind is BisectKind.REGRESSION
+    wanted = Verdict.BAD if is_regression else Verdict.GOOD
     if is_regression and isinstance(outcome, Passed) and first is last is None:
         fixed = _search_of_fix(search)
         if isinstance(fixed, NoAnswer):
@@ -146,12 +146,11 @@ def search_from_open_ends(
         pair = fixed.run()
         if not pair.change.confirmed:
             return answer(fixed, pair, broke=pair.change)
-        search = replace(search, last=pair.before, fixed=pair.change)
-    elif search.kind.side(search.verdict(outcome)) is not Side.NEW:
+        search = replace(search, last=pair.bad, fixed=pair.change)
+    elif search.verdict(outcome) is not wanted:
         return answer(search, search.problem_of(newest))
     if first is None:
-        wanted = Passed if is_regression else Failed
-        first = _newest_before(search, wanted)
+        first = _newest_before(search, Passed if is_regression else Failed)
     if first is None:
         return _never_passed(search)
     if first >= search.last:

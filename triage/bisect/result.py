@@ -1,4 +1,4 @@
-"""The kinds of a bisect, its verdicts as sides of a range, and its answer."""
+"""The kinds of a bisect, and its answer."""
 
 from __future__ import annotations
 
@@ -20,40 +20,17 @@ from triage.model.revision import Revision
 T = TypeVar("T")
 
 
-class Side(StrEnum):
-    """The end of the range that a candidate belongs to: before the change or after
-    it.
-    """
-
-    OLD = "old"
-    NEW = "new"
-
-
 class BisectKind(StrEnum):
     """Which change is looked for: good to bad, or bad to good."""
 
     REGRESSION = "regression"
     FIX = "fix"
 
-    @property
-    def failing_side(self) -> Side:
-        if self is BisectKind.REGRESSION:
-            return Side.NEW
-        return Side.OLD
-
     def in_order(self, good: T, bad: T) -> tuple[T, T]:
         """Return the older of two first; given the older first, the good one."""
         if self is BisectKind.REGRESSION:
             return good, bad
         return bad, good
-
-    def side(self, verdict: Verdict) -> Side | None:
-        """Return the side that a verdict belongs to, unless it is skip."""
-        if verdict is Verdict.SKIP:
-            return None
-        if (verdict is Verdict.BAD) == (self.failing_side is Side.NEW):
-            return Side.NEW
-        return Side.OLD
 
 
 class Answer(StrEnum):

@@ -5,21 +5,45 @@ A search is a value: what the probes of its line prove is a `Belief`, which says
 probe next. Another failure, a compiler that cannot be obtained and a flag that a
 version does not know are skips: they never say on which side of the change a revision
 is.
+
+Where another failure stands between passing and failing, there are two changes: the one
+from passing to failing in any way, which `git bisect run` names, and the one that
+brought this failure. For a fix they are the one to passing, and the one with which this
+failure went. This failure is searched first: if the revision next to it passes, there
+is only one change.
 """
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import pairwise
+from typing import Any
 
 from triage.bisect.belief import Belief, Tally
 from triage.bisect.line import COME_AND_GO, Line
-from triage.bisect.result import BisectKind, Side, Transition
+from triage.bisect.result import (
+    Answer,
+    Bisection,
+    BisectKind,
+    LoggedProbe,
+    Transition,
+)
 from triage.execution.compare import Match, any_failure, verdict_of, verdict_on_passing
+from triage.execution.judge import result_of
 from triage.model.execution import Stage
-from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Outcome, Verdict
+from triage.model.outcome import (
+    Cause,
+    Failed,
+    Failure,
+    NoAnswer,
+    Outcome,
+    Passed,
+    Verdict,
+)
 
 _MOST_PROBES = 400  # of a line whose probes contradict themselves
 _UNLIKELY = 1e-4  # of all chances: not a suspect any more
@@ -29,8 +53,8 @@ _UNLIKELY = 1e-4  # of all chances: not a suspect any more
 class FoundPair:
     """The two candidates of a line between which a search found the change."""
 
-    before: int
-    after: int
+    good: int
+    bad: int
     change: Transition
     older: NoAnswer | None = None
     """Why the failure may be older than the pair."""
@@ -49,16 +73,16 @@ class Search:
     """Known when both ends are verified."""
     fixed: Transition | None = None
     """The fix of the failure, if it is already known."""
-    stated: Mapping[int, Side | None] = field(default_factory=dict)
+    stated: Mapping[int, Verdict] = field(default_factory=dict)
     """What a person says of candidates."""
 
     @property
-    def good_end(self) -> int:
-        return self.kind.in_order(self.first, self.last)[0]
-
-    @property
-    def bad_end(self) -> int:
-        return self.kind.in_order(self.first, self.last)[1]
+    def order(self) -> range:
+        """The candidates from the good end to the bad one."""
+        candidates = range(self.first, self.last + 1)
+        if self.kind is BisectKind.FIX:
+            return candidates[::-1]
+        return candidates
 
     def for_failure(
         self, failure: Failure, judge: Callable[..., Verdict] = verdict_of
@@ -74,9 +98,6 @@ class Search:
             return any_failure
         return self.line.request.match_for(self.failure)
 
-    def side(self, outcome: Outcome) -> Side | None:
-        return self.kind.side(self.verdict(outcome))
-
     def run(self) -> FoundPair:
         """Probe until the answer is final, or no probe can help."""
         line = self.line
@@ -90,7 +111,7 @@ class Search:
             chosen = belief.next_probes(line.request.engine.jobs, self.seconds())
             if not chosen or line.stopped or len(line.log) >= _MOST_PROBES:
                 return self.result(belief)
-            line.probe({self.first + index: chosen[index] for index in chosen})
+            line.probe({self.order[index]: chosen[index] for index in chosen})
 
     def verified(self) -> Search | NoAnswer:
         """Probe both ends. Return the search for the failure of the bad one, or why
@@ -100,12 +121,12 @@ class Search:
         probes have the right one.
         """
         line = self.line
-        ends = {self.first: Side.OLD, self.last: Side.NEW}
-        line.probe({index: 1 for index in ends if not line.probes[index]})
-        for index, side in ends.items():
-            if not self._has_side(index, side):
+        ends = {self.order[0]: Verdict.GOOD, self.order[-1]: Verdict.BAD}
+        line.probe({index: 1 for index in sorted(ends) if not line.probes[index]})
+        for index in sorted(ends):
+            if not self._ends_so(index, ends[index]):
                 return self.problem_of(index)
-        failure = line.outcome(self.bad_end).failure
+        failure = line.outcome(self.order[-1]).failure
         assert failure is not None
         case = line.request.case
         note = line.request.engine.progress.note
@@ -113,17 +134,15 @@ class Search:
         note(f"{case.name}: bisecting {headline}")
         return replace(self, failure=failure)
 
-    def _has_side(self, index: int, side: Side) -> bool:
-        if self.side(self.line.outcome(index)) is side:
+    def _ends_so(self, index: int, wanted: Verdict) -> bool:
+        if self.verdict(self.line.outcome(index)) is wanted:
             return True
         if isinstance(self.line.outcome(index), NoAnswer):
             return False
         for times in (1, 2):
             self.line.probe({index: times})
-            sides = {
-                self.side(outcome) for outcome in self.line.outcomes(index)[-times:]
-            }
-            if sides != {side}:
+            again = self.line.outcomes(index)[-times:]
+            if {*map(self.verdict, again)} != {wanted}:
                 return False
         return True
 
@@ -155,40 +174,46 @@ class Search:
 
     @cached_property
     def weights(self) -> list[float]:
+        """How suspicious each step is."""
         weights = self.line.weights(self.clues)
-        return weights[self.first : self.last + 1]
+        return [1.0, *(weights[max(step)] for step in pairwise(self.order))]
+
+    def belief(self) -> Belief:
+        good, bad, skip = Verdict.GOOD, Verdict.BAD, Verdict.SKIP
+        tallies = {}
+        closed = []
+        for position, index in enumerate(self.order):
+            verdicts = Counter(map(self.verdict, self.line.outcomes(index)))
+            if index in self.stated:
+                verdicts = Counter([self.stated[index]])
+            if verdicts:
+                tally = Tally(verdicts[good], verdicts[bad], verdicts[skip])
+                tallies[position] = tally
+            if self.line.candidates[index].untestable:
+                closed.append(position)
+        again = 1 if self._is_steady() else self.line.request.repeats
+        return Belief(self.weights, tallies, closed, again)
 
     @cached_property
     def clues(self) -> Sequence[Failure]:
         """What the bad end shows: this failure, and others in the same output."""
         assert self.failure is not None
         failures = [self.failure]
-        for outcome in self.line.outcomes(self.bad_end)[-1:]:
+        for outcome in self.line.outcomes(self.order[-1])[-1:]:
             if isinstance(outcome, Failed) and outcome.failure == self.failure:
                 failures += outcome.others
         return failures
 
     def seconds(self) -> list[float]:
-        return self.line.seconds()[self.first : self.last + 1]
+        seconds = self.line.seconds()
+        return [seconds[index] for index in self.order]
 
-    def belief(self) -> Belief:
-        tallies = {}
-        for index in range(self.first, self.last + 1):
-            sides = Counter(map(self.side, self.line.outcomes(index)))
-            if index in self.stated:
-                sides = Counter([self.stated[index]])
-            if sides:
-                tally = Tally(sides[Side.OLD], sides[Side.NEW], sides[None])
-                tallies[index - self.first] = tally
-        closed = {
-            index - self.first
-            for index in range(self.first, self.last + 1)
-            if self.line.candidates[index].untestable
-        }
-        again = 1 if self._is_steady() else self.line.request.repeats
-        return Belief(
-            self.weights, tallies, self.kind.failing_side, closed, again=again
-        )
+    def by_candidate(self, chances: Sequence[float]) -> dict[int, float]:
+        """Return the chances of the steps of a belief by the candidate that brought the
+        change, without those that are 0.
+        """
+        steps = zip(pairwise(self.order), chances[1:], strict=True)
+        return {max(step): chance for step, chance in steps if chance}
 
     def _is_steady(self) -> bool:
         """Whether the failure is of a kind that does not come and go: a message and an
@@ -199,50 +224,48 @@ class Search:
             return False
         if failure.stage not in (Stage.IMPORT, Stage.COMPILE):
             return False
-        outcomes = self.line.outcomes(self.bad_end)
+        outcomes = self.line.outcomes(self.order[-1])
         failures = [outcome.failure for outcome in outcomes if outcome.failure]
         return len({failure.signature for failure in failures}) < 2
 
     def result(self, belief: Belief) -> FoundPair:
         """Return what the probes so far say."""
+        line = self.line
         chances: Sequence[float] = belief.chances
         older = belief.older_failure
         low, high = belief.likeliest_pair if belief.is_resolved else belief.bounds
         text = None
         if belief.is_resolved and older is not None:
             tally = belief.tally(older)
-            name = self.line.name(self.first + older)
-            text = f"{name} shows the same failure in {belief.failures(older)} of "
-            text += f"{tally.tested} runs: "
+            text = f"{line.name(self.order[older])} shows the same failure in "
+            text += f"{tally.bad} of {tally.tested} runs: "
             if high - low > 1:
                 text += "the failure may be older."
             else:
-                changed = self.line.name(self.first + high)
-                text += f"{changed} only changed how often it occurs."
-                low, high = (0, older) if older <= low else (older, belief.last)
+                changed = max(self.order[low], self.order[high])
+                text += f"{line.name(changed)} only changed how often it occurs."
+                low, high = 0, older
                 chances = belief.weights
-        inside = range(low + 1, high + 1)
         least = 0.0
         if belief.is_doubtful and not belief.is_resolved:
             least = _UNLIKELY
-        suspects = {
-            self.first + index: chances[index]
-            for index in inside
-            if chances[index] > least
-        }
-        before = self.first + low
-        after = self.first + high
-        is_stated = bool(self.stated.keys() & {before, after})
+        inside = [0.0] * len(chances)
+        for step in range(low + 1, high + 1):
+            inside[step] = chances[step] if chances[step] > least else 0.0
+        suspects = self.by_candidate(inside)
+        good, bad = self.order[low], self.order[high]
+        before, after = sorted((good, bad))
+        is_stated = bool(self.stated.keys() & {good, bad})
         confirmed = belief.is_confirmed and not is_stated
         change = Transition(
-            self.line.revision(before),
-            self.line.revision(after),
-            self._failure_of(self.kind.in_order(before, after)[1]),
-            confirmed and self.line.fork not in suspects,
-            self.line.suspects(suspects, self.clues),
+            line.revision(before),
+            line.revision(after),
+            self._failure_of(bad),
+            confirmed and line.fork not in suspects,
+            line.suspects(suspects, self.clues),
         )
         return FoundPair(
-            before, after, change, NoAnswer(Cause.NOISE, text) if text else None
+            good, bad, change, NoAnswer(Cause.NOISE, text) if text else None
         )
 
     def _failure_of(self, failing: int) -> Failure:
@@ -257,14 +280,12 @@ class Search:
 
     def _progress_text(self, belief: Belief) -> str:
         """Say how many suspects are left, and which is the likeliest."""
-        chances = belief.chances
-        best = max(range(len(chances)), key=chances.__getitem__)
-        likeliest = self.line.change(self.first + best)
+        chances = self.by_candidate(belief.chances)
+        likeliest = self.line.change(max(chances, key=chances.__getitem__))
         name = f"{likeliest.name} {likeliest.subject or ''}".rstrip()
-        count = sum(chance > 0 for chance in chances)
-        if count == 1:
+        if len(chances) == 1:
             return f"1 suspect left: {name}"
-        return f"{count} suspects left; most likely: {name}"
+        return f"{len(chances)} suspects left; most likely: {name}"
 
 
 def whole_search(line: Line) -> Search:
@@ -274,3 +295,129 @@ def whole_search(line: Line) -> Search:
     judge = verdict_on_passing if line.is_of_commits else verdict_of
     verdict = partial(judge, match=any_failure)
     return Search(line, 0, len(line) - 1, line.request.kind, verdict)
+
+
+def find_changes(search: Search) -> Bisection:
+    """Search where this failure came or went, and where the case broke or was fixed.
+
+    The answer is about this failure; it is a culprit if both changes are. A number has
+    one change, because another failure hides it.
+
+    Args:
+        search: For the change from passing to failing, or back.
+    """
+    passing = search.verified()
+    if isinstance(passing, NoAnswer):
+        return answer(search, passing)
+    line = search.line
+    failure = passing.failure
+    assert failure is not None
+    if failure.is_of_metric:
+        number = passing.for_failure(failure)
+        return answer(number, number.run())
+    if isinstance(line.outcome(search.order[-1]), NoAnswer):
+        pair = passing.run()
+        return answer(passing, pair, broke=pair.change)
+    presence = passing.for_failure(failure, _presence_verdict)
+    pair = presence.run()
+    good = _nearest_pass(presence, pair)
+    is_adjacent = abs(pair.good - pair.bad) == 1
+    if good == pair.good and (is_adjacent or not pair.change.confirmed):
+        return answer(presence, pair, broke=pair.change)
+    first, last = sorted((good, pair.bad))
+    passing = replace(passing, first=first, last=last)
+    broken = passing.run()
+    broke = broken.change
+    if broke.failure == failure:
+        return answer(passing, broken, broke=broke)
+    changed = pair.change
+    return answer(
+        presence,
+        pair,
+        status=max(broke.status, changed.status, key=list(Answer).index),
+        confirmed=broke.confirmed and changed.confirmed,
+        broke=broke,
+        changed=changed,
+    )
+
+
+def find_change(search: Search, failure: Failure) -> Bisection:
+    """Search where a failure came to a case that may fail in another way at the old
+    end.
+    """
+    presence = search.for_failure(failure, _presence_verdict).verified()
+    if isinstance(presence, NoAnswer):
+        return answer(search, presence)
+    pair = presence.run()
+    return answer(presence, pair, changed=pair.change)
+
+
+def _presence_verdict(outcome: Outcome, match: Match) -> Verdict:
+    verdict = verdict_of(outcome, match)
+    if verdict is Verdict.SKIP and isinstance(outcome, Failed) and not outcome.flaky:
+        return Verdict.GOOD
+    return verdict
+
+
+def _nearest_pass(search: Search, pair: FoundPair) -> int:
+    """Return the revision that passes, nearest to the pair on its good side. One that
+    shows this failure, too, is flaky; one that shows another failure does not pass.
+    """
+    for index in search.order[search.order.index(pair.good) : 0 : -1]:
+        passed = [
+            isinstance(outcome, Passed)
+            for outcome in search.line.outcomes(index)
+            if search.verdict(outcome) is not Verdict.BAD
+        ]
+        if passed and all(passed):
+            return index
+    return search.order[0]
+
+
+def answer(search: Search, conclusion: FoundPair | NoAnswer, **more: Any) -> Bisection:
+    """Report what a search found, or why there is nothing to search, with all probes
+    of its line.
+    """
+    line = search.line
+    match = search.match
+    results = [result_of(line.probes[index][-1]) for index in line.last_outcomes]
+    others = [
+        result
+        for result in results
+        if result.failure and not (result.untestable or match(result.failure))
+    ]
+    why = conclusion if isinstance(conclusion, NoAnswer) else conclusion.older
+    effort = Bisection(
+        case=line.request.case.name,
+        kind=search.kind,
+        status=Answer.INCONCLUSIVE,
+        failure=search.failure,
+        probes=len(line.log),
+        rounds=line.rounds,
+        cached=sum(probe.cached for _, probe in line.log),
+        seconds=round(time.monotonic() - line.started, 1),
+        log=tuple(_logged_probes(line, match)),
+        untestable=tuple(result for result in results if result.untestable),
+        other_failures=tuple(others),
+        unanswered=line.stopped or why,
+        fixed=search.fixed,
+    )
+    if isinstance(conclusion, NoAnswer):
+        return replace(effort, **more)
+    return effort.about(conclusion.change, **more)
+
+
+def _logged_probes(line: Line, match: Match) -> Iterator[LoggedProbe]:
+    """Yield the probes of the line, in order, with their verdicts."""
+    for index, probe in line.log:
+        revision = line.revision(index)
+        failure = probe.outcome.failure
+        yield LoggedProbe(
+            revision.name,
+            revision.commit,
+            verdict_of(probe.outcome, match),
+            failure.signature if failure else None,
+            probe.outcome.reason,
+            probe.cached,
+            round(probe.measured.seconds, 3),
+        )

@@ -15,11 +15,10 @@ from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 
 from triage.bisect.belief import Belief
-from triage.bisect.changes import answer
 from triage.bisect.line import BisectRequest
 from triage.bisect.plan import plan
 from triage.bisect.result import Bisection
-from triage.bisect.search import Search
+from triage.bisect.search import Search, answer
 from triage.cli.command import command_again
 from triage.model.content import read_bytes
 from triage.model.outcome import NoAnswer, Verdict
@@ -88,7 +87,7 @@ class Session:
     def search(self) -> Search:
         """The search with what the person said."""
         stated = {
-            self.indices[name]: self.begun.kind.side(Verdict(word))
+            self.indices[name]: Verdict(word)
             for name, word in self.entries
             if word != "compiled"
         }
@@ -107,7 +106,7 @@ class Session:
             chosen = list(belief.dividing_probes(1, search.seconds()))
             if belief.is_resolved or not chosen:
                 break
-            proposed = search.first + chosen[0]
+            proposed = search.order[chosen[0]]
             self._show_suspects(belief, proposed)
             self.out.print("> ", end="")
             # `input` would drop a Ctrl-C that arrives while it flushes the output
@@ -119,7 +118,7 @@ class Session:
         search = self.search
         ending = search.result(search.belief())
         # their verdict is not confirmed
-        if search.stated.keys() & {ending.before, ending.after}:
+        if search.stated.keys() & {ending.good, ending.bad}:
             return answer(search, ending)
         return answer(search, search.run())
 
@@ -137,8 +136,8 @@ class Session:
 
     def _show_suspects(self, belief: Belief, proposed: int) -> None:
         """Show the likeliest suspects and the revision to test next."""
-        chances = enumerate(belief.chances, self.begun.first)
-        suspects = [(chance, index) for index, chance in chances if chance]
+        chances = self.begun.by_candidate(belief.chances)
+        suspects = [(chance, index) for index, chance in chances.items()]
         self.out.print(f"\n{plural(len(suspects), 'suspect')}")
         for chance, index in sorted(suspects, reverse=True)[:_SHOWN]:
             change = self.line.change(index)
@@ -168,7 +167,8 @@ class Session:
             case "undo":
                 self.out.print("  there is no verdict to remove")
             case "why":
-                chance = sum(belief.chances[: proposed - self.begun.first + 1])
+                chances = self.begun.by_candidate(belief.chances)
+                chance = sum(chances[index] for index in chances if index <= proposed)
                 self.out.print(f"  the culprit is this one or older with {chance:.0%}")
                 [suspect] = self.line.suspects({proposed: 1.0}, self.begun.clues)
                 for reason in suspect.reasons:

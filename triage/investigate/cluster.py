@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from triage.attribute.divergence import AttributionRequest, attribute
-from triage.bisect.changes import find_change, find_changes
 from triage.bisect.commits import plan_commits, release_end
 from triage.bisect.history import known_range
 from triage.bisect.line import BisectRequest
 from triage.bisect.plan import bisect_between
 from triage.bisect.releases import release_line, rev_text, versions_between
 from triage.bisect.result import Answer, Bisection, BisectKind
-from triage.bisect.search import Search, whole_search
+from triage.bisect.search import Search, find_change, find_changes, whole_search
 from triage.execution.compare import same_signature
 from triage.execution.engine import Engine
 from triage.execution.number_judge import Metric, engine_with_judge
