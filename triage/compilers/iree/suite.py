@@ -1,43 +1,38 @@
-"""Read IREE's test suites: folders of programs with their values, and lists of ONNX
-models. Each kind of JSON file has a form.
+"""Read IREE's test suites. A config lists tests of operations, which are folders with a
+program and its values, or ONNX models. A test of a whole model is a file of its own, in
+the form of `torch_models` or of sharktank.
 """
 
 from __future__ import annotations
 
-import json
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
 from pathlib import Path
-from typing import Literal
-
-from pydantic import Field, NonNegativeInt, PositiveFloat
 
 from triage.compilers.iree.suite_files import (
-    RUN_FAILS,
+    LIMITS,
+    GoldenNumber,
     ModelArguments,
+    ModelTest,
+    ModelWeights,
+    OnnxConfig,
+    OperationsConfig,
     RandomTensor,
+    RandomWeights,
     Suite,
     SuiteFile,
-    SuiteValue,
-)
-from triage.compilers.iree.suite_models import (
-    is_model_test,
-    model_test,
-    models_below,
+    TorchTest,
 )
 from triage.compilers.iree.targets import IREE, target_of
-from triage.model.case import Case, Flag, Library, RunSpec
+from triage.model.case import Case, Expectation, Flag, Library, RunSpec, Target
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits, Stage
 from triage.model.outcome import Probe
-from triage.recipes.document import MappingFormat, Text, Texts, content_of
-from triage.recipes.expectations import (
-    ExpectationChange,
-    UpdatedFile,
-)
+from triage.recipes.expectations import ExpectationChange, UpdatedFile
 from triage.recipes.run_keys import joined_runs, read_flagfile
 
 _VALUES, _TORCH_VALUES = "run_module_io_flags.txt", "run_module_io.json"
@@ -45,66 +40,21 @@ _MODELS = "https://huggingface.co/onnxmodelzoo/legacy_models/resolve/main/"
 _ONNX_TEST = re.compile(
     r"tests/model_zoo/([\w./-]+)_models_test\.py::test_models\[([^\]]+\.onnx)\]\Z"
 )
-_OUTCOMES = {
+# a wrong result is a failed run in IREE's suites
+_RUN_FAILS = (Stage.RUN, Stage.COMPARE)
+_OUTCOMES: dict[str, tuple[Stage, ...]] = {
     "pass": (),
     "fail-import": (Stage.IMPORT,),
     "fail-compile": (Stage.COMPILE,),
-    "fail-run": RUN_FAILS,
+    "fail-run": _RUN_FAILS,
 }
 # List of known failures -> their stages. The first is the one of tests without a run.
 _FAILING = {
     "expected_compile_failures": (Stage.COMPILE,),
-    "expected_run_failures": RUN_FAILS,
+    "expected_run_failures": _RUN_FAILS,
 }
-
-
-class _Config(MappingFormat):
-    """A list of tests with their flags."""
-
-    config_name: Text
-    iree_compile_flags: Texts
-    iree_run_module_flags: Texts
-
-
-class _Operations(_Config):
-    """A config of tests that are folders."""
-
-    skip_compile_tests: Texts = ()
-    skip_run_tests: Texts = ()
-    expected_compile_failures: Texts = ()
-    expected_run_failures: Texts = ()
-    golden_times_ms: dict[str, PositiveFloat] = Field(default={})
-    tolerance_factor: PositiveFloat = Field(default=1.1, examples=[1.1])
-
-
-class _OnnxModels(_Config):
-    tests_and_expected_outcomes: dict[
-        str, Literal["pass", "skip", "fail-import", "fail-compile", "fail-run"]
-    ]
-
-
-class _Formula(MappingFormat):
-    """Random numbers: `coeff` times those from 0 to 1, plus `offset`."""
-
-    shape: tuple[NonNegativeInt, ...]
-    dtype: Text = "float32"
-    coeff: float = 1.0
-    offset: float = 0.0
-
-
-class _TorchTest(MappingFormat):
-    """How a test of an operation is run, if its inputs are formulas."""
-
-    function_name: Text = "main"
-    flat_args: list[dict[Literal["Formula"], _Formula]]
-    seed: NonNegativeInt = 0
-    rtol: float = 1e-5
-    atol: float = 1e-8
-    equal_nan: bool = False
-    mode: Literal["compare", "benchmark"] = "compare"
-    file_name: Text = "test.mlir"
-    vmfb_name: Text = "out.vmfb"
-    expected_output: tuple[SuiteValue, ...] | None = None
+_SCOPE = "model"  # of the weights of every model of sharktank
+_LIBRARY = "--iree-codegen-transform-dialect-library="
 
 
 class IreeSuites:
@@ -131,17 +81,25 @@ class IreeSuites:
         cases: list[Case] = []
         for path in configs:
             if path.is_dir():
-                cases += models_below(suite, path)
+                files = [
+                    SuiteFile(suite, file) for file in sorted(path.rglob("*.json"))
+                ]
+                tests = [file for file in files if _is_model_test(file)]
+                if not tests:
+                    text = "no JSON file below it is a test of a model"
+                    raise BadInput(f"{path}: {text}")
+                cases += [case for file in tests for case in _model_test(file)]
                 continue
-            file, config = SuiteFile(suite, path), path.stem
-            if is_model_test(file):
-                cases += model_test(file)
+            file = SuiteFile(suite, path)
+            if _is_model_test(file):
+                cases += _model_test(file)
                 continue
-            if stems[config] > 1:
-                config = f"{file.path.parent.name}/{config}"
             listed = _operations(file)
             if "tests_and_expected_outcomes" in file.keys:
                 listed = _onnx_models(file)
+            config = path.stem
+            if stems[config] > 1:
+                config = f"{file.path.parent.name}/{config}"
             suffix = f"[config={config}]" if len(configs) > 1 else ""
             cases += [
                 replace(case, recipe=config, name=f"{case.name}{suffix}")
@@ -155,36 +113,75 @@ class IreeSuites:
 
         Raises BadFiles if the file is not a config with lists of failures.
         """
-        document = SuiteFile(Suite(path.parent, path.parent), path).document
-        config = content_of(document, _Operations)
+        file = SuiteFile(Suite(path.parent, path.parent), path)
+        config = file.read(OperationsConfig)
         of_compile, of_run = _FAILING
-        lists = {key: set(getattr(config, key)) for key in _FAILING}
-        changes = []
+        before = {test: key for key in _FAILING for test in getattr(config, key)}
+        after, changes = dict(before), []
         for probe in seen:
             test = probe.case.name.partition("[config=")[0]
-            failure = probe.outcome.failure
-            old = next((key for key, tests in lists.items() if test in tests), None)
-            new = None
+            failure, old = probe.outcome.failure, after.pop(test, None)
             if failure:
-                new = of_run if failure.stage in RUN_FAILS else of_compile
-            if new == old:
-                continue
-            changes.append(ExpectationChange(test, old, new))
-            for tests in lists.values():
-                tests.discard(test)
-            if new:
-                lists[new].add(test)
-        updated = {key: sorted(tests) for key, tests in lists.items()}
-        text = json.dumps({**document.data, **updated}, indent=2)
-        return UpdatedFile(path, changes, text=f"{text}\n")
+                after[test] = of_run if failure.stage in _RUN_FAILS else of_compile
+            if after.get(test) != old:
+                changes.append(ExpectationChange(test, old, after.get(test)))
+        lists = {
+            key: sorted(test for test, named in after.items() if named == key)
+            for key in _FAILING
+        }
+        return UpdatedFile(path, changes, text=file.updated(lists))
+
+
+def _case(
+    file: SuiteFile,
+    name: str,
+    program: Library,
+    run: RunSpec | None,
+    failing: Sequence[Stage],
+    limits: Limits = LIMITS,
+    **thresholds: float | None,
+) -> Case:
+    """Return the case of a test.
+
+    Args:
+        file: Its config, or the test.
+        name: Its name.
+        program: What is compiled.
+        run: How it is run; one that is measured is a benchmark, too.
+        failing: The stages of its known failures.
+        limits: Of the compile.
+        thresholds: The largest accepted values of metrics; None for no limit.
+    """
+    backend, chip = target_of([flag.text for flag in program.flags])
+    benchmarks: tuple[RunSpec, ...] = ()
+    if run and run.measured:
+        flags = [flag for flag in run.flags if not flag.startswith("--benchmark_")]
+        benchmarks = (replace(run, flags=tuple(flags)),)
+    return Case(
+        recipe="",
+        name=name,
+        summary="",
+        compiler=IREE.name,
+        source=file.path,
+        input=program.input,
+        target=Target(backend or "llvm-cpu", chip),
+        flags=program.flags,
+        limits=limits,
+        artifacts=program.artifacts,
+        run=run,
+        benchmarks=benchmarks,
+        thresholds=tuple((key, most) for key, most in thresholds.items() if most),
+        expect=tuple(Expectation(None, stage=stage) for stage in failing),
+    )
 
 
 def _operations(file: SuiteFile) -> Iterator[Case]:
     """Yield the cases of a config whose tests are folders."""
-    tests = _tests_below(file.suite.folder)
+    folder = file.suite.folder
+    tests = _tests_below(folder)
     if not tests:
-        raise BadInput(f"{file.suite.folder}: no {_VALUES} or {_TORCH_VALUES} below it")
-    config = content_of(file.document, _Operations)
+        raise BadInput(f"{folder}: no {_VALUES} or {_TORCH_VALUES} below it")
+    config = file.read(OperationsConfig)
     compiler_flags = tuple(map(Flag, config.iree_compile_flags))
     backend, _ = target_of(config.iree_compile_flags)
     run_of_all = file.complete(RunSpec(flags=config.iree_run_module_flags))
@@ -198,19 +195,15 @@ def _operations(file: SuiteFile) -> Iterator[Case]:
             if backend in (None, "llvm-cpu"):
                 # where the runtime runs a program when nothing is said
                 run = replace(run, device="local-task")
-        yield file.case(
-            "",
+        lists = [key for key in _FAILING if name in getattr(config, key)]
+        yield _case(
+            file,
+            name,
             Library(IREE.input_at(program), compiler_flags),
             None if name in config.skip_run_tests else run,
-            name=name,
-            limits=Limits(),
+            [stage for key in lists for stage in _FAILING[key]],
+            Limits(),
             run_ms=golden * config.tolerance_factor,
-            failing=[
-                stage
-                for key, stages in _FAILING.items()
-                for stage in stages
-                if name in getattr(config, key)
-            ],
         )
 
 
@@ -245,7 +238,7 @@ def _operation(suite: Suite, values: Path) -> tuple[Path, RunSpec]:
 
 
 def _torch_test(file: SuiteFile) -> tuple[Path, RunSpec]:
-    test = content_of(file.document, _TorchTest)
+    test = file.read(TorchTest)
     inputs: list[str] = []
     skipped = 0
     for argument in test.flat_args:
@@ -271,7 +264,7 @@ def _torch_test(file: SuiteFile) -> tuple[Path, RunSpec]:
 
 def _onnx_models(file: SuiteFile) -> Iterator[Case]:
     """Yield the cases of a config of ONNX models, which are downloaded."""
-    config = content_of(file.document, _OnnxModels)
+    config = file.read(OnnxConfig)
     for test, outcome in config.tests_and_expected_outcomes.items():
         if outcome == "skip":
             continue
@@ -283,6 +276,141 @@ def _onnx_models(file: SuiteFile) -> Iterator[Case]:
         program = file.program(f"{_MODELS}{path}", config.iree_compile_flags)
         arguments = ModelArguments(program.input.path)
         run = RunSpec(flags=config.iree_run_module_flags, arguments=arguments)
-        name = path.removesuffix(".onnx")
-        failing = _OUTCOMES[outcome]
-        yield file.case("", program, file.complete(run), name=name, failing=failing)
+        name, failing = path.removesuffix(".onnx"), _OUTCOMES[outcome]
+        yield _case(file, name, program, file.complete(run), failing)
+
+
+def _is_model_test(file: SuiteFile) -> bool:
+    """Return whether a file is a test of a model, and not a module that tests name."""
+    is_module = file.keys <= {"mlir", "compiler_flags"}
+    return not is_module and not file.keys.isdisjoint(("type", "function_run", "mlir"))
+
+
+def _model_test(file: SuiteFile) -> Iterator[Case]:
+    """Yield the case of a test of a model, unless it is not for this chip."""
+    test, machine = file.read(ModelTest), _Machine(file)
+    if machine.chip in test.specific_chip_to_ignore:
+        return
+    names, kind, models = test.modules or test.module or ("",), test.type, [file]
+    if kind:
+        models = [_module(file, name) for name in names]
+    elif test.function_run:
+        kind = "benchmark"
+        models = [_quality_test(file, name) for name in names]
+    programs = [_program(model) for model in models]
+    if test.type:
+        weights = [_weights(file, entry) for entry in test.weights]
+    else:
+        weights = [(_SCOPE, _real_weights(model)) for model in models]
+    pipeline = test.pipeline_mlir
+    if test.mlir_file_name is not None:
+        pipeline = str(file.file_below(test.mlir_file_name))
+    if pipeline is not None:
+        flags = (*test.pipeline_compiler_flags, *test.compile_flags, *machine.flags)
+        programs.append(file.program(pipeline, flags))
+    run = None
+    if kind != "compstat" and not test.compile_only:
+        run = RunSpec(
+            inputs=tuple(map(file.value, test.inputs)),
+            expected=tuple(map(file.value, (*test.outputs, *test.expected_outputs))),
+            parameters=tuple(weights),
+            flags=(*test.run_args, *test.threshold_args, *test.benchmark_flags),
+            libraries=tuple(programs[1:]),
+            device=test.device,
+            function=test.run_function or test.function_run,
+            measured=kind == "benchmark",
+        )
+        run = file.complete(run)
+    golden = machine.golden(test.golden_time_ms) or 0.0
+    factors = (test.tolerance_factor, test.golden_time_tolerance_multiplier)
+    failing = list(_RUN_FAILS) if test.run_test_expecting_to_fail else []
+    if machine.chip in test.compile_chip_expecting_to_fail:
+        failing.append(Stage.COMPILE)
+    case = _case(
+        file,
+        os.path.relpath(file.path.with_suffix(""), file.suite.folder),
+        programs[0],
+        run,
+        failing,
+        run_ms=golden * (machine.golden(*factors) or 1.1),
+        dispatches=machine.golden(test.golden_dispatch_count, test.golden_dispatch),
+        artifact_bytes=machine.golden(test.golden_binary_size, test.golden_size),
+    )
+    yield replace(case, recipe=kind or "quality")
+
+
+class _Machine:
+    """The machine that a test is for. As in sharktank's own harness, the environment
+    names its chip.
+    """
+
+    def __init__(self, file: SuiteFile) -> None:
+        self.chip, self.name = "", "cpu"
+        self.flags: list[str] = []
+        if file.path.stem.endswith("_rocm"):
+            self.chip = os.environ.get("ROCM_CHIP", "gfx942")
+            self.name = os.environ.get("SKU", "mi300")
+            self.flags = [f"--iree-rocm-target={self.chip}"]
+
+    def golden(self, *numbers: GoldenNumber) -> float | None:
+        """Return the first number for this machine, if there is one."""
+        for number in numbers:
+            if isinstance(number, dict):
+                number = number.get(self.name)
+            if number:
+                return number
+        return None
+
+
+def _module(file: SuiteFile, name: str) -> SuiteFile:
+    path = file.suite.folder / f"{name.removesuffix('.json')}.json"
+    if not path.is_file():
+        raise file.mistake(f'there is no module "{name}": {path} does not exist.')
+    return SuiteFile(file.suite, path)
+
+
+def _quality_test(file: SuiteFile, module: str) -> SuiteFile:
+    """Return the quality test that a benchmark names: by its folder and its file,
+    joined by `_`. A benchmark without modules is named as its test.
+    """
+    name = f"{file.path.parent.name}_{file.path.stem}"
+    if module:
+        name = f"{module}_{file.path.stem.rpartition('_')[2]}"
+    for path in sorted(file.suite.folder.rglob("*.json")):
+        if f"{path.parent.name}_{path.stem}" == name and path != file.path:
+            test = SuiteFile(file.suite, path)
+            if "mlir" in test.keys:
+                return test
+    folder = file.suite.folder
+    raise file.mistake(f'there is no quality test for "{name}" below {folder}.')
+
+
+def _program(file: SuiteFile) -> Library:
+    """Return the program of a module or of a quality test."""
+    model, machine = file.read(ModelTest), _Machine(file)
+    flags = list(model.compiler_flags)
+    tuner = model.tuner_file.get(machine.name)
+    if tuner is not None:
+        flags.append(f"{_LIBRARY}{file.file_below(tuner)}")
+    return file.program(model.mlir, [*flags, *machine.flags])
+
+
+def _weights(file: SuiteFile, entry: ModelWeights) -> tuple[str, Path]:
+    if entry.type == "url":
+        return entry.scope, file.file(entry.url)
+    return entry.scope, _random_weights(_module(file, entry.module), entry.seed)
+
+
+def _real_weights(file: SuiteFile) -> Path:
+    """Return the weights of a quality test; zeros without real ones."""
+    model = file.read(ModelTest)
+    if model.real_weights is None:
+        return _random_weights(file, None)
+    return file.file(model.real_weights)
+
+
+def _random_weights(file: SuiteFile, seed: int | None) -> Path:
+    program = _program(file)
+    path = program.input.path
+    weights, name = RandomWeights(path, seed), "weights.safetensors"
+    return file.suite.add_artifact(f"{path}\0{seed}", name, weights, *program.artifacts)

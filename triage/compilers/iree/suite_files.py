@@ -1,5 +1,5 @@
-"""The files of IREE's test suites: JSON files, and the programs, values and weights
-that they name, download or generate.
+"""The files of IREE's test suites: the forms of their JSON files, and the programs,
+values and weights that they name, download or generate.
 """
 
 from __future__ import annotations
@@ -11,47 +11,42 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from math import prod
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Literal, TypeVar
 from urllib.parse import urlsplit
 
-from triage.compilers.iree.targets import IREE, target_of
-from triage.model.case import (
-    Artifact,
-    Case,
-    Expectation,
-    Flag,
-    Generator,
-    Library,
-    RunSpec,
-    Target,
-)
+from pydantic import Field, NonNegativeInt, PositiveFloat
+
+from triage.compilers.iree.targets import IREE
+from triage.model.case import Artifact, Flag, Generator, Library, RunSpec
 from triage.model.content import Address
 from triage.model.errors import BadFiles, Problem
-from triage.model.execution import Limits, Stage
-from triage.recipes.document import MappingFormat, Text, read_document
+from triage.model.execution import Limits
+from triage.recipes.document import (
+    MappingFormat,
+    Text,
+    Texts,
+    content_of,
+    read_document,
+)
 from triage.recipes.run_keys import without_tolerances
 from triage.recipes.run_values import (
     ValueText,
-    array_dtype,
     split_value,
+    value_type,
     with_located_file,
 )
 
-if TYPE_CHECKING:
-    import numpy as np
-
-# models take minutes, and their weights gigabytes
-_LIMITS = Limits(timeout=1800.0, memory=64 << 30)
-# a wrong result is a failed run in IREE's suites
-RUN_FAILS = (Stage.RUN, Stage.COMPARE)
+LIMITS = Limits(timeout=1800.0, memory=64 << 30)
+"""Models take minutes, and their weights gigabytes."""
 # written to a file that is read here; the tests' own would be lost
 _STATISTICS = "--iree-scheduling-dump-statistics-"
 # A global whose initial value is a parameter, in the custom and in the generic form of
 # MLIR.
 _PARAMETER = re.compile(
-    rb'#(?:stream|flow)\.parameter\.named<(?:"[^"]*"::)?"([^"]+)"> : '
-    rb"tensor<((?:\d+x)*)(\w+)>"
+    rb'#(?:stream|flow)\.parameter\.named<(?:"[^"]*"::)?"([^"]+)"> : tensor<(\w+)>'
 )
+
+Form = TypeVar("Form")
 
 
 class SuiteValue(MappingFormat):
@@ -60,6 +55,120 @@ class SuiteValue(MappingFormat):
     value: Text | None = None
     url: Text | None = None
     source: Text | None = None
+
+
+GoldenNumber = PositiveFloat | dict[str, PositiveFloat] | None
+"""A number of all machines, or of each kind of machine."""
+Values = tuple[Text | SuiteValue, ...]
+
+
+class SuiteConfig(MappingFormat):
+    """A list of tests with their flags."""
+
+    config_name: Text
+    iree_compile_flags: Texts
+    iree_run_module_flags: Texts
+
+
+class OperationsConfig(SuiteConfig):
+    """A config of tests that are folders."""
+
+    skip_compile_tests: Texts = ()
+    skip_run_tests: Texts = ()
+    expected_compile_failures: Texts = ()
+    expected_run_failures: Texts = ()
+    golden_times_ms: dict[str, PositiveFloat] = Field(default={})
+    tolerance_factor: PositiveFloat = Field(default=1.1, examples=[1.1])
+
+
+class OnnxConfig(SuiteConfig):
+    """A config of ONNX models."""
+
+    tests_and_expected_outcomes: dict[
+        str, Literal["pass", "skip", "fail-import", "fail-compile", "fail-run"]
+    ]
+
+
+class Formula(MappingFormat):
+    """Random numbers: `coeff` times those from 0 to 1, plus `offset`."""
+
+    shape: tuple[NonNegativeInt, ...]
+    dtype: Text = "float32"
+    coeff: float = 1.0
+    offset: float = 0.0
+
+
+class TorchTest(MappingFormat):
+    """How a test of an operation is run, if its inputs are formulas."""
+
+    function_name: Text = "main"
+    flat_args: list[dict[Literal["Formula"], Formula]]
+    seed: NonNegativeInt = 0
+    rtol: float = 1e-5
+    atol: float = 1e-8
+    equal_nan: bool = False
+    mode: Literal["compare", "benchmark"] = "compare"
+    file_name: Text = "test.mlir"
+    vmfb_name: Text = "out.vmfb"
+    expected_output: tuple[SuiteValue, ...] | None = None
+
+
+class ModelWeights(MappingFormat):
+    """Weights of a test of a model: a file, or random ones."""
+
+    type: Literal["url", "random"]
+    scope: Text
+    url: Text = ""
+    module: Text = ""  # whose parameters get random values
+    seed: NonNegativeInt = 0
+
+
+class ModelTest(MappingFormat):
+    """A program, a test of one, or both. `torch_models` and sharktank have different
+    names for some of the keys.
+    """
+
+    mlir: Text = Field("", examples=["https://example.com/model.mlir"])
+    compiler_flags: Texts = ()
+    type: Literal["quality", "benchmark", "compstat"] | None = None
+    module: Texts = ()
+    modules: Texts = ()
+    weights: tuple[ModelWeights, ...] = ()
+    real_weights: Text | None = None
+    tuner_file: dict[str, Text] = Field({})
+    inputs: Values = ()
+    outputs: Values = ()
+    expected_outputs: Values = ()
+    device: Text | None = None
+    run_function: Text | None = None
+    function_run: Text | None = None
+    run_args: Texts = ()
+    threshold_args: Texts = ()
+    benchmark_flags: Texts = ()
+    pipeline_mlir: Text | None = None
+    mlir_file_name: Text | None = None  # also of a pipeline, somewhere in the folder
+    pipeline_compiler_flags: Texts = ()
+    compile_flags: Texts = ()
+    compile_only: bool = False
+    run_test_expecting_to_fail: bool = False
+    compile_chip_expecting_to_fail: Texts = ()
+    specific_chip_to_ignore: Texts = ()
+    golden_time_ms: GoldenNumber = None
+    tolerance_factor: GoldenNumber = None
+    golden_time_tolerance_multiplier: GoldenNumber = None
+    golden_dispatch_count: GoldenNumber = None
+    golden_dispatch: GoldenNumber = None
+    golden_binary_size: GoldenNumber = None
+    golden_size: GoldenNumber = None
+    # only their own harness uses these
+    markers: Texts = ()
+    custom_real_weights_group: Text = ""
+    add_pipeline_module: bool = False
+    benchmark_repetitions: PositiveFloat = 1.0
+    benchmark_min_warmup_time: PositiveFloat = 1.0
+    real_weights_file_name: Text = ""
+    compilation_required: bool = False
+    compiled_file_name: Text = ""
 
 
 @dataclass(frozen=True)
@@ -83,22 +192,26 @@ class Suite:
         self.artifacts[path] = (*before, Artifact(path, source))
         return path
 
-    def artifacts_of(self, paths: Iterable[Path]) -> tuple[Artifact, ...]:
-        """Return what has to be obtained before these files are there."""
-        return tuple(
-            artifact for path in paths for artifact in self.artifacts.get(path, ())
-        )
-
 
 class SuiteFile:
     """A JSON file of a suite."""
 
     def __init__(self, suite: Suite, path: Path) -> None:
         self.suite, self.path = suite, path.absolute()
-        self.document = read_document(self.path, "write a mapping", json=True)
-        self.keys = frozenset[str]()
-        if isinstance(self.document.data, dict):
-            self.keys = frozenset(self.document.data)
+        self._document = read_document(self.path, "write a mapping", json=True)
+
+    @property
+    def keys(self) -> frozenset[str]:
+        data = self._document.data
+        return frozenset(data if isinstance(data, dict) else ())
+
+    def read(self, form: type[Form]) -> Form:
+        """Return the content of the file. Raises BadFiles with every mistake."""
+        return content_of(self._document, form)
+
+    def updated(self, lists: dict[str, list[str]]) -> str:
+        """Return the text of the file with other lists."""
+        return json.dumps({**self._document.data, **lists}, indent=2) + "\n"
 
     def mistake(self, message: str) -> BadFiles:
         """Return the error for a mistake in the file."""
@@ -116,7 +229,7 @@ class SuiteFile:
         return path
 
     def file_below(self, name: str) -> Path:
-        """Return a file somewhere below the folder, by its name."""
+        """Return a file somewhere below the folder of the suite, by its name."""
         for file in sorted(self.suite.folder.rglob(name)):
             return file
         raise self.mistake(f'there is no file "{name}" below {self.suite.folder}.')
@@ -125,7 +238,7 @@ class SuiteFile:
         """Return a program by its URL or path, with its flags."""
         path = self.file(address)
         kept = [Flag(flag) for flag in flags if not flag.startswith(_STATISTICS)]
-        artifacts = self.suite.artifacts_of([path])
+        artifacts = self.suite.artifacts.get(path, ())
         return Library(IREE.input_at(path), tuple(kept), artifacts)
 
     def value(self, entry: str | SuiteValue) -> str:
@@ -148,59 +261,17 @@ class SuiteFile:
         values = map(split_value, (*run.inputs, *run.expected))
         files = [Path(value.file) for value in values if value.file]
         files += [path for _, path in run.parameters]
+        artifacts = [
+            artifact
+            for path in files
+            for artifact in self.suite.artifacts.get(path, ())
+        ]
         return replace(
             run,
             flags=flags,
             tolerances=tolerances,
-            limits=_LIMITS,
-            artifacts=self.suite.artifacts_of(files),
-        )
-
-    def case(
-        self,
-        recipe: str,
-        program: Library,
-        run: RunSpec | None,
-        *,
-        name: str = "",
-        limits: Limits = _LIMITS,
-        failing: Iterable[Stage] = (),
-        **thresholds: float | None,
-    ) -> Case:
-        """Return the case of a test.
-
-        Args:
-            recipe: The name of its recipe.
-            program: What is compiled.
-            run: How it is run; one that is measured is a benchmark, too.
-            name: Its name (default: that of the file).
-            limits: Of the compile.
-            failing: The stages of its known failures.
-            thresholds: The largest accepted values of metrics; None for no limit.
-        """
-        backend, chip = target_of([flag.text for flag in program.flags])
-        path = Path(self.path.name)
-        if self.path.is_relative_to(self.suite.folder):
-            path = self.path.relative_to(self.suite.folder)
-        benchmarks: tuple[RunSpec, ...] = ()
-        if run and run.measured:
-            flags = [flag for flag in run.flags if not flag.startswith("--benchmark_")]
-            benchmarks = (replace(run, flags=tuple(flags)),)
-        return Case(
-            recipe=recipe,
-            name=name or path.with_suffix("").as_posix(),
-            summary="",
-            compiler=IREE.name,
-            source=self.path,
-            input=program.input,
-            target=Target(backend or "llvm-cpu", chip),
-            flags=program.flags,
-            limits=limits,
-            artifacts=program.artifacts,
-            run=run,
-            benchmarks=benchmarks,
-            thresholds=tuple((key, most) for key, most in thresholds.items() if most),
-            expect=tuple(Expectation(None, stage=stage) for stage in failing),
+            limits=LIMITS,
+            artifacts=tuple(artifacts),
         )
 
 
@@ -220,20 +291,18 @@ class RandomWeights:
         import numpy as np
 
         header: dict[str, object] = {}
-        arrays: list[tuple[np.dtype[Any], int]] = []
+        arrays: list[tuple[np.dtype[np.generic], int]] = []
         end = 0
         named = dict.fromkeys(_PARAMETER.findall(self.program.read_bytes()))
-        for name, dimensions, element in named:
-            kind = element.decode()
-            shape = [int(size) for size in dimensions.split(b"x")[:-1]]
-            try:
-                dtype, count, begin = array_dtype(kind), prod(shape), end
-            except LookupError:
-                raise ValueError(f"no weights have the type {kind}") from None
-            arrays.append((dtype, count))
-            end += count * dtype.itemsize
+        for name, type_ in named:
+            kind = value_type(type_.decode())
+            if kind is None:
+                raise ValueError(f"no weights have the type {type_.decode()}")
+            shape = [size or 0 for size in kind.shape]
+            begin, end = end, end + prod(shape) * kind.dtype.itemsize
+            arrays.append((kind.dtype, prod(shape)))
             header[name.decode()] = {
-                "dtype": kind.upper(),
+                "dtype": type_.decode().rpartition("x")[2].upper(),
                 "shape": shape,
                 "data_offsets": [begin, end],
             }
