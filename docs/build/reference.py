@@ -13,11 +13,12 @@ import pkgutil
 import types
 import typing
 from collections.abc import Collection, Iterator, Mapping
-from enum import Enum, StrEnum
+from enum import Enum
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
+import click
 import mkdocs_gen_files
 import yaml
 
@@ -42,10 +43,8 @@ def option_row(param: Any) -> str:
         else ", ".join(f"`{option}`" for option in param.opts)
     )
     notes = []
-    if isinstance(param.default, StrEnum):
-        notes.append(
-            "one of " + ", ".join(f"`{choice}`" for choice in type(param.default))
-        )
+    if isinstance(param.type, click.Choice):
+        notes.append(f"one of `{'`, `'.join(param.type.choices)}`")
     if (
         isinstance(param.default, str | int | float)
         and not isinstance(param.default, bool)
