@@ -5,7 +5,8 @@ and `triage expect`.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -31,18 +32,21 @@ from triage.cli.program import read_pasted, split_kernel, start_recipe
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.pasted_text import RecipeRequest
 from triage.compilers.registry import recipe_families, suite_reader
+from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput
-from triage.model.outcome import Probe
-from triage.nightly.expectation_update import update_expectations
+from triage.model.outcome import Failed, NoAnswer, Probe
+from triage.model.revision import Revision
 from triage.recipes.expectations import (
+    ExpectationUpdate,
+    LeftCase,
     UpdatedFile,
     updated_expectations,
 )
 from triage.recipes.recipe import recipe_json_schema
 from triage.report.elements import plural
 from triage.report.tables import update_document
-from triage.toolchains.home import disk_errors
+from triage.toolchains.home import disk_errors, save_file
 
 
 @command
@@ -195,9 +199,42 @@ def update(
     cases = of_one_family(cases_in(paths, suite_config), (toolchain,))
     with open_engine_for(app, cases) as engine:
         ref = engine.registry.resolve(toolchain, cases[0].compiler)
-        of_file = updated_config if suite_config else updated_expectations
-        updated = update_expectations(engine, cases, ref, of_file)
+        probes = list(engine.probe_all([ProbeJob(case, ref) for case in cases]))
+        revision = engine.registry.revision(ref)
+    update_file = updated_config if suite_config else updated_expectations
+    updated = updated_lists(revision, cases, probes, update_file)
+    for file in updated.files:
+        if file.changes and file.paste is None:
+            save_file(file.path, file.text, f"write {file.path}")
     return report(updated, update_document)
+
+
+def updated_lists(
+    revision: Revision,
+    cases: Sequence[Case],
+    probes: Iterable[Probe],
+    update: Callable[[Path, Sequence[Case], Sequence[Probe]], UpdatedFile],
+) -> ExpectationUpdate:
+    """Return the lists of known failures as the probes of all cases leave them. update:
+    updates the list for the cases of a file to what was seen of some of them.
+    """
+    done = {probe.case.name: probe for probe in probes}
+    left: list[LeftCase] = []
+    seen = defaultdict[Path, list[Probe]](list)
+    for case in cases:
+        probe = done[case.name]
+        match probe.outcome:
+            case NoAnswer(reason=reason):
+                left.append(LeftCase(case.name, f"untestable: {reason}"))
+            case Failed(failure, flaky=True):
+                left.append(LeftCase(case.name, f"flaky: {failure.failure_class}"))
+            case _:
+                seen[case.source].append(probe)
+    files = []
+    for source, of_source in seen.items():
+        its_cases = [case for case in cases if case.source == source]
+        files.append(update(source, its_cases, of_source))
+    return ExpectationUpdate(revision, files, left)
 
 
 def updated_config(
