@@ -68,9 +68,7 @@ def issue(
     **values: Any,
 ) -> TrackedIssue:
     marker = Marker(key, cases, seen, came or FailureRange())
-    return TrackedIssue(
-        number, f"issue {number}", f"{marker.text()}\nbody", marker, **values
-    )
+    return TrackedIssue(number, f"issue {number}", marker, **values)
 
 
 def closed(tracked: TrackedIssue, reason: str = "completed") -> TrackedIssue:
@@ -79,7 +77,7 @@ def closed(tracked: TrackedIssue, reason: str = "completed") -> TrackedIssue:
 
 def opened(number: int, change: IssueChange) -> TrackedIssue:
     """Return an issue as GitHub has it after it was opened."""
-    return TrackedIssue(number, "", change.marker.text(), change.marker)
+    return TrackedIssue(number, "", change.marker)
 
 
 def planned(result: Night, *issues: TrackedIssue) -> list[str]:
@@ -176,9 +174,9 @@ def test_an_investigation_of_a_later_night_is_told_once() -> None:
     [told] = plan_issues(after(done), [known], 10).changes
     assert planned(after(done), known) == ["comment 1: a"]
     assert told.cluster == after(done).clusters[0]
-    body = with_marker(known.body, told.marker)
+    body = with_marker(f"{known.marker.text()}\nbody", told.marker)
     assert marker_in(body) == told.marker
-    assert planned(after(done), replace(known, body=body, marker=told.marker)) == []
+    assert planned(after(done), replace(known, marker=told.marker)) == []
 
 
 @pytest.mark.parametrize(

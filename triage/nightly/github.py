@@ -69,12 +69,23 @@ class GitHubIssues:
         """Return all issues with label and marker that the token's owner opened;
         without a token those of all authors.
         """
+        tracked = []
         with self._errors("read the issues"):
             for issue in self._repository.get_issues(state="all", labels=[_LABEL]):
-                is_ours = self._login in (None, issue.user.login)
-                if is_ours and marker_in(issue.body or ""):
+                marker = marker_in(issue.body or "")
+                if marker and self._login in (None, issue.user.login):
                     self._issues[issue.number] = issue
-            return [_tracked(issue) for issue in self._issues.values()]
+                    closed = issue.closed_at
+                    known = TrackedIssue(
+                        issue.number,
+                        issue.title,
+                        marker,
+                        is_open=issue.state == "open",
+                        state_reason=issue.state_reason,
+                        closed_on=closed.date().isoformat() if closed else "",
+                    )
+                    tracked.append(known)
+        return tracked
 
     def apply(self, change: IssueChange, text: str) -> int:
         """Make a change and return the issue's number. text: Markdown of a new issue or
@@ -126,17 +137,3 @@ class GitHubIssues:
             raise EnvironmentFailure(
                 f"cannot {action} of {self._where}: {why}; check GITHUB_TOKEN"
             ) from error
-
-
-def _tracked(issue: Issue) -> TrackedIssue:
-    marker = marker_in(issue.body)
-    assert marker
-    return TrackedIssue(
-        number=issue.number,
-        title=issue.title,
-        body=issue.body,
-        marker=marker,
-        is_open=issue.state == "open",
-        state_reason=issue.state_reason,
-        closed_on=issue.closed_at.date().isoformat() if issue.closed_at else "",
-    )

@@ -105,7 +105,6 @@ class TrackedIssue:
 
     number: int
     title: str
-    body: str
     marker: Marker
     is_open: bool = True
     state_reason: str | None = None
