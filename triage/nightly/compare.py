@@ -147,7 +147,7 @@ def with_owners(
     suites = {case.case: case.suite for case in cases}
     owned = []
     for cluster in clusters:
-        names = {suites[name] for name in cluster.cases if name in suites}
+        names = {suites[name] for name in cluster.cases}
         owned.append(replace(cluster, owner=owner_of(cluster, names, rules)))
     return owned
 
@@ -160,8 +160,7 @@ def owner_of(
     """
     files, passes = list[str](), list[str]()
     if cluster.culprit and cluster.has_culprit:
-        for change in cluster.culprit.suspects:
-            files += change.files
+        files += [file for change in cluster.culprit.suspects for file in change.files]
     if cluster.attribution:
         passes += cluster.attribution.suspect_passes
     if cluster.failure and cluster.failure.failing_pass:

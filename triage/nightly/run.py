@@ -6,6 +6,7 @@ whenever the run is stopped.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -24,7 +25,6 @@ from triage.investigate.result import CaseResult, ReportFiles, text_id
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.outcome import FAILING, OF_MACHINE, Probe
-from triage.model.revision import Revision
 from triage.nightly.compare import (
     EarlierNights,
     case_result,
@@ -32,7 +32,6 @@ from triage.nightly.compare import (
     with_earlier_nights,
     with_owners,
 )
-from triage.nightly.history import history_of
 from triage.nightly.result import SCHEMA, Night, TimeChange
 from triage.nightly.store import LARGEST_FILE
 from triage.processes.sealing import is_sealing
@@ -55,6 +54,7 @@ class NightRun:
     cases: Sequence[Case]
     toolchain: ToolchainRef
     baseline: ToolchainRef
+    earlier: EarlierNights
     shard: str | None = None
     strict: bool = False
     repo: Path | None = None
@@ -66,11 +66,10 @@ class NightRun:
     """Seconds for all investigations."""
     bench: float | None = None
     """Seconds in which each run is measured."""
-    earlier: EarlierNights = field(default=lambda: history_of([]))
     owners: Sequence[OwnerRule] = ()
     files: ReportFiles | None = None
     """Where logs, reproducers and reports are written, if anywhere."""
-    write: Callable[[Night, Path], Night] | None = None
+    write: Callable[[Night, Path], Night] = lambda night, _: night
     """Writes the reports of a night into a folder."""
     command: str = "triage nightly"
     """The line that continues."""
@@ -78,8 +77,6 @@ class NightRun:
     """The investigation of the new failures, once it has begun."""
     _results: dict[str, CaseResult] = field(default_factory=dict)
     _times: list[TimeChange] = field(default_factory=list)
-    _reported: dict[str, Revision] = field(default_factory=dict)
-    """The revisions as the toolchains report them, by name."""
     _cached: int = 0
     _started: datetime = field(default_factory=lambda: datetime.now(UTC))
 
@@ -113,12 +110,10 @@ class NightRun:
 
     def report(self, stopped: str | None = None) -> Night:
         """Write what is known. stopped: why the run ends early."""
-        if self.files:
-            self._write_logs(self.files.out)
-        night = self.night(stopped)
-        if self.files and self.write:
-            return self.write(night, self.files.out)
-        return night
+        if self.files is None:
+            return self.night(stopped)
+        self._write_logs(self.files.out)
+        return self.write(self.night(stopped), self.files.out)
 
     def night(self, stopped: str | None = None) -> Night:
         """Return what is known."""
@@ -132,8 +127,7 @@ class NightRun:
         cases = [results[name] for name in names if name in results]
         if not investigation:
             clusters = clusters_of(cases)
-        revisions = (ref.revision for ref in self.refs)
-        old, new = (self._reported.get(known.name, known) for known in revisions)
+        old, new = map(self.engine.registry.revision, self.refs)
         compiler = next((case.compiler for case in self.cases), None)
         return Night(
             schema=SCHEMA,
@@ -160,19 +154,15 @@ class NightRun:
     def compare(self) -> None:
         """Probe every case on both toolchains and compare the probes."""
         jobs = [ProbeJob(case, ref) for ref in self.refs for case in self.cases]
-        files = {case.source for case in self.cases}
-        sources = {file: str(below_here(file)) for file in files}
-        probes: dict[tuple[str, str], Probe] = {}
+        probes = defaultdict[str, dict[str, Probe]](dict)
         for probe in self.engine.probe_all(jobs, "nightly"):
-            name = probe.case.name
+            name, kind = probe.case.name, self.toolchain.kind
             self._cached += probe.cached
-            self._reported[probe.revision.name] = probe.revision
-            probes[name, probe.revision.name] = probe
-            old, new = (probes.get((name, ref.revision.name)) for ref in self.refs)
-            if old and new:
-                source = sources[probe.case.source]
+            probes[name][probe.revision.name] = probe
+            if len(probes[name]) == len(self.refs):
+                old, new = (probes[name][ref.revision.name] for ref in self.refs)
+                source = str(below_here(probe.case.source))
                 result = case_result(old, new, source, self._input_of(new))
-                kind = self.toolchain.kind
                 self._results[name] = with_earlier_nights(result, kind, self.earlier)
 
     def _input_of(self, probe: Probe) -> str:
