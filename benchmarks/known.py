@@ -29,8 +29,16 @@ from triage.toolchains.home import Home
 
 SHAPE = "{rows}x{columns}xf32"
 VERSIONS = ("3.2.0", "3.3.0")
-# reads every stored night as JSON, the least that a reader of whole nights does
-READ_NIGHTS = "import json, pathlib, sys, zlib\nfor path in pathlib.Path(sys.argv[1]).rglob('*.json.z'): [json.loads(line) for line in zlib.decompress(path.read_bytes()).splitlines()]"
+# reads of every stored night as JSON what a history needs
+READ_NIGHTS = """
+import json, pathlib, sys, zlib
+for path in pathlib.Path(sys.argv[1]).rglob('*.json.z'):
+    rest = path.read_bytes()
+    for part in range(2):
+        reader = zlib.decompressobj()
+        json.loads(reader.decompress(rest))
+        rest = reader.unused_data
+"""
 # fills the cache as a night does, whose compilers are replaced: each 23rd program fails
 SEED = """
 import sys

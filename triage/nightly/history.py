@@ -8,11 +8,13 @@ says nothing about another one.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from math import log
+from statistics import median
 
 from pydantic import TypeAdapter
 
@@ -26,11 +28,14 @@ from triage.model.errors import BadInput
 from triage.model.fields import UNPRINTED, in_json
 from triage.model.outcome import FAILING, Failure, Status
 from triage.model.revision import Revision, ToolchainKind
-from triage.nightly.result import Night, night_bytes
+from triage.nightly.result import Night
 from triage.nightly.store import NightSummary
 from triage.recipes.values import parse_version
 
 _FLAKY_NIGHTS = 30  # in which changes make a case flaky
+_STEP_NIGHTS = 5  # before and after a step in a time, of which the medians are compared
+_LEAST_RATIO = 1.1  # of these medians
+_SURE = 6.7  # times their usual difference
 _PLAIN = (CaseChangeKind.PASSING, CaseChangeKind.FAILING, CaseChangeKind.UNTESTABLE)
 
 
@@ -86,8 +91,12 @@ class CaseRow:
     """The issue that its recipe names."""
     log: str | None = None
     """The path of its output."""
-    cpu_seconds: float | None = None
-    run_seconds: float | None = None
+    times: dict[str, float] = field(default_factory=dict)
+    """Those of `TIMES` that were measured."""
+
+    @property
+    def signature(self) -> str:
+        return self.failure.signature if self.failure else ""
 
 
 @dataclass(frozen=True)
@@ -98,25 +107,31 @@ class TrackRows:
     cases: dict[str, CaseRow] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class NightRows:
+    """What histories need of a night."""
+
+    night: Night
+    """Without the cases that passed, failed as before or could not be tested."""
+    tracks: list[TrackRows]
+
+
 @cache
-def _adapter() -> TypeAdapter[list[TrackRows]]:
-    return TypeAdapter(list[TrackRows])
+def _adapter() -> TypeAdapter[NightRows]:
+    return TypeAdapter(NightRows)
 
 
-def parse_rows(line: bytes) -> list[TrackRows]:
-    """Read the last line that `history_lines` returned."""
-    return _adapter().validate_json(line)
+def parse_rows(content: bytes) -> NightRows:
+    """Read what `rows_bytes` returned. Raises ValueError for something else."""
+    return _adapter().validate_json(content)
 
 
-def history_lines(night: Night) -> list[bytes]:
-    """Return what histories need of a night: the night without the cases that passed,
-    failed as before or could not be tested, and a row for every case.
-    """
+def rows_bytes(night: Night) -> bytes:
+    """Return as JSON what histories need of a night."""
     tracks: dict[Track, TrackRows] = {}
     for case in night.cases:
-        track = track_of(case, night.kind)
-        rows = tracks.setdefault(track, TrackRows(track))
-        rows.cases[case.case] = CaseRow(
+        track, numbers = track_of(case, night.kind), case.numbers
+        row = CaseRow(
             case.status,
             case.change,
             case.failure,
@@ -124,13 +139,13 @@ def history_lines(night: Night) -> list[bytes]:
             case.source,
             case.issue,
             case.log,
-            **{name: case.numbers.get(name) for name in TIMES},
+            {name: numbers[name] for name in TIMES if name in numbers},
         )
+        tracks.setdefault(track, TrackRows(track)).cases[case.case] = row
     listed = [case for case in night.cases if case.change not in _PLAIN]
-    lines = _adapter().dump_json(
-        list(tracks.values()), by_alias=True, exclude_defaults=True
-    )
-    return [night_bytes(replace(night, cases=listed, planned=[])), lines]
+    night = replace(night, cases=listed, planned=[])
+    rows = NightRows(night, list(tracks.values()))
+    return _adapter().dump_json(rows, by_alias=True, exclude_defaults=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -215,7 +230,7 @@ class CaseHistory:
     source: str = ""
     runs: list[StateRun] = field(default_factory=list)
     times: dict[str, dict[int, float]] = field(
-        default_factory=lambda: {name: {} for name in TIMES}
+        default_factory=lambda: defaultdict(dict)
     )
     """What was measured, by its name and the index of the night."""
     _input: str = ""
@@ -224,17 +239,14 @@ class CaseHistory:
     def add(self, night: PastNight, row: CaseRow, opened: str | None = None) -> None:
         """Add the result in the next night. opened: an issue that was opened for it."""
         self.source = row.source
-        for name, times in self.times.items():
-            seconds: float | None = getattr(row, name)
-            if seconds:
-                times[night.index] = seconds
+        for name, seconds in row.times.items():
+            self.times[name][night.index] = seconds
         if row.status is Status.UNTESTABLE:
             return
         last = self.runs[-1] if self.runs else None
         is_edited = bool(row.input and self._input and row.input != self._input)
         self._input = row.input or self._input
-        signature = row.failure.signature if row.failure else ""
-        if last and last.signature == signature:
+        if last and last.signature == row.signature:
             run = last
             run.status, run.failure, run.last = row.status, row.failure, night
         else:
@@ -301,7 +313,7 @@ class NightsHistory:
 
 
 def history_of(
-    stored: Iterable[tuple[NightSummary, Night, Sequence[TrackRows]]],
+    stored: Iterable[tuple[NightSummary, NightRows]],
     pattern: str = "*",
     issues: Mapping[str, Mapping[str, str]] | None = None,
 ) -> NightsHistory:
@@ -315,11 +327,11 @@ def history_of(
     newest: dict[Track, Revision] = {}
     tracks = defaultdict[Track, list[PastNight]](list)
     cases: dict[tuple[Track, str], CaseHistory] = {}
-    for summary, record, of_tracks in stored:
-        night = PastNight(len(nights), summary, record)
-        opened = (issues or {}).get(record.started, {})
+    for summary, stored_night in stored:
+        night = PastNight(len(nights), summary, stored_night.night)
+        opened = (issues or {}).get(summary.started, {})
         is_shown = pattern == "*"
-        for rows in of_tracks:
+        for rows in stored_night.tracks:
             track = rows.track
             if is_older(night.toolchain, newest.get(track, night.toolchain)):
                 continue
@@ -347,3 +359,58 @@ def is_older(toolchain: Revision, other: Revision) -> bool:
     if old and new:
         return old < new
     return bool(toolchain.date and other.date and toolchain.date < other.date)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeStep:
+    """A lasting change of a time."""
+
+    before: int
+    """The last night before it."""
+    at: int
+    """The first night after it."""
+    old: float
+    """The median before it."""
+    new: float
+
+    @property
+    def ratio(self) -> float:
+        return self.new / self.old
+
+
+def time_steps(history: NightsHistory) -> list[tuple[TimeStep, str, CaseHistory]]:
+    """Return all steps with the names of the times, the steepest first."""
+    steps = [
+        (step, name, case)
+        for case in history.cases
+        for name, times in case.times.items()
+        for step in find_steps(times)
+    ]
+    return sorted(steps, key=lambda row: -abs(log(row[0].ratio)))
+
+
+def find_steps(values: Mapping[int, float]) -> Iterator[TimeStep]:
+    """Yield the steps in positive values by night, the largest first.
+
+    A step is a change between the medians of neighbouring nights that is larger than
+    the noise of the series makes likely.
+    """
+    count, nights, series = _STEP_NIGHTS, list(values), list(values.values())
+    levels = [median(series[at : at + count]) for at in range(len(series) - count + 1)]
+    changes = {
+        at: abs(log(levels[at + count] / levels[at]))
+        for at in range(len(levels) - count)
+    }
+    least = max(log(_LEAST_RATIO), _SURE * median(changes.values() or [0.0]))
+    while changes and max(changes.values()) >= least:
+        start = max(changes, key=changes.__getitem__)
+        old, new = levels[start], levels[start + count]
+        # the step is where the values on its left are nearer to the old level
+        near = series[start : start + 2 * count]
+        votes = [1 if abs(value - old) < abs(value - new) else -1 for value in near]
+        sums = list(accumulate(votes))
+        at = start + 1 + sums.index(max(sums))
+        yield TimeStep(nights[at - 1], nights[at], old, new)
+        changes = {
+            at: change for at, change in changes.items() if abs(at - start) > count
+        }

@@ -1,6 +1,6 @@
 """Nights on disk: `nightly.json` in a folder of reports, and the stored nights of
-TRIAGE_HOME. Each of these is one file: a line that lists show, two that histories need,
-and the whole night. The classes of a whole night are slow to import, and lists do
+TRIAGE_HOME. Each of these is one file of three parts: what lists show, what histories
+need, and the whole night. The classes of a whole night are slow to import, and lists do
 without them.
 """
 
@@ -12,9 +12,11 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from hashlib import sha256
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from triage.model.content import read_bytes
 from triage.model.errors import BadInput
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
 
 NIGHT_FILE = "nightly.json"
 LARGEST_FILE = 1 << 20  # bytes of a file that a night names
-_VERSION = 9  # of the files of the store
+Parsed = TypeVar("Parsed")
+_VERSION = 10  # of the files of the store
+_SUMMARY, _ROWS, _WHOLE = range(3)  # parts of a stored night
 _LARGEST_NIGHT = 1 << 30  # bytes
 _ISSUES = "issues.json"
 _LOG_PART = 16 << 10  # bytes at the beginning and at the end of a log that are stored
@@ -79,20 +83,14 @@ class NightSummary:
             number, night.started, night.title, *ends, night.partial, night.verdict
         )
 
-    def line(self) -> bytes:
-        """Return the summary as a line of JSON."""
-        return json.dumps(asdict(self)).encode()
-
     @classmethod
-    def read(cls, number: int, line: bytes) -> NightSummary:
-        """Read what `line` returned. Raises ValueError for something else."""
-        values = json.loads(line)
+    def read(cls, number: int, content: bytes) -> NightSummary:
+        """Read the JSON of `asdict`. Raises ValueError for something else."""
         try:
-            values["number"] = number
+            values = json.loads(content) | {"number": number}
             for end in ("toolchain", "baseline"):
                 values[end] = Revision(**values[end])
-            verdicts = values["verdict"]
-            values["verdict"] = [BackendVerdict(**verdict) for verdict in verdicts]
+            values["verdict"] = [BackendVerdict(**row) for row in values["verdict"]]
             return cls(**values)
         except (KeyError, TypeError) as error:
             raise ValueError("it is not the summary of a night") from error
@@ -122,19 +120,6 @@ def read_night(path: Path) -> Night:
     return night
 
 
-@dataclass(frozen=True)
-class StoredNight:
-    """A night as it lies in a file."""
-
-    summary: NightSummary
-    listed: bytes
-    """The night in short, as JSON."""
-    rows: bytes
-    """A row for every case, as JSON."""
-    whole: bytes
-    """The JSON of the night, compressed."""
-
-
 class NightStore:
     """Stored nights by number. A damaged night counts as missing."""
 
@@ -149,21 +134,21 @@ class NightStore:
         """Store a night and return its number, unless it is stored already. folder: of
         its reports, for logs of failures.
         """
-        from triage.nightly.history import history_lines
+        from triage.nightly.history import rows_bytes
         from triage.nightly.result import night_bytes
 
         night = replace(night, reports={})
-        content = night_bytes(night)
-        name = f"{sha256(content).hexdigest()[:16]}.json.z"
+        whole = night_bytes(night)
+        name = f"{sha256(whole).hexdigest()[:16]}.json.z"
         with self._writing("store the night"):
             if any(self.path.glob(f"*/{name}")):
                 return None
             number = max(self.numbers(), default=0) + 1
             if folder:
                 self._add_logs(number, night, folder)
-            lines = [NightSummary.of(number, night).line(), *history_lines(night)]
-            parts = zlib.compress(b"\n".join(lines)) + zlib.compress(content)
-            write_whole(self.path / str(number) / name, parts)
+            summary = json.dumps(asdict(NightSummary.of(number, night))).encode()
+            parts = map(zlib.compress, (summary, rows_bytes(night), whole))
+            write_whole(self.path / str(number) / name, b"".join(parts))
         return number
 
     def _add_logs(self, number: int, night: Night, folder: Path) -> None:
@@ -196,23 +181,23 @@ class NightStore:
 
     def summaries(self) -> list[NightSummary]:
         """Return the summaries of all nights, the oldest first."""
-        return [stored.summary for stored in self._stored()]
+        stored = [
+            self._read(number, _SUMMARY, partial(NightSummary.read, number))
+            for number in self.numbers()
+        ]
+        return sorted(filter(None, stored), key=attrgetter("started", "number"))
 
     def history(self, tracks: str = "*") -> NightsHistory:
         """Read all nights. tracks: a shell pattern of the names of tracks; BadInput if
         none fits.
         """
         from triage.nightly.history import history_of, parse_rows
-        from triage.nightly.result import parse_night
 
-        nights = (
-            (
-                stored.summary,
-                parse_night(stored.listed, str(self.path)),
-                parse_rows(stored.rows),
-            )
-            for stored in self._stored()
-        )
+        nights = []
+        for summary in self.summaries():
+            rows = self._read(summary.number, _ROWS, parse_rows)
+            if rows:
+                nights.append((summary, rows))
         return history_of(nights, tracks, self.issues())
 
     def night_named(self, name: str) -> Night:
@@ -233,12 +218,8 @@ class NightStore:
         """Return a night, unless it is missing or damaged."""
         from triage.nightly.result import parse_night
 
-        for stored in self._read(number):
-            try:
-                return parse_night(zlib.decompress(stored.whole), f"night {number}")
-            except (zlib.error, BadInput) as error:
-                self._warn(f"night {number} cannot be read: {error}")
-        return None
+        parse = partial(parse_night, name=f"night {number}")
+        return self._read(number, _WHOLE, parse)
 
     def log(self, number: int, log_path: str) -> str | None:
         """Return the output of a failure that was stored with a night. log_path: in the
@@ -273,24 +254,18 @@ class NightStore:
         except (OSError, ValueError):
             return {}
 
-    def _stored(self) -> list[StoredNight]:
-        """Read all nights, the oldest first."""
-        nights = [night for number in self.numbers() for night in self._read(number)]
-        return sorted(
-            nights, key=lambda night: (night.summary.started, night.summary.number)
-        )
-
-    def _read(self, number: int) -> Iterator[StoredNight]:
-        """Yield a night; nothing if it is damaged."""
+    def _read(
+        self, number: int, part: int, parse: Callable[[bytes], Parsed]
+    ) -> Parsed | None:
+        """Return a part of a night; None if it is damaged."""
         folder = self.path / str(number)
-        reader = zlib.decompressobj()
         try:
             [file] = folder.glob("*.json.z")
-            lines = reader.decompress(file.read_bytes()).splitlines()
-            if not reader.eof:  # the file was cut
-                lines = []
-            line, listed, rows = lines
-            summary = NightSummary.read(number, line)
-            yield StoredNight(summary, listed, rows, reader.unused_data)
-        except (OSError, ValueError, zlib.error):
+            rest = file.read_bytes()
+            for _ in range(part + 1):
+                reader = zlib.decompressobj()
+                content, rest = reader.decompress(rest), reader.unused_data
+            return parse(content)  # of a file that was cut, it is not JSON
+        except (OSError, ValueError, BadInput, zlib.error):
             self._warn(f"night {number} is damaged and left out; remove {folder}")
+            return None

@@ -16,10 +16,16 @@ from typing import Any
 from triage.investigate.result import text_id
 from triage.model.errors import BadInput
 from triage.model.outcome import Status
-from triage.nightly.history import TIMES, CaseHistory, NightsHistory, PastNight, Track
+from triage.nightly.history import (
+    TIMES,
+    CaseHistory,
+    NightsHistory,
+    PastNight,
+    Track,
+    time_steps,
+)
 from triage.nightly.lives import FailureLife, failure_lives, stored_logs
 from triage.nightly.store import NightStore
-from triage.nightly.trends import time_steps
 from triage.report.document import facts
 from triage.report.elements import plural
 from triage.report.facts import (
