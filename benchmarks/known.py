@@ -206,10 +206,10 @@ def start_ratios(rounds: int = 5) -> Iterator[Ratio]:
         log = Path(place, "line.log")
         log.write_bytes(DENSE % (1, 3, 4))
         commands: Sequence[tuple[str, list[str], float]] = (
-            ("ten known results", ["run", str(Path(place, "ten"))], 9.0),
-            ("classify one line", ["classify", str(log)], 5.0),
+            ("ten known results", ["run", str(Path(place, "ten"))], 6.0),
+            ("classify one line", ["classify", str(log)], 3.5),
         )
-        importing = [sys.executable, "-c", "import click, rich"]
+        importing = [sys.executable, "-c", "import typer, rich"]
         peer = min(cost_of(importing).cpu for _ in range(rounds))
         for what, words, limit in commands:
             command = [*TRIAGE, *words]
@@ -218,7 +218,7 @@ def start_ratios(rounds: int = 5) -> Iterator[Ratio]:
                 cost_of(command, env=env, codes=(0, 1)).cpu for _ in range(rounds)
             )
             yield Ratio(
-                f"{what}, CPU time", ours, "import click, rich", peer, "s", limit
+                f"{what}, CPU time", ours, "import typer, rich", peer, "s", limit
             )
 
 

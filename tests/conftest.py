@@ -15,8 +15,8 @@ from typing import Any
 
 import platformdirs
 import pytest
-from click.testing import CliRunner
 from hypothesis import HealthCheck, settings
+from typer.testing import CliRunner
 
 from tests.browser import CHROMIUM, launched
 from tests.unsealed_logs.sitecustomize import let_fakes_write

@@ -13,12 +13,11 @@ import pkgutil
 import types
 import typing
 from collections.abc import Collection, Iterator, Mapping
-from enum import Enum
+from enum import Enum, StrEnum
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
-import click
 import mkdocs_gen_files
 import yaml
 
@@ -43,8 +42,10 @@ def option_row(param: Any) -> str:
         else ", ".join(f"`{option}`" for option in param.opts)
     )
     notes = []
-    if isinstance(param.type, click.Choice):
-        notes.append(f"one of `{'`, `'.join(param.type.choices)}`")
+    if isinstance(param.default, StrEnum):
+        notes.append(
+            "one of " + ", ".join(f"`{choice}`" for choice in type(param.default))
+        )
     if (
         isinstance(param.default, str | int | float)
         and not isinstance(param.default, bool)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from click.testing import CliRunner
+from typer.testing import CliRunner
 
 from tests.execution.cluster_lab import Lab, until
 from triage.cli.app import app

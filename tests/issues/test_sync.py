@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from markdown_it import MarkdownIt
+from typer.testing import CliRunner
 
 from tests.issues.loopback_issues import TOKEN, Fault, LoopbackIssues
 from tests.nightly.test_night import night_of

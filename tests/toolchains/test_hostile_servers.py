@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
+from typer.testing import CliRunner
 
 from tests.toolchains.hostile import (
     BROKEN_HTTP,

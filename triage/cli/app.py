@@ -10,12 +10,14 @@ import gc
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
-import click
+import typer
+from typer.core import TyperCommand, TyperGroup
 
-from triage.cli.command import flag, parameters
+from triage.cli.command import flag
 from triage.cli.screen import AppContext
 from triage.model.outcome import MEANINGS
 from triage.processes.sealing import switch_sealing
@@ -23,6 +25,12 @@ from triage.report.printable import printed_streams
 
 # made before garbage is collected: more than a start makes, which nearly all stay
 _OBJECTS = 100_000
+_SETTINGS: dict[str, Any] = {
+    "rich_markup_mode": None,
+    "pretty_exceptions_enable": False,
+}
+# before or after the command
+_GLOBAL = ("-q", "--quiet", "-v", "--verbose", "--unsealed", "--run-code")
 
 #: Where each command is defined, and its line in `triage --help`.
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -92,35 +100,76 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def load(name: str) -> click.Command:
+def load(name: str) -> Any:
     """Import a command and return it."""
-    loaded: click.Command = resolve_name(f"triage.cli.{COMMANDS[name][0]}")
+    target = resolve_name(f"triage.cli.{COMMANDS[name][0]}")
+    parent = typer.Typer(**_SETTINGS)
+    if isinstance(target, typer.Typer):
+        parent.add_typer(target, name=name, no_args_is_help=True)
+    else:
+        parent.command(name)(target)
+    loaded: Any = typer.main.get_group(parent).commands[name]
+    for leaf in getattr(loaded, "commands", {name: loaded}).values():
+        for parameter in leaf.params:
+            if parameter.param_type_name == "argument":  # a type such as <list[Path]>
+                parameter.display_type_rich = lambda *_, **__: None
     return loaded
 
 
-class LazyGroup(click.Group):
+class _Value:
+    """Reads the value of one option or argument: texts and paths as they are.
+
+    Typer makes a schema of pydantic for each option, also for those that are not given,
+    which takes longer than to import typer.
+    """
+
+    def __init__(self, described: Any) -> None:
+        self._described = described
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        kind = self._described.annotation
+        if value is None:
+            return () if param.multiple or param.nargs == -1 else None
+        if kind in (str, list[str]):
+            return value
+        if kind is Path:
+            return Path(value)
+        if kind == list[Path]:
+            return list(map(Path, value))
+        from typer._coercion import build_runtime_param
+
+        return build_runtime_param(self._described).coerce(value, param, ctx)
+
+
+typer.core.build_runtime_param = _Value  # type: ignore[assignment,attr-defined]
+
+
+class LazyGroup(TyperGroup):
     """A group that knows its commands by their summaries and imports the one that is
     called.
     """
+
+    def __init__(self, **settings: Any) -> None:
+        stubs = {
+            name: TyperCommand(name, help=summary)
+            for name, (_, summary) in COMMANDS.items()
+        }
+        super().__init__(**{**settings, "commands": stubs})
 
     def main(self, *words: Any, **settings: Any) -> Any:
         with printed_streams():
             return super().main(*words, **settings)
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return list(COMMANDS)
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)
-        # options of the program may follow the command
-        known = {name for param in self.params for name in param.opts}
-        first = [word for word in args[:end] if word in known]
-        others = [word for word in args[:end] if word not in known]
+        # global options may follow the command
+        first = [word for word in args[:end] if word in _GLOBAL]
+        others = [word for word in args[:end] if word not in _GLOBAL]
         return super().parse_args(ctx, [*first, *others, *args[end:]])
 
     def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
+        self, ctx: Any, args: list[str]
+    ) -> tuple[str | None, Any, list[str]]:
         two_words = " ".join(args[:2])
         if two_words in COMMANDS:
             args = [two_words, *args[2:]]
@@ -128,25 +177,55 @@ class LazyGroup(click.Group):
         return name, load(name) if name else None, rest
 
 
-def every_command() -> Iterator[tuple[tuple[str, ...], click.Command]]:
+_CODES = "; ".join(f"{int(code)} {meaning}" for code, meaning in MEANINGS.items())
+app = typer.Typer(
+    name="triage",
+    cls=LazyGroup,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=f"Exit codes: {_CODES}.",
+    **_SETTINGS,
+)
+
+
+def every_command() -> Iterator[tuple[tuple[str, ...], Any]]:
     """Import all commands; yield each that can be run, with the words that call it."""
     for name in COMMANDS:
         loaded = load(name)
-        if isinstance(loaded, click.Group):
+        if isinstance(loaded, TyperGroup):
             yield from (((name, word), leaf) for word, leaf in loaded.commands.items())
         else:
             yield tuple(name.split()), loaded
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"triage {version('iree-triage')}")
+        raise typer.Exit
+
+
+@app.callback()
 def options(
-    quiet: bool = flag("Print no progress, only errors.", "--quiet", "-q"),
-    verbose: bool = flag("Show all details of each failure.", "--verbose", "-v"),
+    context: typer.Context,
+    _version: bool = typer.Option(
+        False,  # noqa: FBT003 - its default
+        "--version",
+        help="Print the version and exit.",
+        callback=_print_version,
+        is_eager=True,
+    ),
+    quiet: bool = flag("--quiet/-q", "Print no progress, only errors."),
+    verbose: bool = flag("--verbose/-v", "Show all details of each failure."),
     unsealed: bool = flag(
-        "Let compiles read and write all that you can (default: only what they need)."
+        "--unsealed",
+        "Let compiles read and write all that you can (default: only what they need).",
     ),
     run_code: bool = flag(
+        "--run-code",
         "Run the Python of a pasted text where it cannot be sealed (default: ask "
-        "on a terminal)."
+        "on a terminal).",
     ),
 ) -> None:
     """Find out why a compiler fails on your model, since which release, and whether the
@@ -157,24 +236,8 @@ def options(
     where it stopped. The report goes to stdout, progress to stderr. These options may
     stand before or after the command.
     """
-    click.get_current_context().obj = AppContext(quiet, verbose, run_code)
+    context.obj = AppContext(quiet, verbose, run_code)
     switch_sealing(on=not unsealed)
-
-
-_CODES = "; ".join(f"{int(code)} {meaning}" for code, meaning in MEANINGS.items())
-app = LazyGroup(
-    "triage",
-    commands={
-        name: click.Command(name, help=summary)
-        for name, (_, summary) in COMMANDS.items()
-    },
-    params=list(parameters(options)),
-    callback=options,
-    help=options.__doc__,
-    epilog=f"Exit codes: {_CODES}.",
-    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
-)
-click.version_option(package_name="iree-triage", message="%(prog)s %(version)s")(app)
 
 
 def run_command_line() -> None:

@@ -9,8 +9,6 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 
-import click
-
 from triage.bisect.line import BisectRequest
 from triage.bisect.plan import bisect_between, measuring, planned_jobs
 from triage.bisect.result import BisectKind
@@ -27,6 +25,7 @@ from triage.cli.command import (
     DRY_RUN,
     RECIPES,
     REPO,
+    REQUIRED,
     SECONDS,
     SUITE,
     Reply,
@@ -75,9 +74,10 @@ class BisectedCase(ProgramTarget):
     """One case of a recipe, which a script of the user's own may test."""
 
     recipe: Path | None = argument(
-        "[RECIPE]",
+        "RECIPE",
         "A recipe file, a program, FILE.py:KERNEL, a pasted issue, or a "
         "command line after --; not needed with --script.",
+        None,
     )
     case: str | None = CASE
     suite_config: list[Path] | None = SUITE
@@ -113,9 +113,9 @@ def bisect(
     chosen: BisectedCase,
     compiling: Compiling,
     find: BisectKind = option(
-        None,
+        "regression|fix",
         "Find the change that brought the failure, or the one that fixed it.",
-        default="regression",
+        default=BisectKind.REGRESSION,
     ),
     good: str | None = option(
         "REV", "Known-good revision (default: found automatically)."
@@ -126,9 +126,9 @@ def bisect(
         "found automatically).",
     ),
     match: FailureMatch = option(
-        None,
+        "signature|class|family|any",
         "Follow failures that have this in common; skip others.",
-        default="signature",
+        default=FailureMatch.SIGNATURE,
     ),
     metric: str | None = option(
         "NAME[:FUNCTION]",
@@ -141,18 +141,19 @@ def bisect(
         "N",
         "Call a revision bad beyond this value (default: halfway between "
         "--good and --bad); not for run_seconds, which is a ratio to --good.",
-        type=click.FloatRange(0),
+        min=0.0,
     ),
     repo: Path | None = REPO,
     build: bool = flag(
+        "--build",
         "Build commits from source if no other source has them (takes hours).",
     ),
     interactive: bool = flag(
+        "--interactive/-i",
         "Show the suspects, propose each revision to test, and let you decide.",
-        "--interactive",
-        "-i",
     ),
     resume: bool = flag(
+        "--resume",
         "Continue an interrupted interactive bisect; cached results are used "
         "in any case.",
     ),
@@ -214,9 +215,9 @@ def suspects(
         "Recipe, program, pasted issue, or log with the failure; a log is of "
         "the default compiler unless a REV names another.",
     ),
-    repo: Path = option("DIR", "Clone of the compiler."),
-    good: str = option("REV", "Known-good revision or commit."),
-    bad: str = option("REV", "Known-bad revision or commit."),
+    repo: Path = option("DIR", "Clone of the compiler.", default=REQUIRED),
+    good: str = option("REV", "Known-good revision or commit.", default=REQUIRED),
+    bad: str = option("REV", "Known-bad revision or commit.", default=REQUIRED),
     case: str | None = CASE,
 ) -> Reply:
     """Rank the commits between two revisions by how suspicious the failure makes them.

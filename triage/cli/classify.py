@@ -22,7 +22,7 @@ from triage.report.tables import classify_document
 def classify(
     app: AppContext,
     logs: list[Path] | None = argument(
-        "[LOG]...", "Log files; - is stdin (default: -)."
+        "LOG", "Log files; - is stdin (default: -).", None
     ),
     rules: list[Path] | None = option(
         "FILE", "Read your own failure classes from this YAML file; repeatable."

@@ -7,6 +7,7 @@ regression.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import shlex
@@ -15,17 +16,14 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from pathlib import Path
-from types import UnionType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
+from typing import Any, TypeVar, get_type_hints
 
-import click
+import typer
 
 from triage.cli import stop_at_once
-from triage.cli.screen import AppContext, print_stderr
+from triage.cli.screen import print_stderr
 from triage.model.errors import BadFiles, Interrupted, TriageError
 from triage.model.outcome import Exit
 from triage.report.document import Block, Document, Table
@@ -36,6 +34,7 @@ _SAME_SIGNAL = 0.3  # seconds within which a second signal belongs to the first
 _HANDLING = 0.1  # seconds in which the main thread handles a signal, unless it waits
 RECIPES = (".yaml", ".yml")
 SECONDS = 60.0  # for which each probe of a time is measured at most
+REQUIRED: Any = ...
 
 
 @dataclass(frozen=True)
@@ -45,14 +44,13 @@ class Reply:
     write: Callable[[str], object]
     """Writes it to stdout in the named format."""
     exit: Exit = Exit.OK
-    error: BaseException | None = None
-    """Why the command ended early; it is printed after the reply."""
 
-    def code(self) -> Exit:
-        """Return the exit code. Raises the error that ended the command early."""
-        if self.error:
-            raise self.error
-        return self.exit
+
+class Unfinished(Exception):
+    """A command cannot go on. Its reply so far is written before the error."""
+
+    def __init__(self, reply: Reply, error: BaseException) -> None:
+        self.reply, self.error = reply, error
 
 
 def report(
@@ -94,63 +92,33 @@ def report_rows(
     return report_value({key: rows, **more}, table, title=title, code=code)
 
 
-@dataclass(frozen=True)
-class Declared:
-    """A parameter of a command line. The signature of the command's function says its
-    name and its type: without a default, a type that has no None is required, and a
-    list may be repeated.
+def argument(metavar: str, text: str, default: Any = REQUIRED) -> Any:
+    """Return an argument."""
+    return typer.Argument(default, metavar=metavar, help=text)
+
+
+def flag(names: str, text: str) -> Any:
+    """Return an option that is off unless it is given."""
+    return typer.Option(False, *names.split("/"), help=text)  # noqa: FBT003 - its default
+
+
+def option(
+    metavar: str, text: str, *names: str, default: Any = None, **checks: float
+) -> Any:
+    """Return an option that takes a value. `names` are its spellings where they are not
+    the parameter's name.
     """
-
-    kind: type[click.Parameter]
-    names: Sequence[str]
-    settings: Mapping[str, Any]
-
-    def parameter(self, name: str, hint: Any) -> click.Parameter:
-        """Return the parameter."""
-        is_option, settings = self.kind is click.Option, dict(self.settings)
-        names = self.names
-        if is_option and not names:
-            names = [f"--{name.replace('_', '-')}"]
-        is_optional = isinstance(hint, UnionType)
-        if is_optional:
-            hint = get_args(hint)[0]
-        if get_origin(hint) is list:
-            settings |= {"multiple": True} if is_option else {"nargs": -1}
-            [hint] = get_args(hint)
-        if hint is Path:
-            hint = click.Path(path_type=Path)
-        elif issubclass(hint, StrEnum):
-            values, settings["callback"] = hint, lambda _, __, value: values(value)
-            hint = click.Choice([str(value) for value in values])
-        settings = {"type": hint, **settings}
-        if not is_optional and "default" not in settings:
-            settings["required"] = True
-        return self.kind([name, *names], **settings)
+    return typer.Option(default, *names, metavar=metavar, help=text, **checks)  # type: ignore[arg-type]
 
 
-def argument(metavar: str, text: str, **settings: Any) -> Any:
-    """Declare an argument. settings: those of click."""
-    return Declared(click.Argument, (), dict(settings, metavar=metavar, help=text))
-
-
-def option(metavar: str | None, text: str, *names: str, **settings: Any) -> Any:
-    """Declare an option. names: its spellings, unless that is the parameter's name."""
-    return Declared(click.Option, names, dict(settings, metavar=metavar, help=text))
-
-
-def flag(text: str, *names: str) -> Any:
-    """Declare an option that is off unless it is given."""
-    return option(None, text, *names, is_flag=True, default=False)
-
-
-def toolchain_option(text: str, **settings: Any) -> Any:
-    """Declare the option --toolchain."""
-    return option("REV", text, "--toolchain", "-t", **settings)
+def toolchain_option(text: str, default: Any = None) -> Any:
+    """Return the option --toolchain."""
+    return option("REV", text, "--toolchain", "-t", default=default)
 
 
 def duration_option(text: str) -> Any:
-    """Declare an option that takes a duration such as 45m, as seconds."""
-    return option("DURATION", text, type=_seconds)
+    """Return an option that takes a duration such as 45m, as seconds."""
+    return typer.Option(None, metavar="DURATION", parser=_seconds, help=text)
 
 
 def _seconds(text: str) -> float:
@@ -159,11 +127,30 @@ def _seconds(text: str) -> float:
     try:
         return parse_duration(text)
     except ValueError as error:
-        raise click.BadParameter(str(error)) from error
+        raise typer.BadParameter(str(error)) from error
+
+
+def format_option(*more: str) -> Any:
+    """Return the option --format. more: formats that only this reply has."""
+    names = (*FORMATS, *more)
+
+    def check(name: str) -> str:
+        if name not in names:
+            raise typer.BadParameter(f"{name!r} is not one of {', '.join(names)}")
+        return name
+
+    return typer.Option(
+        "text",
+        "--format",
+        "-f",
+        metavar="|".join(names),
+        callback=check,
+        help="Print the report in this format.",
+    )
 
 
 PATHS = argument(
-    "PATH...", "Recipes, folders of recipes, programs, or texts such as a pasted issue."
+    "PATH", "Recipes, folders of recipes, programs, or texts such as a pasted issue."
 )
 RECIPE = argument(
     "RECIPE",
@@ -185,78 +172,85 @@ CASES = option(
 TOOLCHAINS = toolchain_option(
     "Compile with this toolchain; repeatable (default: the newest installed one)."
 )
-FAILING_TOOLCHAIN = toolchain_option("Toolchain on which the case fails.")
-DRY_RUN = flag("Print what would be compiled; install and compile nothing.")
+FAILING_TOOLCHAIN = toolchain_option("Toolchain on which the case fails.", REQUIRED)
+DRY_RUN = flag(
+    "--dry-run", "Print what would be compiled; install and compile nothing."
+)
 REPO = option(
     "DIR",
     "Search commits and nightlies too, with this clone of the compiler "
     "(default: releases only).",
 )
-GITHUB = flag("Annotate the GitHub Actions job, and write its summary and outputs.")
+GITHUB = flag(
+    "--github", "Annotate the GitHub Actions job, and write its summary and outputs."
+)
 OUT = option("DIR", "Write the reports to this folder (default: none).")
 JOBS = option(
     "N",
     "Run at most N compiles at once (default: one per core, as memory allows).",
     "--jobs",
     "-j",
-    type=click.IntRange(1, 1024),
+    min=1,
+    max=1024,
 )
 
 
-def command(function: Callable[..., Reply], *formats: str) -> click.Command:
+def command(function: Callable[..., Reply], *formats: str) -> Callable[..., None]:
     """Make a function a command: write the reply that it returns in the format of
     --format, end with its exit code, and print its errors.
 
     A parameter that is a dataclass stands for the options that are its fields, and
     `app` for the options of the program. formats: those that only this reply has.
     """
+    parameters = _parameters(function)
+    groups = {
+        name: _parameters(parameter.annotation)
+        for name, parameter in parameters.items()
+        if is_dataclass(parameter.annotation) and name != "app"
+    }
+    shown = dict(parameters)
+    for name, fields in groups.items():
+        del shown[name]
+        shown |= fields
+    shown.pop("app", None)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    own = {
+        "context": inspect.Parameter("context", keyword, annotation=typer.Context),
+        "output": inspect.Parameter(
+            "output", keyword, annotation=str, default=format_option(*formats)
+        ),
+    }
 
-    def run(output: str, **given: Any) -> None:
-        context = click.get_current_context()
+    @functools.wraps(function)
+    def run(context: typer.Context, output: str, **given: Any) -> None:
+        given["app"] = context.obj
+        for name, fields in groups.items():
+            group = parameters[name].annotation
+            given[name] = group(**{field: given[field] for field in fields})
+        values = {name: given[name] for name in parameters}
         if output == "text" and context.obj.verbose:
             output = VERBOSE
         more = ["--resume"] if given.get("interactive") else []
-        given["app"] = context.obj
-        context.exit(_exit_code(lambda: _call(function, given), output, more))
+        raise typer.Exit(_exit_code(lambda: function(**values), output, more))
 
-    text, choice = "Print the report in this format.", [*FORMATS, *formats]
-    output = option(
-        None, text, "--format", "-f", type=click.Choice(choice), default="text"
-    )
-    shown = [*parameters(function), output.parameter("output", str)]
-    return click.Command(None, params=shown, callback=run, help=function.__doc__)
+    run.__annotations__ = {}  # typer prefers these
+    run.__signature__ = inspect.Signature([*shown.values(), *own.values()])  # type: ignore[attr-defined]
+    return run
 
 
-def junit_command(function: Callable[..., Reply]) -> click.Command:
+def junit_command(function: Callable[..., Reply]) -> Callable[..., None]:
     """Make a function a command whose reply also has the format junit."""
     return command(function, "junit")
 
 
-def parameters(function: Callable[..., object]) -> Iterator[click.Parameter]:
-    """Yield the parameters that a function declares, and those of its groups."""
-    for name, hint, declared in _signature(function):
-        if isinstance(declared, Declared):
-            yield declared.parameter(name, hint)
-        elif hint is not AppContext:
-            yield from parameters(hint)
-
-
-def _call(function: Callable[..., Any], given: Mapping[str, Any]) -> Any:
-    """Call a function with its parameters and its groups of them."""
-    values = {
-        name: given[name] if name in given else _call(hint, given)
-        for name, hint, _ in _signature(function)
-    }
-    return function(**values)
-
-
-def _signature(function: Callable[..., object]) -> Iterator[tuple[str, Any, Any]]:
-    """Yield name, type and default of the parameters of a function, or of the fields
-    of a dataclass.
-    """
+def _parameters(function: Any) -> dict[str, inspect.Parameter]:
+    """Return the parameters of a function, or the fields of a dataclass."""
     hints = get_type_hints(function)
-    for name, parameter in inspect.signature(function).parameters.items():
-        yield name, hints[name], parameter.default
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return {
+        name: parameter.replace(kind=keyword, annotation=hints[name])
+        for name, parameter in inspect.signature(function).parameters.items()
+    }
 
 
 def command_again(*more: str) -> str:
@@ -277,10 +271,14 @@ def _exit_code(call: Callable[[], Reply], output: str, more: list[str]) -> int:
     try:
         _handle_signals()
         with disk_errors("continue"):
-            reply = call()
+            try:
+                reply = call()
+            except Unfinished as unfinished:
+                unfinished.reply.write(output)
+                raise unfinished.error from None
             reply.write(output)
             sys.stdout.flush()
-            return reply.code()
+            return reply.exit
     except BrokenPipeError:
         # The reader has closed the pipe; without this Python complains when it closes
         # the stream.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 from triage.cli.cases import Compiling, cases_in, cases_named, of_one_family
@@ -16,6 +15,7 @@ from triage.cli.command import (
     REPO,
     SUITE,
     Reply,
+    Unfinished,
     argument,
     command_again,
     duration_option,
@@ -53,7 +53,7 @@ def nightly(
     paths: list[Path] = PATHS,
     case: str | None = CASES,
     suite_config: list[Path] | None = SUITE,
-    toolchain: str = toolchain_option("Test this toolchain.", default="latest"),
+    toolchain: str = toolchain_option("Test this toolchain.", "latest"),
     baseline: str = option(
         "REV",
         "Compare with this toolchain.",
@@ -61,10 +61,13 @@ def nightly(
         "-b",
         default="previous",
     ),
-    bisect: bool = flag("Bisect each regression and slower run."),
+    bisect: bool = flag("--bisect", "Bisect each regression and slower run."),
     repo: Path | None = REPO,
-    reduce: bool = flag("Reduce one case of each new failure; needs --out."),
+    reduce: bool = flag(
+        "--reduce", "Reduce one case of each new failure; needs --out."
+    ),
     investigate: bool = flag(
+        "--investigate",
         "Bisect, attribute and reduce one case of each new failure, find "
         "remedies and draft an issue; needs --out.",
     ),
@@ -72,7 +75,7 @@ def nightly(
         "With --investigate: spend at most this long, such as 45m (default: no limit)."
     ),
     strict: bool = flag(
-        "Exit 1 also when a known failure passes or a case becomes slower."
+        "--strict", "Exit 1 also when a known failure passes or a case becomes slower."
     ),
     bench: float | None = duration_option(
         "Measure the run time of each case that has `bench` or `run` for "
@@ -143,7 +146,7 @@ def nightly(
             except Exception as problem:
                 print_stderr(f"triage: the partial report is missing: {problem}")
                 raise error from None
-            return replace(partial, error=error)
+            raise Unfinished(partial, error) from None
     return _publish(night, out, github)
 
 
@@ -157,7 +160,7 @@ def _reason(error: BaseException) -> str:
 @junit_command
 def nightly_merge(
     folders: list[Path] = argument(
-        "DIR...", "Folders that `triage nightly --shard` wrote."
+        "DIR", "Folders that `triage nightly --shard` wrote."
     ),
     out: Path | None = OUT,
     github: bool = GITHUB,

@@ -12,10 +12,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
+import typer
 
 from triage.cli.command import (
+    REQUIRED,
     Reply,
+    Unfinished,
     argument,
     command,
     flag,
@@ -38,6 +40,8 @@ if TYPE_CHECKING:  # lists need none of them
     from triage.nightly.compare import EarlierNights
     from triage.nightly.issues import IssueChange
     from triage.nightly.result import Night
+
+app = typer.Typer(help="List, show and prune stored nights.")
 
 
 def open_nights() -> NightStore:
@@ -64,6 +68,7 @@ def earlier_nights() -> EarlierNights:
     return cache(lambda: open_nights().history())
 
 
+@app.command("list")
 @command
 def list_nights() -> Reply:
     """List stored nights, the oldest first."""
@@ -73,12 +78,13 @@ def list_nights() -> Reply:
     return report_value({"nights": listed}, table, total, title="Nights")
 
 
+@app.command("show")
 @junit_command
 def show_night(
     night: str = argument(
-        "[NIGHT]",
+        "NIGHT",
         "A night's number, its date as 2026-11-21, or `latest`.",
-        default="latest",
+        "latest",
     ),
 ) -> Reply:
     """Print the report of a stored night."""
@@ -88,9 +94,10 @@ def show_night(
     return report(stored, screen_document, Exit.OK, junit=night_junit)
 
 
+@app.command("prune")
 @command
 def prune_nights(
-    keep: int = option("N", "Keep the newest N nights.", type=click.IntRange(1)),
+    keep: int = option("N", "Keep the newest N nights.", min=1, default=REQUIRED),
 ) -> Reply:
     """Remove all stored nights but the newest."""
     store = open_nights()
@@ -142,25 +149,28 @@ def site(
 
 
 _TITLE = 250  # characters; GitHub takes 256
+issues = typer.Typer(help="Keep the issues of a GitHub repository in step with nights.")
 
 
+@issues.command("sync")
 @command
 def sync(
     repository: str = option(
         "OWNER/NAME",
         "Change the issues of this repository.",
         "--repo",
+        default=REQUIRED,
     ),
     night_file: Path = argument(
-        "[REPORT]",
-        "nightly.json of a night, or the folder that holds it.",
-        default=Path("out"),
+        "REPORT", "nightly.json of a night, or the folder that holds it.", Path("out")
     ),
-    apply: bool = flag("Change the issues (default: only list the changes)."),
+    apply: bool = flag(
+        "--apply", "Change the issues (default: only list the changes)."
+    ),
     limit: int = option(
         "N",
         "Make at most this many changes; the next run makes the others.",
-        type=click.IntRange(1),
+        min=1,
         default=10,
     ),
 ) -> Reply:
@@ -215,16 +225,7 @@ def sync(
         case: f"{address}{change.issue}" for change in done for case in change.cases
     }
     open_nights().add_issues(night.started, issues)
-    return replace(report(applied, issues_document), error=stopped)
-
-
-app = click.Group(
-    help="List, show and prune stored nights.",
-    commands={"list": list_nights, "show": show_night, "prune": prune_nights},
-)
-
-
-issues = click.Group(
-    help="Keep the issues of a GitHub repository in step with nights.",
-    commands={"sync": sync},
-)
+    reply = report(applied, issues_document)
+    if stopped:
+        raise Unfinished(reply, stopped)
+    return reply

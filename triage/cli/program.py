@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import click
+import typer
 
 from triage.classify.log import decoded
 from triage.cli.cases import ProgramTarget, named_family
@@ -102,7 +102,7 @@ def allow_code(app: AppContext, program: str | None, path: Path) -> None:
         return
     if str(path) != "-" and sys.stdin.isatty() and sys.stderr.isatty():
         print_stderr(f"{program}\nThe Python above stands in {path}.")
-        if click.confirm("Run it?", default=False, err=True):
+        if typer.confirm("Run it?", default=False, err=True):
             return
     raise CodeNotAllowed(
         f"the program in {path} is Python, which runs when it is compiled; read it, "

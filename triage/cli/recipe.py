@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from shutil import copyfile, copytree, ignore_patterns
 
-import click
+import typer
 
 from triage.cli.cases import ProgramTarget, cases_in, of_one_family, open_engine_for
 from triage.cli.command import (
@@ -20,6 +20,7 @@ from triage.cli.command import (
     RECIPES,
     SUITE,
     Reply,
+    Unfinished,
     argument,
     command,
     option,
@@ -48,6 +49,8 @@ from triage.report.elements import plural
 from triage.report.tables import update_document
 from triage.toolchains.home import disk_errors, save_file
 
+app = typer.Typer(help="Write, validate and list recipes.")
+
 
 @command
 def init(
@@ -71,6 +74,7 @@ def init(
     return report_value({"folder": folder}, text)
 
 
+@app.command()
 @command
 def validate(paths: list[Path] = PATHS) -> Reply:
     """Check recipes without running anything. Print every mistake with file:line:column
@@ -80,23 +84,25 @@ def validate(paths: list[Path] = PATHS) -> Reply:
         cases = cases_in(paths)
     except BadFiles as error:
         problems = {"cases": 0, "problems": error.problems}
-        return replace(report_value(problems), error=error)
+        raise Unfinished(report_value(problems), error) from None
     recipes = plural(len({case.source for case in cases}), "recipe")
     text = f"{recipes}, {plural(len(cases), 'case')}, no problems"
     return report_value({"cases": len(cases), "problems": []}, text)
 
 
+@app.command()
 @command
 def schema() -> Reply:
     """Print the JSON Schema of recipe files, for editors, whatever the format."""
     text = json.dumps(recipe_json_schema(recipe_families()), indent=2)
-    return Reply(lambda _: click.echo(text))
+    return Reply(lambda _: typer.echo(text))
 
 
+@app.command("list")
 @command
 def list_recipes(
     paths: list[Path] | None = argument(
-        "[PATH]...", "Recipe files, or folders of recipes (default: recipes)."
+        "PATH", "Recipe files, or folders of recipes (default: recipes).", None
     ),
 ) -> Reply:
     """List the cases of recipes."""
@@ -115,13 +121,15 @@ def list_recipes(
     return report_rows("cases", listed, columns)
 
 
+@app.command()
 @command
 def new(
     target: ProgramTarget,
     path: Path = argument("RECIPE", "The YAML file to write."),
     command: list[str] | None = argument(
-        "[COMMAND]...",
+        "COMMAND",
         "After --: a compiler's command line to take input, target and flags from.",
+        None,
     ),
     source: str | None = option(
         "FILE",
@@ -171,15 +179,19 @@ def new(
     return report_value(written, str(path))
 
 
+expect = typer.Typer(help="Update the lists of known failures.")
+
+
+@expect.command()
 @command
 def update(
     app: AppContext,
     paths: list[Path] = argument(
-        "PATH...", "Recipe files, folders of recipes, or test suites."
+        "PATH", "Recipe files, folders of recipes, or test suites."
     ),
     suite_config: list[Path] | None = SUITE,
     toolchain: str = toolchain_option(
-        "Match the lists to the results of this toolchain.", default="latest"
+        "Match the lists to the results of this toolchain.", "latest"
     ),
 ) -> Reply:
     """Rewrite the lists of known failures to match the results of a toolchain.
@@ -242,15 +254,3 @@ def updated_config(
 ) -> UpdatedFile:
     """Update the lists of a test suite's config."""
     return suite_reader().updated_config(source, seen)
-
-
-app = click.Group(
-    help="Write, validate and list recipes.",
-    commands={"new": new, "validate": validate, "schema": schema, "list": list_recipes},
-)
-
-
-expect = click.Group(
-    help="Update the lists of known failures.",
-    commands={"update": update},
-)

@@ -90,7 +90,7 @@ def reduce_recipe(
 def replay_reproducers(
     app: AppContext,
     paths: list[Path] = argument(
-        "DIR...", "Folders of reproducers, or of one reproducer."
+        "DIR", "Folders of reproducers, or of one reproducer."
     ),
     toolchain: list[str] | None = toolchain_option(
         "Compile with this toolchain; repeatable (default: the recorded one "

@@ -4,10 +4,9 @@ program.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
-import click
+import typer
 
 from triage.cli.cases import (
     OneCase,
@@ -20,6 +19,7 @@ from triage.cli.command import (
     CASES,
     FAILING_TOOLCHAIN,
     Reply,
+    Unfinished,
     argument,
     command,
     flag,
@@ -69,9 +69,7 @@ def remedy(
 @command
 def variants(
     chosen: OneCase,
-    toolchain: str = toolchain_option(
-        "Compile with this toolchain.", default="installed"
-    ),
+    toolchain: str = toolchain_option("Compile with this toolchain.", "installed"),
 ) -> Reply:
     """Compile variants of a failing case and report which keys decide whether it fails.
 
@@ -96,7 +94,7 @@ def variants(
 def lint(
     target: ProgramTarget,
     paths: list[Path] = argument(
-        "INPUT|RECIPE...",
+        "INPUT|RECIPE",
         "Programs (.mlir, .mlirbc, .onnx, a .py generator), pasted issues, "
         "recipes, or folders of recipes.",
     ),
@@ -106,6 +104,7 @@ def lint(
     ),
     case: str | None = CASES,
     graph: bool = flag(
+        "--graph",
         "Print devices and transfers as a Mermaid flowchart instead of the findings.",
     ),
 ) -> Reply:
@@ -130,10 +129,8 @@ def lint(
     reply = report(LintResult(linted), lint_document)
     if graph:
         text = "".join(case.graph for case in linted)
-        reply = Reply(lambda _: click.echo(text, nl=False), reply.exit)
+        reply = Reply(lambda _: typer.echo(text, nl=False), reply.exit)
     if not unreadable:
         return reply
     problem = BadInput("\n".join(unreadable))
-    if not linted:
-        raise problem
-    return replace(reply, error=problem)
+    raise Unfinished(reply, problem) if linted else problem

@@ -21,6 +21,7 @@ from triage.cli.command import (
     SUITE,
     TOOLCHAINS,
     Reply,
+    Unfinished,
     command,
     duration_option,
     flag,
@@ -42,8 +43,8 @@ def run_cases(
     compiling: Compiling,
     suite_config: list[Path] | None = SUITE,
     toolchain: list[str] | None = TOOLCHAINS,
-    fresh: bool = flag("Compile again instead of using cached results."),
-    strict: bool = flag("Exit 1 also when a known failure passes."),
+    fresh: bool = flag("--fresh", "Compile again instead of using cached results."),
+    strict: bool = flag("--strict", "Exit 1 also when a known failure passes."),
 ) -> Reply:
     """Compile every case on every toolchain and report failures.
 
@@ -130,7 +131,8 @@ def bench(
             benchmark.measure(engine, time or SECONDS, dispatch)
         except (KeyboardInterrupt, Interrupted) as stop:
             benchmark.stopped = True
-            return replace(report(benchmark, benchmark_document), error=stop)
+            partial = report(benchmark, benchmark_document)
+            raise Unfinished(partial, stop) from None
     return report(benchmark, benchmark_document)
 
 

@@ -4,14 +4,14 @@ it has.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-import click
+import typer
 
 from triage.cli.cases import open_engine_for
 from triage.cli.command import (
     Reply,
+    Unfinished,
     argument,
     command,
     option,
@@ -29,14 +29,16 @@ from triage.report.document import Facts, Table
 from triage.toolchains.home import open_home, prune_home
 from triage.toolchains.registry import ToolchainRef
 
+app = typer.Typer(help="List, install, describe and prune compilers.")
 _INSTALLS = 4  # at once
 
 
+@app.command("list")
 @command
 def list_toolchains(
     app: AppContext,
     families: list[str] | None = argument(
-        "[FAMILY]...", "Families, or command:PACKAGE (default: all known)."
+        "FAMILY", "Families, or command:PACKAGE (default: all known).", None
     ),
 ) -> Reply:
     """List the releases of the package index, the newest last, and show which are
@@ -65,11 +67,12 @@ def list_toolchains(
     return report_rows("releases", releases, columns, code)
 
 
+@app.command("install")
 @command
 def install_toolchains(
     app: AppContext,
     revs: list[str] = argument(
-        "REV...",
+        "REV",
         "Releases such as `3.4.0`, `latest`, `FAMILY:3.2.0`; `all` or "
         "`FAMILY:all` for all of them.",
     ),
@@ -97,15 +100,16 @@ def install_toolchains(
     installed = report_rows("toolchains", toolchains, columns, failures=failures)
     if failures:
         problem = EnvironmentFailure("\n".join(failures.values()))
-        return replace(installed, error=problem)
+        raise Unfinished(installed, problem)
     return installed
 
 
+@app.command()
 @command
 def info(
     app: AppContext,
     rev: str = argument(
-        "[REV]", "Revision, such as `3.4.0` or `FAMILY:3.2.0`.", default="installed"
+        "REV", "Revision, such as `3.4.0` or `FAMILY:3.2.0`.", "installed"
     ),
 ) -> Reply:
     """Describe a toolchain: version, commit, backends, phases, flags."""
@@ -128,6 +132,7 @@ def _summary(toolchain: Toolchain) -> dict[str, Any]:
     return {"name": toolchain.revision.name, **values}
 
 
+@app.command("prune")
 @command
 def prune_toolchains(
     keep: str = option(
@@ -166,14 +171,3 @@ def doctor() -> Reply:
     code = Exit.OK if is_good else Exit.ENVIRONMENT
     value = {"checks": checks, "ok": is_good}
     return report_value(value, table, title="This machine", code=code)
-
-
-app = click.Group(
-    help="List, install, describe and prune compilers.",
-    commands={
-        "list": list_toolchains,
-        "install": install_toolchains,
-        "info": info,
-        "prune": prune_toolchains,
-    },
-)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from triage.classify import classify_log, load_rules
 from triage.cli.cases import OneCase, cases_in, one_case, open_engine_for
 from triage.cli.command import (
+    REQUIRED,
     Reply,
     command,
     duration_option,
@@ -138,8 +139,8 @@ def _reply_from_text(chosen: OneCase, error: BadInput, text: str) -> Reply:
 @command
 def attribute_case(
     chosen: OneCase,
-    good: str = option("REV", "Known-good revision, which compiles."),
-    bad: str = option("REV", "Known-bad revision, which fails."),
+    good: str = option("REV", "Known-good revision, which compiles.", default=REQUIRED),
+    bad: str = option("REV", "Known-bad revision, which fails.", default=REQUIRED),
 ) -> Reply:
     """Find the pass after which the IR of two compilers diverges.
 
