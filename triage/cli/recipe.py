@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from shutil import copyfile, copytree, ignore_patterns
