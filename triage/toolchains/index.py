@@ -18,6 +18,7 @@ from packaging.version import Version
 
 from triage.model.content import Address, without_secrets
 from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
+from triage.model.revision import Revision
 from triage.toolchains.home import Workspace
 from triage.toolchains.web import Page, Web
 
@@ -72,6 +73,13 @@ class Release:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "url", Address(self.url))  # a text where it was stored
+
+    @property
+    def revision(self) -> Revision:
+        """That of a nightly has its day. That of a release has the day of its commit,
+        which is not known before it is installed.
+        """
+        return Revision(self.version, date=self.date if self.nightly else None)
 
     @property
     def is_stable(self) -> bool:
@@ -216,9 +224,8 @@ def _sha256(wheel: DistributionPackage) -> str | None:
 def _day(wheel: DistributionPackage, *, nightly: bool) -> str | None:
     from triage.git_history.repository import day_in
 
-    day = None
+    uploaded = wheel.upload_time
+    day = uploaded.date().isoformat() if uploaded else None
     if nightly:
-        day = day_in(wheel.filename.split("-")[1])
-    if day is None and wheel.upload_time:
-        day = wheel.upload_time.date().isoformat()
+        day = day_in(wheel.filename.split("-")[1]) or day
     return day

@@ -76,11 +76,11 @@ class ToolchainRef:
         """A pre-release is a release. The index says what a nightly is, not the name,
         which looks like that of a pre-release.
         """
-        if self.release is not None and self.release.nightly:
+        if self.release is None:
+            return ToolchainKind.COMMIT if self.bring else ToolchainKind.FOLDER
+        if self.release.nightly:
             return ToolchainKind.NIGHTLY
-        if self.release is not None:
-            return ToolchainKind.RELEASE
-        return ToolchainKind.COMMIT if self.bring else ToolchainKind.FOLDER
+        return ToolchainKind.RELEASE
 
     @property
     def version(self) -> Version:
@@ -364,13 +364,13 @@ class ToolchainRegistry:
         identity, description = self._describe(compiler, program, needs)
         # The day of the commit is better than that of the upload, which differs between
         # indexes and which some omit. A build may report another commit.
-        day, version = ref.revision.date or description.date, description.version
+        known, version = ref.revision, description.version
+        commit, day = known.commit or description.commit, known.date or description.date
         if ref.release:
             day, version = day or ref.release.date, ref.release.version
-        commit = ref.revision.commit or description.commit
         return Toolchain(
             ref.family,
-            replace(ref.revision, commit=commit, date=day),
+            replace(known, commit=commit, date=day),
             identity,
             root,
             program,
@@ -452,12 +452,6 @@ class ToolchainRegistry:
 
 
 def _refs(family: str, releases: Sequence[Release]) -> tuple[ToolchainRef, ...]:
-    refs = []
-    for release in releases:
-        revision = Revision(release.version)
-        # The day of a release is that of its commit, which is not known before it is
-        # installed.
-        if release.nightly:
-            revision = replace(revision, date=release.date)
-        refs.append(ToolchainRef(family, revision, release=release))
-    return tuple(refs)
+    return tuple(
+        ToolchainRef(family, release.revision, release) for release in releases
+    )
