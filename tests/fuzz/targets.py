@@ -154,7 +154,7 @@ def http(data: bytes, folder: Path) -> None:
     package = Package(Workspace(Home(folder)), "iree-base-compiler", address=address)
     with (
         mock.patch("requests.Session.get", lambda _, url, **__: _response(data, url)),
-        mock.patch("triage.toolchains.web._TRANSIENT", ()),  # nothing is waited for
+        mock.patch("triage.toolchains.index._TRANSIENT", ()),  # nothing is waited for
     ):
         assert package.listed is not None
 

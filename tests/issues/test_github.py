@@ -14,8 +14,8 @@ from triage.investigate.result import ClusterKey
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Failure
 from triage.model.revision import Revision
-from triage.nightly.github import GitHubIssues
 from triage.nightly.issues import (
+    GitHubIssues,
     IssueChange,
     Marker,
     marker_in,

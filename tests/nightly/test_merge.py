@@ -16,10 +16,10 @@ from tests.nightly.test_night import night_of
 from triage.model.errors import BadInput
 from triage.model.outcome import Exit
 from triage.model.revision import Revision
-from triage.nightly import shards as shards_module
+from triage.nightly import compare
+from triage.nightly.compare import shard
 from triage.nightly.history import history_of
 from triage.nightly.result import Night
-from triage.nightly.shards import shard
 from triage.nightly.store import read_night
 from triage.report.formats import rendered
 from triage.report.night import night_document, partial_text
@@ -37,7 +37,7 @@ CASES = [case_named(name) for name in HISTORIES]
 
 
 def merge(nights: list[Night]) -> Night:
-    return shards_module.merge(nights, lambda: history_of([]))
+    return compare.merge(nights, lambda: history_of([]))
 
 
 def shards(count: int = 3) -> list[Night]:

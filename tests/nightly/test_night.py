@@ -24,11 +24,10 @@ from triage.model.case import Case, Expectation
 from triage.model.errors import BadInput
 from triage.model.outcome import Exit, Measured, Probe
 from triage.model.revision import Revision
-from triage.nightly.compare import case_result
+from triage.nightly.compare import case_result, shard
 from triage.nightly.issues import plan_issues
 from triage.nightly.result import Action, Night, TimeChange, night_bytes, parse_night
 from triage.nightly.run import NightRun
-from triage.nightly.shards import shard
 from triage.nightly.store import read_night
 from triage.report.formats import rendered
 from triage.report.issue import LONGEST as LONGEST_ISSUE

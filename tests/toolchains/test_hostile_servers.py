@@ -29,7 +29,7 @@ from triage.execution.engine import open_engine
 from triage.execution.judge import NoTask
 from triage.model.case import Artifact
 from triage.model.content import Address
-from triage.toolchains import index, web
+from triage.toolchains import index
 from triage.toolchains import install as installing
 
 
@@ -125,7 +125,7 @@ def test_a_malicious_name_or_address_is_not_offered(
 def test_a_slow_server_ends_with_exit_4(
     home: Path, server: HostileServer, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    monkeypatch.setattr(web, "_SECONDS", 1.0)
+    monkeypatch.setattr(index, "_BODY_SECONDS", 1.0)
     monkeypatch.setattr(installing, "_TIMEOUT", 1.0)
     server.answers = {"/simple": server.index(), "/wheel": http(wheel({}))}
     server.answers[path] = server.trickle(http(length=1 << 20))

@@ -32,10 +32,9 @@ from triage.execution.task import ProbeJob
 from triage.git_history.repository import Repository
 from triage.investigate.result import ReportFiles
 from triage.model.errors import BadInput, Interrupted
-from triage.nightly.compare import owner_rules
+from triage.nightly.compare import copy_files, merge, owner_rules, shard
 from triage.nightly.result import Night
 from triage.nightly.run import NightRun
-from triage.nightly.shards import copy_files, merge, shard
 from triage.nightly.store import read_night
 from triage.report.night import (
     night_junit,

@@ -185,13 +185,12 @@ def sync(
     - `triage issues sync out --repo iree-org/iree --apply --limit 5`
     """
     try:
-        from triage.nightly.github import PUBLIC_API, GitHubIssues
+        from triage.nightly.issues import PUBLIC_API, GitHubIssues, plan_issues
     except ModuleNotFoundError as error:
         raise EnvironmentFailure(
             "this command needs PyGithub; install it with `pip install "
             "'iree-triage[github]'`"
         ) from error
-    from triage.nightly.issues import plan_issues
     from triage.report.issue import issue_body
 
     if not re.fullmatch(

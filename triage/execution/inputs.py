@@ -359,7 +359,7 @@ class Inputs:
     def _obtain(self, artifact: Artifact, scratch: Path) -> Path:
         target, source = scratch / artifact.path.name, artifact.source
         if isinstance(source, Address):
-            from triage.toolchains.web import Web  # slow to import
+            from triage.toolchains.index import Web  # slow to import
 
             workspace = self.registry.workspace
             workspace.refuse_if_dry(f"download {source}")

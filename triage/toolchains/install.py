@@ -33,8 +33,7 @@ from triage.toolchains.home import (
     is_intact,
     manifest_of,
 )
-from triage.toolchains.index import Release, index_url, listed_releases
-from triage.toolchains.web import host_of
+from triage.toolchains.index import Release, host_of, index_url, listed_releases
 
 PLAIN_WHEEL = Wheel()
 _TIMEOUT = 3600.0  # seconds of one run of uv; a slow network may need them
