@@ -4,7 +4,7 @@ value.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,7 +27,7 @@ _AFFINITY = "iree.abi.affinity"  # of an argument or a result
 _PLACED_BY = ("stream.affinity", "affinity", "target")  # attributes of operations
 # dialects and operations that only pass values on
 _CARRIERS = ("func", "scf", "cf", "util", "hal", "builtin", "stream", "vm")
-_CARRIED = (TRANSFER, "flow.tensor.barrier", "flow.return")
+_CARRIED = (TRANSFER, "flow.return", *PASSES_ON)
 _TENSORS = ("tensor<", "!torch.vtensor<", "!hal.buffer_view", "!stream.resource")
 
 Links = Sequence[tuple[Value, Value]]
@@ -64,14 +64,14 @@ class LintProgram:
         """Every device reference in an attribute or a result type, in source order."""
         references: list[tuple[str, SourcePosition | None]] = []
         for operation in self.module.walk():
-            attributes = array_elements(operation.attribute("arg_attrs"))
-            arguments = zip(attributes, arguments_of(operation), strict=False)
-            texts = [(text, value.position) for text, value in arguments]
-            named = {**operation.properties, **operation.attributes, "arg_attrs": ""}
-            texts += [(text, None) for text in named.values()]
-            texts += [(value.type, None) for value in operation.results]
+            named = {**operation.properties, **operation.attributes}
+            of_arguments = array_elements(named.pop("arg_attrs", None))
+            positions = [value.position for value in arguments_of(operation)]
+            texts = [*zip(of_arguments, positions, strict=False)]
+            types = [value.type for value in operation.results]
+            texts += [(text, operation.position) for text in (*named.values(), *types)]
             references += [
-                (name, position or operation.position)
+                (name, position)
                 for text, position in texts
                 for name in devices_in(text)
             ]
@@ -140,55 +140,36 @@ class LintProgram:
         """The device of each value that the program places, or that is computed from
         values on a single device.
         """
-        devices: dict[Value, str] = {}
-        if not self.references:
-            return devices
-        for function in self.functions:
-            for port in self.ports_of(function):
-                if port.kind == "argument" and port.device:
-                    devices[port.value] = port.device
-            # value -> the devices of all values that control flow passes on to it
-            passed_on: dict[Value, set[str | None]] = {}
-            for operation, links in steps_of(function.regions[0]):
-                for source, target in links:
-                    passed_on.setdefault(target, set()).add(devices.get(source))
-                    devices.pop(target, None)
-                    device = _only_one(passed_on[target])
-                    if device:
-                        devices[target] = device
-                device = self._device_of_results(operation, devices)
-                if device:
-                    devices |= dict.fromkeys(operation.results, device)
-        return devices
-
-    def _device_of_results(
-        self, operation: Operation, devices: Mapping[Value, str]
-    ) -> str | None:
-        """Return the device of an operation's results: the one that it names, that of
-        the global it loads, or that of all values it uses. None if that is unknown.
-        """
-        device = _device_named_by(operation)
-        if device is not None or operation.name in PASSES_ON:
-            return device
-        if operation.name == LOAD:
-            name = (operation.attribute("global") or "").lstrip("@").strip('"')
-            return self._device_of_global.get(name)
-        if _is_carrier(operation):
-            return None
-        return _only_one(devices_at(operation, devices))
-
-    @cached_property
-    def _device_of_global(self) -> Mapping[str | None, str | None]:
-        """The device that each global names, by its symbol."""
-        return {
+        of_globals = {
             operation.symbol: _device_named_by(operation)
             for operation in self.module.body.operations
         }
+        devices: dict[Value, str | None] = {}
+        for function in self.functions:
+            ports = self.ports_of(function)
+            devices |= {
+                port.value: port.device for port in ports if port.kind == "argument"
+            }
+            # value -> the devices of all values that control flow passes on to it
+            passed_on = defaultdict[Value, set[str | None]](set)
+            for operation, links in steps_of(function.regions[0]):
+                for source, target in links:
+                    passed_on[target].add(devices.get(source))
+                    devices[target] = _only_one(passed_on[target])
+                device = _device_named_by(operation)
+                if device is None and operation.name == LOAD:
+                    name = (operation.attribute("global") or "").lstrip("@")
+                    device = of_globals.get(name.strip('"'))
+                elif device is None and not _is_carrier(operation):
+                    device = _only_one(devices_at(operation, devices))
+                if device:
+                    devices |= dict.fromkeys(operation.results, device)
+        return {value: device for value, device in devices.items() if device}
 
 
-def devices_at(operation: Operation, devices: Mapping[Value, str]) -> set[str]:
+def devices_at(operation: Operation, devices: Mapping[Value, str | None]) -> set[str]:
     """Return the devices of the values that an operation uses."""
-    return {devices[value] for value in tensors_of(operation) if value in devices}
+    return set(filter(None, map(devices.get, tensors_of(operation))))
 
 
 def _device_named_by(operation: Operation) -> str | None:
