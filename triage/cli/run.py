@@ -31,7 +31,7 @@ from triage.cli.command import (
 )
 from triage.execution.engine import Engine
 from triage.execution.judge import RunResults
-from triage.execution.task import ProbeJob, Task
+from triage.execution.task import ProbeJob, Task, in_job_order
 from triage.model.errors import BadInput, Interrupted
 from triage.processes.sealing import is_sealing
 from triage.report.tables import benchmark_document, run_document, run_junit
@@ -65,15 +65,11 @@ def run_cases(
         jobs = [
             ProbeJob(case, ref) for case in cases for ref in refs.get(case.compiler, ())
         ]
-        probes = {
-            (probe.case.name, probe.revision.name): probe
-            for probe in engine.probe_all(jobs)
-        }
+        probes = in_job_order(jobs, engine.probe_all(jobs))
         if compiling.app.verbose:
             for job in jobs:
                 engine.progress.note(_readable_text(engine, job))
-    ordered = [probes[job.case.name, job.ref.revision.name] for job in jobs]
-    results = replace(RunResults.of(ordered), strict=strict)
+    results = replace(RunResults.of(probes), strict=strict)
     return report(results, run_document, junit=run_junit)
 
 

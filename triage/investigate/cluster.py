@@ -23,7 +23,7 @@ from triage.bisect.search import Search, find_change, find_changes, whole_search
 from triage.execution.compare import same_signature
 from triage.execution.engine import Engine
 from triage.execution.number_judge import Metric, engine_with_judge
-from triage.execution.task import ProbeJob
+from triage.execution.task import ProbeJob, in_job_order
 from triage.investigate.result import (
     CaseChangeKind,
     CaseResult,
@@ -284,14 +284,12 @@ class ClusterInvestigation:
             for member in others
             for ref in self.pair
         ]
-        outcomes = {
-            (probe.case.name, probe.revision.name): probe.outcome
-            for probe in self.scope.engine.probe_all(jobs, "confirm the culprit")
-        }
+        probes = self.scope.engine.probe_all(jobs, "confirm the culprit")
+        outcomes = [probe.outcome for probe in in_job_order(jobs, probes)]
         confirmed: list[str] = []
         different: list[str] = []
-        for member in others:
-            before, at = (outcomes[member.case, ref.revision.name] for ref in self.pair)
+        pairs = zip(others, outcomes[::2], outcomes[1::2], strict=True)
+        for member, before, at in pairs:
             lacked_it = isinstance(before, Passed)
             if isinstance(before, Failed) and member.change is CaseChangeKind.CHANGED:
                 lacked_it = not before.flaky and not self._has_failure(before)

@@ -14,7 +14,7 @@ from triage.bisect.history import known_releases
 from triage.bisect.line import BisectRequest
 from triage.bisect.releases import walked_releases
 from triage.execution.engine import Engine
-from triage.execution.task import ProbeJob
+from triage.execution.task import ProbeJob, in_job_order
 from triage.investigate.cluster import STEPS, ClusterInvestigation, Scope
 from triage.investigate.result import (
     CaseChangeKind,
@@ -265,9 +265,7 @@ class Explainer:
         for start in range(0, len(refs), jobs):
             batch = [ProbeJob(case, ref) for ref in refs[start : start + jobs]]
             probes = self.engine.probe_all(batch, "why")
-            by_name = {probe.revision.name: probe for probe in probes}
-            for job in batch:
-                probe = by_name[job.ref.revision.name]
+            for probe in in_job_order(batch, probes):
                 if is_wanted(probe.outcome):
                     return probe
         return None

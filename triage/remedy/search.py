@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from triage.compilers.invocation import flag_name
 from triage.execution.engine import Engine
 from triage.execution.judge import result_of
-from triage.execution.task import ProbeJob
+from triage.execution.task import ProbeJob, in_job_order
 from triage.model.case import Case
 from triage.model.errors import Interrupted, TriageError
 from triage.model.outcome import Cause, NoAnswer, ProbeResult
@@ -118,8 +118,7 @@ class _Search:
         """Return the result of each case on a compiler."""
         jobs = [ProbeJob(case, ref, resources=what == _COST) for case in cases]
         probes = self.engine.probe_all(jobs, what)
-        results = {id(probe.case): result_of(probe) for probe in probes}
-        return [results[id(case)] for case in cases]
+        return list(map(result_of, in_job_order(jobs, probes)))
 
     def best(self) -> list[Remedy]:
         """Choose the best remedies, of those that change the same flags the first."""

@@ -9,7 +9,7 @@ from itertools import chain, combinations
 from triage.execution.compare import same_class
 from triage.execution.engine import Engine
 from triage.execution.judge import result_of
-from triage.execution.task import ProbeJob
+from triage.execution.task import ProbeJob, in_job_order
 from triage.model.case import Case
 from triage.model.fields import in_json
 from triage.model.outcome import (
@@ -61,13 +61,13 @@ def compare_variants(
     is the failure of the first case that fails. Failures are compared by class.
     """
     jobs = [ProbeJob(case, ref) for case in cases]
-    by_name = {probe.case.name: probe for probe in engine.probe_all(jobs, "variants")}
-    probes = [by_name[case.name] for case in cases]
-    wanted = [by_name[about.name]] if about else probes
-    failures = [
-        probe.outcome.failure for probe in wanted if isinstance(probe.outcome, Failed)
-    ]
-    failure = failures[0] if failures else None
+    probes = in_job_order(jobs, engine.probe_all(jobs, "variants"))
+    failing = (
+        probe.outcome.failure
+        for probe in probes
+        if isinstance(probe.outcome, Failed) and about in (None, probe.case)
+    )
+    failure = next(failing, None)
     results = tuple(_variant(probe, failure) for probe in probes)
     if failure is None:
         sentence = f"{about.name} does not fail." if about else "No case fails."
