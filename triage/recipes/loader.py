@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from triage.model.case import Case
-from triage.model.errors import BadFiles, BadInput, Problem
+from triage.model.errors import BadFiles, Problem
 from triage.recipes.document import (
     ConfigDocument,
     position_text,
@@ -33,8 +33,6 @@ from triage.recipes.recipe import (
     RecipeFamilies,
     RecipeFamily,
     Setting,
-    is_pattern,
-    locate,
     matching,
 )
 from triage.recipes.values import closest, did_you_mean, unknown_word
@@ -65,12 +63,7 @@ def load_recipes(
 
     Raises:
         BadFiles: With the problems of all files.
-        BadInput: `paths` is empty.
     """
-    if not paths:
-        raise BadInput(
-            "no recipe was named; give a recipe file or a folder of recipes."
-        )
     cases: list[Case] = []
     problems: list[Problem] = []
     named_in: dict[str, ConfigDocument] = {}
@@ -137,18 +130,16 @@ def _cases_of_document(
         document.report(("compiler",), unknown_word(compiler, "compiler", families))
     # The recipe's own rules define further classes.
     setting = Setting(family, folder, tuple if "rules" in data else failure_names)
-    _check_placeholders(document, (*SECTIONS, *family.sections))
+    matrix = _matrix(data.get("matrix"))
+    _check_placeholders(document, matrix, (*SECTIONS, *family.sections))
     cases: list[Case] = []
-    for choice in _choices(document):
+    for choice in _choices(document, matrix):
         recipe = validated(document, family.keys, _with_choice(data, choice), setting)
         if recipe is None:
             continue
-        inputs: list[tuple[Choice, Path]] = [({}, locate(folder, recipe.input))]
-        if is_pattern(recipe.input):
-            files = matching(folder, recipe.input)
-            inputs = [({FILE: name}, path) for name, path in files]
-        for label, path in inputs:
-            case = _case(recipe, family, source.absolute(), path, choice | label)
+        for name, path in matching(folder, recipe.input):
+            label = {**choice, FILE: name} if name else choice
+            case = _case(recipe, family, source.absolute(), path, label)
             for key, message in recipe.mistakes(case.input.kind):
                 document.report((key,), message)
             if not document.problems:
@@ -163,10 +154,10 @@ def _case(
     recipe: Recipe, family: RecipeFamily, source: Path, path: Path, choice: Choice
 ) -> Case:
     """Return the case of a recipe for one combination, with the input at `path`."""
-    brackets = ",".join(f"{key}={value}" for key, value in choice.items())
+    label = ",".join(map("=".join, choice.items()))
     return Case(
         recipe.name,
-        f"{recipe.name}[{brackets}]" if choice else recipe.name,
+        f"{recipe.name}[{label}]" if choice else recipe.name,
         recipe.summary,
         family.name,
         source,
@@ -204,62 +195,63 @@ def _with_expectations(
     ]
 
 
-def _choices(document: ConfigDocument) -> list[Choice]:
-    """Return every combination of the matrix. The last key changes fastest. A recipe
+def _matrix(matrix: object) -> dict[str, list[str]]:
+    """Return the lists of a matrix. One with other values than texts is empty here, and
+    the check of the recipe reports it.
+    """
+    if not isinstance(matrix, dict):
+        return {}
+    return {
+        key: values
+        if isinstance(values, list) and all(isinstance(value, str) for value in values)
+        else []
+        for key, values in matrix.items()
+    }
+
+
+def _choices(document: ConfigDocument, matrix: dict[str, list[str]]) -> list[Choice]:
+    """Return every combination of a matrix. The last key changes fastest. A recipe
     without a matrix has one empty combination.
     """
-    # the check of the recipe reports other values
-    lists = {
-        key: values
-        for key, values in _matrix(document).items()
-        if isinstance(values, list) and all(isinstance(value, str) for value in values)
-    }
-    count = prod(map(len, lists.values()))
+    count = prod(map(len, matrix.values()))
     if count > MAX_CASES:
         message = f"the matrix has {count} combinations; the limit is {MAX_CASES}."
         document.report(("matrix",), message, at_key=True)
     if not 0 < count <= MAX_CASES:
         return [{}]
-    choices = product(*lists.values())
-    return [dict(zip(lists, values, strict=True)) for values in choices]
-
-
-def _matrix(document: ConfigDocument) -> dict[str, Any]:
-    matrix = document.data.get("matrix")
-    return matrix if isinstance(matrix, dict) else {}
+    choices = product(*matrix.values())
+    return [dict(zip(matrix, values, strict=True)) for values in choices]
 
 
 def _with_choice(data: Any, choice: Choice) -> Any:
     """Return the data with the values of a choice in place of the placeholders."""
-    if not choice:
-        return data
     if isinstance(data, dict):
         return {key: _with_choice(value, choice) for key, value in data.items()}
     if isinstance(data, list):
         return [_with_choice(value, choice) for value in data]
-    if isinstance(data, str):
+    if isinstance(data, str) and choice:
         return _PLACEHOLDER.sub(lambda match: choice.get(match[1], match[0]), data)
     return data
 
 
-def _check_placeholders(document: ConfigDocument, sections: Sequence[str]) -> None:
+def _check_placeholders(
+    document: ConfigDocument, matrix: Collection[str], sections: Sequence[str]
+) -> None:
     """Report placeholders that stand in a wrong place or name no key of the matrix, and
     keys that no placeholder names.
     """
-    keys, places = _matrix(document), ", ".join(sections)
-    used: set[str | None] = set()
+    places, used = ", ".join(sections), set[str | None]()
     for loc, text in document.texts.items():
         names = _PLACEHOLDER.findall(text)
         # a mistyped name uses the key that it means
-        used.update(closest(name, keys) for name in names)
-        for name in set(names) - keys.keys():
-            document.report(loc, unknown_word(name, "matrix key", keys))
-        if "${" in text and (loc[0] not in sections or loc[-1] in _BOUNDS):
-            message = f'"{text}": placeholders are replaced only in {places}.'
+        used.update(closest(name, matrix) for name in names)
+        for name in {*names}.difference(matrix):
+            document.report(loc, unknown_word(name, "matrix key", matrix))
+        if loc[0] in sections and loc[-1] not in _BOUNDS:
+            text = _PLACEHOLDER.sub("", text)
+        if "${" in text:
+            message = f'"{text}": write ${{key}}, which is replaced only in {places}.'
             document.report(loc, message)
-        elif "${" in _PLACEHOLDER.sub("", text):
-            message = f'"{text}" has a ${{ that is not closed; write ${{key}}.'
-            document.report(loc, message)
-    for key in keys.keys() - used:
+    for key in {*matrix} - used:
         message = f'nothing uses the matrix key "{key}": write ${{{key}}} in {places}.'
         document.report(("matrix", key), message, at_key=True)

@@ -131,29 +131,27 @@ def is_pattern(text: str) -> bool:
 
 def matching(folder: Path, pattern: str) -> list[tuple[str, Path]]:
     """Return the files that match a pattern, with the names of their cases, sorted by
-    name.
+    name. The only file of another text has an empty name.
 
     The name of `models/a/b.mlir` is `a/b` for `models/**/*.mlir`, and `a` for
     `models/*/b.mlir`: the path below the part without wildcards, without the suffix and
     without a file name that all share.
     """
-    parts = Path(pattern).parts
-    first = next(index for index, part in enumerate(parts) if is_pattern(part))
-    base = locate(folder, str(Path(*parts[:first])))
-    files = {}
-    try:
-        for path in base.glob(str(Path(*parts[first:]))):
-            name = path.relative_to(base)
-            if not path.is_file() or re.search(r"(^|/)\.", name.as_posix()):
-                continue
-            if is_pattern(parts[-1]) or len(name.parts) == 1:
-                name = name.with_suffix("")
-            else:  # all share the file's name
-                name = name.parent
-            files[name.as_posix()] = path
-    except ValueError:
-        raise ValueError(f'"{pattern}": ** stands between slashes only.') from None
-    return sorted(files.items())
+    if not is_pattern(pattern):
+        return [("", locate(folder, pattern))]
+    whole = Path(pattern)
+    start = next(part for part in whole.parents if not is_pattern(str(part)))
+    base, files = locate(folder, str(start)), []
+    for path in base.glob(str(whole.relative_to(start))):
+        name = path.relative_to(base)
+        if not path.is_file() or re.search(r"(^|/)\.", name.as_posix()):
+            continue
+        if is_pattern(whole.name) or len(name.parts) == 1:
+            name = name.with_suffix("")
+        else:  # all share the file's name
+            name = name.parent
+        files.append((name.as_posix(), path))
+    return sorted(files)
 
 
 def _distinct(values: list[str]) -> list[str]:

@@ -88,19 +88,18 @@ def read_flagfile(path: Path) -> RunSpec:
     """
     values: dict[str, list[str]] = defaultdict(list)
     problems: list[Problem] = []
-    for number, raw in enumerate(read_text(path).splitlines(), 1):
-        line = raw.strip()
-        name, _, text = line.lstrip("-").partition("=")
-        try:
-            if name in ("input", "expected_output"):
-                values[name].append(with_located_file(text, path.parent))
-            elif name in ("function", "device"):
-                values[name].append(text)
-            elif line and not line.startswith("#"):
-                values["flags"].append(line)
-        except ValueError as error:
-            column = raw.find("=") + 2
-            problems.append(Problem(str(path), number, column, str(error)))
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        name, _, text = line.strip().lstrip("-").partition("=")
+        if name not in ("input", "expected_output", "function", "device"):
+            name, text = "flags", line.strip()
+        elif name not in ("function", "device"):
+            try:
+                text = with_located_file(text, path.parent)
+            except ValueError as error:
+                column = line.find("=") + 2
+                problems.append(Problem(str(path), number, column, str(error)))
+        if text and not text.startswith("#"):
+            values[name].append(text)
     if problems:
         raise BadFiles(problems)
     flags, tolerances = without_tolerances(values["flags"])
