@@ -6,6 +6,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,6 @@ if TYPE_CHECKING:  # slow to import
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _TIMEOUT = 60.0  # seconds; an answer takes 0.1
 _LARGEST_ANSWER = 64 << 20  # bytes
-_MARK = "triage: "
 _RESULT = re.compile(
     r"^result\[\d+\]: (?:hal\.buffer_view\n)?((?:\d+x)*\w+)=", re.MULTILINE
 )
@@ -34,7 +34,7 @@ REPORT_OPTION = "--benchmark_format=json"
 """Makes a program print the report of Google's benchmark library."""
 QUICK_OPTION = "--benchmark_min_time=0.1s"
 """Repeats a short function for at least this long."""
-_REPORT = re.compile(rf"^{_MARK}\{{.*\}}[ \t]*$", re.MULTILINE)
+_REPORT = re.compile(r"^triage: (\{.*\})[ \t]*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,25 +128,17 @@ def reported_facts(execution: Execution) -> RunFacts:
     """
     phase: str | None = None
     metrics: dict[str, float] = {}
-    for report in filter(None, map(_report_in, execution.stdout.text.splitlines())):
-        if isinstance(report.get("stage"), str):
-            phase = utf8(report["stage"])
-        if isinstance(report.get("metrics"), dict):
-            for name, value in report["metrics"].items():
-                if is_number(value):
-                    metrics[utf8(name)] = value
+    for text in _REPORT.findall(execution.stdout.text):
+        # it may be no JSON, a number of thousands of digits, or nested too deep
+        with suppress(ValueError, RecursionError):
+            report = json.loads(text)
+            if isinstance(report.get("stage"), str):
+                phase = utf8(report["stage"])
+            if isinstance(report.get("metrics"), dict):
+                for name, value in report["metrics"].items():
+                    if is_number(value):
+                        metrics[utf8(name)] = value
     return RunFacts(phase, metrics)
-
-
-def _report_in(line: str) -> dict[str, Any] | None:
-    if not line.startswith(_MARK):
-        return None
-    try:
-        report = json.loads(line.removeprefix(_MARK))
-    # not JSON, a number of thousands of digits, or nested too deep
-    except (ValueError, RecursionError):
-        return None
-    return report if isinstance(report, dict) else None
 
 
 def readable_output(text: str) -> str:

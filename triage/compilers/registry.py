@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from triage.compilers.base import Compiler
 from triage.model.case import Case
-from triage.model.errors import BadInput
 from triage.model.revision import FamilyRef
 from triage.recipes.recipe import RecipeFamilies, RecipeFamily
 
@@ -76,13 +75,8 @@ def family_title(name: str | None) -> str:
 
 
 def family_of(case: Case) -> Compiler:
-    """Return the family of a case. Raises BadInput if its compiler is unknown."""
+    """Return the family of a case, whose recipe was checked."""
     ref = FamilyRef.parse(case.compiler)
-    if ref.kind not in _CLASSES:
-        raise BadInput(
-            f"{case.source}: unknown compiler {case.compiler!r}; known: "
-            f"{', '.join(_CLASSES)}"
-        )
     family = family_named(ref.kind)
     return family.named(ref, case.spec) or family
 
@@ -102,21 +96,15 @@ def load_cases(paths: Sequence[Path]) -> tuple[Case, ...]:
     """Load the cases of recipe files and of folders of recipes, and check the files of
     failure rules that they name.
 
-    Raises:
-        BadFiles: With every mistake in the recipes, or in one file of rules.
-        BadInput: A compiler is unknown.
+    Raises BadFiles with every mistake in the recipes, or in one file of rules.
     """
     from triage.recipes.loader import load_recipes  # slow to import
 
     cases = load_recipes(paths, recipe_families(), failure_names)
-    for case in cases:
-        family_of(case)
-    rule_files = dict.fromkeys(case.rules for case in cases if case.rules)
-    if rule_files:
+    for file in dict.fromkeys(case.rules for case in cases if case.rules):
         from triage.classify import load_rules  # slow to import
 
-        for file in rule_files:
-            load_rules([file])
+        load_rules([file])
     return cases
 
 
