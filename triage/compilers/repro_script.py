@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +26,7 @@ _REPRO = "repro.py"
 NO_OUTPUT = "no-output"  # the class of a compile that wrote nothing
 _PYTHON = "python3"
 _SHELL_PYTHON = '"${PYTHON:-python3}"'
+_VARIABLES = {"{python}": _SHELL_PYTHON, "{toolchain}": '"$TOOLCHAIN"'}
 _TYPES = "ml_dtypes."  # part of a script that needs this package
 
 
@@ -87,29 +88,45 @@ class StandaloneCall:
 
     packages: tuple[str, ...]
     """What pip installs."""
-    text: str
-    """The commands, each on a line."""
-    script: str
-    """The lines of the shell script that run all commands."""
-    setup: tuple[str, ...] = ()
-    """Lines of the shell script before `script`."""
+    commands: Sequence[Sequence[str]]
+    """`{python}` and `{toolchain}` in their words are variables of the shell script."""
+    setup: Sequence[str] = ()
+    """Lines of the shell script before the commands."""
     output: str = ""
-    """The output file, as the shell script names it."""
+    """The output file."""
     files: Mapping[str, str] = field(default_factory=dict)
     """The scripts that the commands need next to the input, name -> text."""
+
+    @property
+    def text(self) -> str:
+        """The commands, each on a line."""
+        return "\n".join(map(shlex.join, self.commands)).replace("{python}", _PYTHON)
+
+    @property
+    def script(self) -> str:
+        """The lines of the shell script that run all commands."""
+        lines = []
+        for program, *words in self.commands:
+            start = _shell_word(program)
+            if re.fullmatch(r"[\w-]+", program):
+                start = f'"${{{program.replace("-", "_").upper()}:-{program}}}"'
+            lines.append(" ".join([start, *map(_shell_word, words)]))
+        return " &&\n".join(lines)
+
+
+def _shell_word(word: str) -> str:
+    """Quote a word for the shell, except the variables in it."""
+    parts = filter(None, re.split(r"(\{python\}|\{toolchain\})", word))
+    return "".join(_VARIABLES.get(part) or shlex.quote(part) for part in parts) or "''"
 
 
 def script_call(task: StandaloneCompile, script: str, module: str) -> StandaloneCall:
     """Return the command that runs a Python script next to the input. `module` is what
     the script imports.
     """
-    return StandaloneCall(
-        task.packages,
-        f"{_PYTHON} {_REPRO}",
-        f"{_SHELL_PYTHON} {_REPRO}",
-        (f'{_SHELL_PYTHON} -c "import {module}" || exit 127',),
-        files={_REPRO: script},
-    )
+    check = f'{_SHELL_PYTHON} -c "import {module}" || exit 127'
+    files = {_REPRO: script}
+    return StandaloneCall(task.packages, [("{python}", _REPRO)], [check], files=files)
 
 
 def program_call(
@@ -120,42 +137,34 @@ def program_call(
     Args:
         task: The compile.
         module: The name of the compiled file, which is kept if it is run.
-        worker: The script that compiles and runs, if the compiler is no program. The
+        worker: The script that compiles and runs, if the compiler is not a program. The
             reproducer has a copy of it.
     """
     output = "/dev/null"
     if task.run or task.failure_class == NO_OUTPUT:
         output = module
-    start: tuple[str, ...] = (task.program,)
-    running = task.run
-    packages, files, setup = task.packages, dict[str, str](), list[str]()
+    start, running, packages = [task.program], [*task.run], task.packages
+    files, setup = dict[str, str](), list[str]()
     if worker:
-        start = (_PYTHON, worker.name)
+        start = ["{python}", worker.name]
         if running:
-            running = (*start, *running[running.index("run") :])
+            running = [*start, *running[running.index("run") :]]
         files[worker.name] = worker.read_text("utf-8")
         check = f"{_SHELL_PYTHON} {worker.name} describe >/dev/null || exit 127"
         setup.append(check)
-    commands = [(*start, *task.options, task.source, "-o", output)]
+    commands = [[*start, *task.options, task.source, "-o", output]]
     if running:
-        commands.append(running)
+        commands.append([word.replace(MODULE_PLACE, output) for word in running])
     run = task.case.run
     if running and run and run.expected:
         files[_COMPARE] = comparing_script(run)
-        commands.append((_PYTHON, _COMPARE))
+        commands.append(["{python}", _COMPARE])
         imported = "numpy"
         if _TYPES in files[_COMPARE]:
             imported = "ml_dtypes"
             packages = (*packages, imported)
         setup.append(f'{_SHELL_PYTHON} -c "import {imported}" || exit 127')
-    lines = []
-    for program, *arguments in commands:
-        variable = re.sub(r"\W", "_", program.removesuffix("3")).upper()
-        line = f'"${{{variable}:-{program}}}" {shlex.join(arguments)}'
-        lines.append(line.replace(MODULE_PLACE, output))
-    text = "\n".join(map(shlex.join, commands)).replace(MODULE_PLACE, output)
-    script = " &&\n".join(lines)
-    return StandaloneCall(packages, text, script, tuple(setup), output, files)
+    return StandaloneCall(packages, commands, setup, output, files)
 
 
 def result_files(run: RunSpec) -> list[Path]:

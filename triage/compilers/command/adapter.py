@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -56,7 +55,6 @@ from triage.recipes.recipe import File, RecipeFamily, RecipeStart, locate
 from triage.recipes.run_keys import RunnableRecipe
 from triage.recipes.values import unknown_word
 
-_SHELL_OUTPUT = '"$OUT/out"'
 _MLIR = (".mlir", ".mlirbc")
 _PLACEHOLDERS = (
     "{input}",
@@ -290,22 +288,18 @@ class Command(Compiler):
         return Description(pep440(version), None, None, Capabilities())
 
     def standalone(self, task: StandaloneCompile) -> StandaloneCall:
-        """Return the recipe's own command line, its placeholders as shell variables."""
+        """Return the recipe's own command line."""
         if self.runs_script(task.case):
             return super().standalone(task)
-        setup = ["OUT=$(mktemp -d) || exit 127", "trap 'rm -rf \"$OUT\"' EXIT"]
         if self.distribution:
             prefix = "$(\"${PYTHON:-python3}\" -c 'import sys; print(sys.prefix)')"
-            setup += [f"TOOLCHAIN={prefix} || exit 127", 'PATH="$TOOLCHAIN/bin:$PATH"']
+            setup = [f"TOOLCHAIN={prefix} || exit 127", 'PATH="$TOOLCHAIN/bin:$PATH"']
         else:
-            setup += [
-                'test -e "$TOOLCHAIN" || { echo "TOOLCHAIN is not set" >&2; exit 127; }'
-            ]
-        shown = {"input": task.source, "output": "out", "python": "python3"}
-        words = tuple(fill_placeholders(word, shown) for word in task.options)
-        script = " ".join(_shell_word(word, task.source) for word in task.options)
-        text = shlex.join(words)
-        return StandaloneCall(task.packages, text, script, tuple(setup), _SHELL_OUTPUT)
+            missing = '{ echo "TOOLCHAIN is not set" >&2; exit 127; }'
+            setup = [f'test -e "$TOOLCHAIN" || {missing}']
+        files = {"input": task.source, "output": "out"}
+        command = [fill_placeholders(word, files) for word in task.options]
+        return StandaloneCall(task.packages, [command], setup, "out")
 
     def runs_script(self, case: Case) -> bool:
         return isinstance(case.spec, CommandSpec) and not case.spec.command
@@ -329,18 +323,6 @@ class Command(Compiler):
         values = _placeholder_values(toolchain.program)
         env["PATH"] = f"{values['toolchain']}/bin{os.pathsep}{COMPILE_PATH}"
         return Invocation(tuple(words), env=env, placeholders=values)
-
-
-def _shell_word(word: str, source: str) -> str:
-    """Quote a word for the shell, and replace placeholders in it by variables."""
-    variables = {
-        "{input}": source,
-        "{output}": _SHELL_OUTPUT,
-        "{python}": '"${PYTHON:-python3}"',
-        "{toolchain}": '"$TOOLCHAIN"',
-    }
-    parts = filter(None, re.split(r"(\{(?:input|output|python|toolchain)\})", word))
-    return "".join(variables.get(part) or shlex.quote(part) for part in parts) or "''"
 
 
 def _environment_of(python: Path) -> Path | None:
