@@ -55,10 +55,11 @@ def run_script(options: argparse.Namespace) -> None:
     if not options.once:
         second = printed_by(options.module)
     numbers = equal_parts(_NUMBER.findall(first), _NUMBER.findall(second))
-    read = [float(_TRUTH.get(text.lower(), text or 0)) for text in numbers]
-    results: dict[str, object] = {"numbers": read}
+    results: dict[str, object] = {
+        "f64": [float(_TRUTH.get(text.lower(), text or 0)) for text in numbers]
+    }
     if options.words:
-        results["words"] = equal_parts(words_in(first), words_in(second))
+        results["text"] = equal_parts(words_in(first), words_in(second))
     options.target.write_text(json.dumps(results))
 
 
@@ -91,14 +92,12 @@ class ModulesBeside:
         self, name: str, path: Sequence[str] | None = None, target: object = None
     ) -> Any:
         for folder in self.folders if path is None else path:
-            module_path = os.path.join(folder, name.rpartition(".")[2])
-            package = os.path.join(module_path, "__init__.py")
-            if os.path.isfile(package):
-                return importlib.util.spec_from_file_location(
-                    name, package, submodule_search_locations=[module_path]
-                )
-            if os.path.isfile(f"{module_path}.py"):
-                return importlib.util.spec_from_file_location(name, f"{module_path}.py")
+            stem = os.path.join(folder, name.rpartition(".")[2])
+            for file, inner in ((f"{stem}/__init__.py", [stem]), (f"{stem}.py", None)):
+                if os.path.isfile(file):
+                    return importlib.util.spec_from_file_location(
+                        name, file, submodule_search_locations=inner
+                    )
         return None
 
 
@@ -140,30 +139,27 @@ def equal_parts(first: list[str], second: list[str]) -> list[str]:
 
 def print_results(results: dict[str, list[Any]], files: list[str]) -> None:
     """Print results, and write them to files if there are any."""
-    numbers, words = results["numbers"], results.get("words")
-    arrays = [("f64", numbers, "<f8", struct.pack(f"<{len(numbers)}d", *numbers))]
-    if words is not None:
-        width = max(map(len, words), default=1) or 1
-        text = "".join(word.ljust(width, "\0") for word in words)
-        arrays.append(("text", words, f"<U{width}", text.encode("utf-32-le")))
-    for index, (element, values, kind, data) in enumerate(arrays):
+    for index, (element, values) in enumerate(results.items()):
         shown = " ".join(map(str, values[:8]))
         sys.stdout.write(f"result[{index}]: {len(values)}x{element}={shown}\n")
         if files:
-            path = Path(files[index].lstrip("@"))
-            header = b""
-            if path.suffix == ".npy":
-                header = npy_header(kind, len(values))
-            path.write_bytes(header + data)
+            write_array(Path(files[index].lstrip("@")), element, values)
 
 
-def npy_header(kind: str, size: int) -> bytes:
-    """Return what precedes the bytes of an array in a .npy file, 128 bytes. Not every
-    environment has numpy.
-    """
-    text = f"{{'descr': {kind!r}, 'fortran_order': False, 'shape': ({size},)}}"
-    start = b"\x93NUMPY\x01\x00" + struct.pack("<H", 118)
-    return start + text.ljust(117).encode() + b"\n"
+def write_array(path: Path, element: str, values: list[Any]) -> None:
+    """Write an array as `.npy`, or its bytes alone. Not every environment has numpy."""
+    kind, header = "<f8", b""
+    if element == "text":
+        width = max(map(len, values), default=1) or 1
+        kind, text = f"<U{width}", "".join(word.ljust(width, "\0") for word in values)
+        data = text.encode("utf-32-le")
+    else:
+        data = struct.pack(f"<{len(values)}d", *values)
+    if path.suffix == ".npy":
+        size = f"'fortran_order': False, 'shape': ({len(values)},)"
+        text = f"{{'descr': {kind!r}, {size}}}".ljust(117)
+        header = b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + text.encode() + b"\n"
+    path.write_bytes(header + data)
 
 
 def main() -> None:
