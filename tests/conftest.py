@@ -40,6 +40,9 @@ STRICTLY = sealing._restrict_files
 # of their own.
 for _name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "COLUMNS"):
     os.environ.pop(_name, None)
+# The python3 of a version manager is a script that takes longer than what it starts.
+_PYTHONS = Path(os.path.realpath(sys.executable)).parent
+os.environ["PATH"] = f"{_PYTHONS}{os.pathsep}{os.environ['PATH']}"
 Triage = Callable[..., subprocess.CompletedProcess[str]]
 Asked = Callable[..., Any]
 

@@ -43,16 +43,16 @@ def _program() -> bytes:
         return made.read_bytes()
 
 
-def compiler(number: int, version: str = "", log: str = "") -> bytes:
-    """Return the program of one revision. With a log it takes 50 to 150 ms for a
-    compile.
-    """
+def compiler(
+    number: int, version: str = "", log: str = "", *, paced: bool = False
+) -> bytes:
+    """Return the program of one revision. Paced, it takes 50 to 150 ms for a compile."""
     data = _program().replace(b"REVISION=000", b"REVISION=%03d" % number)
     for text in (f"VERSION={version}", f"LOG={log}"):
         mark = text.partition("=")[0].encode() + b"="
         place = data.index(mark + b"\0")
         data = data[:place] + text.encode() + data[place + len(text) :]
-    return data
+    return data.replace(b"PACE=0", b"PACE=%d" % paced)
 
 
 @dataclass(frozen=True)
@@ -87,11 +87,13 @@ def fake_releases(
     *,
     then_released: bool = False,
     logged: bool = True,
+    paced: bool = False,
 ) -> Iterator[FakeReleases]:
     """Serve `count` releases of IREE's compiler, 1.0.0 and on, until the block ends.
 
     nightlies: number of those of January 2026 that lead to the next release; in inputs,
-    their numbers go on. then_released: make that release, too.
+    their numbers go on. then_released: make that release, too. paced: for tests that
+    stop or kill what compiles.
     """
     log, index, versions = (
         folder / "compiles.log",
@@ -102,9 +104,9 @@ def fake_releases(
     versions += [f"1.{count}.0"] if then_released else []
     index.mkdir(parents=True)
     for minor, version in enumerate(versions):
-        make_wheel(
-            index, version, payload=compiler(minor, version, str(log) if logged else "")
-        )
+        written = str(log) if logged else ""
+        payload = compiler(minor, version, written, paced=paced)
+        make_wheel(index, version, payload=payload)
     links = "".join(
         f"<a href={path.name}>{path.name}</a><br>"
         for path in sorted(index.glob("*rc*.whl"))

@@ -66,7 +66,7 @@ def test_what_is_made_of_a_file_that_changes_meanwhile_is_not_kept(
     tmp_path: Path,
 ) -> None:
     script, table = tmp_path / "gen.py", tmp_path / "table.txt"
-    text = "import time; time.sleep(1); print(open('table.txt', newline='').read())"
+    text = "import time; time.sleep(0.2); print(open('table.txt', newline='').read())"
     script.write_text(text.replace("table.txt", str(table)))
     table.write_text("old")
 

@@ -18,9 +18,11 @@ ENV = {
     "GIT_COMMITTER_NAME": "C",
     "GIT_COMMITTER_EMAIL": "c@example.org",
     # Submodules of tests lie on this machine, which git allows only with this setting.
-    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_COUNT": "2",
     "GIT_CONFIG_KEY_0": "protocol.file.allow",
     "GIT_CONFIG_VALUE_0": "always",
+    "GIT_CONFIG_KEY_1": "maintenance.auto",
+    "GIT_CONFIG_VALUE_1": "false",
 }
 
 

@@ -36,7 +36,8 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeReleases]:
-    with fake_releases(tmp_path_factory.mktemp("releases"), count=6) as made:
+    folder = tmp_path_factory.mktemp("releases")
+    with fake_releases(folder, count=6, paced=True) as made:
         yield made
 
 

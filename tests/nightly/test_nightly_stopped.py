@@ -28,7 +28,7 @@ NIGHTLY = "triage nightly cases -t 1.6.0 -b 1.1.0 --jobs 1 --out out"
 
 @pytest.fixture
 def releases(tmp_path: Path) -> Iterator[FakeReleases]:
-    with fake_releases(tmp_path / "releases") as made:
+    with fake_releases(tmp_path / "releases", paced=True) as made:
         yield made
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -80,7 +81,11 @@ def test_a_command(
     tmp_path: Path, home: Path, triage: Triage, attack: Callable[[], str]
 ) -> None:
     del home
-    python = Path(os.path.realpath(sys.executable))
+    # of an own Python, every file of every package would be looked at
+    python, reads = shutil.which("python3", path="/usr/bin"), ""
+    if python is None:
+        python = os.path.realpath(sys.executable)
+        reads = f"reads: [{sys.base_prefix}/bin, {sys.base_prefix}/lib]\n"
     write_program(
         tmp_path / "cc" / "compile.py",
         attack() + "\nopen(_sys.argv[1], 'w').write('made')\n",
@@ -88,7 +93,7 @@ def test_a_command(
     recipe = (
         "compiler: command\ninput: p.txt\n"
         f'command: ["{python}", "{{toolchain}}/compile.py", "{{output}}"]\n'
-        f"reads: [{sys.base_prefix}/bin, {sys.base_prefix}/lib]\n"
+        f"{reads}"
     )
     (tmp_path / "p.txt").write_text("p")
     assert passes(triage, tmp_path, recipe, f"path:{tmp_path / 'cc'}")

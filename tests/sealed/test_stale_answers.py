@@ -208,7 +208,7 @@ def test_a_file_that_changes_meanwhile_leaves_no_answer(
     workshop: Workshop, home: Path, name: str
 ) -> None:
     """The compiler cannot change it; the user does."""
-    slow = COMPILER.replace("touch", "sleep 0.5; touch")
+    slow = COMPILER.replace("touch", "sleep 0.2; touch")
     write_program(workshop.built / "bin" / "cc", slow)
 
     def change_while_it_compiles() -> None:

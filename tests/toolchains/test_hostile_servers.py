@@ -85,7 +85,7 @@ def test_a_wheel_that_is_not_the_announced_one_is_refused(
 def test_no_page_keeps_its_reader_busy(
     server: HostileServer, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(index, "_SECONDS", 2.0)
+    monkeypatch.setattr(index, "_SECONDS", 0.3)
     server.answers = {"/": ENDLESS_PAGES[name]}
     begun = time.monotonic()
     assert install().exit_code == 4

@@ -75,7 +75,7 @@ class Field:
 def field_in(folder: Path, seed: int) -> Iterator[Field]:
     """Make the field, and end it."""
     cases = folder / "cases"
-    with fake_releases(folder / "releases") as releases:
+    with fake_releases(folder / "releases", paced=True) as releases:
         for number in range(5):
             write_case(cases, f"steady{number}")
         words = (f"word{number}" for number in range(6))
