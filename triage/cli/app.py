@@ -6,7 +6,6 @@ imports none of them.
 
 from __future__ import annotations
 
-import gc
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
@@ -23,8 +22,6 @@ from triage.model.outcome import MEANINGS
 from triage.processes.sealing import switch_sealing
 from triage.report.printable import printed_streams
 
-# made before garbage is collected: more than a start makes, which nearly all stay
-_OBJECTS = 100_000
 _SETTINGS: dict[str, Any] = {
     "rich_markup_mode": None,
     "pretty_exceptions_enable": False,
@@ -242,7 +239,6 @@ def options(
 
 def run_command_line() -> None:
     """Run the command that the words of the command line name."""
-    gc.set_threshold(_OBJECTS)
     words = sys.argv[1:]
     end = words.index("--") + 1 if "--" in words else len(words)
     # one command line in the place of a recipe, instead of paths

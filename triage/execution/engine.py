@@ -19,7 +19,6 @@ import os
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, as_completed
 from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
 from dataclasses import replace
@@ -70,9 +69,12 @@ from triage.toolchains.home import (
 from triage.toolchains.registry import ToolchainRegistry
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from triage.execution.dask_executor import DaskCluster
     from triage.execution.number_judge import NumberJudge
 
+_LOOKED_UP = 256  # jobs whose answers are looked up together
 _DOWNLOADS = 4  # of toolchains at once; more would share the same bandwidth
 _QUEUED = 256  # jobs that wait for a cluster at once, in a thread each
 _FRAMES = 30  # of a traceback: the last ones, since endless recursion has a thousand
@@ -139,33 +141,59 @@ class Engine:
     def probe_all(
         self, jobs: Sequence[ProbeJob], what: str = "compile"
     ) -> Iterator[Probe]:
-        """Yield probes as they are ready, in any order, and count in `compiles` those
-        that were not cached. `what`: names the work next to the progress bar.
+        """Yield probes, the cached ones first and the others as they are ready, and
+        count in `compiles` those that were not cached. `what`: names the work next to
+        the progress bar.
 
         An error, Ctrl-C and closing the iterator set `stop` and wait for what runs.
         """
         if not jobs:
             return
-        refs = dict.fromkeys(job.ref for job in jobs)
-        fetching = min(_DOWNLOADS, self.local_jobs)
-        slots = _QUEUED if self.cluster else self.local_jobs
-        threads, obtain = self.registry.workspace.threads, self.registry.obtain
         with self.progress.task(what, total=len(jobs)) as progress:
             progress.describe(f"{what}  {jobs[0].name}")
-            with threads(fetching) as fetchers, threads(slots) as workers:
-                fetched = {ref: fetchers.submit(obtain, ref) for ref in refs}
-                probes = [
-                    workers.submit(self._guarded_probe, job, fetched[job.ref])
-                    for job in jobs
-                ]
-                for future in as_completed(probes):
-                    probe = future.result()
-                    name = f"{probe.case.name} on {probe.revision.name}"
-                    progress.advance()
-                    progress.describe(f"{what}  {name}")
-                    if not probe.cached and probe.measured.seconds > 0:
-                        self.compiles += 1
+            for probe in self._probes(jobs):
+                name = f"{probe.case.name} on {probe.revision.name}"
+                progress.advance()
+                progress.describe(f"{what}  {name}")
+                if not probe.cached and probe.measured.seconds > 0:
+                    self.compiles += 1
+                yield probe
+
+    def _probes(self, jobs: Sequence[ProbeJob]) -> Iterator[Probe]:
+        missing: list[ProbeJob] = []
+        for start in range(0, len(jobs), _LOOKED_UP):
+            batch = jobs[start : start + _LOOKED_UP]
+            # a thread takes longer to begin than a look at the cache
+            at_hand = [job for job in batch if job.case.is_at_hand]
+            missing += [job for job in batch if not job.case.is_at_hand]
+            probes: Sequence[Probe | None] = [None] * len(at_hand)
+            with suppress(Exception):  # the threads report which job it is
+                probes = self._recall(at_hand)
+            for job, probe in zip(at_hand, probes, strict=True):
+                if probe:
                     yield probe
+                else:
+                    missing.append(job)
+        if missing:
+            yield from self._probes_by_threads(missing)
+
+    def _probes_by_threads(self, jobs: Sequence[ProbeJob]) -> Iterator[Probe]:
+        from concurrent.futures import as_completed  # slow to import
+
+        refs = dict.fromkeys(job.ref for job in jobs)
+        slots = _QUEUED if self.cluster else self.local_jobs
+        threads, obtain = self.registry.workspace.threads, self.registry.obtain
+        with (
+            threads(min(_DOWNLOADS, self.local_jobs)) as fetchers,
+            threads(slots) as workers,
+        ):
+            fetched = {ref: fetchers.submit(obtain, ref) for ref in refs}
+            probes = [
+                workers.submit(self._guarded_probe, job, fetched[job.ref])
+                for job in jobs
+            ]
+            for future in as_completed(probes):
+                yield future.result()
 
     def _guarded_probe(self, job: ProbeJob, fetched: Future[Toolchain]) -> Probe:
         """Make one probe. A defect of this program that a case brings out makes that
@@ -211,15 +239,35 @@ class Engine:
         """Return the probe of a job if it is cached. Installs and compiles nothing, and
         judges no number, because that compiles.
         """
-        if job.fresh or self.judge or not self.registry.is_installed(job.ref):
-            return None
         with suppress(EnvironmentFailure):  # a dry run makes nothing that it needs
-            task = self.plan(job)
-            if isinstance(task, Task):
-                return self._find(task)
-            if task.outcome.cause not in OF_MACHINE:
-                return task
+            return self._recall([job])[0]
         return None
+
+    def _recall(self, jobs: Sequence[ProbeJob]) -> list[Probe | None]:
+        """Return the probes of jobs that are cached, or cannot be made on any machine;
+        None for the others.
+        """
+        if self.judge:
+            return [None] * len(jobs)
+        refs = {job.ref for job in jobs if not job.fresh}
+        installed = set(filter(self.registry.is_installed, refs))
+        planned = [
+            self.plan(job) if job.ref in installed and not job.fresh else None
+            for job in jobs
+        ]
+        keys = [task.keys if isinstance(task, Task) else () for task in planned]
+        every_key = [key for task_keys in keys for key in task_keys]
+        found = dict(zip(every_key, self.cache.find_all(*every_key), strict=True))
+        probes: list[Probe | None] = []
+        for task, task_keys in zip(planned, keys, strict=True):
+            if isinstance(task, Task):
+                executions = [found[key] for key in task_keys]
+                probes.append(task.probe(*executions, cached=True))
+            elif task and task.outcome.cause not in OF_MACHINE:
+                probes.append(task)
+            else:
+                probes.append(None)
+        return probes
 
     def plan(self, job: ProbeJob) -> Task | Probe:
         """Return the task of a job, or the probe that says why there is none."""

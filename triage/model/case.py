@@ -312,6 +312,15 @@ class Case:
     script: Path | None = None  # the user's test, which runs instead of a compile
 
     @property
+    def is_at_hand(self) -> bool:
+        """Whether all files that it names are there: no program has to make one."""
+        made: list[object] = [self.input.is_made, self.artifacts]
+        if self.run:
+            run = self.run
+            made += [run.reference, run.libraries, run.artifacts, run.arguments]
+        return not any(made)
+
+    @property
     def stages(self) -> tuple[Stage, ...]:
         """The stages that it has, in their order."""
         stages = [Stage.COMPILE]

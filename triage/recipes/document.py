@@ -6,6 +6,7 @@ type that a key has decides what it means, and describes it to editors.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -33,6 +34,8 @@ from triage.recipes.values import did_you_mean, why_unreadable, yaml_text
 Loc = tuple[str | int, ...]
 """The keys and indices that lead to a value."""
 
+# Pydantic would read the metadata of all installed packages in search of its plugins.
+os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 40
 MAX_VALUES = 20_000
