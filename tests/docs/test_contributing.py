@@ -43,7 +43,7 @@ def drop_last_line(problem: ReductionProblem) -> None:
 CLASSIFY = "from triage.cli import main; main()"
 PASSES = """from pathlib import Path
 from triage.reduce.text import text_form
-print([step.__name__ for step in text_form(Path("build.log")).passes])"""
+print([step.__name__ for step in text_form(None, Path("build.log")).passes])"""
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ print([step.__name__ for step in text_form(Path("build.log")).passes])"""
             "reduce/text.py",
             {
                 "        drop_lines,\n": "        drop_last_line,\n",
-                "from triage.model.case import InputKind\n": "from triage.reduce.last_line import drop_last_line\n",
+                "from triage.model.case import Case\n": "from triage.reduce.last_line import drop_last_line\n",
             },
             [PASSES],
             "'drop_last_line'",

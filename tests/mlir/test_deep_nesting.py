@@ -13,8 +13,7 @@ from tests.reduce.made import CASE
 from triage.compilers.iree.lint import IreeLinter
 from triage.mlir.fingerprint import DumpReader
 from triage.mlir.generic_form import UnparsableError, parse_module, print_module
-from triage.reduce.mlir_program import MlirProgram, copy_module
-from triage.reduce.problem import ReducedCase
+from triage.reduce.mlir_program import MlirProgram
 from triage.remedy.candidates import static_candidates
 
 DEEP = 100_000
@@ -43,8 +42,7 @@ def read(text: str) -> None:
     dump = DumpReader(WORDS, lambda _: None)
     dump.feed(b"// -----// IR Dump After CSE (cse) //----- //\n" + text.encode())
     module = parse_module(text)
-    start = ReducedCase(MlirProgram(module, ()), CASE)
-    copy, _ = copy_module(start)
+    copy, _ = MlirProgram(CASE, module, ()).copy_module()
     assert print_module(copy) == print_module(module)
     IreeLinter().check(module, [], "rocm")
     list(static_candidates(text))

@@ -4,7 +4,6 @@ without a compiler.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable
 from hashlib import sha256
 from pathlib import Path
@@ -23,8 +22,9 @@ from triage.model.outcome import (
     Probe,
 )
 from triage.model.revision import Revision
+from triage.processes.process import StopSignal
 from triage.reduce.interestingness import CompileTest
-from triage.reduce.problem import Pass, ReducedCase, Reducible, ReductionProblem
+from triage.reduce.problem import Pass, Program, ReductionProblem
 from triage.reduce.reproducer import Reproducer
 from triage.reduce.result import Reduction, SizeChange
 
@@ -133,43 +133,44 @@ def reproducer(
 class FakeTest(CompileTest):
     """A test without a compiler. fails: whether a candidate shows the failure."""
 
-    def __init__(self, fails: Callable[[ReducedCase], object]) -> None:
+    def __init__(self, fails: Callable[[Program], object]) -> None:
         self.fails = fails
 
-    def is_interesting(self, candidate: ReducedCase, stop: threading.Event) -> bool:
-        return bool(self.fails(candidate))
-
-    def is_confirmed(self, candidate: ReducedCase) -> bool:
-        return True
+    def is_interesting(
+        self,
+        candidate: Program,
+        stop: StopSignal | None = None,
+        *,
+        is_complete: bool = False,
+    ) -> bool:
+        return is_complete or bool(self.fails(candidate))
 
 
 def needs(text: bytes) -> FakeTest:
     """Return a test that fails on programs with a text."""
-    return FakeTest(lambda candidate: text in candidate.program.content)
+    return FakeTest(lambda candidate: text in candidate.content)
 
 
 def lucky(luck: int, share: int) -> FakeTest:
     """Return a test that fails on a share of 256, always on the same programs."""
 
-    def fails(candidate: ReducedCase) -> bool:
-        words = repr((candidate.program.canonical, candidate.case.spec, luck)).encode()
+    def fails(candidate: Program) -> bool:
+        words = repr((candidate.canonical, candidate.case.spec, luck)).encode()
         return sha256(words).digest()[0] < share
 
     return FakeTest(fails)
 
 
-def reduced(
-    program: Reducible, test: CompileTest, steps: Iterable[Pass], case: Case = CASE
-) -> ReducedCase:
+def reduced(program: Program, test: CompileTest, steps: Iterable[Pass]) -> Program:
     """Run passes. Each returns a valid program that is not larger, whatever the failure
     is.
     """
-    problem = ReductionProblem(ReducedCase(program, case), test)
+    problem = ReductionProblem(program, test)
     for step in steps:
-        before = problem.current.program.size
+        before = problem.current.size
         step(problem)
-        assert problem.current.program.canonical is not None, step
+        assert problem.current.canonical is not None, step
         # An opened loop's variable gets its first value, which is one statement for
         # another.
-        assert problem.current.program.size <= before, step
+        assert problem.current.size <= before, step
     return problem.current

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import ROOT
 from tests.mlir.conftest import Readers, readers  # noqa: F401 - a fixture
-from tests.reduce.made import OVERFLOW, FakeTest, lucky, needs, reduced
+from tests.reduce.made import CASE, OVERFLOW, FakeTest, lucky, needs, reduced
 from triage.execution.mlir_tools import Reader
 from triage.mlir import parse_module
 from triage.reduce.mlir import mlir_form, shrink_dimensions, thin_bodies
@@ -64,9 +64,9 @@ SLICE = """"builtin.module"() ({
 def test_offsets_and_sizes_of_slices_shrink_with_the_types(
     unneeded: bytes, left: tuple[str, ...]
 ) -> None:
-    program = MlirProgram(parse_module(SLICE), [FakeReader()])
-    test = FakeTest(lambda case: unneeded not in case.program.content)
-    text = reduced(program, test, [shrink_dimensions]).program.content.decode()
+    program = MlirProgram(CASE, parse_module(SLICE), [FakeReader()])
+    test = FakeTest(lambda case: unneeded not in case.content)
+    text = reduced(program, test, [shrink_dimensions]).content.decode()
     for part in left:
         assert part in text
 
@@ -87,8 +87,8 @@ IDLE = """"builtin.module"() ({
 
 
 def test_what_fails_stays_though_nothing_uses_it() -> None:
-    program = MlirProgram(parse_module(IDLE), [FakeReader()])
-    text = reduced(program, needs(b"x.loop"), [thin_bodies]).program.content.decode()
+    program = MlirProgram(CASE, parse_module(IDLE), [FakeReader()])
+    text = reduced(program, needs(b"x.loop"), [thin_bodies]).content.decode()
     assert "x.loop" in text
     assert "x.add" not in text
 
@@ -96,7 +96,7 @@ def test_what_fails_stays_though_nothing_uses_it() -> None:
 def document(reader: Reader, text: str) -> MlirProgram:
     generic = reader.generic_if_valid(text)
     assert generic is not None
-    return MlirProgram(parse_module(generic), [reader])
+    return MlirProgram(CASE, parse_module(generic), [reader])
 
 
 @pytest.mark.real
@@ -116,7 +116,7 @@ def test_every_pass_returns_a_valid_module_that_is_not_larger(
     text = (ROOT / "recipes" / "models" / f"{name}.mlir").read_text()
     reader = readers(OLD)
     failure = replace(OVERFLOW, location=f"input.mlir:{line}:1")
-    form = mlir_form([reader], Path("unread"), failure)
+    form = mlir_form([reader], CASE, Path("unread"), failure)
     steps = (*form.first_passes, *form.passes, *form.final_passes)
     reduced(document(reader, text), lucky(luck, 110), steps)
 
@@ -142,8 +142,8 @@ def test_slices_shrink_with_the_sizes_that_they_repeat(
     readers: Readers,  # noqa: F811
     release: str,
 ) -> None:
-    test = FakeTest(lambda case: not re.search(rb"[<x]1x", case.program.content))
+    test = FakeTest(lambda case: not re.search(rb"[<x]1x", case.content))
     program = document(readers(release), SLICES)
-    small = reduced(program, test, [shrink_dimensions]).program
+    small = reduced(program, test, [shrink_dimensions])
     text = small.readable_content.decode()
     assert max(map(int, re.findall(r"\d+(?=x)", text))) <= 64

@@ -7,12 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.reduce.made import lucky, needs, reduced
+from tests.reduce.made import CASE, lucky, needs, reduced
 from triage.reduce.onnx import (
     OnnxProgram,
     drop_nodes,
     free_initializers,
-    onnx_program_of,
 )
 
 STEPS = (drop_nodes, free_initializers)
@@ -35,7 +34,9 @@ def chain(length: int) -> OnnxProgram:
     ]
     graph = helper.make_graph(nodes, "chain", kinds[:1], kinds[:0:-3], constants)
     opset = helper.make_opsetid("", 18)
-    return OnnxProgram(helper.make_model(graph, opset_imports=[opset], ir_version=8))
+    return OnnxProgram(
+        CASE, helper.make_model(graph, opset_imports=[opset], ir_version=8)
+    )
 
 
 @settings(max_examples=20, deadline=None)
@@ -47,5 +48,7 @@ def test_every_pass_returns_a_valid_model_that_is_not_larger(
 
 
 def test_one_node_is_left_without_constants() -> None:
-    graph = onnx_program_of(reduced(chain(9), needs(b"v4"), STEPS)).model.graph
+    small = reduced(chain(9), needs(b"v4"), STEPS)
+    assert isinstance(small, OnnxProgram)
+    graph = small.model.graph
     assert (len(graph.node), len(graph.initializer), len(graph.output)) == (1, 0, 1)

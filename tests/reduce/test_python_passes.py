@@ -20,14 +20,12 @@ from tests.recipes.loading import load_recipes
 from tests.reduce.made import CASE, FakeTest, lucky, needs, reduced
 from triage.compilers.kernel import kernel_of
 from triage.model.case import Case
-from triage.reduce.problem import ReducedCase, UnreadableError
+from triage.reduce.problem import Program, UnreadableError
 from triage.reduce.python import (
     PythonProgram,
-    kernel_in,
     parameter_names,
     parse_program,
     python_form,
-    python_program_of,
     unbound_names,
 )
 
@@ -49,9 +47,10 @@ def test_every_pass_keeps_kernel_and_specialisation_consistent(
         path = case.input.path
     form = python_form(case, Path("unread"))
     steps = (*form.passes, *form.final_passes)
-    program = PythonProgram(parse_program(path.read_bytes()))
-    small = reduced(program, lucky(luck, 90), steps, case)
-    function = kernel_in(python_program_of(small).tree, small.case)
+    program = PythonProgram(case, parse_program(path.read_bytes()))
+    small = reduced(program, lucky(luck, 90), steps)
+    assert isinstance(small, PythonProgram)
+    function = small.kernel
     kernel = kernel_of(small.case)
     assert (function is None) == (kernel is None) == (case is CASE)
     if function and kernel:
@@ -64,7 +63,7 @@ def test_code_that_python_rejects_is_invalid() -> None:
     for text in ("break\n", f"def f(a):\n    return a{' + a' * 5000}\n"):
         with pytest.raises(UnreadableError, match="cannot parse it"):
             parse_program(text.encode())
-    assert PythonProgram(ast.Module([ast.Return(None)], [])).canonical is None
+    assert PythonProgram(CASE, ast.Module([ast.Return(None)], [])).canonical is None
 
 
 LOOP = b"""def rule(k_ptr, v_ptr, state_ptr, steps):
@@ -82,11 +81,11 @@ def test_a_loop_that_stays_needs_no_argument_and_no_sum() -> None:
     signature["steps"] = "i32"
     spec = replace(kernel, kernel="rule", signature=signature, constexprs={}, hints={})
     case, test = replace(KERNELS[0], spec=spec), needs(b"for step in range(")
-    program = PythonProgram(parse_program(LOOP), unbound_names(LOOP))
+    program = PythonProgram(case, parse_program(LOOP), unbound_names(LOOP))
     form = python_form(case, Path("unread"))
     steps = (*form.passes, *form.passes, *form.final_passes)
-    small = reduced(program, test, steps, case)
-    assert small.program.content.decode() == (
+    small = reduced(program, test, steps)
+    assert small.content.decode() == (
         "def rule(k_ptr):\n    for step in range(0, 2):\n        acc = k_ptr\n"
     )
 
@@ -101,18 +100,18 @@ def kernel(x):
 
 
 def test_a_function_that_is_called_moves_into_its_caller() -> None:
-    def stores_nine(case: ReducedCase) -> bool:
+    def stores_nine(candidate: Program) -> bool:
         stored: list[object] = []
         names = {"load": lambda x: x + 1, "store": stored.append}
         with suppress(Exception):
-            exec(case.program.content, names)
+            exec(candidate.content, names)
             exec("kernel(2)", names)
         return stored == [9]
 
-    program = PythonProgram(parse_program(CALLS), unbound_names(CALLS))
+    program = PythonProgram(CASE, parse_program(CALLS), unbound_names(CALLS))
     form = python_form(CASE, Path("unread"))
     small = reduced(program, FakeTest(stores_nine), (*form.passes, *form.passes))
-    assert small.program.content.decode().count("def ") == 1
+    assert small.content.decode().count("def ") == 1
 
 
 MORE = "\n".join(f"x{number} = {number}" for number in range(12))

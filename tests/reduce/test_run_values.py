@@ -22,7 +22,6 @@ from triage.reduce.mlir_program import (
     name_arguments,
     pieces,
 )
-from triage.reduce.problem import ReducedCase
 
 PROGRAM = """"builtin.module"() ({
   "func.func"() <{function_type = (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>, sym_name = "f"}> ({
@@ -38,11 +37,11 @@ PROGRAM = """"builtin.module"() ({
 
 def test_arguments_keep_their_values_and_others_get_a_pattern(tmp_path: Path) -> None:
     values = ArgumentValues(tmp_path)
-    program = MlirProgram(parse_module(PROGRAM), ())
-    name_arguments(program.module)
     run = RunSpec(inputs=("4x2xf32=1 2 3 4 5 6 7 8", "4x2xf32=9"))
-    start = values.take_over_values(ReducedCase(program, replace(CASE, run=run)))
-    assert start
+    program = MlirProgram(replace(CASE, run=run), parse_module(PROGRAM), ())
+    name_arguments(program.module)
+    start = values.take_over(program)
+    assert isinstance(start, MlirProgram)
     [function] = program.module.functions()
     parts, made = pieces(function), "4x2xf32=-1 0 1 2 -1 0 1 2"
     for smaller, inputs in (
@@ -52,7 +51,7 @@ def test_arguments_keep_their_values_and_others_get_a_pattern(tmp_path: Path) ->
         # reads the first result and the second argument
         (cut(start, function, parts[1:2]), ("4x2xf32=9", made)),
     ):
-        ready = smaller and values.with_values(smaller)
+        ready = smaller and values.case_of(smaller)
         assert ready
         assert run_of(ready).inputs == inputs
 

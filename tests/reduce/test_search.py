@@ -16,21 +16,22 @@ from hypothesis import strategies as st
 
 from tests.reduce.made import CASE, FakeTest
 from triage.model.errors import Interrupted
-from triage.reduce.problem import ReducedCase, ReductionProblem
+from triage.processes.process import StopSignal
+from triage.reduce.problem import Program, ReductionProblem
 from triage.reduce.text import TextProgram, drop_lines
 
 Answer = Callable[[set[int]], bool]
 NUMBERS = st.sets(st.integers(0, 59), min_size=1, max_size=8)
 
 
-def numbers(items: Iterable[int]) -> ReducedCase:
+def numbers(items: Iterable[int]) -> TextProgram:
     """A program with a number in each line."""
-    return ReducedCase(TextProgram(list(map(str, items)), "other"), CASE)
+    return TextProgram(CASE, list(map(str, items)))
 
 
-def left_in(candidate: ReducedCase) -> list[int]:
-    assert isinstance(candidate.program, TextProgram)
-    return list(map(int, candidate.program.lines))
+def left_in(candidate: Program) -> list[int]:
+    assert isinstance(candidate, TextProgram)
+    return list(map(int, candidate.lines))
 
 
 class NumbersTest(FakeTest):
@@ -38,17 +39,18 @@ class NumbersTest(FakeTest):
 
     def __init__(self, answer: Answer, good: Answer = lambda _: True) -> None:
         self.answer, self.good = answer, good
-        self.asked, self.tests_good = 0, False
+        self.asked = 0
 
-    def is_interesting(self, candidate: ReducedCase, stop: threading.Event) -> bool:
+    def is_interesting(
+        self,
+        candidate: Program,
+        stop: StopSignal | None = None,
+        *,
+        is_complete: bool = False,
+    ) -> bool:
         self.asked += 1
         items = set(left_in(candidate))
-        return self.answer(items) and (not self.tests_good or self.good(items))
-
-    def is_confirmed(self, candidate: ReducedCase) -> bool:
-        confirmed = self.good(set(left_in(candidate)))
-        self.tests_good = self.tests_good or not confirmed
-        return confirmed
+        return self.answer(items) and (not is_complete or self.good(items))
 
 
 @settings(max_examples=40, deadline=None)
@@ -86,8 +88,15 @@ class WaitingTest(FakeTest):
         self.ended = threading.Semaphore(0)
         self.begun = threading.Barrier(2, lambda: os.kill(os.getpid(), signal.SIGINT))
 
-    def is_interesting(self, candidate: ReducedCase, stop: threading.Event) -> bool:
+    def is_interesting(
+        self,
+        candidate: Program,
+        stop: StopSignal | None = None,
+        *,
+        is_complete: bool = False,
+    ) -> bool:
         self.begun.wait(20)
+        assert isinstance(stop, threading.Event)
         if stop.wait(20):
             self.ended.release()
             raise Interrupted("stopped")

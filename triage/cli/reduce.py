@@ -25,7 +25,7 @@ from triage.model.errors import BadInput
 from triage.reduce.replay import Replays, open_reproducers
 from triage.reduce.replay import replay as replay_all
 from triage.reduce.reproducer import reproducer_of
-from triage.reduce.workflow import ReductionRequest, reduce_case
+from triage.reduce.workflow import reduce_case
 from triage.report.reproducer import folder_for, reduction_document, write_reproducer
 from triage.report.tables import replay_document
 
@@ -75,8 +75,7 @@ def reduce_recipe(
                     engine, case, refs, number, SECONDS, tries_programs=True
                 )
             )
-        request = ReductionRequest(case, bad, better)
-        reduction, reproducer = reduce_case(judging, request), None
+        reduction, reproducer = reduce_case(judging, case, bad, better), None
         opened.close()
         if reduction.unanswered is None:
             reproducer = reproducer_of(engine, reduction, bad)

@@ -37,7 +37,7 @@ from triage.model.execution import Stage
 from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Outcome, Passed
 from triage.reduce.replay import replay_states
 from triage.reduce.reproducer import draft_of, reproducer_of
-from triage.reduce.workflow import ReductionRequest, reduce_case
+from triage.reduce.workflow import reduce_case
 from triage.remedy.candidates import RemedyRequest
 from triage.remedy.search import find_remedies
 from triage.toolchains.registry import ToolchainRef
@@ -347,7 +347,7 @@ class ClusterInvestigation:
         """Reduce the program, and write the folder of the reproducer."""
         files, engine, bad = self.scope.files, self.scope.engine, self.scope.ends[1]
         assert files
-        reduction = reduce_case(engine, ReductionRequest(self.case, bad, self.good))
+        reduction = reduce_case(engine, self.case, bad, self.good)
         if reduction.unanswered is not None:
             return reduction.unanswered
         reproducer = reproducer_of(engine, reduction, bad)

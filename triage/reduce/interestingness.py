@@ -4,7 +4,6 @@ run, and decides whether it shows the failure of the original case.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -26,16 +25,13 @@ from triage.execution.plan import (
     reference_task,
 )
 from triage.execution.task import Naming, ProbeJob, Task
+from triage.mlir import Operation
+from triage.mlir.tree import arguments_of
 from triage.model.case import Case, Reference, RunSpec
 from triage.model.execution import Stage
-from triage.model.outcome import (
-    Failed,
-    Failure,
-    Outcome,
-    Passed,
-    Probe,
-)
+from triage.model.outcome import Failed, Failure, Outcome, Passed, Probe
 from triage.model.revision import Toolchain
+from triage.processes.process import StopSignal
 from triage.recipes.run_values import (
     ValueType,
     file_value,
@@ -45,7 +41,8 @@ from triage.recipes.run_values import (
     value_text,
     value_type,
 )
-from triage.reduce.problem import ReducedCase
+from triage.reduce.mlir_program import MlirProgram
+from triage.reduce.problem import Program
 from triage.toolchains.home import disk_errors, write_whole
 from triage.toolchains.registry import ToolchainRef
 
@@ -72,10 +69,12 @@ class Baseline:
     """The original on the bad toolchain, then on the good one, then compiled again."""
 
     @property
-    def is_portable(self) -> bool:
-        """Whether candidates can be compiled on other machines: nothing is computed
-        here.
-        """
+    def refs(self) -> list[ToolchainRef]:
+        return [self.bad_ref, self.good_ref] if self.good_ref else [self.bad_ref]
+
+    @property
+    def is_of_compile(self) -> bool:
+        """Whether nothing is computed, so that any machine can test candidates."""
         return self.failure.stage is Stage.COMPILE
 
 
@@ -91,78 +90,70 @@ class CompileTest:
     """An existing folder for the candidates' files."""
     probes: list[Probe] = field(default_factory=list)
     """All compiles that were made or looked up."""
-    is_complete: bool = False
-    """Whether each candidate gets the complete test, with the good toolchain; else only
-    the result of each pass does.
-    """
 
-    def begin(self, original: ReducedCase) -> ReducedCase | None:
-        """Choose the candidate to start from; None if it does not fail as the
+    def begin(self, original: Program) -> Program | None:
+        """Choose the program to start from; None if it does not fail as the
         original.
         """
-        if self.is_interesting(original, threading.Event()):
-            return original
-        return None
+        return original if self.is_interesting(original) else None
 
-    def is_interesting(self, candidate: ReducedCase, stop: threading.Event) -> bool:
+    def is_interesting(
+        self,
+        candidate: Program,
+        stop: StopSignal | None = None,
+        *,
+        is_complete: bool = False,
+    ) -> bool:
         """Tell whether a candidate fails as the original does. Raises Interrupted when
         `stop` is set.
+
+        is_complete: whether the good toolchain must compile it, too.
         """
         bad, good = self.baseline.bad_ref, self.baseline.good_ref
-        with self.on_disk(candidate) as case:
+        with self.on_disk(candidate, candidate.case) as case:
             for attempt in range(self.baseline.repeats):
                 outcome = self.compile(case, bad, stop, attempt)
                 # Only the root cause counts: later runs identify it by that.
                 if isinstance(outcome, Failed) and self.baseline.match(outcome.failure):
-                    if good and self.is_complete:
+                    if good and is_complete:
                         return isinstance(self.compile(case, good, stop), Passed)
                     return True
         return False
 
-    def is_confirmed(self, candidate: ReducedCase) -> bool:
-        """Tell whether an interesting candidate passes the complete test. If not, each
-        candidate gets it from now on.
-        """
-        before, self.is_complete = self.is_complete, True
-        is_confirmed = self.is_interesting(candidate, threading.Event())
-        self.is_complete = before or not is_confirmed
-        return is_confirmed
-
-    def complete(self, candidate: ReducedCase) -> ReducedCase:
-        """Give a candidate all that its case needs to be probed by itself."""
-        return candidate
+    def complete(self, candidate: Program) -> Case:
+        """Return the case with all that it needs to be probed by itself."""
+        return candidate.case
 
     def compile(
-        self, case: Case, ref: ToolchainRef, stop: threading.Event, attempt: int = 0
+        self, case: Case, ref: ToolchainRef, stop: StopSignal | None, attempt: int = 0
     ) -> Outcome:
         """Compile a candidate, or look it up."""
-        naming, here = self.baseline.naming, not self.baseline.is_portable
+        naming, here = self.baseline.naming, not self.baseline.is_of_compile
         job = ProbeJob(case, ref, once=naming, attempt=attempt, stop=stop, here=here)
         probe = self.engine.probe(job)
         self.probes.append(probe)
         return probe.outcome
 
     @contextmanager
-    def on_disk(self, candidate: ReducedCase) -> Iterator[Case]:
+    def on_disk(self, candidate: Program, case: Case) -> Iterator[Case]:
         """Yield the case of a candidate, whose file exists meanwhile."""
-        case, program = candidate.case, candidate.program
         # A folder for each candidate: some compilers derive names from the file name,
         # which must be an identifier, and write files next to it.
         with TemporaryDirectory(dir=self.folder, ignore_cleanup_errors=True) as folder:
-            path = Path(folder, f"input.{program.suffix}")
-            path.write_bytes(program.content)
+            path = Path(folder, f"input.{candidate.suffix}")
+            path.write_bytes(candidate.content)
             # another name, so that its results are not taken for the recipe's
             yield replace(
                 case,
                 name=f"{case.name} (reducing)",
-                input=case.input.rewritten(path, program.kind),
+                input=case.input.rewritten(path, candidate.kind),
                 expect=(),
             )
 
     @property
     def jobs(self) -> int:
         """How many candidates can be compiled at once."""
-        if self.baseline.is_portable:
+        if self.baseline.is_of_compile:
             return self.engine.jobs
         return self.engine.local_jobs
 
@@ -170,12 +161,6 @@ class CompileTest:
     def calls(self) -> int:
         """Compiles that were made."""
         return sum(not probe.cached for probe in (*self.baseline.probes, *self.probes))
-
-
-def run_of(candidate: ReducedCase) -> RunSpec:
-    """Return how the program of a candidate is run."""
-    assert candidate.case.run is not None
-    return candidate.case.run
 
 
 @dataclass
@@ -189,39 +174,41 @@ class ArgumentValues:
     _arrays: dict[Hashable, Array] = field(default_factory=dict)
     """By the origin of the arguments that they are for."""
 
-    def take_over_values(self, candidate: ReducedCase) -> ReducedCase | None:
-        """Remember the case's values, and return the candidate without them; None if a
-        value cannot be read or the program takes another number of arguments.
+    def take_over(self, program: Program) -> Program | None:
+        """Remember the values of the case, and return the program without them; None if
+        a value cannot be read or the program takes another number of arguments.
         """
-        run = run_of(candidate)
-        entry = candidate.program.entry(run.function)
-        if entry is None or len(entry.arguments) != len(run.inputs):
+        run = run_of(program.case)
+        entry = _entry_of(program)
+        arguments = arguments_of(entry) if entry else []
+        if entry is None or len(arguments) != len(run.inputs):
             return None
-        for (origin, _), text in zip(entry.arguments, run.inputs, strict=True):
+        for value, text in zip(arguments, run.inputs, strict=True):
             array = read_value(text)
             if array is None:
                 return None
-            self._arrays[origin] = array
-        return candidate.with_case(run=replace(run, inputs=()))
+            self._arrays[value.origin] = array
+        return program.with_case(run=replace(run, inputs=()))
 
-    def with_values(self, candidate: ReducedCase) -> ReducedCase | None:
-        """Return the candidate with values for its arguments; None if one cannot have
-        any.
+    def case_of(self, program: Program) -> Case | None:
+        """Return the case with values for the program's arguments; None if one cannot
+        have any.
         """
-        entry = candidate.program.entry(run_of(candidate).function)
+        entry = _entry_of(program)
         if entry is None:
             return None
         inputs = []
-        for origin, type_ in entry.arguments:
-            wanted = value_type(type_)
+        for value in arguments_of(entry):
+            wanted = value_type(value.type)
             if wanted is None:
                 return None
-            array = fit_array(self._arrays.get(origin), wanted)
+            array = fit_array(self._arrays.get(value.origin), wanted)
             if array is None:
                 return None
             inputs.append(self.value_of(array, scalar=wanted.scalar))
-        run = replace(run_of(candidate), function=entry.function, inputs=tuple(inputs))
-        return candidate.with_case(run=run)
+        run = run_of(program.case)
+        run = replace(run, function=entry.symbol, inputs=tuple(inputs))
+        return replace(program.case, run=run)
 
     def value_of(self, array: Array, *, scalar: bool = False) -> str:
         """Return an array as a value, in a file where it has many elements. scalar: it
@@ -237,6 +224,19 @@ class ArgumentValues:
             with disk_errors("keep the values of a program"):
                 write_whole(path, content)
         return file_value(path)
+
+
+def run_of(case: Case) -> RunSpec:
+    """Return how a case that is run is run."""
+    assert case.run is not None
+    return case.run
+
+
+def _entry_of(program: Program) -> Operation | None:
+    """Find the function that is run; None for a program without typed arguments."""
+    if isinstance(program, MlirProgram):
+        return program.entry(run_of(program.case).function)
+    return None
 
 
 def fit_array(array: Array | None, wanted: ValueType) -> Array | None:
@@ -271,8 +271,8 @@ class RunTest(CompileTest):
     return.
 
     A candidate counts only if its results are defined: the reference runs it and does
-    not read memory that was never written to. In the complete test, a second reference
-    agrees with it.
+    not read memory that was never written to. In the complete test, all is done in new
+    processes, and a second reference agrees with the first one.
     """
 
     values: ArgumentValues = field(kw_only=True)
@@ -286,75 +286,74 @@ class RunTest(CompileTest):
     _asks_workers: bool = False
     """Whether persistent workers are asked before new processes are started."""
 
-    def begin(self, original: ReducedCase) -> ReducedCase | None:
-        """Return the candidate to start from, without values; None if it does not fail
-        as the original, or no reference runs it.
+    def begin(self, original: Program) -> Program | None:
+        """Return the program to start from, without values; None if it does not fail as
+        the original, or no reference runs it.
         """
-        start, never = self.values.take_over_values(original), threading.Event()
-        if start is None or not self.is_interesting(start, never):
+        start = self.values.take_over(original)
+        if start is None or not self.is_interesting(start):
             return None
-        if not self.is_confirmed(start):
+        if not self.is_interesting(start, is_complete=True):
             del self.references[1:]  # they do not agree on the original
-        self.is_complete = False
         self._asks_workers = self.baseline.failure.family != "crash"
-        self._asks_workers = self._asks_workers and self.is_interesting(start, never)
+        self._asks_workers = self._asks_workers and self.is_interesting(start)
         return start
 
-    def is_interesting(self, candidate: ReducedCase, stop: threading.Event) -> bool:
+    def is_interesting(
+        self,
+        candidate: Program,
+        stop: StopSignal | None = None,
+        *,
+        is_complete: bool = False,
+    ) -> bool:
         """Return whether the reference runs the candidate, and the bad toolchain fails
         on it as on the original.
         """
-        ready = self.values.with_values(candidate)
-        if ready is None:
+        case = self.values.case_of(candidate)
+        if case is None:
             return False
-        with self.on_disk(ready) as case:
-            expected = self._reference_results(case, self.references[0], stop)
+        asks_workers = self._asks_workers and not is_complete
+        with self.on_disk(candidate, case) as case:
+            first, *others = self.references
+            expected = self._results_of(first, case, stop, asks_workers)
             if expected is None:
                 return False
-            spec = replace(run_of(ready), expected=tuple(expected), reference=None)
-            outcome = self._run(replace(case, run=spec), stop)
+            spec = replace(run_of(case), expected=tuple(expected), reference=None)
+            outcome = self._run(replace(case, run=spec), stop, asks_workers)
             if not isinstance(outcome, Failed) or outcome.flaky:
                 return False
             if not self.baseline.match(outcome.failure):
                 return False
-            return not self.is_complete or all(
-                _results_agree(
-                    case, expected, self._reference_results(case, other, stop)
-                )
-                for other in self.references[1:]
+            return not is_complete or all(
+                _results_agree(case, expected, self._results_of(other, case, stop))
+                for other in others
             )
 
-    def is_confirmed(self, candidate: ReducedCase) -> bool:
-        """Return whether a candidate passes the complete test in new processes."""
-        before, self._asks_workers = self._asks_workers, False
-        try:
-            return super().is_confirmed(candidate)
-        finally:
-            self._asks_workers = before
-
-    def complete(self, candidate: ReducedCase) -> ReducedCase:
-        """Return the candidate with its values and the results that it must compute."""
-        ready = self.values.with_values(candidate) or candidate
-        with self.on_disk(ready) as case:
-            expected = self._reference_results(
-                case, self.references[0], threading.Event()
-            )
+    def complete(self, candidate: Program) -> Case:
+        """Return the case with its values and the results that it must compute."""
+        ready = self.values.case_of(candidate) or candidate.case
+        with self.on_disk(candidate, ready) as case:
+            expected = self._results_of(self.references[0], case)
             arrays = map(read_value, expected or ())
             texts = [
                 self.values.value_of(array) for array in arrays if array is not None
             ]
         run = replace(run_of(ready), expected=tuple(texts), reference=None)
-        return ready.with_case(run=run)
+        return replace(ready, run=run)
 
-    def _reference_results(
-        self, case: Case, reference: Reference, stop: threading.Event
+    def _results_of(
+        self,
+        reference: Reference,
+        case: Case,
+        stop: StopSignal | None = None,
+        asks_workers: bool = False,
     ) -> Sequence[str] | None:
         """Return the results that a reference computes; None if it does not run the
         program, or its results depend on unwritten memory.
         """
         target, answer = (self.engine, case, self.baseline.bad, reference), None
         try:
-            if self._asks_workers:
+            if asks_workers:
                 task = reference_task(*target)
                 answer = self._ask_worker(case, task, (0, *UNWRITTEN))
             if answer is None:
@@ -368,9 +367,9 @@ class RunTest(CompileTest):
             return first
         return None
 
-    def _run(self, case: Case, stop: threading.Event) -> Outcome:
+    def _run(self, case: Case, stop: StopSignal | None, asks_workers: bool) -> Outcome:
         """Compile and run a candidate on the bad toolchain."""
-        if self._asks_workers:
+        if asks_workers:
             with suppress(NoTask):
                 task = plan_task(self.engine, case, self.baseline.bad)
                 answer = self._ask_worker(case, task, (0,))
@@ -397,8 +396,7 @@ def _results_agree(
 ) -> bool:
     if others is None or len(texts) != len(others):
         return False
-    assert case.run
-    tolerances = dict(case.run.tolerances)
+    tolerances = dict(run_of(case).tolerances)
     return all(
         differences(text, other, tolerances).get("mismatches", 1) == 0
         for text, other in zip(texts, others, strict=True)

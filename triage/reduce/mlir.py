@@ -11,33 +11,28 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 from triage.execution.mlir_tools import Reader
-from triage.mlir import Block, Module, Operation, UnparsableError, Value, parse_module
-from triage.mlir.tree import (
-    CANONICALIZE,
-    free_values,
-    replace_results,
-    retype,
+from triage.mlir import (
+    Block,
+    Module,
+    Operation,
+    UnparsableError,
+    Value,
+    parse_module,
+    print_module,
 )
+from triage.mlir.tree import CANONICALIZE, free_values, replace_results, retype
+from triage.model.case import Case
 from triage.model.execution import Stage
 from triage.model.outcome import Failure
-from triage.reduce.mlir_program import (
-    MlirProgram,
-    copy_module,
-    cut,
-    mlir_program_of,
-    module_of,
-    name_arguments,
-    pieces,
-    with_module,
-)
+from triage.reduce.mlir_program import MlirProgram, cut, name_arguments, pieces
 from triage.reduce.problem import (
     Form,
     Pass,
-    ReducedCase,
     ReductionProblem,
     UnreadableError,
     drop_settings,
@@ -64,7 +59,9 @@ _NUMBER = re.compile(r"(?<![-\d])\d{1,18}(?!\d)")
 Attribute = tuple[Operation, str]  # and its name
 
 
-def mlir_form(readers: Sequence[Reader], source: Path, failure: Failure) -> Form:
+def mlir_form(
+    readers: Sequence[Reader], case: Case, source: Path, failure: Failure
+) -> Form:
     """Choose the passes for MLIR as text or bytecode.
 
     readers: the tools of the bad toolchain, then those of others in which a smaller
@@ -75,14 +72,16 @@ def mlir_form(readers: Sequence[Reader], source: Path, failure: Failure) -> Form
         # a dropped operation's value becomes made-up numbers, a bypassed one's stays
         cuts = (bypass_long_programs, *cuts)
     return Form(
-        _read_programs(readers, source),
+        _read_programs(readers, case, source),
         (*cuts, thin_bodies, fold, shorten_constants),
         (shrink_dimensions, drop_attributes, drop_settings),
         (find_failing_part(failure),),
     )
 
 
-def _read_programs(readers: Sequence[Reader], source: Path) -> Iterator[MlirProgram]:
+def _read_programs(
+    readers: Sequence[Reader], case: Case, source: Path
+) -> Iterator[MlirProgram]:
     is_large = source.stat().st_size > _LARGE
     reader, *others = readers
     for elide in dict.fromkeys((is_large, False)):
@@ -100,10 +99,10 @@ def _read_programs(readers: Sequence[Reader], source: Path) -> Iterator[MlirProg
                         named[name] = with_one_value(text)
             module.trailer = ""
         name_arguments(module)
-        text = MlirProgram(module, ()).text
+        text = print_module(module)
         if _ELIDED not in text:
             accepting = [other for other in others if other.generic_if_valid(text)]
-            yield MlirProgram(module, (reader, *accepting))
+            yield MlirProgram(case, module, (reader, *accepting))
 
 
 def find_failing_part(failure: Failure) -> Pass:
@@ -113,8 +112,8 @@ def find_failing_part(failure: Failure) -> Pass:
     line = _LINE.search(failure.location or "")
 
     def find_failing_operation(problem: ReductionProblem) -> None:
-        start = problem.current
-        functions = module_of(start).functions()
+        start = MlirProgram.of(problem)
+        functions = start.module.functions()
         if line:
             around = (_cuts_around(start, each, int(line[1])) for each in functions)
             if problem.take_first(chain.from_iterable(around)) is not None:
@@ -126,8 +125,8 @@ def find_failing_part(failure: Failure) -> Pass:
 
 
 def _cuts_around(
-    candidate: ReducedCase, function: Operation, line: int
-) -> Iterator[ReducedCase | None]:
+    program: MlirProgram, function: Operation, line: int
+) -> Iterator[MlirProgram | None]:
     """Yield cuts of a function around the operations of a line: these alone, then with
     all operations that are at most 1, 2, 4, ... definitions or uses away.
     """
@@ -147,7 +146,7 @@ def _cuts_around(
     reached, distance, shown = set(edge), 0, 0
     while len(reached) > shown:
         shown = len(reached)
-        yield cut(candidate, function, reached)
+        yield cut(program, function, reached)
         for _ in range(max(1, distance)):
             neighbours = chain.from_iterable(map(near.__getitem__, edge))
             edge = dict.fromkeys(other for other in neighbours if other not in reached)
@@ -161,13 +160,13 @@ def drop_operations(problem: ReductionProblem) -> None:
     """
     index = 0
     # by position: reducing one may drop others that it called
-    while index < len(functions := module_of(problem.current).functions()):
+    while index < len(functions := MlirProgram.of(problem).module.functions()):
         _drop_operations_of(problem, functions[index])
         index += 1
 
 
 def _drop_operations_of(problem: ReductionProblem, function: Operation) -> None:
-    start, droppable = problem.current, pieces(function)
+    start, droppable = MlirProgram.of(problem), pieces(function)
     problem.delete(
         droppable,
         lambda dropped: cut(start, function, set(droppable).difference(dropped)),
@@ -185,7 +184,7 @@ def bypass_operations(problem: ReductionProblem) -> None:
 
 def bypass_long_programs(problem: ReductionProblem) -> None:
     """Bypass operations where they are many: dropping soon ends in a long program."""
-    if problem.current.program.size > _MANY:
+    if problem.current.size > _MANY:
         bypass_operations(problem)
 
 
@@ -200,8 +199,8 @@ def thin_bodies(problem: ReductionProblem) -> None:
 
 
 def _bypass(problem: ReductionProblem, *, is_inner: bool, step: int = 1) -> None:
-    start = problem.current
-    outer, inner = _outer_and_inner_blocks(module_of(start))
+    start = MlirProgram.of(problem)
+    outer, inner = _outer_and_inner_blocks(start.module)
     links: dict[Operation, dict[Value, Value]] = {}
     for block in inner if is_inner else outer:
         latest: dict[str, Value] = {}
@@ -227,8 +226,8 @@ def _bypass(problem: ReductionProblem, *, is_inner: bool, step: int = 1) -> None
         for operation in set(block.operations).difference(_used_operations(block, ()))
     }
 
-    def without(dropped: Sequence[Operation]) -> ReducedCase:
-        module, new = copy_module(start)
+    def without(dropped: Sequence[Operation]) -> MlirProgram:
+        module, new = start.copy_module()
         pairs = [pair for operation in dropped for pair in links[operation].items()]
         replace_results(module, {new[value]: new[by] for value, by in pairs})
         _, inner = _outer_and_inner_blocks(module)
@@ -236,7 +235,7 @@ def _bypass(problem: ReductionProblem, *, is_inner: bool, step: int = 1) -> None
         kept = {new[operation] for operation in idle.difference(dropped)}
         for block in reversed(inner):  # inner before outer ones
             block.operations = _used_operations(block, kept)
-        return with_module(start, module)
+        return replace(start, module=module)
 
     problem.delete(list(links), without)
 
@@ -262,14 +261,14 @@ def _outer_and_inner_blocks(module: Module) -> tuple[list[Block], list[Block]]:
 
 def fold(problem: ReductionProblem) -> None:
     """Let the compiler canonicalize the program, where that makes it smaller."""
-    program = mlir_program_of(problem.current)
+    program = MlirProgram.of(problem)
     options = (*CANONICALIZE, "--mlir-print-op-generic")
     text = program.readers[0].text_after_passes(program.text, options)
     with suppress(UnparsableError):
         module = parse_module(text or "")
         name_arguments(module, program.module)
-        candidate = with_module(problem.current, module)
-        if len(candidate.program.content) < len(program.content):
+        candidate = replace(program, module=module)
+        if len(candidate.text) < len(program.text):
             problem.take_first([candidate])
 
 
@@ -289,16 +288,16 @@ def _change_attributes(
     """Give attributes another text, None to drop them, and drop resources that none
     uses then.
     """
-    start = problem.current
+    start = MlirProgram.of(problem)
     attributes = [
         (operation, name)
-        for operation in module_of(start).root.walk()
+        for operation in start.module.root.walk()
         for name, text in {**operation.attributes, **operation.properties}.items()
         if new_text(text) != text
     ]
 
-    def with_changes(chosen: Sequence[Attribute]) -> ReducedCase:
-        module, new = copy_module(start)
+    def with_changes(chosen: Sequence[Attribute]) -> MlirProgram:
+        module, new = start.copy_module()
         for operation, name in chosen:
             for holder in (new[operation].attributes, new[operation].properties):
                 text = new_text(holder.pop(name)) if name in holder else None
@@ -307,7 +306,7 @@ def _change_attributes(
         texts = [text for inner in module.root.walk() for text in inner.texts()]
         if not any("dense_resource<" in text for text in texts):
             module.trailer = ""
-        return with_module(start, module)
+        return replace(start, module=module)
 
     valid = [
         item for item in attributes if problem.is_valid_change(with_changes([item]))
@@ -335,12 +334,12 @@ def shrink_dimensions(problem: ReductionProblem) -> None:
     """Halve all numbers together, or all but small ones, then each large size alone or
     with another that depends on it, the largest first.
     """
-    start = problem.current
+    start = MlirProgram.of(problem)
     largest = max(_sizes(start), default=1)
     _halve(problem, lambda _: True, largest)
     if problem.current is start:
         _halve(problem, lambda number: number > _SMALL, largest)
-    sizes = sorted(_sizes(problem.current), reverse=True)
+    sizes = sorted(_sizes(MlirProgram.of(problem)), reverse=True)
     for size in filter(_LARGE_SIZE.__lt__, sizes):
         multiples = {other for other in sizes if other % size == 0 or size % other == 0}
         for other in (size, *sorted(multiples - {size})):
@@ -348,8 +347,8 @@ def shrink_dimensions(problem: ReductionProblem) -> None:
                 break
 
 
-def _sizes(candidate: ReducedCase) -> set[int]:
-    types = (value.type for value in module_of(candidate).values())
+def _sizes(program: MlirProgram) -> set[int]:
+    types = (value.type for value in program.module.values())
     shapes = "".join(match[0] for match in map(_SHAPE.match, types) if match)
     return {int(text) for text in _NUMBER.findall(shapes)} - {0, 1}
 
@@ -360,7 +359,7 @@ def _halve(
     """Halve the chosen numbers until this one is 2, or half as often if the failure
     does not stay. Return whether any program was valid.
     """
-    start = problem.current
+    start = MlirProgram.of(problem)
     halved = (
         _with_halved(start, is_chosen, times)
         for times in range((number - 1).bit_length() - 1, 0, -1)
@@ -371,9 +370,9 @@ def _halve(
 
 
 def _with_halved(
-    candidate: ReducedCase, is_chosen: Callable[[int], bool], times: int
-) -> ReducedCase:
-    """Return the candidate with smaller sizes in its types, and smaller numbers in the
+    program: MlirProgram, is_chosen: Callable[[int], bool], times: int
+) -> MlirProgram:
+    """Return the program with smaller sizes in its types, and smaller numbers in the
     arrays that repeat sizes or count in them.
     """
 
@@ -382,7 +381,7 @@ def _with_halved(
             return -(-number >> times)  # rounded up
         return number
 
-    module, _ = copy_module(candidate)
+    module, _ = program.copy_module()
     for value in module.values():
         value.type = _with_smaller(value.type, _SHAPE, smaller)
     for operation in module.walk():
@@ -399,7 +398,7 @@ def _with_halved(
                     holder[name] = _with_smaller(
                         holder[name], _ELEMENTS, smaller, least
                     )
-    return with_module(candidate, module)
+    return replace(program, module=module)
 
 
 def _with_smaller(

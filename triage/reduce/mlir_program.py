@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,8 +22,7 @@ from triage.mlir.tree import (
     retype,
     symbols,
 )
-from triage.model.case import InputKind
-from triage.reduce.problem import Entry, ReducedCase, Reducible
+from triage.reduce.problem import Program
 
 Copies = dict[Any, Any]
 """The new operation, block or value for each old one."""
@@ -36,18 +35,17 @@ _CROSSABLE = re.compile(
 _SHORT = 256  # characters of attributes; longer constants become inputs
 
 
-class MlirProgram(Reducible):
+@dataclass(frozen=True, eq=False)
+class MlirProgram(Program):
     """A module in its generic form. `module` is shared: passes build new ones and never
     change it.
     """
 
-    kind = InputKind.MLIR
+    module: Module
+    readers: Sequence[Reader]
+    """The tools of the toolchains in which the program must be valid."""
     suffix = "mlir"
     unit = "operation"
-
-    def __init__(self, module: Module, readers: Sequence[Reader]) -> None:
-        """`readers`: the tools of the toolchains in which the program must be valid."""
-        self.module, self.readers = module, readers
 
     @cached_property
     def text(self) -> str:
@@ -78,20 +76,24 @@ class MlirProgram(Reducible):
             text = self.text
         return f"{text.rstrip()}\n".encode()
 
-    def entry(self, name: str | None) -> Entry | None:
+    def entry(self, name: str | None) -> Operation | None:
+        """Find the function that is run: the one with this name, else the only public
+        one.
+        """
         functions = self.module.functions()
-        called = [function for function in functions if function.symbol == name]
-        if not called:
-            called = [
-                function
-                for function in functions
-                if function.attribute("sym_visibility") != '"private"'
-            ]
-        if len(called) != 1:
-            return None
-        values = arguments_of(called[0])
-        arguments = tuple((value.origin, value.type) for value in values)
-        return Entry(called[0].symbol, arguments)
+        named = [function for function in functions if function.symbol == name]
+        public = [
+            function
+            for function in functions
+            if function.attribute("sym_visibility") != '"private"'
+        ]
+        called = named or public
+        return called[0] if len(called) == 1 else None
+
+    def copy_module(self) -> tuple[Module, Copies]:
+        """Copy the module, for a pass to change the copy in place."""
+        new: Copies = {}
+        return replace(self.module, root=_copy(self.module.root, new)), new
 
 
 def name_arguments(module: Module, before: Module | None = None) -> None:
@@ -107,30 +109,6 @@ def name_arguments(module: Module, before: Module | None = None) -> None:
         for number, value in enumerate(arguments_of(function)):
             name = (function.symbol, number)
             value.origin = origins.get(name) if before else name
-
-
-def mlir_program_of(candidate: ReducedCase) -> MlirProgram:
-    """Narrow the program of a candidate that is MLIR."""
-    assert isinstance(candidate.program, MlirProgram)
-    return candidate.program
-
-
-def module_of(candidate: ReducedCase) -> Module:
-    """Read the module of a candidate that is MLIR."""
-    return mlir_program_of(candidate).module
-
-
-def copy_module(candidate: ReducedCase) -> tuple[Module, Copies]:
-    """Copy the module of a candidate, for a pass to change the copy in place."""
-    new: Copies = {}
-    module = module_of(candidate)
-    return replace(module, root=_copy(module.root, new)), new
-
-
-def with_module(candidate: ReducedCase, module: Module) -> ReducedCase:
-    """Take a changed module for that of a candidate."""
-    program = MlirProgram(module, mlir_program_of(candidate).readers)
-    return candidate.with_program(program)
 
 
 def _copy(operation: Operation, new: Copies) -> Operation:
@@ -188,8 +166,8 @@ def _follows_its_users(operation: Operation) -> bool:
 
 
 def cut(
-    candidate: ReducedCase, function: Operation, operations: Collection[Operation]
-) -> ReducedCase | None:
+    program: MlirProgram, function: Operation, operations: Collection[Operation]
+) -> MlirProgram | None:
     """Make a program of only some operations of a function, the constants they need and
     the symbols they refer to.
 
@@ -232,7 +210,7 @@ def cut(
     old = [value for value in block.arguments if value in outside]
     arguments = list(dict.fromkeys([*old, *outside]))  # the old ones first
 
-    module, new = copy_module(candidate)
+    module, new = program.copy_module()
     smaller: Operation = new[function]
     end: Operation = new[block.operations[-1]]
     body: Block = new[block]
@@ -245,7 +223,7 @@ def cut(
     end.operands = [new[value] for value in returned]
     retype(smaller)
     _keep_symbols_of(module, smaller)
-    return with_module(candidate, module)
+    return replace(program, module=module)
 
 
 def _keep_attributes(

@@ -5,42 +5,32 @@ imports a model, and the MLIR is reduced.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import (
-    ModelProto,
-    ValueInfoProto,
-    checker,
-    defs,
-    helper,
-    shape_inference,
-)
+from onnx import ModelProto, checker, defs, helper, shape_inference
 from onnx.utils import Extractor
 
-from triage.model.case import InputKind
+from triage.model.case import Case
 from triage.reduce.problem import (
-    Entry,
     Form,
-    ReducedCase,
-    Reducible,
+    Program,
     ReductionProblem,
     UnreadableError,
     drop_settings,
 )
 
 
-class OnnxProgram(Reducible):
+@dataclass(frozen=True, eq=False)
+class OnnxProgram(Program):
     """A model. Passes build new ones and never change one in place."""
 
-    kind = InputKind.ONNX
+    model: ModelProto
     suffix = "onnx"
     unit = "node"
-
-    def __init__(self, model: ModelProto) -> None:
-        self.model = model
 
     @cached_property
     def content(self) -> bytes:
@@ -61,17 +51,6 @@ class OnnxProgram(Reducible):
         return model
 
     @property
-    def inputs(self) -> dict[str, ValueInfoProto]:
-        """The inputs that hold no constant, by name."""
-        held = {value.name for value in self.model.graph.initializer}
-        inputs = self.model.graph.input
-        return {value.name: value for value in inputs if value.name not in held}
-
-    def entry(self, name: str | None) -> Entry | None:  # noqa: ARG002 - a model is one function
-        inputs = self.inputs.items()
-        return Entry(None, tuple((key, _tensor_type(value)) for key, value in inputs))
-
-    @property
     def canonical(self) -> bytes | None:
         try:
             checker.check_model(self.model)
@@ -81,45 +60,28 @@ class OnnxProgram(Reducible):
         return self.content
 
 
-def onnx_form(source: Path) -> Form:
+def onnx_form(case: Case, source: Path) -> Form:
     """Return the form of a model."""
     passes = (drop_nodes, free_initializers)
-    return Form(_read_model(source), passes, (drop_settings,))
+    return Form(_read_model(case, source), passes, (drop_settings,))
 
 
-def _read_model(source: Path) -> Iterator[OnnxProgram]:
+def _read_model(case: Case, source: Path) -> Iterator[OnnxProgram]:
     try:
-        yield OnnxProgram(onnx.load(source))
+        yield OnnxProgram(case, onnx.load(source))
     except DecodeError as error:
         raise UnreadableError("it is not an ONNX model") from error
-
-
-def _tensor_type(value: ValueInfoProto) -> str:
-    """Return the type in MLIR's notation, and `none` for a value that is not a
-    tensor.
-    """
-    tensor = value.type.tensor_type
-    if not tensor.elem_type:
-        return "none"
-    kind = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-    letter = {"b": "i", "i": "i", "u": "ui", "f": "f"}.get(kind.kind, "none")
-    sizes = [
-        str(size.dim_value) if size.HasField("dim_value") else "?"
-        for size in tensor.shape.dim
-    ]
-    bits = 1 if kind.kind == "b" else 8 * kind.itemsize
-    return f"tensor<{'x'.join([*sizes, f'{letter}{bits}'])}>"
 
 
 def drop_nodes(problem: ReductionProblem) -> None:
     """Drop nodes, halves before single ones. Values that the others need from them
     become inputs of the model, and values that no other node reads its outputs.
     """
-    start = problem.current
-    graph = onnx_program_of(start).model.graph
+    start = OnnxProgram.of(problem)
+    graph = start.model.graph
     held = {value.name for value in graph.initializer}
 
-    def without(dropped: Sequence[int]) -> ReducedCase | None:
+    def without(dropped: Sequence[int]) -> OnnxProgram | None:
         nodes = [node for index, node in enumerate(graph.node) if index not in dropped]
         computed = [name for node in nodes for name in node.output if name]
         read = {name for node in nodes for name in node.input if name}
@@ -131,22 +93,23 @@ def drop_nodes(problem: ReductionProblem) -> None:
 
 def free_initializers(problem: ReductionProblem) -> None:
     """Turn initializers into inputs, so that the model holds no numbers."""
-    start, program = problem.current, onnx_program_of(problem.current)
-    held = [value.name for value in program.model.graph.initializer]
-    outputs = [value.name for value in program.model.graph.output]
-    problem.delete(
-        held, lambda freed: _extracted(start, [*program.inputs, *freed], outputs)
-    )
+    start = OnnxProgram.of(problem)
+    graph = start.model.graph
+    held = [value.name for value in graph.initializer]
+    # older models list constants among their inputs, too
+    inputs = [value.name for value in graph.input if value.name not in held]
+    outputs = [value.name for value in graph.output]
+    problem.delete(held, lambda freed: _extracted(start, [*inputs, *freed], outputs))
 
 
 def _extracted(
-    candidate: ReducedCase, inputs: Sequence[str], outputs: Sequence[str]
-) -> ReducedCase | None:
+    program: OnnxProgram, inputs: Sequence[str], outputs: Sequence[str]
+) -> OnnxProgram | None:
     """Return the part of the model between some values; None if the type of one is not
     known, or if it returns nothing.
     """
     try:
-        extractor = Extractor(onnx_program_of(candidate).typed)
+        extractor = Extractor(program.typed)
         small = extractor.extract_model(list(inputs), list(outputs))
     except ValueError:
         return None
@@ -155,11 +118,5 @@ def _extracted(
         if value.name in inputs:
             constants.remove(value)
     if outputs:
-        return candidate.with_program(OnnxProgram(small))
+        return replace(program, model=small)
     return None
-
-
-def onnx_program_of(candidate: ReducedCase) -> OnnxProgram:
-    """Return the program of a candidate that is an ONNX model."""
-    assert isinstance(candidate.program, OnnxProgram)
-    return candidate.program

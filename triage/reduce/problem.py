@@ -10,12 +10,12 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Container, Hashable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from itertools import count, islice
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from triage.compilers.kernel import KernelSpec, kernel_of
 from triage.model.case import Case, InputKind
@@ -31,25 +31,17 @@ class UnreadableError(Exception):
     """Why a program cannot be read in a form."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """The function that is run."""
-
-    function: str | None
-    arguments: tuple[tuple[Hashable, str], ...]
-    """The origin of each, by which smaller programs know it, and its type in MLIR."""
-
-
-class Reducible(ABC):
+@dataclass(frozen=True, eq=False)
+class Program(ABC):
     """A program in a form that passes can change. Passes build new programs and never
     change one in place.
     """
 
-    kind: InputKind
-    """How the compiler reads it."""
-    suffix: str
+    case: Case
+    """What it is compiled under. The case's own input is ignored."""
+    suffix = "txt"
     """The suffix of its file, without the dot."""
-    unit: str
+    unit = "line"
     """What `size` counts: operation, node, statement or line."""
 
     @property
@@ -69,38 +61,33 @@ class Reducible(ABC):
         """
         return self.content or None
 
-    def entry(self, name: str | None) -> Entry | None:  # noqa: ARG002 - forms that run need it
-        """Find the function that is run: the one with this name, else the first public
-        one. None if no value can be given to its arguments.
-        """
-        return None
-
     @property
     def readable_content(self) -> bytes:
         """The program as it is shown to readers."""
         return self.content
 
-
-@dataclass(frozen=True, eq=False, slots=True)
-class ReducedCase:
-    """A program with the case that it is compiled under. The case's own input is
-    ignored.
-    """
-
-    program: Reducible
-    case: Case
-
-    def with_program(self, program: Reducible) -> ReducedCase:
-        return ReducedCase(program, self.case)
-
-    def with_case(self, **changes: Any) -> ReducedCase:
-        return ReducedCase(self.program, replace(self.case, **changes))
+    @property
+    def kind(self) -> InputKind:
+        """How the compiler reads it."""
+        if self.suffix in (InputKind.MLIR, InputKind.ONNX):
+            return InputKind(self.suffix)
+        return InputKind.OTHER
 
     @property
     def key(self) -> str:
         """Equal for programs and settings that compile alike."""
-        content = self.program.canonical or b""
+        content = self.canonical or b""
         return sha256(content + repr(self.case).encode()).hexdigest()
+
+    def with_case(self, **changes: Any) -> Self:
+        """Return the program with a changed case."""
+        return replace(self, case=replace(self.case, **changes))
+
+    @classmethod
+    def of(cls, problem: ReductionProblem) -> Self:
+        """Return the current program of a problem, which is of this form."""
+        assert isinstance(problem.current, cls)
+        return problem.current
 
 
 @dataclass
@@ -109,32 +96,35 @@ class ReductionProblem:
     pass.
     """
 
-    current: ReducedCase
+    current: Program
     test: CompileTest
     jobs: int = 1
+    _is_complete: bool = False
+    """Whether each candidate gets the complete test; else only the result of each pass
+    does.
+    """
     _answers: dict[str, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._set_current(self.current)
 
-    def take_first(self, candidates: Iterable[ReducedCase | None]) -> int | None:
+    def take_first(self, candidates: Iterable[Program | None]) -> int | None:
         """Make the first interesting candidate the current program, and return its
         position; None if there is none, or none before 40 others were refused.
 
         First means in the order of `candidates`, whichever thread answers first.
         """
-        stop, refused = threading.Event(), 0
-        source = enumerate(candidates)
-        asked: deque[tuple[int, ReducedCase | None, Future[bool | None]]] = deque()
+        stop, refused, source = threading.Event(), 0, iter(candidates)
+        asked: deque[tuple[Program | None, Future[bool | None]]] = deque()
         with ThreadPoolExecutor(self.jobs, "candidate") as pool:
             try:
-                while refused < _PATIENCE:
-                    for position, candidate in islice(source, self.jobs - len(asked)):
+                for position in count():
+                    for candidate in islice(source, self.jobs - len(asked)):
                         answer = pool.submit(self._ask, candidate, stop)
-                        asked.append((position, candidate, answer))
-                    if not asked:
-                        return None
-                    position, candidate, answer = asked.popleft()
+                        asked.append((candidate, answer))
+                    if not asked or refused == _PATIENCE:
+                        break
+                    candidate, answer = asked.popleft()
                     is_interesting = answer.result()
                     if candidate and is_interesting:
                         self._set_current(candidate)
@@ -144,26 +134,29 @@ class ReductionProblem:
             finally:
                 stop.set()
 
-    def is_valid_change(self, candidate: ReducedCase) -> bool:
+    def is_valid_change(self, candidate: Program) -> bool:
         """Tell whether a candidate is valid and is not the current program. This
         compiles nothing.
         """
-        is_valid = candidate.program.canonical is not None
-        return is_valid and candidate.key != self.current.key
+        return candidate.canonical is not None and candidate.key != self.current.key
 
     def run(self, step: Pass) -> None:
-        """Run one pass; again with the complete test if its result is not confirmed."""
+        """Run one pass; again, with the complete test, if its result does not pass
+        that.
+        """
         before = self.current
         step(self)
-        if self.current is not before and not self.test.is_confirmed(self.current):
-            self._answers.clear()
-            self._set_current(before)
-            step(self)
+        if self.current is not before and not self._is_complete:
+            self._is_complete = not self.test.is_interesting(
+                self.current, is_complete=True
+            )
+            if self._is_complete:
+                self._answers.clear()
+                self._set_current(before)
+                step(self)
 
     def delete(
-        self,
-        items: Sequence[T],
-        without: Callable[[Sequence[T]], ReducedCase | None],
+        self, items: Sequence[T], without: Callable[[Sequence[T]], Program | None]
     ) -> None:
         """Drop items until none of the rest can be dropped alone: all of them, then
         halves, quarters, ... single ones.
@@ -189,33 +182,33 @@ class ReductionProblem:
                 break
             size = max(1, min(size // 2, len(left)))
 
-    def change(self, changes: Callable[[ReducedCase], Iterable[ReducedCase]]) -> None:
+    def change(self, changes: Callable[[], Iterable[Program]]) -> None:
         """Make one change after another as long as one is interesting.
 
-        `changes` yields the programs that differ by one change, in a stable order.
-        After a change, the search continues at the same position of the new program's
-        changes.
+        `changes` yields the programs that differ from the current one by one change, in
+        a stable order. After a change, the search continues at the same position.
         """
-        position, taken = 0, self.take_first(changes(self.current))
+        position, taken = 0, self.take_first(changes())
         while taken is not None:
             position += taken
-            later = islice(changes(self.current), position, None)
-            taken = self.take_first(later)
+            taken = self.take_first(islice(changes(), position, None))
 
-    def _set_current(self, candidate: ReducedCase) -> None:
+    def _set_current(self, candidate: Program) -> None:
         self.current = candidate
         # what a pass proposes again changes nothing, or goes back
         self._answers[candidate.key] = False
 
-    def _ask(self, candidate: ReducedCase | None, stop: threading.Event) -> bool | None:
+    def _ask(self, candidate: Program | None, stop: threading.Event) -> bool | None:
         """Return whether a candidate is interesting; None if it is not valid. Equal
         programs with equal settings are tested once.
         """
-        if candidate is None or candidate.program.canonical is None:
+        if candidate is None or candidate.canonical is None:
             return None
         key = candidate.key
         if key not in self._answers:
-            self._answers[key] = self.test.is_interesting(candidate, stop)
+            self._answers[key] = self.test.is_interesting(
+                candidate, stop, is_complete=self._is_complete
+            )
         return self._answers[key]
 
 
@@ -226,7 +219,7 @@ Pass = Callable[[ReductionProblem], None]
 class Form:
     """How programs of one form are read, and the passes that make them smaller."""
 
-    programs: Iterable[Reducible]
+    programs: Iterable[Program]
     """Those to start from, the cheapest first, each read on demand. May raise
     UnreadableError.
     """
@@ -242,14 +235,14 @@ def drop_settings(problem: ReductionProblem) -> None:
     """Drop the flags, the options of a kernel and the hints about its arguments that
     the failure does not need.
     """
-    start, kernel = problem.current, kernel_of(problem.current.case)
-    items: list[object] = [*start.case.flags]
+    start, case = problem.current, problem.current.case
+    kernel, items = kernel_of(case), list[object](case.flags)
     if kernel:
         items += [*kernel.options, *kernel.hints]
 
-    def without(dropped: Sequence[object]) -> ReducedCase:
-        flags = tuple(flag for flag in start.case.flags if flag not in dropped)
-        spec = start.case.spec
+    def without(dropped: Sequence[object]) -> Program:
+        flags = tuple(flag for flag in case.flags if flag not in dropped)
+        spec = case.spec
         if kernel:
             spec = without_names(kernel, dropped, "options", "hints")
         return start.with_case(flags=flags, spec=spec)

@@ -11,17 +11,17 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from functools import cached_property, wraps
+from dataclasses import dataclass, replace
+from functools import cached_property, partial, wraps
 from pathlib import Path
 from typing import Any
 
 from triage.compilers.kernel import kernel_of
-from triage.model.case import Case, InputKind
+from triage.model.case import Case
 from triage.reduce.problem import (
     Form,
     Pass,
-    ReducedCase,
-    Reducible,
+    Program,
     ReductionProblem,
     UnreadableError,
     drop_settings,
@@ -47,18 +47,17 @@ _VALUES = (
 )
 
 
-class PythonProgram(Reducible):
+@dataclass(frozen=True, eq=False)
+class PythonProgram(Program):
     """A syntax tree without comments and formatting. It is shared: passes build new
     ones and never change it.
     """
 
-    kind = InputKind.OTHER
+    tree: ast.Module
+    unbound: Set[str] = frozenset()
+    """The names that the original reads and does not bind."""
     suffix = "py"
     unit = "statement"
-
-    def __init__(self, tree: ast.Module, unbound: Set[str] = frozenset()) -> None:
-        """`unbound`: the names that the original reads and does not bind."""
-        self.tree, self.unbound = tree, unbound
 
     @cached_property
     def content(self) -> bytes:
@@ -80,6 +79,19 @@ class PythonProgram(Reducible):
         if unbound_names(self.content) <= self.unbound:
             return self.content
         return None
+
+    @property
+    def kernel(self) -> ast.FunctionDef | None:
+        """The compiled function, if it is the only one that fits the case."""
+        return kernel_in(self.tree, self.case)
+
+    def with_edits(self, edits: Edits) -> PythonProgram:
+        """Edit the tree.
+
+        A loop or branch is dropped with the last statement of its body. Any other body
+        that must not be empty becomes `pass`.
+        """
+        return replace(self, tree=_Editor(edits).visit(self.tree))
 
 
 def parse_program(content: bytes) -> ast.Module:
@@ -124,23 +136,6 @@ def unbound_names(content: bytes) -> set[str]:
                 if symbol.is_referenced():
                     read.add(symbol.get_name())
     return read - bound
-
-
-def python_program_of(candidate: ReducedCase) -> PythonProgram:
-    """Narrow the program of a candidate that is Python."""
-    assert isinstance(candidate.program, PythonProgram)
-    return candidate.program
-
-
-def with_edits(candidate: ReducedCase, edits: Edits) -> ReducedCase:
-    """Edit the tree of a candidate.
-
-    A loop or branch is dropped with the last statement of its body. Any other body that
-    must not be empty becomes `pass`.
-    """
-    program = python_program_of(candidate)
-    tree: ast.Module = _Editor(edits).visit(program.tree)
-    return candidate.with_program(PythonProgram(tree, program.unbound))
 
 
 class _Editor(ast.NodeTransformer):
@@ -212,43 +207,44 @@ def python_form(case: Case, source: Path) -> Form:
     ]
     if kernel_of(case):  # small sizes compile faster
         passes = [drop_parameters, shrink_numbers, *passes, drop_settings]
-    return Form(_read_program(source), passes, (shrink_numbers, drop_settings))
+    return Form(_read_program(case, source), passes, (shrink_numbers, drop_settings))
 
 
-def _read_program(source: Path) -> Iterator[PythonProgram]:
+def _read_program(case: Case, source: Path) -> Iterator[PythonProgram]:
     content = source.read_bytes()
-    yield PythonProgram(parse_program(content), unbound_names(content))
+    yield PythonProgram(case, parse_program(content), unbound_names(content))
 
 
 def drop_statements(problem: ReductionProblem) -> None:
     """Drop statements, those that read a name before those that bind it."""
-    start = problem.current
-    tree = python_program_of(start).tree
-    kernel = kernel_in(tree, start.case)
-    items = [statement for statement in statements(tree) if statement is not kernel]
+    start = PythonProgram.of(problem)
+    items, kernel = statements(start.tree), start.kernel
+    items = [statement for statement in items if statement is not kernel]
     problem.delete(
-        items[::-1], lambda dropped: with_edits(start, dict.fromkeys(dropped))
+        items[::-1], lambda dropped: start.with_edits(dict.fromkeys(dropped))
     )
 
 
-def _editing_pass(changes: Callable[[ReducedCase], Iterator[Edits]]) -> Pass:
-    """Make a pass that makes one of several edits after another."""
+def _editing_pass(edits_of: Callable[[ast.Module], Iterator[Edits]]) -> Pass:
+    """Make a pass that makes one of several edits of the tree after another."""
 
-    @wraps(changes)
+    def changes(problem: ReductionProblem) -> Iterator[PythonProgram]:
+        start = PythonProgram.of(problem)
+        return map(start.with_edits, edits_of(start.tree))
+
+    @wraps(edits_of)
     def run(problem: ReductionProblem) -> None:
-        problem.change(
-            lambda start: (with_edits(start, edits) for edits in changes(start))
-        )
+        problem.change(partial(changes, problem))
 
     return run
 
 
 @_editing_pass
-def open_blocks(candidate: ReducedCase) -> Iterator[Edits]:
+def open_blocks(tree: ast.Module) -> Iterator[Edits]:
     """Replace a loop, branch or `with` by its body; a loop's variable becomes 0, and `x
     += y` becomes `x = y`. The bounds of a loop that stays become numbers.
     """
-    for statement in statements(python_program_of(candidate).tree):
+    for statement in statements(tree):
         match statement:
             case ast.For(target=target, iter=values, body=body):
                 first = ast.Assign([target], ast.Constant(0), lineno=0)
@@ -270,11 +266,10 @@ def open_blocks(candidate: ReducedCase) -> Iterator[Edits]:
 
 
 @_editing_pass
-def inline_calls(candidate: ReducedCase) -> Iterator[Edits]:
+def inline_calls(tree: ast.Module) -> Iterator[Edits]:
     """Replace the only call of a function that returns at its end by its body, with the
     arguments in place of the parameters.
     """
-    tree = python_program_of(candidate).tree
     functions = {
         function.name: function
         for function in tree.body
@@ -299,11 +294,11 @@ def inline_calls(candidate: ReducedCase) -> Iterator[Edits]:
 
 
 @_editing_pass
-def inline_names(candidate: ReducedCase) -> Iterator[Edits]:
+def inline_names(tree: ast.Module) -> Iterator[Edits]:
     """Replace a name that is bound once by its constant or name, or by the first result
     of the same function.
     """
-    for function in python_program_of(candidate).tree.body:
+    for function in tree.body:
         if not isinstance(function, ast.FunctionDef):
             continue
         bound = Counter(parameter_names(function))
@@ -341,11 +336,11 @@ def _inline_edits(
 
 
 @_editing_pass
-def take_parts(candidate: ReducedCase) -> Iterator[Edits]:
+def take_parts(tree: ast.Module) -> Iterator[Edits]:
     """Replace an expression by a part of it, the largest first: no types, tuples,
     strings or functions.
     """
-    for node in ast.walk(python_program_of(candidate).tree):
+    for node in ast.walk(tree):
         is_stored = isinstance(getattr(node, "ctx", None), ast.Store)
         if is_stored or not isinstance(node, _VALUES):
             continue
@@ -364,8 +359,8 @@ def drop_parameters(problem: ReductionProblem) -> None:
     """Drop the parameters of a kernel that nothing reads, and replace constexprs by
     their numbers and other parameters by the first one of their type.
     """
-    start, kernel = problem.current, kernel_of(problem.current.case)
-    function = kernel_in(python_program_of(start).tree, start.case)
+    start = PythonProgram.of(problem)
+    kernel, function = kernel_of(start.case), start.kernel
     if function is None or kernel is None:
         return
     firsts: dict[str, str] = {}
@@ -377,7 +372,7 @@ def drop_parameters(problem: ReductionProblem) -> None:
             first = firsts.setdefault(kernel.signature[name], name)
             values[name] = ast.Name(first, ast.Load())
 
-    def without(dropped: Sequence[str]) -> ReducedCase:
+    def without(dropped: Sequence[str]) -> PythonProgram:
         names = [
             parameter
             for parameter in parameters(function)
@@ -391,16 +386,16 @@ def drop_parameters(problem: ReductionProblem) -> None:
             if value:
                 edits |= _inline_edits(function, name, value)
         left = without_names(kernel, dropped, "signature", "constexprs", "hints")
-        return with_edits(start, edits).with_case(spec=left)
+        return start.with_edits(edits).with_case(spec=left)
 
     problem.delete(list(values), without)
 
 
 @_editing_pass
-def shrink_numbers(candidate: ReducedCase) -> Iterator[Edits]:
+def shrink_numbers(tree: ast.Module) -> Iterator[Edits]:
     """Halve the integers of the program, equal ones together."""
     constants: dict[int, list[ast.AST]] = {}
-    for node in ast.walk(python_program_of(candidate).tree):
+    for node in ast.walk(tree):
         match node:
             case ast.Constant(value=int(value)) if value >= _LARGE:
                 constants.setdefault(value, []).append(node)

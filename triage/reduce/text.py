@@ -1,5 +1,4 @@
-"""The form of any text: passes by indented blocks and lines, then by tokens within the
-lines that are left.
+"""The form of any text: passes by lines, then by tokens within the lines that are left.
 
 The key insight about tokens: most languages nest brackets and separate items by commas,
 so whole brackets and items are dropped before single tokens.
@@ -9,16 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
-from triage.model.case import InputKind
-from triage.reduce.problem import (
-    Form,
-    ReducedCase,
-    Reducible,
-    ReductionProblem,
-    drop_settings,
-)
+from triage.model.case import Case
+from triage.reduce.problem import Form, Program, ReductionProblem, drop_settings
 
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
 # a quoted text, a word or number, a bracket or separator, or a run of other characters;
@@ -28,15 +23,12 @@ _TOKEN = re.compile(
 )
 
 
-class TextProgram(Reducible):
+@dataclass(frozen=True, eq=False)
+class TextProgram(Program):
     """The lines of a file that are not empty."""
 
-    unit = "line"
-
-    def __init__(self, lines: Sequence[str], suffix: str) -> None:
-        self.lines = tuple(line for line in lines if line.strip())
-        self.suffix = suffix
-        self.kind = InputKind.MLIR if suffix == InputKind.MLIR else InputKind.OTHER
+    lines: Sequence[str]
+    suffix: str = "txt"
 
     @property
     def content(self) -> bytes:
@@ -47,61 +39,67 @@ class TextProgram(Reducible):
     def size(self) -> int:
         return len(self.lines)
 
+    @cached_property
+    def tokens(self) -> list[tuple[int, str]]:
+        """The tokens of all lines, each with the number of its line."""
+        return [
+            (number, text)
+            for number, line in enumerate(self.lines)
+            for text in _TOKEN.findall(line)
+        ]
 
-def text_form(source: Path) -> Form:
+    def without(self, dropped: Sequence[int]) -> TextProgram:
+        """Return the program without some of its tokens."""
+        lines, absent = [""] * len(self.lines), set(dropped)
+        for index, (number, text) in enumerate(self.tokens):
+            if index not in absent:
+                lines[number] += text
+        return replace(self, lines=[line for line in lines if line.strip()])
+
+
+def text_form(case: Case, source: Path) -> Form:
     """Return the form of any text file."""
     text = source.read_bytes().decode("utf-8", "surrogateescape")
-    lines = [line.rstrip() for line in text.splitlines()]
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
     passes = (
         drop_lines,
         drop_items,
         drop_tokens,
     )
-    program = TextProgram(lines, source.suffix[1:] or "txt")
+    program = TextProgram(case, lines, source.suffix[1:] or "txt")
     return Form([program], passes, (drop_settings,))
 
 
 def drop_lines(problem: ReductionProblem) -> None:
     """Drop lines, halves of the text before single ones."""
-    start, lines = problem.current, _lines(problem.current)
+    start = TextProgram.of(problem)
 
-    def without(dropped: Sequence[int]) -> ReducedCase:
+    def without(dropped: Sequence[int]) -> Program:
         absent = set(dropped)
-        left = [line for index, line in enumerate(lines) if index not in absent]
-        return _with_lines(start, left)
+        left = [line for at, line in enumerate(start.lines) if at not in absent]
+        return replace(start, lines=left)
 
-    problem.delete(range(len(lines)), without)
+    problem.delete(range(len(start.lines)), without)
 
 
 def drop_items(problem: ReductionProblem) -> None:
     """Drop brackets with what they hold, items between commas, and brackets alone."""
 
-    def changes(candidate: ReducedCase) -> Iterator[ReducedCase]:
-        tokens = _tokens(candidate)
-        for span in _spans([text.strip() for _, text in tokens]):
-            yield _without(candidate, tokens, span)
-            if tokens[span[0]][1].strip() in _BRACKETS.values():
-                yield _without(candidate, tokens, (span[0], span[-1]))
+    def changes() -> Iterator[Program]:
+        start = TextProgram.of(problem)
+        tokens = [text.strip() for _, text in start.tokens]
+        for span in _spans(tokens):
+            yield start.without(span)
+            if tokens[span[0]] in _BRACKETS.values():
+                yield start.without((span[0], span[-1]))
 
     problem.change(changes)
 
 
 def drop_tokens(problem: ReductionProblem) -> None:
     """Drop tokens, halves of the text before single ones."""
-    start, tokens = problem.current, _tokens(problem.current)
-    problem.delete(
-        range(len(tokens)),
-        lambda dropped: _without(start, tokens, dropped),
-    )
-
-
-def _tokens(candidate: ReducedCase) -> list[tuple[int, str]]:
-    """Return the tokens of all lines, each with the number of its line."""
-    return [
-        (number, text)
-        for number, line in enumerate(_lines(candidate))
-        for text in _TOKEN.findall(line)
-    ]
+    start = TextProgram.of(problem)
+    problem.delete(range(len(start.tokens)), start.without)
 
 
 def _spans(tokens: Sequence[str]) -> list[range]:
@@ -127,24 +125,3 @@ def _spans(tokens: Sequence[str]) -> list[range]:
             if item > bracket + 1:
                 spans.add(range(item - 1, index))
     return sorted(spans, key=lambda span: (span.start, -span.stop))
-
-
-def _without(
-    candidate: ReducedCase, tokens: Sequence[tuple[int, str]], dropped: Sequence[int]
-) -> ReducedCase:
-    lines = [""] * len(_lines(candidate))
-    absent = set(dropped)
-    for index, (number, text) in enumerate(tokens):
-        if index not in absent:
-            lines[number] += text
-    return _with_lines(candidate, lines)
-
-
-def _with_lines(candidate: ReducedCase, lines: Sequence[str]) -> ReducedCase:
-    program = candidate.program
-    return candidate.with_program(TextProgram(lines, program.suffix))
-
-
-def _lines(candidate: ReducedCase) -> tuple[str, ...]:
-    assert isinstance(candidate.program, TextProgram)
-    return candidate.program.lines

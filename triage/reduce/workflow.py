@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -33,12 +33,13 @@ from triage.reduce.interestingness import (
     Baseline,
     CompileTest,
     RunTest,
+    run_of,
 )
 from triage.reduce.mlir import mlir_form
 from triage.reduce.problem import (
     Form,
     Pass,
-    ReducedCase,
+    Program,
     ReductionProblem,
     UnreadableError,
 )
@@ -65,19 +66,6 @@ _NOT_THE_SAME = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ReductionRequest:
-    """What to reduce."""
-
-    case: Case
-    bad: ToolchainRef
-    good: ToolchainRef | None
-
-    @property
-    def refs(self) -> list[ToolchainRef]:
-        return [self.bad, self.good] if self.good else [self.bad]
-
-
 class NotReducibleError(Exception):
     """Why a case cannot be reduced."""
 
@@ -87,37 +75,37 @@ class NotReducibleError(Exception):
         self.answer, self.probes = NoAnswer(cause, why), tuple(probes)
 
 
-def reduce_case(engine: Engine, request: ReductionRequest) -> Reduction:
+def reduce_case(
+    engine: Engine, case: Case, bad: ToolchainRef, good: ToolchainRef | None
+) -> Reduction:
     """Reduce a case, or return why it is not reduced."""
-    started, name = time.monotonic(), request.case.name
-    if request.good:
-        compiler = engine.compilers[request.case.compiler]
-        case = compiler.compared_with(request.case, request.good.revision.name)
-        request = replace(request, case=case)
+    started, name = time.monotonic(), case.name
+    if good:
+        compiler = engine.compilers[case.compiler]
+        case = compiler.compared_with(case, good.revision.name)
     with ExitStack() as stack:
         task = engine.progress.task(f"reduce  {name}: the original")
         stack.callback(task.finish)
         try:
-            baseline = measure_baseline(engine, request)
+            baseline = measure_baseline(engine, case, bad, good)
             read = engine.inputs.input_of(baseline.case, baseline.bad)
             assert isinstance(read, Prepared)  # it was compiled
             folder = engine.registry.home.folder(KeptKind.REDUCTIONS) / read.digest[:16]
             test = _test_of(engine, baseline, folder, stack)
-            forms = forms_for(engine, test.baseline, read.path, stack)
+            forms = _forms_for(engine, test.baseline, read.path, stack)
             form, start = _open_first(test, forms)
             problem = ReductionProblem(start, test, test.jobs)
             for step in _passes(problem, form):
-                size, unit = problem.current.program.size, start.program.unit
                 activity = step.__name__.replace("_", " ")
-                task.describe(f"reduce  {name}: {activity}, {size} {unit}s left")
+                size = f"{problem.current.size} {start.unit}s left"
+                task.describe(f"reduce  {name}: {activity}, {size}")
                 problem.run(step)
             task.finish()
-            reduction = _probe_result(test, request, start, problem.current, folder)
+            reduction = _probe_result(test, case, start, problem.current, folder)
         except NotReducibleError as error:
-            return Reduction(request.case, error.answer, error.probes)
-    return replace(
-        reduction, seconds=round(time.monotonic() - started, 2), oracle_calls=test.calls
-    )
+            return Reduction(case, error.answer, error.probes)
+    seconds = round(time.monotonic() - started, 2)
+    return replace(reduction, seconds=seconds, oracle_calls=test.calls)
 
 
 def _passes(problem: ReductionProblem, form: Form) -> Iterator[Pass]:
@@ -133,17 +121,19 @@ def _passes(problem: ReductionProblem, form: Form) -> Iterator[Pass]:
     yield from form.final_passes
 
 
-def measure_baseline(engine: Engine, request: ReductionRequest) -> Baseline:
+def measure_baseline(
+    engine: Engine, case: Case, bad: ToolchainRef, good: ToolchainRef | None
+) -> Baseline:
     """Compile the case on both toolchains, or take the cached results. Raises
     NotReducibleError.
     """
-    case = request.case
-    probes = _probe_original(engine, request, case)
+    refs = [bad, good] if good else [bad]
+    probes = _probe_original(engine, case, refs)
     failure = probes[0].outcome.failure
     if case.run and failure and failure.stage is Stage.COMPILE:
         # what the good toolchain computes does not matter
         case = replace(case, run=None)
-        probes = _probe_original(engine, request, case)
+        probes = _probe_original(engine, case, refs)
     failure = _failure_to_keep(probes)
     naming, times = Naming.NEVER, 0
     rule = rules_of(case).by_name.get(failure.failure_class)
@@ -153,7 +143,7 @@ def measure_baseline(engine: Engine, request: ReductionRequest) -> Baseline:
         times = 2
     # as smaller programs are compiled
     repeated = [
-        engine.probe(ProbeJob(case, request.bad, once=naming, attempt=attempt))
+        engine.probe(ProbeJob(case, bad, once=naming, attempt=attempt))
         for attempt in range(times)
     ]
     for probe in repeated[:1]:
@@ -162,32 +152,33 @@ def measure_baseline(engine: Engine, request: ReductionRequest) -> Baseline:
     if failure.failure_class == "wrong-result":
         # the signature has the index of the result, which may change
         same = same_wrong_result(failure)
-    repeats = 1
-    for probe in (probes[0], *repeated):
-        failed = probe.outcome.failure
-        if probe.outcome.flaky or failed is None or not same(failed):
-            repeats = _REPEATS
-    if repeats > 1 and failure.stage is not Stage.COMPILE:
-        why = f"runs on {request.bad.revision.name} end differently"
+    is_sure = all(
+        probe.outcome.failure
+        and same(probe.outcome.failure)
+        and not probe.outcome.flaky
+        for probe in (probes[0], *repeated)
+    )
+    if not is_sure and failure.stage is not Stage.COMPILE:
+        why = f"runs on {bad.revision.name} end differently"
         raise NotReducibleError(Cause.NOT_FOUND, why, probes)
     return Baseline(
         case,
-        request.bad,
-        request.good,
-        bad=engine.registry.obtain(request.bad),
+        bad,
+        good,
+        bad=engine.registry.obtain(bad),
         failure=failure,
         match=same,
         naming=naming,
         seconds=(repeated or probes)[0].measured.seconds,
-        repeats=repeats,
+        repeats=1 if is_sure else _REPEATS,
         probes=(*probes, *repeated),
     )
 
 
 def _probe_original(
-    engine: Engine, request: ReductionRequest, case: Case
+    engine: Engine, case: Case, refs: Sequence[ToolchainRef]
 ) -> list[Probe]:
-    jobs = [ProbeJob(case, ref) for ref in request.refs]
+    jobs = [ProbeJob(case, ref) for ref in refs]
     return [
         engine.recall(job) or engine.probe(replace(job, once=Naming.NEVER))
         for job in jobs
@@ -227,8 +218,7 @@ def _test_of(
     compiler = engine.compilers[plain.compiler]
     if compiler.compared_with(plain, "") != plain:
         return CompileTest(engine, baseline, candidates)  # its results are in its text
-    assert baseline.case.run
-    reference = baseline.case.run.reference
+    reference = run_of(baseline.case).reference
     if baseline.good_ref:
         reference = Reference(baseline.good_ref.revision.name)
     if reference is None or compiler.run is None:
@@ -247,7 +237,7 @@ def _test_of(
     )
 
 
-def forms_for(
+def _forms_for(
     engine: Engine, baseline: Baseline, source: Path, stack: ExitStack
 ) -> Iterator[Form]:
     """Yield the forms of a case whose compiler reads `source`.
@@ -263,13 +253,13 @@ def forms_for(
         except ImportError as error:
             advice = "pip install 'iree-triage[onnx]'"
             raise BadInput(f"an ONNX model needs an extra: {advice}") from error
-        yield onnx_form(source)
+        yield onnx_form(case, source)
     else:
         readers = list(_readers_of(engine, baseline.bad, stack))
         if readers:
-            yield mlir_form(readers, source, baseline.failure)
+            yield mlir_form(readers, case, source, baseline.failure)
     if suffix not in (InputKind.BYTECODE, InputKind.ONNX) and case.run is None:
-        yield text_form(source)
+        yield text_form(case, source)
 
 
 def _readers_of(
@@ -289,7 +279,7 @@ def _readers_of(
         yield reader
 
 
-def _open_first(test: CompileTest, forms: Iterator[Form]) -> tuple[Form, ReducedCase]:
+def _open_first(test: CompileTest, forms: Iterator[Form]) -> tuple[Form, Program]:
     """Return the first form of the program that fails, and the program in it. Raises
     NotReducibleError.
     """
@@ -305,7 +295,7 @@ def _open_first(test: CompileTest, forms: Iterator[Form]) -> tuple[Form, Reduced
             for program in form.programs:
                 why = "its reduced form does not fail in the same way"
                 for case in cases:
-                    start = test.begin(ReducedCase(program, case))
+                    start = test.begin(replace(program, case=case))
                     if start:
                         return form, start
         except UnreadableError as error:
@@ -329,18 +319,12 @@ def _in_less_time(baseline: Baseline) -> Case:
 
 
 def _probe_result(
-    test: CompileTest,
-    request: ReductionRequest,
-    start: ReducedCase,
-    smallest: ReducedCase,
-    folder: Path,
+    test: CompileTest, asked: Case, was: Program, program: Program, folder: Path
 ) -> Reduction:
     """Probe the smallest program on every version, and return the reduction. Raises
     NotReducibleError if it does not fail as the original.
     """
-    baseline, asked = test.baseline, test.baseline.case
-    smallest = test.complete(smallest)
-    was, program = start.program, smallest.program
+    baseline, smallest = test.baseline, test.complete(program)
     content = program.readable_content
     # A path for each content, because digests are remembered by path.
     name = f"reduced-{sha256(content).hexdigest()[:12]}"
@@ -348,7 +332,7 @@ def _probe_result(
     with disk_errors("write the reduced program"):
         write_whole(path, content)
     case = replace(
-        smallest.case,
+        smallest,
         name=f"{asked.name} (reduced)",
         input=asked.input.rewritten(path, program.kind),
         limits=asked.limits,
@@ -356,11 +340,11 @@ def _probe_result(
         expect=(),
     )
     installed = test.engine.registry.installed_releases(case.compiler)
-    refs = {ref.revision.name: ref for ref in (*installed, *request.refs)}
+    refs = {ref.revision.name: ref for ref in (*installed, *baseline.refs)}
     jobs = [ProbeJob(case, ref) for ref in refs.values()]
     probes = in_order(test.engine.probe_all(jobs, "probe the reduced program"))
     outcomes = {probe.revision.name: probe.outcome for probe in probes}
-    failed, *others = [outcomes[ref.revision.name] for ref in request.refs]
+    failed, *others = [outcomes[ref.revision.name] for ref in baseline.refs]
     if isinstance(failed, NoAnswer):
         raise NotReducibleError(failed.cause, failed.reason, baseline.probes)
     is_same = (
@@ -375,8 +359,8 @@ def _probe_result(
         small=replace(case, name=asked.name),
         probes=probes,
         failure=failed.failure,
-        bad=request.bad.revision,
-        good=request.good.revision if request.good else None,
+        bad=baseline.bad_ref.revision,
+        good=baseline.good_ref.revision if baseline.good_ref else None,
         sizes=SizeChange(was.size, program.size),
         unit=program.unit,
         lines=SizeChange(*lines),
