@@ -77,24 +77,6 @@ def test_a_built_compiler_end_to_end_with_rules_of_its_own(
     )
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (("{input}", "{inptu}"), 'did you mean "{input}"?'),
-        (('pattern: "version', 'pattern: "version ('), "regular expression"),
-    ],
-)
-def test_mistakes_in_a_recipe_are_told(
-    home: Path, triage: Triage, tmp_path: Path, change: tuple[str, str], message: str
-) -> None:
-    (tmp_path / "mine.yaml").write_text(RECIPE.replace(*change))
-    (tmp_path / "minicc.rules").write_text(RULES)
-    (tmp_path / "program.c").touch()
-    done = triage("recipe", "validate", tmp_path / "mine.yaml")
-    assert done.returncode == 2
-    assert message in done.stdout + done.stderr
-
-
 def test_a_killed_command_does_not_mean_that_there_is_no_version(
     home: Path, tmp_path: Path
 ) -> None:

@@ -128,19 +128,3 @@ def test_a_reduced_script_repeats_its_failure_without_triage(
             ["sh", written], env={**os.environ, **python}, capture_output=True
         )
         assert (done.returncode == 0) is is_right, done.stderr
-
-
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ("input: adds.py", "command"),
-        ("input: adds.py\ncommand: [x]\nrun: {reference: {toolchain: 1.0}}", "run"),
-    ],
-)
-def test_only_a_script_with_a_package_runs_without_a_command(
-    triage: Triage, workplace: Path, keys: str, message: str
-) -> None:
-    (workplace / "r.yaml").write_text(f"name: r\ncompiler: command\n{keys}\n")
-    done = triage("recipe", "validate", "r.yaml")
-    assert done.returncode == 2
-    assert message in done.stdout + done.stderr

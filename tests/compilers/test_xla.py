@@ -18,7 +18,6 @@ from triage.compilers.xla.adapter import Xla, XlaIr
 from triage.compilers.xla.hlo_text import generic_form
 from triage.mlir.fingerprint import PrintedModule
 from triage.model.case import RunSpec, Target
-from triage.model.errors import BadFiles
 from triage.recipes.run_values import file_value, read_value
 
 HLO = """HloModule jit_f, entry_computation_layout={(f32[4,8]{1,0})->f32[4]{0}}
@@ -72,21 +71,6 @@ def recipe(folder: Path, text: str) -> Path:
         f"name: r\nsummary: s\ncompiler: xla\ntarget: {{backend: cpu}}\n{text}\n"
     )
     return folder / "r.yaml"
-
-
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("input: p.mlir\nphase: hlo", 6),
-        ("input: p.mlir\nrun: {inputs: [4xq7=1]}", 6),
-    ],
-)
-def test_mistakes_of_a_recipe_are_shown_where_they_are(
-    tmp_path: Path, text: str, line: int
-) -> None:
-    with pytest.raises(BadFiles) as raised:
-        load_cases([recipe(tmp_path, text)])
-    assert [problem.line for problem in raised.value.problems] == [line]
 
 
 @pytest.mark.parametrize("element", ELEMENTS.values(), ids=ELEMENTS)

@@ -15,7 +15,7 @@ from tests.conftest import ROOT
 from tests.recipes.conftest import Loaded
 from tests.recipes.loading import load_recipes
 from triage.compilers.registry import recipe_families
-from triage.model.case import Expectation, Flag, InputKind, Target
+from triage.model.case import Case, Expectation, Flag, Input, InputKind, Target
 from triage.model.errors import BadFiles
 from triage.model.execution import Limits
 from triage.recipes.recipe import recipe_json_schema
@@ -40,12 +40,6 @@ BASE = "name: a\ninput: models/matmul.mlir\ntarget: {backend: cuda}\n"
 
 
 def test_every_key_reaches_the_case(loaded: Loaded, folder: Path) -> None:
-    (case,) = loaded(FULL)
-    assert case.name == case.recipe == "cuda-matmul-f32"
-    assert case.summary == "a matmul — with ümlauts"
-    assert case.source == folder / "r.yaml"
-    assert case.input.path == folder / "models/make.py"
-    assert case.input.kind is InputKind.GENERATOR
     args = [
         "n",
         "4096",
@@ -60,18 +54,31 @@ def test_every_key_reaches_the_case(loaded: Loaded, folder: Path) -> None:
         "at",
         "1:30",
     ]
-    assert case.input.args == tuple(zip(args[::2], args[1::2], strict=True))
-    assert case.target == Target("cuda", "sm_86", 2)
-    assert case.flags == (
-        Flag("--iree-opt-level=O3"),
-        Flag("--iree-x=y", "3.5.0", "3.9.0"),
-    )
-    assert case.phase == "executable-targets"
-    assert case.env == (("A", "1"),)
-    assert case.limits == Limits(timeout=5400.0, memory=2 * 10**9)
-    assert case.expect == (
-        Expectation("shared-memory-overflow", "3.1.0", "3.8.0", "iree-org/iree#19575"),
-        Expectation("crash", issue="https://github.com/iree-org/iree/issues/1"),
+    issue = "https://github.com/iree-org/iree/issues/1"
+    assert loaded(FULL) == (
+        Case(
+            "cuda-matmul-f32",
+            "cuda-matmul-f32",
+            "a matmul — with ümlauts",
+            "iree",
+            folder / "r.yaml",
+            Input(
+                folder / "models/make.py",
+                InputKind.GENERATOR,
+                tuple(zip(args[::2], args[1::2], strict=True)),
+            ),
+            Target("cuda", "sm_86", 2),
+            (Flag("--iree-opt-level=O3"), Flag("--iree-x=y", "3.5.0", "3.9.0")),
+            "executable-targets",
+            Limits(timeout=5400.0, memory=2 * 10**9),
+            (
+                Expectation(
+                    "shared-memory-overflow", "3.1.0", "3.8.0", "iree-org/iree#19575"
+                ),
+                Expectation("crash", issue=issue),
+            ),
+            env=(("A", "1"),),
+        ),
     )
 
 
