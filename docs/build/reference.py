@@ -13,7 +13,7 @@ import pkgutil
 import types
 import typing
 from collections.abc import Collection, Iterator, Mapping
-from enum import Enum, StrEnum
+from enum import Enum
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
@@ -42,10 +42,8 @@ def option_row(param: Any) -> str:
         else ", ".join(f"`{option}`" for option in param.opts)
     )
     notes = []
-    if isinstance(param.default, StrEnum):
-        notes.append(
-            "one of " + ", ".join(f"`{choice}`" for choice in type(param.default))
-        )
+    if "|" in (param.metavar or "") and not positional:
+        notes.append(f"one of `{param.metavar.replace('|', '`, `')}`")
     if (
         isinstance(param.default, str | int | float)
         and not isinstance(param.default, bool)

@@ -17,7 +17,7 @@ from tests.conftest import Asked, Triage
 from tests.fake_releases import FakeReleases, fake_releases
 
 SECONDS = 120  # more than any of the commands takes on a busy machine
-NEW = ("recipe", "new", "mine.yaml", "--from-text", "-")
+NEW = ("recipe", "new", "mine.yaml", "--input", "-")
 
 
 class Hangs(BaseException):

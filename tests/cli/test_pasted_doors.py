@@ -233,7 +233,7 @@ def test_python_of_a_text_runs_only_when_it_is_allowed(
     classes = [failure["class"] for failure in why["log"]["failures"]]
     assert classes == ["shared-memory-overflow"]
     assert "--run-code" in why["next"][0]
-    asked("recipe", "new", "mine.yaml", "--from-text", "issue.md")
+    asked("recipe", "new", "mine.yaml", "--input", "issue.md")
     assert not mark.exists()
     kernel_issue()
     [result] = asked(*RUN, "--run-code")["results"]

@@ -43,7 +43,7 @@ def test_an_interrupted_measurement_prints_what_is_known(
     words = ("bench", double, "-t", "3.11.0", "-t", "3.13.0", "--format", "json")
     # prints a line for each round, not one in ten seconds
     program = (
-        "import triage.cli.screen; triage.cli.screen._LOG_INTERVAL = 0; "
+        "import triage.cli.command; triage.cli.command._LOG_INTERVAL = 0; "
         "from triage.cli import main; main()"
     )
     command = [sys.executable, "-c", program, *words]

@@ -16,8 +16,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from triage.cli.command import flag
-from triage.cli.screen import AppContext
+from triage.cli.command import AppContext, flag
 from triage.model.outcome import MEANINGS
 from triage.processes.sealing import switch_sealing
 from triage.report.printable import printed_streams
@@ -32,7 +31,7 @@ _GLOBAL = ("-q", "--quiet", "-v", "--verbose", "--unsealed", "--run-code")
 #: Where each command is defined, and its line in `triage --help`.
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "why": (
-        "why:why",
+        "bisect:why",
         "Explain one failure: since when, where, and what helps.",
     ),
     "init": ("recipe:init", "Write a first folder of recipes to start from."),
@@ -56,7 +55,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "nightly:nightly_merge",
         "Join the results of a nightly's shards.",
     ),
-    "nights": ("nights:app", "List, show and prune stored nights."),
+    "nights": ("nights:nights", "List, show and prune stored nights."),
     "site": ("nights:site", "Write a static site of all stored nights."),
     "show": ("nights:show", "Show everything known of a case."),
     "bisect": (
@@ -68,15 +67,15 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "Rank the commits between two revisions; nothing is built.",
     ),
     "attribute": (
-        "why:attribute_case",
+        "bisect:attribute_case",
         "Find the pass after which two compilers' IR diverges.",
     ),
     "reduce": (
-        "reduce:reduce_recipe",
+        "remedy:reduce_recipe",
         "Reduce a failing program to a minimal reproducer.",
     ),
     "replay": (
-        "reduce:replay_reproducers",
+        "remedy:replay_reproducers",
         "Check whether reproducers still fail.",
     ),
     "lint": ("remedy:lint", "Find mistakes in a program before it is compiled."),
@@ -86,23 +85,29 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "bench": ("run:bench", "Measure the run time of compiled programs side by side."),
     "variants": ("remedy:variants", "Find which matrix values a failure depends on."),
-    "toolchains": ("toolchains:app", "List, install, inspect and prune compilers."),
+    "toolchains": (
+        "toolchains:toolchains",
+        "List, install, inspect and prune compilers.",
+    ),
     "issues": (
         "nights:issues",
         "Keep the issues of a GitHub repository in step with nights.",
     ),
     "expect": ("recipe:expect", "Update the lists of known failures."),
-    "recipe": ("recipe:app", "Write, validate and list recipes."),
+    "recipe": ("recipe:recipe", "Write, validate and list recipes."),
     "doctor": ("toolchains:doctor", "Check what this machine has and what it lacks."),
 }
 
 
 def load(name: str) -> Any:
-    """Import a command and return it."""
+    """Import a command, or a group of some, and return it."""
     target = resolve_name(f"triage.cli.{COMMANDS[name][0]}")
     parent = typer.Typer(**_SETTINGS)
-    if isinstance(target, typer.Typer):
-        parent.add_typer(target, name=name, no_args_is_help=True)
+    if isinstance(target, dict):
+        group, summary = typer.Typer(), COMMANDS[name][1]
+        for word, function in target.items():
+            group.command(word)(function)
+        parent.add_typer(group, name=name, help=summary, no_args_is_help=True)
     else:
         parent.command(name)(target)
     loaded: Any = typer.main.get_group(parent).commands[name]

@@ -5,8 +5,8 @@ and the families and revisions that they are compiled with.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -19,15 +19,17 @@ from triage.cli.command import (
     PATHS,
     RECIPE,
     RECIPES,
+    AppContext,
     option,
+    print_stderr,
 )
-from triage.cli.screen import AppContext, print_stderr
 from triage.compilers import registry
 from triage.compilers.registry import DEFAULT_FAMILY, Families, suite_reader
 from triage.execution.engine import Engine, open_engine
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.revision import FamilyRef, split_revision
+from triage.report.elements import names_text
 from triage.toolchains.home import KeptKind, default_home
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 
@@ -51,28 +53,25 @@ class ProgramTarget:
     )
 
     def started(
-        self, words: Sequence[Path], revs: Sequence[str | None] = ()
-    ) -> dict[Path, StartedRecipe]:
-        """Write recipes for the programs, texts and command lines among the words.
-        `revs` may name the package that a script is about.
+        self, word: Path, revs: Sequence[str | None] = ()
+    ) -> StartedRecipe | None:
+        """Write a recipe for a program, a text or a command line; return None for a
+        recipe. `revs` may name the package that a script is about.
         """
-        programs = [
-            word for word in words if not word.is_dir() and word.suffix not in RECIPES
-        ]
-        if programs:
+        if word.suffix not in RECIPES and not word.is_dir():
             from triage.cli.program import recipe_for  # slow to import
 
-            return {word: recipe_for(str(word), self, revs) for word in programs}
+            return recipe_for(str(word), self, revs)
         if self.backend or self.chip:
             raise BadInput("--backend and --chip are for programs, not for recipes")
-        return {}
+        return None
 
     def recipes(
         self, words: Sequence[Path], revs: Sequence[str | None] = ()
     ) -> list[Path]:
         """Return the recipes that the words name, or that are made from them."""
-        started = self.started(words, revs)
-        return [started[word].path if word in started else word for word in words]
+        started = [(word, self.started(word, revs)) for word in words]
+        return [made.path if made else word for word, made in started]
 
     def cases(
         self,
@@ -124,15 +123,11 @@ class Compiling:
         "scheduler (default: local).",
     )
 
-    def open(
-        self, *cases: Case, fresh: bool = False, dry: bool = False
-    ) -> AbstractContextManager[Engine]:
-        return open_engine_for(
-            self.app, cases, self.jobs, self.executor, fresh=fresh, dry=dry
-        )
+    def open(self, *cases: Case, **how: bool) -> AbstractContextManager[Engine]:
+        """Open an engine as `open_engine_for` does."""
+        return open_engine_for(self.app, cases, self.jobs, self.executor, **how)
 
 
-@contextmanager
 def open_engine_for(
     app: AppContext,
     cases: Sequence[Case] = (),
@@ -141,7 +136,7 @@ def open_engine_for(
     *,
     fresh: bool = False,
     dry: bool = False,
-) -> Iterator[Engine]:
+) -> AbstractContextManager[Engine]:
     """Open an engine that draws its progress, and compiles on the cluster that
     --executor or TRIAGE_EXECUTOR names.
 
@@ -149,19 +144,15 @@ def open_engine_for(
     download and compile nothing.
     """
     cluster = _cluster(executor or os.environ.get("TRIAGE_EXECUTOR") or "local", jobs)
-    with (
-        app.progress() as progress,
-        open_engine(
-            cases,
-            jobs=jobs,
-            fresh=fresh,
-            progress=progress,
-            warn=print_stderr,
-            cluster=cluster,
-            is_dry=dry,
-        ) as engine,
-    ):
-        yield engine
+    return open_engine(
+        cases,
+        jobs=jobs,
+        fresh=fresh,
+        progress=app.progress(),
+        warn=print_stderr,
+        cluster=cluster,
+        is_dry=dry,
+    )
 
 
 def _cluster(
@@ -218,7 +209,8 @@ def cases_named(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
         or [case for case in cases if fnmatchcase(case.name, pattern)]
     )
     if not chosen:
-        raise BadInput(f"there is no case {text!r}; choose from {_names_text(cases)}")
+        names = names_text([case.name for case in cases], _SHOWN)
+        raise BadInput(f"there is no case {text!r}; choose from {names}")
     return tuple(chosen)
 
 
@@ -228,17 +220,9 @@ def one_case(cases: Sequence[Case], name: str | None) -> Case:
     """
     chosen = cases_named(cases, name)
     if len(chosen) > 1:
-        raise BadInput(
-            f"several cases fit; choose one with --case: {_names_text(chosen)}"
-        )
+        names = names_text([case.name for case in chosen], _SHOWN)
+        raise BadInput(f"several cases fit; choose one with --case: {names}")
     return chosen[0]
-
-
-def _names_text(cases: Sequence[Case]) -> str:
-    names = [case.name for case in cases[:_SHOWN]]
-    if len(cases) > _SHOWN:
-        names.append("...")
-    return ", ".join(names)
 
 
 def revs_by_family(cases: Sequence[Case], revs: Sequence[str]) -> dict[str, list[str]]:

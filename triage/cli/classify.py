@@ -13,17 +13,14 @@ from triage.classify import (
     classify_log,
     load_rules,
 )
-from triage.cli.command import Reply, argument, command, option, report
-from triage.cli.screen import AppContext
+from triage.cli.command import AppContext, Reply, argument, command, option, report
 from triage.report.tables import classify_document
 
 
 @command
 def classify(
     app: AppContext,
-    logs: list[Path] | None = argument(
-        "LOG", "Log files; - is stdin (default: -).", None
-    ),
+    logs: list[Path] | None = argument("LOG", "Log files; - is stdin (default: -)."),
     rules: list[Path] | None = option(
         "FILE", "Read your own failure classes from this YAML file; repeatable."
     ),
@@ -48,9 +45,9 @@ def classify_logs(
 ) -> list[ClassifiedLog]:
     """Classify logs; - is standard input."""
     classified = []
-    with app.progress() as progress:
-        for path in logs:
-            log = sys.stdin.buffer if str(path) == "-" else path
-            with progress.task(f"classify {path}"):
-                classified.append(classify_log(log, rules))
+    progress = app.progress()
+    for path in logs:
+        log = sys.stdin.buffer if str(path) == "-" else path
+        with progress.task(f"classify {path}"):
+            classified.append(classify_log(log, rules))
     return classified

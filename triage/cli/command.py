@@ -1,5 +1,6 @@
-"""Make functions commands: declare their options, write their reply in the format of
---format, print their errors, and end with the exit code of the reply.
+"""Make functions commands: declare their options, show progress and messages on stderr,
+write their reply in the format of --format, print their errors, and end with the exit
+code of the reply.
 
 Every error ends in a message on stderr, never in a traceback that a CI job takes for a
 regression.
@@ -16,25 +17,139 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
+from types import UnionType
 from typing import Any, TypeVar, get_type_hints
 
 import typer
 
 from triage.cli import stop_at_once
-from triage.cli.screen import print_stderr
 from triage.model.errors import BadFiles, Interrupted, TriageError
 from triage.model.outcome import Exit
 from triage.report.document import Block, Document, Table
 from triage.report.formats import FORMATS, VERBOSE, write_report
+from triage.report.printable import printable
+from triage.toolchains.home import Progress, ProgressTask, disk_errors
 
 R = TypeVar("R")
 _SAME_SIGNAL = 0.3  # seconds within which a second signal belongs to the first
 _HANDLING = 0.1  # seconds in which the main thread handles a signal, unless it waits
 RECIPES = (".yaml", ".yml")
 SECONDS = 60.0  # for which each probe of a time is measured at most
-REQUIRED: Any = ...
+_FIRST_LINE = 1.0  # seconds until a log says what runs
+_LOG_INTERVAL = 10.0  # seconds between two lines in a log
+
+
+def print_stderr(text: str) -> None:
+    """Print one message to stderr."""
+    sys.stderr.write(f"{printable(text)}\n")
+    sys.stderr.flush()
+
+
+@dataclass(frozen=True)
+class AppContext:
+    """The options that hold for every command."""
+
+    quiet: bool
+    verbose: bool
+    run_code: bool = False
+
+    def progress(self) -> Progress:
+        """Return what shows progress on stderr: bars on a terminal, lines in a log, or
+        only errors.
+        """
+        if self.quiet:
+            return Errors()
+        if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+            return LogLines()
+        return LiveBars()
+
+
+class Errors(Progress):
+    """No progress, only errors."""
+
+    def error(self, text: str) -> None:
+        print_stderr(text)
+
+
+class LogLines(Errors):
+    """Progress as occasional lines, for CI logs and pipes."""
+
+    def __init__(self) -> None:
+        self.next = time.monotonic() + _FIRST_LINE
+
+    def task(self, text: str, total: float | None = None) -> ProgressTask:
+        return _Line(self, text, total)
+
+    def note(self, text: str) -> None:
+        print_stderr(text)
+
+
+class _Line(ProgressTask):
+    def __init__(self, log: LogLines, text: str, total: float | None) -> None:
+        self._log, self._text, self._total, self._done = log, text, total, 0.0
+        self._first = threading.Timer(_FIRST_LINE, self._show)
+        self._first.daemon = True
+        self._first.start()
+
+    def advance(self, amount: float = 1.0) -> None:
+        self._done += amount
+        self._show()
+
+    def describe(self, text: str) -> None:
+        self._text = text
+        self._show()
+
+    def finish(self) -> None:
+        self._first.cancel()
+
+    def _show(self) -> None:
+        if time.monotonic() >= self._log.next:
+            self._log.next = time.monotonic() + _LOG_INTERVAL
+            is_count = self._total and self._total != 1
+            count = f"  {self._done:g}/{self._total:g}" if is_count else ""
+            print_stderr(self._text + count)
+
+
+class LiveBars(Progress):
+    """Bars on a terminal, removed when nothing is running."""
+
+    def __init__(self) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        from triage.report.terminal import console_for
+
+        text = TextColumn("{task.description}", markup=False)
+        columns = (text, BarColumn(12), TimeElapsedColumn())
+        self.bars = Progress(*columns, console=console_for(sys.stderr), transient=True)
+
+    def task(self, text: str, total: float | None = None) -> ProgressTask:
+        self.bars.start()
+        return _Bar(self.bars, self.bars.add_task(text, total=total))
+
+    def note(self, text: str) -> None:
+        self.bars.console.print(text)
+
+    error = note
+
+
+@dataclass
+class _Bar(ProgressTask):
+    bars: Any
+    number: int
+
+    def advance(self, amount: float = 1.0) -> None:
+        self.bars.advance(self.number, amount)
+
+    def describe(self, text: str) -> None:
+        self.bars.update(self.number, description=text)
+
+    def finish(self) -> None:
+        if self.number in self.bars.task_ids:
+            self.bars.remove_task(self.number)
+        if not self.bars.tasks:
+            self.bars.stop()
 
 
 @dataclass(frozen=True)
@@ -44,13 +159,14 @@ class Reply:
     write: Callable[[str], object]
     """Writes it to stdout in the named format."""
     exit: Exit = Exit.OK
+    error: BaseException | None = None
+    """Why the command ended early; it is printed after the reply."""
 
-
-class Unfinished(Exception):
-    """A command cannot go on. Its reply so far is written before the error."""
-
-    def __init__(self, reply: Reply, error: BaseException) -> None:
-        self.reply, self.error = reply, error
+    def code(self) -> Exit:
+        """Return the exit code. Raises the error that ended the command early."""
+        if self.error:
+            raise self.error
+        return self.exit
 
 
 def report(
@@ -92,7 +208,7 @@ def report_rows(
     return report_value({key: rows, **more}, table, title=title, code=code)
 
 
-def argument(metavar: str, text: str, default: Any = REQUIRED) -> Any:
+def argument(metavar: str, text: str, default: Any = ...) -> Any:
     """Return an argument."""
     return typer.Argument(default, metavar=metavar, help=text)
 
@@ -103,7 +219,7 @@ def flag(names: str, text: str) -> Any:
 
 
 def option(
-    metavar: str, text: str, *names: str, default: Any = None, **checks: float
+    metavar: str, text: str, *names: str, default: Any = ..., **checks: float
 ) -> Any:
     """Return an option that takes a value. `names` are its spellings where they are not
     the parameter's name.
@@ -111,7 +227,7 @@ def option(
     return typer.Option(default, *names, metavar=metavar, help=text, **checks)  # type: ignore[arg-type]
 
 
-def toolchain_option(text: str, default: Any = None) -> Any:
+def toolchain_option(text: str, default: Any = ...) -> Any:
     """Return the option --toolchain."""
     return option("REV", text, "--toolchain", "-t", default=default)
 
@@ -121,18 +237,8 @@ def duration_option(text: str) -> Any:
     return typer.Option(None, metavar="DURATION", parser=_seconds, help=text)
 
 
-def _seconds(text: str) -> float:
-    from triage.model.fields import parse_duration  # slow to import
-
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
-
-
-def format_option(*more: str) -> Any:
-    """Return the option --format. more: formats that only this reply has."""
-    names = (*FORMATS, *more)
+def format_option(*names: str) -> Any:
+    """Return the option --format."""
 
     def check(name: str) -> str:
         if name not in names:
@@ -147,6 +253,15 @@ def format_option(*more: str) -> Any:
         callback=check,
         help="Print the report in this format.",
     )
+
+
+def _seconds(text: str) -> float:
+    from triage.model.fields import parse_duration  # slow to import
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 PATHS = argument(
@@ -172,7 +287,7 @@ CASES = option(
 TOOLCHAINS = toolchain_option(
     "Compile with this toolchain; repeatable (default: the newest installed one)."
 )
-FAILING_TOOLCHAIN = toolchain_option("Toolchain on which the case fails.", REQUIRED)
+FAILING_TOOLCHAIN = toolchain_option("Toolchain on which the case fails.")
 DRY_RUN = flag(
     "--dry-run", "Print what would be compiled; install and compile nothing."
 )
@@ -202,39 +317,22 @@ def command(function: Callable[..., Reply], *formats: str) -> Callable[..., None
     A parameter that is a dataclass stands for the options that are its fields, and
     `app` for the options of the program. formats: those that only this reply has.
     """
-    parameters = _parameters(function)
-    groups = {
-        name: _parameters(parameter.annotation)
-        for name, parameter in parameters.items()
-        if is_dataclass(parameter.annotation) and name != "app"
-    }
-    shown = dict(parameters)
-    for name, fields in groups.items():
-        del shown[name]
-        shown |= fields
-    shown.pop("app", None)
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    own = {
-        "context": inspect.Parameter("context", keyword, annotation=typer.Context),
-        "output": inspect.Parameter(
-            "output", keyword, annotation=str, default=format_option(*formats)
-        ),
-    }
 
     @functools.wraps(function)
     def run(context: typer.Context, output: str, **given: Any) -> None:
-        given["app"] = context.obj
-        for name, fields in groups.items():
-            group = parameters[name].annotation
-            given[name] = group(**{field: given[field] for field in fields})
-        values = {name: given[name] for name in parameters}
         if output == "text" and context.obj.verbose:
             output = VERBOSE
         more = ["--resume"] if given.get("interactive") else []
-        raise typer.Exit(_exit_code(lambda: function(**values), output, more))
+        given["app"] = context.obj
+        raise typer.Exit(_exit_code(lambda: _call(function, given), output, more))
 
+    shown = [
+        *_options(function),
+        _parameter("context", typer.Context),
+        _parameter("output", str, default=format_option(*FORMATS, *formats)),
+    ]
     run.__annotations__ = {}  # typer prefers these
-    run.__signature__ = inspect.Signature([*shown.values(), *own.values()])  # type: ignore[attr-defined]
+    run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     return run
 
 
@@ -243,14 +341,35 @@ def junit_command(function: Callable[..., Reply]) -> Callable[..., None]:
     return command(function, "junit")
 
 
-def _parameters(function: Any) -> dict[str, inspect.Parameter]:
-    """Return the parameters of a function, or the fields of a dataclass."""
+def _options(function: Callable[..., object]) -> Iterator[inspect.Parameter]:
+    """Yield the options of a function, or those that are the fields of a dataclass. One
+    without a default is required, unless its type has None.
+    """
     hints = get_type_hints(function)
+    for name, parameter in inspect.signature(function).parameters.items():
+        kind, declared = hints[name], parameter.default
+        if kind is not AppContext and is_dataclass(kind):
+            yield from _options(kind)  # type: ignore[arg-type]
+        elif name != "app":
+            if isinstance(kind, UnionType) and declared.default is ...:
+                declared.default = None
+            yield _parameter(name, kind, default=declared)
+
+
+def _parameter(name: str, kind: object, **default: object) -> inspect.Parameter:
     keyword = inspect.Parameter.KEYWORD_ONLY
-    return {
-        name: parameter.replace(kind=keyword, annotation=hints[name])
-        for name, parameter in inspect.signature(function).parameters.items()
+    return inspect.Parameter(name, keyword, annotation=kind, **default)
+
+
+def _call(function: Callable[..., Any], given: Mapping[str, Any]) -> Any:
+    """Call a function with its options and the dataclasses that stand for some."""
+    hints = get_type_hints(function)
+    names = inspect.signature(function).parameters
+    values = {
+        name: given[name] if name in given else _call(hints[name], given)
+        for name in names
     }
+    return function(**values)
 
 
 def command_again(*more: str) -> str:
@@ -266,19 +385,13 @@ def _exit_code(call: Callable[[], Reply], output: str, more: list[str]) -> int:
     """Call a command, write its reply in the named format, and return its exit code.
     more: options that continue it.
     """
-    from triage.toolchains.home import disk_errors
-
     try:
         _handle_signals()
         with disk_errors("continue"):
-            try:
-                reply = call()
-            except Unfinished as unfinished:
-                unfinished.reply.write(output)
-                raise unfinished.error from None
+            reply = call()
             reply.write(output)
             sys.stdout.flush()
-            return reply.exit
+            return reply.code()
     except BrokenPipeError:
         # The reader has closed the pipe; without this Python complains when it closes
         # the stream.

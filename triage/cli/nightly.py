@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from triage.cli.cases import Compiling, cases_in, cases_named, of_one_family
@@ -15,18 +16,17 @@ from triage.cli.command import (
     REPO,
     SUITE,
     Reply,
-    Unfinished,
     argument,
     command_again,
     duration_option,
     flag,
     junit_command,
     option,
+    print_stderr,
     report,
     toolchain_option,
 )
 from triage.cli.nights import earlier_nights, store_night
-from triage.cli.screen import print_stderr
 from triage.execution.judge import forecast
 from triage.execution.task import ProbeJob
 from triage.git_history.repository import Repository
@@ -52,7 +52,7 @@ def nightly(
     paths: list[Path] = PATHS,
     case: str | None = CASES,
     suite_config: list[Path] | None = SUITE,
-    toolchain: str = toolchain_option("Test this toolchain.", "latest"),
+    toolchain: str = toolchain_option("Test this toolchain.", default="latest"),
     baseline: str = option(
         "REV",
         "Compare with this toolchain.",
@@ -145,7 +145,7 @@ def nightly(
             except Exception as problem:
                 print_stderr(f"triage: the partial report is missing: {problem}")
                 raise error from None
-            raise Unfinished(partial, error) from None
+            return replace(partial, error=error)
     return _publish(night, out, github)
 
 

@@ -12,21 +12,17 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from triage.cli.command import (
-    REQUIRED,
     Reply,
-    Unfinished,
     argument,
     command,
     flag,
     junit_command,
     option,
+    print_stderr,
     report,
     report_value,
 )
-from triage.cli.screen import print_stderr
 from triage.model.content import Address
 from triage.model.errors import BadInput, EnvironmentFailure, TriageError
 from triage.model.outcome import Exit
@@ -40,8 +36,6 @@ if TYPE_CHECKING:  # lists need none of them
     from triage.nightly.compare import EarlierNights
     from triage.nightly.issues import IssueChange
     from triage.nightly.result import Night
-
-app = typer.Typer(help="List, show and prune stored nights.")
 
 
 def open_nights() -> NightStore:
@@ -68,7 +62,6 @@ def earlier_nights() -> EarlierNights:
     return cache(lambda: open_nights().history())
 
 
-@app.command("list")
 @command
 def list_nights() -> Reply:
     """List stored nights, the oldest first."""
@@ -78,13 +71,12 @@ def list_nights() -> Reply:
     return report_value({"nights": listed}, table, total, title="Nights")
 
 
-@app.command("show")
 @junit_command
 def show_night(
     night: str = argument(
         "NIGHT",
         "A night's number, its date as 2026-11-21, or `latest`.",
-        "latest",
+        default="latest",
     ),
 ) -> Reply:
     """Print the report of a stored night."""
@@ -94,10 +86,9 @@ def show_night(
     return report(stored, screen_document, Exit.OK, junit=night_junit)
 
 
-@app.command("prune")
 @command
 def prune_nights(
-    keep: int = option("N", "Keep the newest N nights.", min=1, default=REQUIRED),
+    keep: int = option("N", "Keep the newest N nights.", min=1),
 ) -> Reply:
     """Remove all stored nights but the newest."""
     store = open_nights()
@@ -149,20 +140,19 @@ def site(
 
 
 _TITLE = 250  # characters; GitHub takes 256
-issues = typer.Typer(help="Keep the issues of a GitHub repository in step with nights.")
 
 
-@issues.command("sync")
 @command
 def sync(
     repository: str = option(
         "OWNER/NAME",
         "Change the issues of this repository.",
         "--repo",
-        default=REQUIRED,
     ),
     night_file: Path = argument(
-        "REPORT", "nightly.json of a night, or the folder that holds it.", Path("out")
+        "REPORT",
+        "nightly.json of a night, or the folder that holds it.",
+        default=Path("out"),
     ),
     apply: bool = flag(
         "--apply", "Change the issues (default: only list the changes)."
@@ -224,7 +214,10 @@ def sync(
         case: f"{address}{change.issue}" for change in done for case in change.cases
     }
     open_nights().add_issues(night.started, issues)
-    reply = report(applied, issues_document)
-    if stopped:
-        raise Unfinished(reply, stopped)
-    return reply
+    return replace(report(applied, issues_document), error=stopped)
+
+
+nights = {"list": list_nights, "show": show_night, "prune": prune_nights}
+
+
+issues = {"sync": sync}

@@ -17,7 +17,7 @@ import typer
 
 from triage.classify.log import decoded
 from triage.cli.cases import ProgramTarget, named_family
-from triage.cli.screen import AppContext, print_stderr
+from triage.cli.command import AppContext, print_stderr
 from triage.compilers.pasted_text import RecipeRequest
 from triage.compilers.recipe_start import (
     NoProgramError,
@@ -110,90 +110,93 @@ def allow_code(app: AppContext, program: str | None, path: Path) -> None:
     )
 
 
-def read_pasted(source: Path) -> str:
-    """Return a pasted text; `-` is stdin."""
+def request_for(
+    word: str, options: ProgramTarget, path: Path, packages: tuple[str, ...] = ()
+) -> RecipeRequest:
+    """Return what a new recipe is about: a program, FILE.py:KERNEL, or a text such as a
+    pasted issue, which is read; - is stdin.
+    """
+    kernel, text = None, ""
+    match = re.fullmatch(r"(.*\.py):(\w+)", word, re.DOTALL)
+    if match:
+        word, kernel = match.groups()
+    file = Path(word)
+    source: Path | None = file
+    if word == "-" or file.suffix in TEXTS:
+        text, source = _read_text(file), None
+    return RecipeRequest(
+        path, source, options.backend, options.chip, kernel, packages, text
+    )
+
+
+def _read_text(source: Path) -> str:
     try:
-        if str(source) == "-":
-            return decoded(sys.stdin.buffer.read())
-        return decoded(source.read_bytes())
+        stdin = str(source) == "-"
+        text = decoded(sys.stdin.buffer.read() if stdin else source.read_bytes())
     except OSError as error:
         raise BadInput(f"{source} cannot be read: {error.strerror}") from error
+    if not text.strip():
+        raise BadInput(f"{source} is empty")
+    return text
 
 
 def start_recipe(
-    app: AppContext,
-    wanted: RecipeRequest,
-    command: Sequence[str] = (),
-    text: Path | None = None,
-    content: str = "",
+    app: AppContext, request: RecipeRequest, word: str, command: Sequence[str] = ()
 ) -> StartedRecipe:
     """Start a recipe from a text, from a command line, or else from a program.
 
-    Raises:
-        CodeNotAllowed: The text has Python, which may not run.
-        BadInput: Nothing can be compiled, or no release knows the chip.
+    Raises BadInput if nothing can be compiled, or if no release knows the chip.
     """
-    if text:
-        with app.progress() as progress, progress.task(f"read {text}"):
-            start = start_from_text(replace(wanted, text=content), str(text))
+    if request.text:
+        with app.progress().task(f"read {word}"):
+            start = start_from_text(request, word)
     elif command:
-        start = start_from_command(wanted, command)
-    elif wanted.source:
-        start = start_from_file(wanted, wanted.source)
+        start = start_from_command(request, command)
     else:
-        raise BadInput("name a program with --input, or a command line after --")
-    if start.target and wanted.chip:
-        start = replace(start, target=replace(start.target, chip=wanted.chip))
-    return StartedRecipe(wanted.path, start, content)
-
-
-def split_kernel(word: str) -> tuple[str, str | None]:
-    """Return the file and the kernel of FILE.py:KERNEL, or of another file without a
-    kernel.
-    """
-    match = re.fullmatch(r"(.*\.py):(\w+)", word, re.DOTALL)
-    return (match[1], match[2]) if match else (word, None)
+        assert request.source
+        start = start_from_file(request, request.source)
+    if start.target and request.chip:
+        start = replace(start, target=replace(start.target, chip=request.chip))
+    return StartedRecipe(request.path, start, request.text)
 
 
 def recipe_for(
     word: str, options: ProgramTarget, revs: Sequence[str | None] = ()
 ) -> StartedRecipe:
-    """Write a recipe into the home for what stands in the place of one: a program,
-    FILE.py:KERNEL, a text such as a pasted issue, - for stdin, or a command line in one
-    word. `revs` may name the package that a script is about.
+    """Write a recipe into the home for what stands in the place of one: a program, a
+    text, or a command line in one word. `revs` may name the package that a script is
+    about.
     """
-    name, kernel = split_kernel(word)
-    file = Path(name)
-    source: Path | None = None
-    text: Path | None = None
+    packages = FamilyRef.parse(named_family(*revs) or "").packages
     command: list[str] = []
-    content = ""
     if " " in word and not os.path.exists(word):  # noqa: PTH110 - too long for a path
         command = shlex.split(word)
         # the first file that it names, or else its tool
         words = [word for word in command[1:] if not word.startswith("-")]
-        files = [path for path in map(Path, words) if path.suffix]
-        file = [*files, Path(command[0])][0]
-    elif name == "-" or file.suffix in TEXTS:
-        text, content = file, read_pasted(file)
+        file = [*(path for path in map(Path, words) if path.suffix), Path(command[0])][
+            0
+        ]
+        request = RecipeRequest(
+            file, None, options.backend, options.chip, None, packages
+        )
     else:
-        source = file
-        _check_program(file)
-    packages = FamilyRef.parse(named_family(*revs) or "").packages
+        file = Path(word)
+        request = request_for(word, options, file, packages)
+        if request.source:
+            file = request.source
+            _check_program(file)
     place = os.path.abspath(file)  # noqa: PTH100 - it need not exist
-    asked = (place, kernel, *command, content, options.backend, options.chip, *packages)
-    key = hashlib.sha256("\0".join(map(str, asked)).encode()).hexdigest()[:12]
-    title = name_from("stdin" if name == "-" else file.stem) or "program"
+    asked = repr((place, command, request))
+    key = hashlib.sha256(asked.encode()).hexdigest()[:12]
+    title = name_from("stdin" if word == "-" else file.stem) or "program"
     path = default_home().folder(KeptKind.PROGRAMS) / key / f"{title}.yaml"
-    wanted = RecipeRequest(
-        path, source, options.backend, options.chip, kernel, packages
-    )
     try:
-        started = start_recipe(options.app, wanted, command, text, content)
-        if text and started.start.input.suffix == ".py":
-            allow_code(options.app, started.start.copied, text)
+        request = replace(request, path=path)
+        started = start_recipe(options.app, request, word, command)
+        if request.text and started.start.input.suffix == ".py":
+            allow_code(options.app, started.start.copied, file)
     except NoProgramError as error:
-        error.text = content
+        error.text = request.text
         raise
     started.write(overwrite=True)
     for note in started.start.notes:

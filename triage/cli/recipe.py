@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from shutil import copyfile, copytree, ignore_patterns
@@ -18,18 +19,18 @@ from triage.cli.command import (
     PATHS,
     RECIPES,
     SUITE,
+    AppContext,
     Reply,
-    Unfinished,
     argument,
     command,
     option,
+    print_stderr,
     report,
     report_rows,
     report_value,
     toolchain_option,
 )
-from triage.cli.program import read_pasted, split_kernel, start_recipe
-from triage.cli.screen import AppContext, print_stderr
+from triage.cli.program import request_for, start_recipe
 from triage.compilers.pasted_text import RecipeRequest
 from triage.compilers.registry import recipe_families, suite_reader
 from triage.execution.task import ProbeJob
@@ -47,8 +48,6 @@ from triage.recipes.recipe import recipe_json_schema
 from triage.report.elements import plural
 from triage.report.tables import update_document
 from triage.toolchains.home import disk_errors, save_file
-
-app = typer.Typer(help="Write, validate and list recipes.")
 
 
 @command
@@ -73,7 +72,6 @@ def init(
     return report_value({"folder": folder}, text)
 
 
-@app.command()
 @command
 def validate(paths: list[Path] = PATHS) -> Reply:
     """Check recipes without running anything. Print every mistake with file:line:column
@@ -83,13 +81,12 @@ def validate(paths: list[Path] = PATHS) -> Reply:
         cases = cases_in(paths)
     except BadFiles as error:
         problems = {"cases": 0, "problems": error.problems}
-        raise Unfinished(report_value(problems), error) from None
+        return replace(report_value(problems), error=error)
     recipes = plural(len({case.source for case in cases}), "recipe")
     text = f"{recipes}, {plural(len(cases), 'case')}, no problems"
     return report_value({"cases": len(cases), "problems": []}, text)
 
 
-@app.command()
 @command
 def schema() -> Reply:
     """Print the JSON Schema of recipe files, for editors, whatever the format."""
@@ -97,11 +94,10 @@ def schema() -> Reply:
     return Reply(lambda _: typer.echo(text))
 
 
-@app.command("list")
 @command
 def list_recipes(
     paths: list[Path] | None = argument(
-        "PATH", "Recipe files, or folders of recipes (default: recipes).", None
+        "PATH", "Recipe files, or folders of recipes (default: recipes)."
     ),
 ) -> Reply:
     """List the cases of recipes."""
@@ -120,7 +116,6 @@ def list_recipes(
     return report_rows("cases", listed, columns)
 
 
-@app.command()
 @command
 def new(
     target: ProgramTarget,
@@ -128,18 +123,14 @@ def new(
     command: list[str] | None = argument(
         "COMMAND",
         "After --: a compiler's command line to take input, target and flags from.",
-        None,
     ),
     source: str | None = option(
         "FILE",
-        "Use this model (.mlir, .mlirbc, .onnx, a .py generator), "
-        "FILE.py:KERNEL, or file with one kernel.",
+        "Use this model (.mlir, .mlirbc, .onnx, a .py generator), FILE.py:KERNEL, "
+        "file with one kernel, or text with a program (.md, .txt, .log, .html; - is "
+        "stdin).",
         "--input",
         "-i",
-    ),
-    from_text: Path | None = option(
-        "FILE",
-        "Take the program and the command line from this issue or gist; - is stdin.",
     ),
 ) -> Reply:
     """Write a commented recipe to start from.
@@ -154,15 +145,16 @@ def new(
     - `triage recipe new mine.yaml -- iree-compile model.mlir
       --iree-hal-target-device=hip --iree-hip-target=gfx942 -o out.vmfb`
 
-    - `triage recipe new mine.yaml --from-text issue.md`
+    - `triage recipe new mine.yaml --input issue.md`
     """
     if path.suffix not in RECIPES:
         raise BadInput(f"{path}: the name of a recipe ends with .yaml")
-    file, kernel = split_kernel(source) if source else (None, None)
-    program = Path(file) if file else None
-    wanted = RecipeRequest(path, program, target.backend, target.chip, kernel)
-    content = read_pasted(from_text) if from_text else ""
-    started = start_recipe(target.app, wanted, command or (), from_text, content)
+    if not source and not command:
+        raise BadInput("name a program with --input, or a command line after --")
+    request = RecipeRequest(path, None, target.backend, target.chip, None)
+    if source:
+        request = request_for(source, target, path)
+    started = start_recipe(target.app, request, source or "", command or ())
     start = started.start
     started.write()
     written = {
@@ -178,10 +170,6 @@ def new(
     return report_value(written, str(path))
 
 
-expect = typer.Typer(help="Update the lists of known failures.")
-
-
-@expect.command()
 @command
 def update(
     app: AppContext,
@@ -190,7 +178,7 @@ def update(
     ),
     suite_config: list[Path] | None = SUITE,
     toolchain: str = toolchain_option(
-        "Match the lists to the results of this toolchain.", "latest"
+        "Match the lists to the results of this toolchain.", default="latest"
     ),
 ) -> Reply:
     """Rewrite the lists of known failures to match the results of a toolchain.
@@ -253,3 +241,9 @@ def updated_config(
 ) -> UpdatedFile:
     """Update the lists of a test suite's config."""
     return suite_reader().updated_config(source, seen)
+
+
+recipe = {"new": new, "validate": validate, "schema": schema, "list": list_recipes}
+
+
+expect = {"update": update}

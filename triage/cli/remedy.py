@@ -1,25 +1,32 @@
-"""`triage remedy`, `triage variants` and `triage lint`: what to change in a case or a
-program.
+"""`triage remedy`, `variants`, `lint`, `reduce` and `replay`: what to change in a case
+or a program, and a smaller program that fails in the same way.
 """
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import typer
 
 from triage.cli.cases import (
+    Compiling,
     OneCase,
     ProgramTarget,
     cases_named,
     one_case,
     open_engine_for,
+    revs_by_family,
 )
 from triage.cli.command import (
     CASES,
     FAILING_TOOLCHAIN,
+    SECONDS,
+    SUITE,
+    AppContext,
     Reply,
-    Unfinished,
     argument,
     command,
     flag,
@@ -28,9 +35,8 @@ from triage.cli.command import (
     toolchain_option,
 )
 from triage.cli.program import TEXTS
-from triage.lint.check import LintResult, cases_to_lint, lint_case
 from triage.model.errors import BadInput
-from triage.report.tables import lint_document
+from triage.report.tables import lint_document, replay_document
 
 
 @command
@@ -69,7 +75,9 @@ def remedy(
 @command
 def variants(
     chosen: OneCase,
-    toolchain: str = toolchain_option("Compile with this toolchain.", "installed"),
+    toolchain: str = toolchain_option(
+        "Compile with this toolchain.", default="installed"
+    ),
 ) -> Reply:
     """Compile variants of a failing case and report which keys decide whether it fails.
 
@@ -116,6 +124,8 @@ def lint(
 
     - `triage lint recipes/sharded-for-loops.yaml -t 3.8.0`
     """
+    from triage.lint.check import LintResult, cases_to_lint, lint_case
+
     if target.backend or target.chip or any(path.suffix in TEXTS for path in paths):
         paths = target.recipes(paths)
     cases = cases_named(cases_to_lint(paths), case)
@@ -133,4 +143,100 @@ def lint(
     if not unreadable:
         return reply
     problem = BadInput("\n".join(unreadable))
-    raise Unfinished(reply, problem) if linted else problem
+    if not linted:
+        raise problem
+    return replace(reply, error=problem)
+
+
+@command
+def reduce_recipe(
+    chosen: OneCase,
+    compiling: Compiling,
+    toolchain: str = FAILING_TOOLCHAIN,
+    suite_config: list[Path] | None = SUITE,
+    good: str | None = option(
+        "REV",
+        "Keep only programs that this toolchain compiles (default: any that fail).",
+    ),
+    out: Path = option(
+        "DIR",
+        "Write the reproducer into a new folder below this one.",
+        default=Path("reproducers"),
+    ),
+    metric: str | None = option(
+        "NAME[:FUNCTION]",
+        "Reduce a program whose number grew since --good instead of a failure: "
+        "cpu_seconds, run_seconds, artifact_bytes, or any that `triage run` "
+        "reports. FUNCTION names the function to run.",
+    ),
+) -> Reply:
+    """Reduce the program of a failing case to a minimal reproducer.
+
+    Every candidate is compiled: it must show the same failure and, with --good, still
+    compile there. The folder holds the program, a recipe, a shell script and a README
+    for an issue.
+
+    - `triage reduce recipes/cuda-matmul-f32.yaml -t 3.3.0 --good 3.0.0`
+    """
+    from triage.execution.number_judge import Metric, engine_with_judge
+    from triage.reduce.reproducer import reproducer_of
+    from triage.reduce.workflow import reduce_case
+    from triage.report.reproducer import (
+        folder_for,
+        reduction_document,
+        write_reproducer,
+    )
+
+    if metric and not good:
+        raise BadInput("--metric needs --good: the toolchain with the better number")
+    case = chosen.selected_case(suite_config, (toolchain, good))
+    folder_for(out, case)
+    with compiling.open(case) as engine, ExitStack() as opened:
+        bad = engine.registry.resolve(toolchain, case.compiler)
+        better = engine.registry.resolve(good, case.compiler) if good else None
+        judging = engine
+        if metric and better:
+            number, refs = Metric.parse(metric), (better, bad)
+            judging = opened.enter_context(
+                engine_with_judge(
+                    engine, case, refs, number, SECONDS, tries_programs=True
+                )
+            )
+        reduction, reproducer = reduce_case(judging, case, bad, better), None
+        opened.close()
+        if reduction.unanswered is None:
+            reproducer = reproducer_of(engine, reduction, bad)
+            folder = write_reproducer(reproducer, out)
+            reduction = replace(reproducer.reduction, reproducer=str(folder))
+    document = partial(reduction_document, reproducer=reproducer)
+    return report(reduction, document)
+
+
+@command
+def replay_reproducers(
+    app: AppContext,
+    paths: list[Path] = argument(
+        "DIR", "Folders of reproducers, or of one reproducer."
+    ),
+    toolchain: list[str] | None = toolchain_option(
+        "Compile with this toolchain; repeatable (default: the recorded one "
+        "and latest)."
+    ),
+) -> Reply:
+    """Compile reproducers again and report whether each still fails in the same way.
+
+    The result is that of the last version: `reproduces`, `fixed` (it compiles),
+    `changed` (it fails in another way) or `untestable`. Exit 1 when the recorded
+    version no longer fails as recorded. With --toolchain, reproducers of a compiler
+    that no REV names are left out.
+
+    - `triage replay reproducers/ -t nightly:latest`
+    """
+    from triage.reduce.replay import Replays, open_reproducers, replay
+
+    reproducers = open_reproducers(paths)
+    cases = [reproducer.program for reproducer in reproducers]
+    revs_of = revs_by_family(cases, toolchain) if toolchain else None
+    with open_engine_for(app, cases) as engine:
+        replays = replay(engine, reproducers, revs_of)
+    return report(Replays(replays), replay_document)

@@ -21,7 +21,6 @@ from triage.cli.command import (
     SUITE,
     TOOLCHAINS,
     Reply,
-    Unfinished,
     command,
     duration_option,
     flag,
@@ -127,8 +126,7 @@ def bench(
             benchmark.measure(engine, time or SECONDS, dispatch)
         except (KeyboardInterrupt, Interrupted) as stop:
             benchmark.stopped = True
-            partial = report(benchmark, benchmark_document)
-            raise Unfinished(partial, stop) from None
+            return replace(report(benchmark, benchmark_document), error=stop)
     return report(benchmark, benchmark_document)
 
 

@@ -4,21 +4,20 @@ it has.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
-
-import typer
 
 from triage.cli.cases import open_engine_for
 from triage.cli.command import (
+    AppContext,
     Reply,
-    Unfinished,
     argument,
     command,
     option,
+    print_stderr,
     report_rows,
     report_value,
 )
-from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.registry import DEFAULT_FAMILY, Families
 from triage.execution.machine import Grade, checkup
 from triage.model.errors import BadInput, EnvironmentFailure
@@ -29,16 +28,14 @@ from triage.report.document import Facts, Table
 from triage.toolchains.home import open_home, prune_home
 from triage.toolchains.registry import ToolchainRef
 
-app = typer.Typer(help="List, install, describe and prune compilers.")
 _INSTALLS = 4  # at once
 
 
-@app.command("list")
 @command
 def list_toolchains(
     app: AppContext,
     families: list[str] | None = argument(
-        "FAMILY", "Families, or command:PACKAGE (default: all known).", None
+        "FAMILY", "Families, or command:PACKAGE (default: all known)."
     ),
 ) -> Reply:
     """List the releases of the package index, the newest last, and show which are
@@ -67,7 +64,6 @@ def list_toolchains(
     return report_rows("releases", releases, columns, code)
 
 
-@app.command("install")
 @command
 def install_toolchains(
     app: AppContext,
@@ -100,16 +96,15 @@ def install_toolchains(
     installed = report_rows("toolchains", toolchains, columns, failures=failures)
     if failures:
         problem = EnvironmentFailure("\n".join(failures.values()))
-        raise Unfinished(installed, problem)
+        return replace(installed, error=problem)
     return installed
 
 
-@app.command()
 @command
 def info(
     app: AppContext,
     rev: str = argument(
-        "REV", "Revision, such as `3.4.0` or `FAMILY:3.2.0`.", "installed"
+        "REV", "Revision, such as `3.4.0` or `FAMILY:3.2.0`.", default="installed"
     ),
 ) -> Reply:
     """Describe a toolchain: version, commit, backends, phases, flags."""
@@ -132,7 +127,6 @@ def _summary(toolchain: Toolchain) -> dict[str, Any]:
     return {"name": toolchain.revision.name, **values}
 
 
-@app.command("prune")
 @command
 def prune_toolchains(
     keep: str = option(
@@ -171,3 +165,11 @@ def doctor() -> Reply:
     code = Exit.OK if is_good else Exit.ENVIRONMENT
     value = {"checks": checks, "ok": is_good}
     return report_value(value, table, title="This machine", code=code)
+
+
+toolchains = {
+    "list": list_toolchains,
+    "install": install_toolchains,
+    "info": info,
+    "prune": prune_toolchains,
+}

@@ -88,7 +88,7 @@ class RecipeRequest:
     path: Path
     """The file to write it to."""
     source: Path | None
-    """A program that replaces the one in a text or a command line."""
+    """A program, which replaces the one in a command line."""
     backend: str | None
     chip: str | None
     kernel: str | None

@@ -119,18 +119,14 @@ def start_from_text(request: RecipeRequest, name: str) -> RecipeStart:
     complete program.
     """
     found = found_in(request, recipe_starters())
-    path, copied = request.source, None
-    if path is None:
-        if not found.programs:
-            raise NoProgramError(f"{name} contains no complete program")
-        program = found.programs[0]
-        path, copied = request.path.with_suffix(program.suffix), program.text
+    if not found.programs:
+        raise NoProgramError(f"{name} contains no complete program")
+    program = found.programs[0]
+    path = request.path.with_suffix(program.suffix)
     if found.calls:
         start = _start_from_calls(request, found, path)
-    elif copied is None:
-        start = start_from_file(request, path)
     else:
-        start = _start_from_program(request, [found.family], path, copied)
+        start = _start_from_program(request, [found.family], path, program.text)
     notes = []
     if start.refused:
         notes = [f"Left out of the text: {' '.join(start.refused)}."]
@@ -139,7 +135,7 @@ def start_from_text(request: RecipeRequest, name: str) -> RecipeStart:
     classes = [failure.failure_class for failure in log.failures]
     return replace(
         start,
-        copied=start.copied or copied,
+        copied=start.copied or program.text,
         notes=notes,
         expect=list(filter(failure_names().__contains__, classes))[:1],
         reported=reported_revisions(request.text, found.family),

@@ -92,6 +92,15 @@ def any_failure(_: Failure) -> bool:
     return True
 
 
+MATCHES: Mapping[str, Callable[[Failure], Match]] = {
+    "signature": same_signature,
+    "class": same_class,
+    "family": same_family,
+    "any": lambda _: any_failure,
+}
+"""What failures that are the same have in common."""
+
+
 def verdict_of(outcome: Outcome, match: Match) -> Verdict:
     """Return the verdict on the failure that `match` recognises; another failure and a
     flaky one are skipped.
