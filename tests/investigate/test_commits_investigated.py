@@ -14,7 +14,7 @@ from triage.bisect import commits
 from triage.bisect.line import BisectRequest
 from triage.bisect.plan import bisect_between
 from triage.bisect.result import Answer
-from triage.investigate.cluster import ClusterInvestigation, Scope
+from triage.investigate.investigation import ClusterInvestigation, Investigation
 from triage.investigate.result import FailureCluster
 
 
@@ -42,13 +42,13 @@ def test_a_pair_of_toolchains_is_bisected_by_the_commits_between_them(
     compilers, shas = compilers_along("PPPPPGGGFFFF", folder)
     old, new = compilers.releases("iree")
     case = case_named("case")
-    scope = Scope(compilers, (old, new), {}, compilers.repo)  # type: ignore[arg-type]
+    work = Investigation(compilers, (old, new), {}, repo=compilers.repo)  # type: ignore[arg-type]
     record = FailureCluster(signature="", cases=[case.name])
-    cluster = ClusterInvestigation(scope, record, case, pair=(old, new))
+    cluster = ClusterInvestigation(work, record, case, pair=(old, new))
     if is_narrowed:
         assert cluster.narrow() is None
     else:
-        are_releases = "triage.investigate.cluster._are_releases"
+        are_releases = "triage.investigate.investigation._are_releases"
         monkeypatch.setattr(are_releases, lambda _: False)
         assert cluster.bisect() is None
     bisection = cluster.record.culprit

@@ -116,8 +116,8 @@ class Bisection(MayLackAnswer):
     """The answer of a bisect and how it was found."""
 
     case: str
-    kind: BisectKind
-    status: Answer
+    kind: BisectKind = BisectKind.REGRESSION
+    status: Answer = Answer.INCONCLUSIVE
     before: Revision | None = None
     """The last revision of the old state: last good of a regression, last bad of a fix.
     """

@@ -318,7 +318,7 @@ def find_changes(search: Search) -> Bisection:
     if isinstance(line.outcome(search.order[-1]), NoAnswer):
         pair = passing.run()
         return answer(passing, pair, broke=pair.change)
-    presence = passing.for_failure(failure, _presence_verdict)
+    presence = passing.for_failure(failure, verdict_on_presence)
     pair = presence.run()
     good = _nearest_pass(presence, pair)
     is_adjacent = abs(pair.good - pair.bad) == 1
@@ -345,14 +345,15 @@ def find_change(search: Search, failure: Failure) -> Bisection:
     """Search where a failure came to a case that may fail in another way at the old
     end.
     """
-    presence = search.for_failure(failure, _presence_verdict).verified()
+    presence = search.for_failure(failure, verdict_on_presence).verified()
     if isinstance(presence, NoAnswer):
         return answer(search, presence)
     pair = presence.run()
     return answer(presence, pair, changed=pair.change)
 
 
-def _presence_verdict(outcome: Outcome, match: Match) -> Verdict:
+def verdict_on_presence(outcome: Outcome, match: Match) -> Verdict:
+    """Return the verdict on a failure where another one is good."""
     verdict = verdict_of(outcome, match)
     if verdict is Verdict.SKIP and isinstance(outcome, Failed) and not outcome.flaky:
         return Verdict.GOOD

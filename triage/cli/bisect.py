@@ -290,7 +290,7 @@ def why(
 
     - `triage why -- iree-compile model.mlir --iree-hal-target-backends=rocm`
     """
-    from triage.investigate.investigation import Explainer
+    from triage.investigate.explainer import Explainer
     from triage.report.searches import why_document
 
     begin = time.monotonic()
@@ -311,9 +311,7 @@ def why(
             cases,
             _command_words(chosen, case, started),
             toolchain,
-            _BUDGET if budget is None else budget,
-            begin,
-            started.assumed if started else (),
+            begin + (_BUDGET if budget is None else budget),
             started.start.reported if started and started.is_pasted else None,
             started.text if started else "",
         )
@@ -323,6 +321,8 @@ def why(
             if started is None or not started.is_pasted:
                 raise
             return _reply_from_text(chosen, error, started.text)
+    if started:
+        explanation.assumed = started.assumed
     return report(explanation, why_document)
 
 

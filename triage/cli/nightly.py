@@ -30,7 +30,6 @@ from triage.cli.nights import earlier_nights, store_night
 from triage.execution.judge import forecast
 from triage.execution.task import ProbeJob
 from triage.git_history.repository import Repository
-from triage.investigate.result import ReportFiles
 from triage.model.errors import BadInput, Interrupted
 from triage.nightly.compare import copy_files, merge, owner_rules, shard
 from triage.nightly.result import Night
@@ -106,11 +105,12 @@ def nightly(
         Repository(repo)
     if budget is not None and not investigate:
         raise BadInput("--budget needs --investigate")
+    reproducers = (out or Path()) / "reproducers"
     if investigate or reduce:
         if out is None:
             raise BadInput("--reduce and --investigate need --out")
         for tested in cases:
-            folder_for(out / "reproducers", tested)
+            folder_for(reproducers, tested)
     owners = owner_rules(family)
     with compiling.open(*cases, dry=dry_run) as engine:
         new = engine.registry.resolve(toolchain, family)
@@ -133,7 +133,8 @@ def nightly(
             bench=bench,
             earlier=earlier_nights(),
             owners=owners,
-            files=ReportFiles(out, write_reproducer) if out else None,
+            out=out,
+            write_reproducer=lambda made: write_reproducer(made, reproducers),
             write=write_reports,
             command=command_again(),
         )

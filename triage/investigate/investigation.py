@@ -1,58 +1,361 @@
-"""Do the steps for the clusters of a night, or for the one failure that `triage why`
-explains, within a budget. What is known can be reported at any time. Compiles are
-cached, so that a later run soon continues.
+"""Investigate new failures: since when each is there, after which pass, what works
+around it, and a small program that has it. The steps share a budget, cheap ones first.
+What is known can be reported at any time. Compiles are cached, so that a later run soon
+continues.
 """
 
 from __future__ import annotations
 
-import shlex
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
+from pathlib import Path
+from typing import Any
 
-from triage.bisect.history import known_releases
-from triage.bisect.line import BisectRequest
-from triage.bisect.releases import walked_releases
+from triage.attribute.divergence import AttributionRequest, attribute
+from triage.bisect.commits import plan_commits, release_end
+from triage.bisect.history import known_range
+from triage.bisect.line import BisectRequest, Candidate
+from triage.bisect.plan import bisect_between, plan
+from triage.bisect.releases import release_line, rev_text, versions_between
+from triage.bisect.result import Bisection, BisectKind
+from triage.bisect.search import (
+    Search,
+    find_change,
+    find_changes,
+    verdict_on_presence,
+    whole_search,
+)
+from triage.execution.compare import same_signature, verdict_of
 from triage.execution.engine import Engine
 from triage.execution.task import ProbeJob, in_job_order
-from triage.investigate.cluster import STEPS, ClusterInvestigation, Scope
 from triage.investigate.result import (
     CaseChangeKind,
     CaseResult,
-    Explanation,
     FailureCluster,
-    InvestigationSummary,
     StepResult,
 )
 from triage.model.case import Case
-from triage.model.outcome import (
-    Cause,
-    Failed,
-    NoAnswer,
-    Outcome,
-    Passed,
-    Probe,
+from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
+from triage.model.execution import Stage
+from triage.model.outcome import Cause, Failure, NoAnswer, Verdict
+from triage.reduce.replay import replay_states
+from triage.reduce.reproducer import (
+    Reproducer,
+    draft_of,
+    original_draft,
+    reproducer_of,
 )
-from triage.recipes.expectations import expected_class, matches
-from triage.reduce.reproducer import original_draft
+from triage.reduce.workflow import reduce_case
+from triage.remedy.candidates import RemedyRequest
+from triage.remedy.search import find_remedies
 from triage.toolchains.registry import ToolchainRef
 
+ToolchainPair = tuple[ToolchainRef, ToolchainRef]
+"""The toolchain without the failure, and the one with it."""
+_REMEDIES_TRIED = 60  # candidates
+_REMEDY_SECONDS = 300.0  # a budget may allow less
+_PATIENCE_SECONDS = 120.0  # for each compile that prints its IR
 _SLOWER_SECONDS = 5.0  # that make a difference when a case is chosen
-_NEARLY_ALL = 0.9  # of the time that is left
-_MORE_TIME = "10m"  # in the command that goes on after a spent budget
+_SPENT = NoAnswer(Cause.TIME, "the budget is spent")
+#: The status of a step without an answer; `failed` for other causes.
+_STATUSES = {
+    Cause.TIME: "left",
+    Cause.ENVIRONMENT: "left",
+    Cause.TOOLCHAIN: "left",
+    Cause.NEEDLESS: "skipped",
+}
+
+
+@dataclass(eq=False)
+class ClusterInvestigation:
+    """A cluster, and the case that stands for it. A step adds its answer to the record,
+    and returns why it has none.
+    """
+
+    work: Investigation
+    record: FailureCluster
+    case: Case
+    members: Sequence[CaseResult] = ()
+    """The results of all its cases in a night."""
+    change: CaseChangeKind = CaseChangeKind.REGRESSED
+    pair: ToolchainPair | None = None
+    """The toolchains before and at the culprit, once they are known."""
+    seconds: float = inf
+    """What a step may take."""
+    endings: dict[str, StepResult] = field(default_factory=dict)
+    """How each step ended that was done."""
+
+    @property
+    def failure(self) -> Failure:
+        """The failure, once it is known."""
+        assert self.record.failure
+        return self.record.failure
+
+    @property
+    def good(self) -> ToolchainRef | None:
+        """The baseline, or the toolchain before the culprit, if the case passes
+        there.
+        """
+        if self.change is not CaseChangeKind.REGRESSED:
+            return None
+        return self.work.ends[0] or (self.pair[0] if self.pair else None)
+
+    def add(self, **answers: Any) -> None:
+        self.record = replace(self.record, **answers)
+
+    def do(self, name: str, step: Step) -> None:
+        """Do a step, and record how it ended. After its time, the engine's work is
+        stopped as if the user had done it.
+        """
+        began = time.monotonic()
+        engine, failure = self.work.engine, self.record.failure
+        over = threading.Event()
+
+        def stop() -> None:
+            over.set()
+            engine.stop.set()
+
+        timer = threading.Timer(min(self.seconds, threading.TIMEOUT_MAX), stop)
+        timer.daemon = True
+        timer.start()
+        try:
+            problem = step(self) if self.seconds > 0 else _SPENT
+        except Interrupted:
+            if not over.is_set():
+                raise
+            problem = _SPENT
+        except EnvironmentFailure as error:  # another run may succeed
+            problem = NoAnswer(Cause.ENVIRONMENT, str(error))
+        except BadInput as error:
+            problem = NoAnswer(Cause.NOT_FOUND, str(error))
+        except OSError:
+            raise
+        except Exception as error:
+            problem = engine.internal_error(f"the step {name}", error)
+        finally:
+            timer.cancel()
+            timer.join()
+        status, reason = "done", None
+        if problem:
+            status, reason = _STATUSES.get(problem.cause, "failed"), problem.reason
+        if problem or over.is_set():
+            # a search that fails sets it, too, to end its other compiles
+            engine.stop.clear()
+        taken = round(time.monotonic() - began, 2)
+        self.endings[name] = StepResult(name, status, taken, reason)
+        if name == "bisect" and problem and failure and not self.record.culprit:
+            ends = [ref for ref in self.work.ends if ref]
+            self.add(culprit=known_range(engine, self.case, ends, failure))
+
+    # Since when
+
+    def bisect(self) -> NoAnswer | None:
+        """Bisect the failure along releases, or along the commits of the clone if an
+        end is not a release; without a baseline along all releases. Then bisect its
+        fix.
+        """
+        engine, (old, new) = self.work.engine, self.work.ends
+        before = rev_text(old) if old else None
+        if before is None and not new.is_release:
+            before = engine.registry.releases(new.family)[-1].revision.name
+        repo = self.work.repo
+        if old and _are_releases((old, new)):
+            repo = None
+        request = BisectRequest(engine, self.case, repo, repeats=3 if old else 1)
+        culprit = self._bisect_along(plan(request, before, rev_text(new)))
+        fix = self._find_fix()
+        if fix:
+            culprit = replace(culprit, fixed=fix.broke) if culprit.after else fix
+        self.add(culprit=culprit)
+        return culprit.unanswered if culprit.after is None else None
+
+    def narrow(self) -> NoAnswer | None:
+        """Narrow a pair of releases by the commits of the clone, or else by
+        nightlies.
+        """
+        if self.pair is None or not _are_releases(self.pair):
+            return NoAnswer(Cause.NEEDLESS, "its culprit is not a pair of releases")
+        request = BisectRequest(self.work.engine, self.case, self.work.repo)
+        if self.work.repo is None:
+            registry = self.work.engine.registry
+            refs = versions_between(registry, *self.pair, nightlies=True)
+            search = whole_search(release_line(request, refs))
+        else:
+            old, new = (release_end(request, ref) for ref in self.pair)
+            search = plan_commits(request, old, new)
+        reasons = [candidate.untestable for candidate in search.line.candidates]
+        if reasons.count(None) <= len(self.pair):
+            names = " and ".join(ref.revision.name for ref in self.pair)
+            why = f"nothing between {names} has a compiler"
+            return NoAnswer(Cause.NEEDLESS, why)
+        culprit = self._bisect_along(search)
+        if culprit.after is None:
+            return culprit.unanswered
+        releases = self.record.culprit
+        if releases:
+            culprit = replace(culprit, fixed=releases.fixed)
+        self.add(culprit=culprit, release_culprit=releases)
+        return None
+
+    def pair_of(
+        self, bisection: Bisection | None, candidates: Sequence[Candidate] = ()
+    ) -> ToolchainPair | None:
+        """Return the toolchains around a change, the good one first."""
+        if not (bisection and bisection.before and bisection.after):
+            return None
+        refs = {candidate.revision.name: candidate.ref for candidate in candidates}
+        resolve = self.work.engine.registry.resolve
+        names = bisection.before.name, bisection.after.name
+        before, after = (
+            refs.get(name) or resolve(name, self.case.compiler) for name in names
+        )
+        return bisection.kind.in_order(before, after)
+
+    def _bisect_along(self, search: Search | Bisection) -> Bisection:
+        """Bisect, unless that has an answer already, and keep the pair of the
+        culprit.
+        """
+        if isinstance(search, Bisection):
+            self.pair = self.pair_of(search)
+            return search
+        if self.change is CaseChangeKind.CHANGED:  # another failure was there before
+            bisection = find_change(search, self.failure)
+        else:
+            bisection = find_changes(search)
+        self.pair = self.pair_of(bisection, search.line.candidates)
+        return bisection
+
+    def _find_fix(self) -> Bisection | None:
+        """Bisect the fix of a failure between the failing toolchain and the newest
+        release, in a night the newest installed one; None if there is none.
+        """
+        registry, (old, new) = self.work.engine.registry, self.work.ends
+        if new.path is not None:  # its family may have no releases
+            return None
+        list_releases = registry.installed_releases if old else registry.releases
+        releases = list_releases(new.family)
+        if not releases or releases[-1].version <= new.version:
+            return None
+        request = BisectRequest(self.work.engine, self.case, kind=BisectKind.FIX)
+        fix = bisect_between(request, rev_text(new), releases[-1].revision.name)
+        return fix if fix.after else None
+
+    def confirm(self) -> NoAnswer | None:
+        """Probe the other cases before and at the culprit."""
+        others = [member for member in self.members if member.case != self.case.name]
+        if self.pair is None:
+            return NoAnswer(Cause.NEEDLESS, "its culprit is not known")
+        if not others:
+            return NoAnswer(Cause.NEEDLESS, "it has no other case")
+        jobs = [
+            ProbeJob(self.work.cases[member.case], ref)
+            for member in others
+            for ref in self.pair
+        ]
+        probes = self.work.engine.probe_all(jobs, "confirm the culprit")
+        outcomes = [probe.outcome for probe in in_job_order(jobs, probes)]
+        match = same_signature(self.failure)
+        confirmed: list[str] = []
+        different: list[str] = []
+        pairs = zip(others, outcomes[::2], outcomes[1::2], strict=True)
+        for member, before, at in pairs:
+            is_changed = member.change is CaseChangeKind.CHANGED
+            judge = verdict_on_presence if is_changed else verdict_of
+            is_good = judge(before, match) is Verdict.GOOD
+            is_alike = is_good and verdict_of(at, match) is Verdict.BAD
+            names = confirmed if is_alike else different
+            names.append(member.case)
+        self.add(confirmed=confirmed, different=different)
+        return None
+
+    # What it is about
+
+    def attribute(self) -> NoAnswer | None:
+        """Find the pass after which the IR of both toolchains diverges."""
+        engine = self.work.engine
+        pair = self.pair or self.pair_of(self.record.culprit)
+        if pair is None:
+            return NoAnswer(Cause.NEEDLESS, "its culprit is not known")
+        has_passes = engine.compilers[self.case.compiler].passes is not None
+        if self.failure.stage is not Stage.COMPILE or not has_passes:
+            return NoAnswer(Cause.NEEDLESS, "it fails outside of printed passes")
+        request = AttributionRequest(self.case, *pair, patience=_PATIENCE_SECONDS)
+        attribution = attribute(engine, request)
+        if attribution.unanswered is None:
+            self.add(attribution=attribution)
+        return attribution.unanswered
+
+    def remedy(self) -> NoAnswer | None:
+        """Find flags or input changes that work around the failure."""
+        if self.record.failure is None:
+            return NoAnswer(Cause.NEEDLESS, "nothing fails")
+        source = self.case.source
+        cases = self.work.cases.values()
+        request = RemedyRequest(
+            self.case,
+            self.work.ends[1],
+            self.good,
+            _REMEDIES_TRIED,
+            [other for other in cases if other.source == source],
+            min(_REMEDY_SECONDS, self.seconds / 2),
+        )
+        remedies = find_remedies(self.work.engine, request)
+        self.add(remedies=list(remedies.remedies))
+        return remedies.unanswered
+
+    def reduce(self) -> NoAnswer | None:
+        """Reduce the program, and write the folder of the reproducer."""
+        engine, bad = self.work.engine, self.work.ends[1]
+        assert self.work.write_reproducer
+        reduction = reduce_case(engine, self.case, bad, self.good)
+        if reduction.unanswered is not None:
+            return reduction.unanswered
+        reproducer = reproducer_of(engine, reduction, bad)
+        folder = self.work.write_reproducer(reproducer)
+        versions = reproducer.reduction.evidence
+        self.add(
+            reproducer=f"reproducers/{folder.name}",
+            size=reduction.size,
+            draft=draft_of(reproducer),
+            replays=replay_states(versions, reproducer.failure.signature),
+        )
+        return None
+
+
+Step = Callable[[ClusterInvestigation], NoAnswer | None]
+"""Adds what it finds out to a cluster, or returns why it finds nothing."""
+#: The cheap ones first; each may use what those before it found.
+STEPS: Mapping[str, Step] = {
+    "bisect": ClusterInvestigation.bisect,
+    "narrow": ClusterInvestigation.narrow,
+    "confirm": ClusterInvestigation.confirm,
+    "attribute": ClusterInvestigation.attribute,
+    "remedy": ClusterInvestigation.remedy,
+    "reduce": ClusterInvestigation.reduce,
+}
 
 
 @dataclass
 class Investigation:
     """An investigation in progress."""
 
-    scope: Scope
-    steps: Sequence[str]
+    engine: Engine
+    ends: tuple[ToolchainRef | None, ToolchainRef]
+    """The baseline, if there is one, and the toolchain with the failures."""
+    cases: Mapping[str, Case]
+    """All cases by name."""
+    steps: Sequence[str] = ()
     """Those of `STEPS` to do, in their order."""
+    repo: Path | None = None
+    """A clone whose commits are searched between two releases, or instead of releases.
+    """
+    write_reproducer: Callable[[Reproducer], Path] | None = None
+    """Writes the folder of a reproducer, and returns its path."""
     budget: float | None = None
     """Seconds; None for no limit. When they are over, the step that runs is stopped."""
-    again: str = ""
-    """The command line that continues."""
     clusters: list[ClusterInvestigation] = field(default_factory=list)
     _started: float = field(default_factory=time.monotonic)
 
@@ -71,13 +374,18 @@ class Investigation:
                 member.seconds // _SLOWER_SECONDS,
             ),
         )
-        case = self.scope.cases[chosen.case]
+        case = self.cases[chosen.case]
         record = replace(record, representative=chosen.case)
-        cluster = ClusterInvestigation(self.scope, record, case, members, chosen.change)
         if "reduce" in self.steps:
-            bad = self.scope.ends[1]
-            cluster.add(draft=original_draft(self.scope.engine, case, bad))
+            draft = original_draft(self.engine, case, self.ends[1])
+            record = replace(record, draft=draft)
+        cluster = ClusterInvestigation(self, record, case, members, chosen.change)
         self.clusters.append(cluster)
+
+    @property
+    def seconds(self) -> float:
+        """The time since its begin."""
+        return time.monotonic() - self._started
 
     def run(self) -> Iterator[None]:
         """Do each step of each cluster, cheap steps first; yield after each."""
@@ -85,12 +393,12 @@ class Investigation:
         while waiting := self._waiting():
             name, cluster = waiting[0]
             if self.budget is not None:
-                rest = self.budget - (time.monotonic() - self._started)
+                rest = self.budget - self.seconds
                 # half of what is left is for this step of all clusters
                 alike = sum(other == name for other, _ in waiting)
                 is_last = name == self.steps[-1]
                 cluster.seconds = rest if is_last else rest / 2 / alike
-            self.scope.engine.progress.note(f"{name}: {cluster.case.name}")
+            self.engine.progress.note(f"{name}: {cluster.case.name}")
             cluster.do(name, STEPS[name])
             if name == "confirm" and cluster.record.different:
                 self._split(cluster)
@@ -102,7 +410,7 @@ class Investigation:
             (name, cluster)
             for name in self.steps
             for cluster in self.clusters
-            if not cluster.ending(name)
+            if name not in cluster.endings
         ]
 
     def records(self) -> list[FailureCluster]:
@@ -110,16 +418,12 @@ class Investigation:
         records = []
         for cluster in self.clusters:
             steps = [
-                cluster.ending(step) or StepResult(step, "left", reason="not begun")
+                cluster.endings.get(step)
+                or StepResult(step, "left", reason="not begun")
                 for step in self.steps
             ]
             records.append(replace(cluster.record, steps=steps))
         return records
-
-    @property
-    def summary(self) -> InvestigationSummary:
-        seconds = round(time.monotonic() - self._started, 1)
-        return InvestigationSummary(seconds, self.budget, self.again)
 
     def _split(self, cluster: ClusterInvestigation) -> None:
         """Make a cluster of the cases with the same failure that changed elsewhere."""
@@ -134,231 +438,8 @@ class Investigation:
         self.add_cluster(replace(part, id=f"{part.id}.{number}"), parted)
 
 
-@dataclass
-class Explainer:
-    """Explains the failure of one case within a budget of time."""
-
-    engine: Engine
-    case: Case
-    siblings: Sequence[Case]
-    """The cases of its recipe."""
-    words: Sequence[str]
-    """The words that name the case on a command line."""
-    rev: str | None
-    """The toolchain that was asked for (default: see `_toolchains`)."""
-    budget: float
-    """Seconds for all steps after the first compile."""
-    started: float
-    """The time from which on the budget counts, as `time.monotonic` has it."""
-    assumed: tuple[str, ...] = ()
-    """See `Explanation.assumed`."""
-    reported: Sequence[str] | None = None
-    """Revisions that a text names; None for what is not a text."""
-    text: str = ""
-    """The text, which may report the error for which a program cannot be tested."""
-
-    def explain(self) -> Explanation:
-        """Explain the case.
-
-        Raises:
-            BadInput: The family has no releases, or there is no such revision.
-            EnvironmentFailure: The toolchain cannot be obtained.
-        """
-        registry = self.engine.registry
-        named: Sequence[ToolchainRef] = ()
-        if self.reported and not self.rev:
-            named = registry.reported_toolchains(self.case.compiler, self.reported)
-        refs = self._toolchains(named)
-        answer = self._first_answer(refs)
-        cases = {sibling.name: sibling for sibling in self.siblings}
-        scope = Scope(self.engine, (None, refs[0]), cases)
-        record = FailureCluster(signature="", cases=[self.case.name])
-        cluster = ClusterInvestigation(scope, record, self.case)
-        if answer.failure is None:
-            # nearly all, because the steps after it may be needless
-            cluster.seconds = _NEARLY_ALL * self._seconds_left()
-            cluster.do("history", lambda _: self._look_elsewhere(answer, refs[1:]))
-        steps: list[str] = []
-        if answer.failure and answer.fails_on and not answer.flaky:
-            steps = ["bisect", "attribute", "remedy"]
-            cluster.add(failure=answer.failure)
-            if answer.fails_on != answer.toolchain:
-                bad = registry.resolve(answer.fails_on.name, self.case.compiler)
-                scope.ends = (None, bad)
-        budget = self._seconds_left()
-        for _ in Investigation(scope, steps, budget, clusters=[cluster]).run():
-            pass
-        record = cluster.record
-        answer.bisection = record.culprit
-        answer.attribution = record.attribution
-        answer.remedies = record.remedies
-        answer.left = [
-            step for step in record.steps if step.status in ("left", "failed")
-        ]
-        if answer.failure or not self.rev:
-            answer.releases = known_releases(self.engine, self.case, named)
-        answer.next = self._commands(answer)[:2]
-        return answer
-
-    def _toolchains(self, named: Sequence[ToolchainRef]) -> list[ToolchainRef]:
-        """Return what to try: the toolchain that was asked for. Else those that a text
-        names, and the installed ones, the newest first.
-        """
-        registry, family = self.engine.registry, self.case.compiler
-        if self.rev is not None:
-            return [registry.resolve(self.rev, family)]
-        refs = [*named, *reversed(registry.installed_releases(family))]
-        if not refs:
-            return [registry.resolve("latest", family)]
-        return list({ref.revision.name: ref for ref in refs}.values())
-
-    # Which toolchain fails
-
-    def _first_answer(self, refs: Sequence[ToolchainRef]) -> Explanation:
-        """Return what the first toolchain says of the case."""
-        probe = self._first_probe(refs)
-        case, outcome = self.case, probe.outcome
-        answer = Explanation(case.name, case.compiler, probe.revision)
-        answer.target = " ".join(filter(None, (case.target.backend, case.target.chip)))
-        answer.assumed = self.assumed
-        answer.passes = isinstance(outcome, Passed)
-        if isinstance(outcome, NoAnswer):
-            answer.unanswered = outcome
-            answer.is_reported_error = self._is_reported(outcome)
-        is_wanted = self._is_wanted(outcome)
-        if not is_wanted and not answer.is_reported_error:
-            answer.unseen = self._expected_class()
-        if isinstance(outcome, Failed):
-            answer.flaky = outcome.flaky
-            if self.rev or outcome.flaky or is_wanted:
-                answer.failure, answer.fails_on = outcome.failure, probe.revision
-        return answer
-
-    def _first_probe(self, refs: Sequence[ToolchainRef]) -> Probe:
-        """Probe the case on the first toolchain. Where only another release can say
-        what is right, compare it with one that has other results.
-        """
-        first = refs[0]
-        probe = self.engine.probe(ProbeJob(self.case, first))
-        compiler = self.engine.compilers[self.case.compiler]
-        compared = compiler.compared_with(self.case, first.revision.name)
-        is_comparable = compared is not self.case and first.release is not None
-        if not isinstance(probe.outcome, Passed) or not is_comparable:
-            return probe
-        others = refs[1:] or self.engine.registry.neighbours(first)
-        other = self._first_wanted(_fails_each_time, compared, others)
-        if other is None:
-            return probe
-        self.case = compiler.compared_with(self.case, other.revision.name)
-        return self.engine.probe(ProbeJob(self.case, first))
-
-    def _first_wanted(
-        self,
-        is_wanted: Callable[[Outcome], bool],
-        case: Case,
-        refs: Sequence[ToolchainRef],
-    ) -> Probe | None:
-        """Return the probe of the first of several toolchains whose outcome is
-        wanted.
-        """
-        jobs = self.engine.jobs
-        for start in range(0, len(refs), jobs):
-            batch = [ProbeJob(case, ref) for ref in refs[start : start + jobs]]
-            probes = self.engine.probe_all(batch, "why")
-            for probe in in_job_order(batch, probes):
-                if is_wanted(probe.outcome):
-                    return probe
-        return None
-
-    def _look_elsewhere(
-        self, answer: Explanation, others: Sequence[ToolchainRef]
-    ) -> None:
-        """Find a toolchain that has the failure, for a case without it on the first
-        one: among the others, or else among the releases.
-        """
-        probe = self._first_wanted(self._is_wanted, self.case, others)
-        passes_on_several = answer.passes and others and not answer.unseen
-        is_enough = passes_on_several or (self.rev and answer.cause is not Cause.INPUT)
-        if probe is None and not (is_enough or self.reported):
-            line = walked_releases(BisectRequest(self.engine, self.case))
-            last = [line.probes[index][-1] for index in line.last_outcomes]
-            failing = [one for one in last if self._is_wanted(one.outcome)]
-            probe = failing[-1] if failing else None
-            answer.is_unreadable = answer.cause is Cause.INPUT and all(
-                isinstance(one.outcome, NoAnswer) for one in last
-            )
-        if probe and probe.outcome.failure and not self.rev:
-            answer.failure, answer.fails_on = probe.outcome.failure, probe.revision
-            answer.unseen = None
-
-    def _seconds_left(self) -> float:
-        return self.budget - (time.monotonic() - self.started)
-
-    def _commands(self, answer: Explanation) -> list[str]:
-        """Return the command lines that go on from here."""
-        commands = []
-        if any(step.status == "left" for step in answer.left):
-            rev = ["-t", self.rev] if self.rev else []
-            commands.append(self._command("why", *rev, "--budget", _MORE_TIME))
-        if answer.failure and answer.fails_on and not answer.flaky:
-            good: list[str] = []
-            kind = ["--find", "fix"]
-            if answer.broke and answer.bisection and answer.bisection.brought_failure:
-                good = ["--good", answer.broke[0].name]
-                kind = []
-            commands.append(self._command("reduce", "-t", answer.fails_on.name, *good))
-            if answer.broke:
-                first, last = (end.name for end in answer.broke)
-                words = [*kind, "--good", first, "--bad", last, "--repo", "DIR"]
-                commands.append(self._command("bisect", *words))
-        elif answer.unseen:
-            commands.append(self._command("history"))
-        return commands
-
-    def _command(self, name: str, *more: str) -> str:
-        """Return a command line about this case."""
-        return shlex.join(["triage", name, *self.words, *more])
-
-    # What is looked for
-
-    def _expected_class(self) -> str | None:
-        """Return the class of the failure that a text reports or a recipe expects, or
-        `failure`; None if there is none. A toolchain that was asked for may lack what a
-        recipe expects of others.
-        """
-        is_named = self.reported or self.case.expect
-        if not is_named or (self.reported is None and self.rev):
-            return None
-        return expected_class(self.case) or "failure"
-
-    def _is_wanted(self, outcome: Outcome) -> bool:
-        """Return whether a case fails and, if it is from a text that reports a failure,
-        with that one.
-        """
-        is_expected = self.reported is None or self._ends_as_expected(outcome)
-        return is_expected and _fails_each_time(outcome)
-
-    def _is_reported(self, outcome: NoAnswer) -> bool:
-        """Return whether a text or a recipe has the error for which it cannot be
-        tested.
-        """
-        if " ".join(outcome.reason.split()) in " ".join(self.text.split()):
-            return True
-        return bool(self.case.expect) and self._ends_as_expected(outcome)
-
-    def _ends_as_expected(self, outcome: Outcome) -> bool:
-        """Return whether a case ends each time, and as its text or recipe says: with a
-        failure, or with an error for which it cannot be tested.
-        """
-        if outcome.failure is None or outcome.flaky:
-            return False
-        failures = [outcome.failure]
-        if isinstance(outcome, Failed):
-            failures += outcome.others
-        expect = self.case.expect
-        wanted = [matches(item, failure) for item in expect for failure in failures]
-        return any(wanted) or not expect
-
-
-def _fails_each_time(outcome: Outcome) -> bool:
-    return isinstance(outcome, Failed) and not outcome.flaky
+def _are_releases(pair: ToolchainPair) -> bool:
+    """Return whether both are releases. Between others, `bisect` already searches every
+    nightly and commit.
+    """
+    return all(ref.is_stable for ref in pair)

@@ -4,11 +4,10 @@ finds out about each cluster of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from hashlib import blake2b
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import StringConstraints
@@ -34,7 +33,6 @@ from triage.remedy.result import Remedy
 if TYPE_CHECKING:  # slow to import
     from triage.bisect.history import KnownReleases
     from triage.classify import ClassifiedLog
-    from triage.reduce.reproducer import Reproducer
 
 # A night may come from another machine: its paths name what a nightly writes, and
 # nothing else.
@@ -305,16 +303,6 @@ class Explanation(MayLackAnswer):
         if self.failure is not None:
             return "fixed" if self.fixed else "fails"
         return "passes" if self.passes and not self.unseen else "inconclusive"
-
-
-@dataclass(frozen=True)
-class ReportFiles:
-    """Where a night writes what it finds."""
-
-    out: Path
-    """Folder of the reports."""
-    write_reproducer: Callable[[Reproducer, Path], Path]
-    """Writes a folder below another one."""
 
 
 @dataclass(frozen=True)

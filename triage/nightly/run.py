@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from triage.bisect.result import Bisection
 from triage.compilers.invocation import readable_output
 from triage.compilers.registry import family_title
 from triage.execution.benchmark import Benchmark
@@ -21,10 +22,10 @@ from triage.execution.engine import Engine
 from triage.execution.in_turn import Pace
 from triage.execution.plan import input_hash
 from triage.execution.task import ProbeJob
-from triage.investigate.result import CaseResult, ReportFiles, text_id
+from triage.investigate.result import CaseResult, InvestigationSummary, text_id
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.model.outcome import FAILING, OF_MACHINE, Probe
+from triage.model.outcome import FAILING, OF_MACHINE, Cause, NoAnswer, Probe
 from triage.nightly.compare import (
     EarlierNights,
     case_result,
@@ -40,8 +41,8 @@ from triage.toolchains.project import OwnerRule
 from triage.toolchains.registry import ToolchainRef
 
 if TYPE_CHECKING:  # most nights investigate nothing
-    from triage.investigate.cluster import Scope
     from triage.investigate.investigation import Investigation
+    from triage.reduce.reproducer import Reproducer
 
 _SECONDS = 60.0  # for which each probe of a slower run is measured
 
@@ -67,8 +68,10 @@ class NightRun:
     bench: float | None = None
     """Seconds in which each run is measured."""
     owners: Sequence[OwnerRule] = ()
-    files: ReportFiles | None = None
-    """Where logs, reproducers and reports are written, if anywhere."""
+    out: Path | None = None
+    """The folder of logs, reproducers and reports, if they are written."""
+    write_reproducer: Callable[[Reproducer], Path] | None = None
+    """Writes the folder of a reproducer."""
     write: Callable[[Night, Path], Night] = lambda night, _: night
     """Writes the reports of a night into a folder."""
     command: str = "triage nightly"
@@ -110,14 +113,18 @@ class NightRun:
 
     def report(self, stopped: str | None = None) -> Night:
         """Write what is known. stopped: why the run ends early."""
-        if self.files is None:
+        if self.out is None:
             return self.night(stopped)
-        self._write_logs(self.files.out)
-        return self.write(self.night(stopped), self.files.out)
+        self._write_logs(self.out)
+        return self.write(self.night(stopped), self.out)
 
     def night(self, stopped: str | None = None) -> Night:
         """Return what is known."""
         results, investigation = dict(self._results), self.investigation
+        summary = None
+        if investigation:
+            seconds = round(investigation.seconds, 1)
+            summary = InvestigationSummary(seconds, self.budget, self.command)
         clusters = investigation.records() if investigation else []
         for cluster in clusters:
             origins = [cluster.culprit] if cluster.culprit else []
@@ -143,7 +150,7 @@ class NightRun:
             shard=self.shard,
             cases=cases,
             clusters=with_owners(cases, clusters, self.owners),
-            investigation=investigation.summary if investigation else None,
+            investigation=summary,
             times=list(self._times),
             stopped=stopped,
             planned=names,
@@ -211,13 +218,10 @@ class NightRun:
 
     def investigate(self) -> None:
         """Find what made programs slower, and do the steps for each new failure."""
-        from triage.investigate.cluster import STEPS, Scope
-        from triage.investigate.investigation import Investigation
+        from triage.investigate.investigation import STEPS, Investigation
 
-        cases = self.cases_by_name
-        scope = Scope(self.engine, self.refs, cases, self.repo, self.files)
         if self.bisects:
-            self._bisect_slower(scope)
+            self._bisect_slower()
         wanted = {
             "bisect": self.bisects,
             "narrow": self.bisects and self.repo is not None,
@@ -225,7 +229,15 @@ class NightRun:
             "reduce": self.reduces,
         }
         steps = [name for name in STEPS if self.investigates or wanted.get(name)]
-        investigation = Investigation(scope, steps, self.budget, self.command)
+        investigation = Investigation(
+            self.engine,
+            self.refs,
+            self.cases_by_name,
+            steps,
+            self.repo,
+            self.write_reproducer,
+            self.budget,
+        )
         night = self.night()
         for cluster in night.clusters:
             investigation.add_cluster(cluster, night.cases)
@@ -233,15 +245,29 @@ class NightRun:
         for _ in investigation.run():
             self.report()
 
-    def _bisect_slower(self, scope: Scope) -> None:
-        from triage.investigate.cluster import find_slower
+    def _bisect_slower(self) -> None:
+        """Bisect what made functions run slower. A candidate whose interval reaches the
+        threshold is never named.
+        """
+        from triage.bisect.line import BisectRequest
+        from triage.bisect.plan import bisect_between, measuring
+        from triage.bisect.releases import rev_text
 
+        ends = rev_text(self.baseline), rev_text(self.toolchain)
+        seconds = self.bench or _SECONDS
         for index, row in enumerate(self._times):
-            if row.verdict is Pace.SLOWER:
-                case = self.cases_by_name[row.case]
-                seconds = self.bench or _SECONDS
-                bisection = find_slower(scope, case, row.function or "", seconds)
-                self._times[index] = replace(row, bisection=bisection)
+            if row.verdict is not Pace.SLOWER:
+                continue
+            case = self.cases_by_name[row.case]
+            request = BisectRequest(self.engine, case, self.repo)
+            metric = f"run_seconds:{row.function or ''}"
+            try:
+                with measuring(request, *ends, metric, None, seconds) as measured:
+                    bisection = bisect_between(measured, *ends)
+            except BadInput as error:  # such as two that do not differ any more
+                why = NoAnswer(Cause.NOT_FOUND, str(error))
+                bisection = Bisection(case.name, unanswered=why)
+            self._times[index] = replace(row, bisection=bisection)
 
 
 def _times_of(benchmark: Benchmark) -> Iterator[TimeChange]:
