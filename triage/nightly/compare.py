@@ -187,11 +187,9 @@ def owner_of(
 
 
 def shard(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
-    """Return the cases of shard `I/N`, I from 1: every N-th case. Raises BadInput for
-    another text.
+    """Return the cases of shard `I/N`, I from 1: every N-th case; all without a text.
+    Raises BadInput for another text.
     """
-    if text is None:
-        return tuple(cases)
     number, count = _number_and_count(text)
     if not 1 <= number <= count:
         raise BadInput(
@@ -201,8 +199,10 @@ def shard(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
 
 
 def _number_and_count(text: str | None) -> tuple[int, int]:
-    """Return the I and the N of `I/N`; zeros for another text."""
-    match = _SHARD.fullmatch(text or "")
+    """Return the I and the N of `I/N`; those of a whole night without a text, and zeros
+    for another one.
+    """
+    match = _SHARD.fullmatch(text or "1/1")
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 

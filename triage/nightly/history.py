@@ -300,8 +300,7 @@ class NightsHistory:
             for run in case.runs
             if not run.first.toolchain.is_same(new)
         ]
-        signature = result.failure.signature if result.failure else None
-        return states[-1:] == [(Status.FAILED, signature)]
+        return states[-1:] == [(Status.FAILED, result.state[1])]
 
     def is_flaky(self, name: str) -> bool:
         """Return whether a case changed its state and back in the last nights although
@@ -324,33 +323,33 @@ def history_of(
     the start of a night and a case that failed in it. Raises BadInput if no track fits.
     """
     nights: list[PastNight] = []
-    newest: dict[Track, Revision] = {}
-    tracks = defaultdict[Track, list[PastNight]](list)
+    names: set[str] = set()
+    tracks: dict[Track, list[PastNight]] = {}
     cases: dict[tuple[Track, str], CaseHistory] = {}
     for summary, stored_night in stored:
         night = PastNight(len(nights), summary, stored_night.night)
         opened = (issues or {}).get(summary.started, {})
-        is_shown = pattern == "*"
-        for rows in stored_night.tracks:
+        names.update(rows.track.name for rows in stored_night.tracks)
+        shown = [
+            rows
+            for rows in stored_night.tracks
+            if fnmatchcase(rows.track.name, pattern)
+        ]
+        for rows in shown:
             track = rows.track
-            if is_older(night.toolchain, newest.get(track, night.toolchain)):
+            of_track = tracks.setdefault(track, [])
+            if of_track and is_older(night.toolchain, of_track[-1].toolchain):
                 continue
-            newest[track] = night.toolchain
-            if not fnmatchcase(track.name, pattern):
-                continue
-            is_shown = True
-            tracks[track].append(night)
+            of_track.append(night)
             for name, row in rows.cases.items():
-                if (track, name) not in cases:
-                    cases[track, name] = CaseHistory(track, name)
-                cases[track, name].add(night, row, opened.get(name))
-        if is_shown:
+                case = cases.setdefault((track, name), CaseHistory(track, name))
+                case.add(night, row, opened.get(name))
+        if shown or pattern == "*":
             nights.append(night)
-    if newest and not tracks:
-        names = ", ".join(repr(track.name) for track in sorted(newest))
-        raise BadInput(f"no track fits {pattern!r}; there are {names}")
-    by_track = {track: tracks[track] for track in sorted(tracks)}
-    return NightsHistory(nights, list(cases.values()), by_track)
+    if names and not tracks:
+        known = ", ".join(map(repr, sorted(names)))
+        raise BadInput(f"no track fits {pattern!r}; there are {known}")
+    return NightsHistory(nights, list(cases.values()), dict(sorted(tracks.items())))
 
 
 def is_older(toolchain: Revision, other: Revision) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from packaging.version import Version
 
@@ -29,6 +30,7 @@ from triage.nightly.store import NightStore
 from triage.recipes.values import parse_version
 
 _STATES = ("open", "known", "gone")
+_first_seen, _last_seen = attrgetter("first.index"), attrgetter("last.index")
 _COMPARED = (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED)
 
 
@@ -75,7 +77,7 @@ class FailureLife:
     @property
     def current(self) -> StateRun:
         """The run since which it is open; the first one where it is gone."""
-        return min(self.open_runs or self.runs, key=lambda run: run.first.index)
+        return min(self.open_runs or self.runs, key=_first_seen)
 
     @in_json
     def before(self) -> Revision | None:
@@ -101,7 +103,7 @@ class FailureLife:
 
     @in_json
     def last(self) -> PastNight:
-        return max((run.last for run in self.runs), key=lambda night: night.index)
+        return max(self.runs, key=_last_seen).last
 
     @in_json
     def gone(self) -> PastNight | None:
@@ -109,13 +111,13 @@ class FailureLife:
         if self.open_runs:
             return None
         ends = [run.after.first for run in self.runs if run.after]
-        return max(ends, key=lambda night: night.index)
+        return max(ends, key=attrgetter("index"))
 
     @in_json
     def issue(self) -> str | None:
         """The issue that a recipe names, or that was opened for it."""
-        runs = sorted(self.runs, key=lambda run: run.last.index)
-        return next((run.issue for run in reversed(runs) if run.issue), None)
+        runs = [run for run in self.runs if run.issue]
+        return max(runs, key=_last_seen).issue if runs else None
 
     @in_json
     def to_do(self) -> ToDo | None:
@@ -146,8 +148,7 @@ def failure_lives(history: NightsHistory) -> list[FailureLife]:
     groups.sort(key=lambda group: (group[0].first.index, group[0].case.track))
     lives = defaultdict[ClusterKey, list[FailureLife]](list)
     for group in groups:
-        track = group[0].case.track
-        newest = max(group, key=lambda run: run.last.index)
+        track, newest = group[0].case.track, max(group, key=_last_seen)
         assert newest.failure
         cluster = track.key_of(newest.failure).cluster([], newest.failure)
         others = lives[cluster.key]
@@ -171,17 +172,15 @@ def _grouped_by_range(runs: Sequence[StateRun]) -> Sequence[Sequence[StateRun]]:
     group overlap, so that one change can have brought all of them.
     """
     groups: list[list[StateRun]] = []
-    for run in sorted(runs, key=lambda run: run.first.index):
+    for run in sorted(runs, key=_first_seen):
         suspect = 0  # the first night whose toolchain may have brought it
         if run.before and not run.is_edited:
             last = run.before.last
             is_same = last.toolchain.is_same(run.first.toolchain)
             suspect = 0 if is_same else last.index + 1
-        overlapping = [group for group in groups if suspect <= group[0].first.index]
-        if not overlapping:
-            overlapping = [[]]
-            groups += overlapping
-        overlapping[-1].append(run)
+        if not groups or groups[-1][0].first.index < suspect:
+            groups.append([])
+        groups[-1].append(run)
     return groups
 
 

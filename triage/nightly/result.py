@@ -210,19 +210,15 @@ class Night:
     @in_json
     def verdict(self) -> list[BackendVerdict]:
         """The verdict on each backend, the most broken first."""
+        slower = {row.case for row in self.slower}
         by_backend = defaultdict[str, list[CaseResult]](list)
         for case in self.cases:
             by_backend[case.backend].append(case)
-        slower = {row.case for row in self.slower}
         verdicts = []
         for backend, cases in by_backend.items():
             names = {case.case for case in cases}
             changes = [case.change for case in cases]
-            failures = [
-                cluster
-                for cluster in self.clusters
-                if not names.isdisjoint(cluster.cases)
-            ]
+            failures = [each for each in self.clusters if names & set(each.cases)]
             verdict = BackendVerdict(
                 backend,
                 cases=len(cases),
@@ -263,10 +259,9 @@ def parse_night(document: str | bytes, name: str) -> Night:
     """
     try:
         return _adapter().validate_json(document)
-    except RecursionError:
-        problem = "it is nested too deeply"
     except ValidationError as error:
         first = error.errors()[0]
         where = "".join(f"{part}: " for part in first["loc"])
-        problem = f"{where}{first['msg']}"
-    raise BadInput(f"{name} is not the JSON of a nightly: {problem}")
+        raise BadInput(
+            f"{name} is not the JSON of a nightly: {where}{first['msg']}"
+        ) from error
