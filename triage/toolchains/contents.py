@@ -13,7 +13,8 @@ import stat
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -33,12 +34,11 @@ _LARGE = 1 << 20  # bytes, which take longer to read than a stored digest
 _State = tuple[int, ...]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Contents:
     """Digests of the files of this machine. Safe for several threads."""
 
     workspace: Workspace
-    _installed: dict[Path, str] = field(default_factory=dict)
 
     def identity(self, needs: Needs) -> str:
         """Return a digest of all that a compiler needs. Raises EnvironmentFailure if a
@@ -63,9 +63,7 @@ class Contents:
         home, first = self.workspace.home, paths[0]
         if first.parent == home.toolchains:
             with suppress(OSError, TypeError):  # no install, or not of a release
-                if first not in self._installed:
-                    self._installed[first] = _installed_digest(first)
-                return self._installed[first]
+                return _installed_digest(first)
         files = [(path, name, state) for path in paths for name, state in states(path)]
         key = repr(files)
         stored = home.stored("contents", key)
@@ -155,6 +153,7 @@ def file_state(paths: Iterable[Path]) -> str:
     return whole.hexdigest()
 
 
+@cache
 def _installed_digest(folder: Path) -> str:
     """Return a digest of a release that this program installed: of its wheel and of the
     names and sizes of its files. Scripts in `bin` have the folder's path in them.
