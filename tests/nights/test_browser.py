@@ -17,7 +17,7 @@ from tests.nights.test_site import HOSTILE
 from triage.investigate.result import StepResult
 from triage.nightly.store import NightStore
 from triage.reduce.result import IssueDraft
-from triage.report.site import Site
+from triage.report.site import build_site
 from triage.toolchains.home import Home
 
 pytestmark = pytest.mark.browser
@@ -60,7 +60,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
             if "breaks" in cluster.cases
         ]
         store.add(replace(record, cases=cases, clusters=clusters))
-    Site(store, folder / "public").write()
+    build_site(store, folder / "public")
     return folder / "public"
 
 

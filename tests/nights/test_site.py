@@ -18,7 +18,7 @@ from triage.model.revision import Revision
 from triage.nightly.result import Night
 from triage.nightly.store import NightStore
 from triage.reduce.result import IssueDraft
-from triage.report.site import Site
+from triage.report.site import build_site
 from triage.toolchains.home import Home
 
 LEGALIZE, SEGFAULT = (
@@ -68,7 +68,7 @@ def write_site(folder: Path, *records: Night) -> Path:
     store = NightStore(Home(folder / "home"))
     for record in records:
         store.add(record)
-    Site(store, folder / "public").write()
+    build_site(store, folder / "public")
     return folder / "public"
 
 

@@ -132,9 +132,9 @@ def site(
     The pages need no server: open `index.html`, or publish the folder, for example with
     GitHub Pages.
     """
-    from triage.report.site import Site  # templates and arrays are slow to import
+    from triage.report.site import build_site  # templates and arrays are slow to import
 
-    written = Site(open_nights(), out, tracks).write()
+    written = build_site(open_nights(), out, tracks)
     text = f"{plural(written['nights'], 'night')}: {written['index']}"
     return report_value(written, text, title="Site")
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from importlib.resources import files
@@ -50,153 +50,132 @@ _FOLDERS = ("assets", "cases", "data", "failures", "nights")
 _MOST_STEPS = 10  # the steepest
 
 
-class Site:
-    """A site that is being written."""
+Page = tuple[str, str, dict[str, Any]]
+"""The path of a page without `.html`, its template, and the values of that."""
 
-    def __init__(self, store: NightStore, out: Path, tracks: str = "*") -> None:
-        """Read all nights. Raises BadInput when none has a result.
 
-        tracks: a shell pattern of the names of the tracks to show.
-        """
-        self.store, self.out = store, out
-        self.history = history = store.history(tracks)
-        if not history.cases:
-            raise BadInput("no night with a result is stored; run `triage nightly`")
-        self.lives = failure_lives(history)
-        slower = {row.case for night in history.nights for row in night.record.slower}
-        self.pages = {
-            case: f"cases/{text_id(f'{case.track.name} {case.case}')}"
-            for case in history.cases
-            if case.case in slower
-            or any(run.status is not Status.PASSED for run in case.runs)
-        }
-        numbers = [night.summary.number for night in history.nights[-_GRID_NIGHTS:]]
-        self.urls = {number: f"nights/{number}.html" for number in numbers}
-        self.templates = html_templates()
-        self.templates.filters.update(inline=inline_markup, fragment=fragment)
-        self.templates.globals.update(
-            plural=plural,
-            TIMES=TIMES,
-            history=history,
-            pages=self.pages,
-            urls=self.urls,
-            last=date_text(history.nights[-1].day),
-            labels=track_labels(history.tracks),
-            issue_markdown=issue_markdown,
-            issue_span=issue_span,
-            date_text=date_text,
-            known_facts=known_facts,
-            backend_sentence=backend_sentence,
-            came_span=came_span,
-            range_span=range_span,
-            times_text=times_text,
-            run_command=run_command,
-            command_on=command_on,
-        )
+def build_site(store: NightStore, out: Path, tracks: str = "*") -> dict[str, Any]:
+    """Write all pages. Return the path of the index, and how many nights, cases and
+    failures the site has. Raises BadInput when no night has a result, and when the
+    folder has other files.
 
-    def write(self) -> dict[str, Any]:
-        """Write all pages. Return the path of the index, and how many nights, cases and
-        failures the site has. Raises BadInput when the folder has other files.
-        """
-        with disk_errors(f"write {self.out}"):
-            _remove_earlier_site(self.out)
-            self._write(_MARK, "`triage site` may write this folder again.\n")
-            assets = files("triage.report").joinpath("assets")
-            for name in ("site.css", "site.js"):
-                self._write(f"assets/{name}", assets.joinpath(name).read_text("utf-8"))
-            self._write_page("index", **_overview(self.history, self.lives))
-            summaries = [night.summary for night in reversed(self.history.nights)]
-            table = night_table(summaries, self.urls)
-            self._write_page(
-                "nights", "report", title="Nights", blocks=[table], logs={}
-            )
-            self._write_page("trends", steps=time_steps(self.history)[:_MOST_STEPS])
-            self._write_page("search")
-            lives = defaultdict[CaseHistory, list[FailureLife]](list)
-            for life in self.lives:
-                for case in life.cases:
-                    lives[case].append(life)
-            logs = {case: stored_logs(case, self.store) for case in self.pages}
-            for case in self.pages:
-                self._write_case(case, lives[case], logs[case])
-            for life in self.lives:
-                found_in = life.found_in or life.came.record
-                self._write_page(
-                    f"failures/{life.page}",
-                    "failure",
-                    life=life,
-                    logs=logs,
-                    facts=[facts(life_facts(life))],
-                    issue=night_issue(life.cluster, found_in).blocks,
-                )
-            for number in self.urls:
-                self._write_night(number)
-            rows = json.dumps(list(self._search_entries()), separators=(",", ":"))
-            self._write("data/search.js", f"triageSearch({rows});\n")
-        return {
-            "index": str(self.out / "index.html"),
-            "nights": len(self.history.nights),
-            "cases": len(self.history.cases),
-            "failures": len(self.lives),
-        }
+    tracks: a shell pattern of the names of the tracks to show.
+    """
+    history = store.history(tracks)
+    if not history.cases:
+        raise BadInput("no night with a result is stored; run `triage nightly`")
+    lives = failure_lives(history)
+    slower = {row.case for night in history.nights for row in night.record.slower}
+    pages = {
+        case: f"cases/{text_id(f'{case.track.name} {case.case}')}"
+        for case in history.cases
+        if case.case in slower
+        or any(run.status is not Status.PASSED for run in case.runs)
+    }
+    numbers = [night.summary.number for night in history.nights[-_GRID_NIGHTS:]]
+    urls = {number: f"nights/{number}.html" for number in numbers}
+    templates = html_templates()
+    templates.filters.update(inline=inline_markup, fragment=fragment)
+    templates.globals.update(
+        plural=plural,
+        TIMES=TIMES,
+        history=history,
+        pages=pages,
+        urls=urls,
+        last=date_text(history.nights[-1].day),
+        labels=track_labels(history.tracks),
+        issue_markdown=issue_markdown,
+        issue_span=issue_span,
+        date_text=date_text,
+        known_facts=known_facts,
+        backend_sentence=backend_sentence,
+        came_span=came_span,
+        range_span=range_span,
+        times_text=times_text,
+        run_command=run_command,
+        command_on=command_on,
+    )
+    with disk_errors(f"write {out}"):
+        _remove_earlier_site(out)
+        write_whole(out / _MARK, "`triage site` may write this folder again.\n")
+        assets = files("triage.report").joinpath("assets")
+        for name in ("site.css", "site.js"):
+            write_whole(out / "assets" / name, assets.joinpath(name).read_text("utf-8"))
+        for path, template, values in _pages(store, history, lives, pages, urls):
+            page = templates.get_template(f"site/{template}.html.j2")
+            root = "../" * path.count("/")
+            text = page.render(root=root, here=path, **values)
+            write_whole(out / f"{path}.html", text)
+        rows = json.dumps(list(_search_entries(lives, pages)), separators=(",", ":"))
+        write_whole(out / "data" / "search.js", f"triageSearch({rows});\n")
+    return {
+        "index": str(out / "index.html"),
+        "nights": len(history.nights),
+        "cases": len(history.cases),
+        "failures": len(lives),
+    }
 
-    def _write(self, path: str, text: str) -> None:
-        write_whole(self.out / path, text)
 
-    def _write_page(
-        self, path: str, template: str | None = None, **values: object
-    ) -> None:
-        page = self.templates.get_template(f"site/{template or path}.html.j2")
-        root = "../" * path.count("/")
-        self._write(f"{path}.html", page.render(root=root, here=path, **values))
-
-    def _write_case(
-        self,
-        case: CaseHistory,
-        lives: Sequence[FailureLife],
-        logs: Mapping[PastNight, str],
-    ) -> None:
-        """Write what to do about a case, its results over the nights and the output of
-        its failures.
-        """
+def _pages(
+    store: NightStore,
+    history: NightsHistory,
+    lives: Sequence[FailureLife],
+    pages: Mapping[CaseHistory, str],
+    urls: Mapping[int, str],
+) -> Iterator[Page]:
+    """Yield every page of the site. pages and urls: those of cases and nights."""
+    yield "index", "index", _overview(history, lives)
+    summaries = [night.summary for night in reversed(history.nights)]
+    table = night_table(summaries, urls)
+    yield "nights", "report", {"title": "Nights", "blocks": [table], "logs": {}}
+    yield "trends", "trends", {"steps": time_steps(history)[:_MOST_STEPS]}
+    yield "search", "search", {}
+    logs = {case: stored_logs(case, store) for case in pages}
+    for case, path in pages.items():
         failing = [run for run in case.runs if run.failed] or case.runs
         version = failing[-1].last.toolchain.name
-        self._write_page(
-            self.pages[case],
+        yield (
+            path,
             "case",
-            title=case.case,
-            case=case,
-            lives=lives,
-            command=run_command(case.source, case.case, version),
-            blocks=[runs_table(case.runs[::-1])],
-            logs=logs,
+            {
+                "title": case.case,
+                "case": case,
+                "lives": [life for life in lives if case in life.cases],
+                "command": run_command(case.source, case.case, version),
+                "blocks": [runs_table(case.runs[::-1])],
+                "logs": logs[case],
+            },
         )
+    for life in lives:
+        issue = night_issue(life.cluster, life.found_in or life.came.record).blocks
+        about = {"life": life, "logs": logs, "facts": [facts(life_facts(life))]}
+        yield f"failures/{life.page}", "failure", {**about, "issue": issue}
+    for number in urls:
+        night = store.night(number)
+        if night:
+            document = night_document(night)
+            title = f"{date_text(night.started)}: {document.title}"
+            texts = {
+                case.case: store.log(number, case.log or "") for case in night.cases
+            }
+            shown = {case: text for case, text in texts.items() if text}
+            about = {"title": title, "blocks": document.blocks, "logs": shown}
+            yield f"nights/{number}", "report", about
 
-    def _write_night(self, number: int) -> None:
-        """Write the report of a night with the output of its failures."""
-        night = self.store.night(number)
-        if night is None:
-            return
-        document = night_document(night)
-        title = f"{date_text(night.started)}: {document.title}"
-        texts = {
-            case.case: self.store.log(number, case.log or "") for case in night.cases
-        }
-        logs = {case: text for case, text in texts.items() if text}
-        path, blocks = f"nights/{number}", document.blocks
-        self._write_page(path, "report", title=title, blocks=blocks, logs=logs)
 
-    def _search_entries(self) -> Iterator[tuple[str, str]]:
-        """Yield text and address of what the search finds."""
-        for life in self.lives:
-            cluster = life.cluster
-            words = [f"{life.failure.failure_class}: {life.failure.headline}"]
-            words += [remedy.text for remedy in cluster.remedies]
-            for change in cluster.culprit.suspects if cluster.culprit else ():
-                words.append(f"{change.commit or change.name} {change.subject}")
-            yield visible(", ".join(words)), f"failures/{life.page}.html"
-        for case, page in self.pages.items():
-            yield visible(f"{case.case} ({case.track.name})"), f"{page}.html"
+def _search_entries(
+    lives: Sequence[FailureLife], pages: Mapping[CaseHistory, str]
+) -> Iterator[tuple[str, str]]:
+    """Yield text and address of what the search finds."""
+    for life in lives:
+        cluster = life.cluster
+        words = [f"{life.failure.failure_class}: {life.failure.headline}"]
+        words += [remedy.text for remedy in cluster.remedies]
+        for change in cluster.culprit.suspects if cluster.culprit else ():
+            words.append(f"{change.commit or change.name} {change.subject}")
+        yield visible(", ".join(words)), f"failures/{life.page}.html"
+    for case, page in pages.items():
+        yield visible(f"{case.case} ({case.track.name})"), f"{page}.html"
 
 
 def _overview(history: NightsHistory, lives: Sequence[FailureLife]) -> dict[str, Any]:
