@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ STYLES: Mapping[str, Style] = {
     "xfail": "dim",
 }
 _LONGEST_DETAIL = 40  # characters
+_NAMES_SHOWN = 12  # toolchains
 _GENERATED = re.compile(r"^[0-9a-f]{32,}(?=\.)")
 
 
@@ -50,6 +52,20 @@ def names_text(names: Sequence[str], most: int) -> str:
     if len(names) > most:
         more = f" and {len(names) - most} more"
     return ", ".join(names[:most]) + more
+
+
+def range_text(names: Sequence[str]) -> str:
+    """Return the first and the last name: `3.1.0`, or `3.1.0 to 3.6.0`."""
+    return " to ".join(dict.fromkeys((names[0], names[-1])))
+
+
+def grouped_facts(name: str, results: Iterable[ProbeResult]) -> Iterator[Fact]:
+    """Yield a row for neighbouring results of which the same is said, with their
+    toolchains.
+    """
+    for text, group in groupby(results, key=why_text):
+        names = [result.toolchain.name for result in group]
+        yield name, f"{names_text(names, _NAMES_SHOWN)}: {text}"
 
 
 def listed_facts(name: str, texts: Iterable[Inline]) -> Iterator[Fact]:

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from triage.attribute.result import Attribution, ComparisonResult
 from triage.bisect.result import Answer, Bisection, Transition
 from triage.model.revision import Revision
 from triage.recipes.values import share_text
@@ -122,19 +123,35 @@ def known_facts(cluster: FailureCluster) -> Iterator[Fact]:
         if suspect.url:
             link = Span(suspect.subject or suspect.name, url=suspect.url)
             yield "suspect", [link, f" {share_text(suspect.probability, 0)}"]
-    attribution = cluster.attribution
-    if attribution and attribution.suspects:
-        phase = f" (phase {attribution.phase})" if attribution.phase else ""
-        yield (
-            "pass",
-            f"the IR first differs after {attribution.suspects[0].name}{phase}",
-        )
+    if cluster.attribution and cluster.attribution.suspects:
+        yield "pass", attribution_text(cluster.attribution)
     texts = [remedy.text for remedy in cluster.remedies[:3]]
     yield "workaround", ", or ".join(texts)
     for step in cluster.steps:
         if step.status in ("failed", "left"):
             yield step.step, f"{step.status}: {step.reason}"
     yield "owner", cluster.owner
+
+
+def attribution_text(attribution: Attribution, *, with_phase: bool = True) -> str:
+    """Return where two compilers diverge, in one sentence."""
+    both = f"{attribution.good.name} and {attribution.bad.name}"
+    same = f"{both} produce the same IR"
+    passes = attribution.suspect_passes
+    phase = ""
+    if attribution.phase and with_phase:
+        phase = f" (phase {attribution.phase})"
+    match attribution.status:
+        case ComparisonResult.DIVERGES:
+            sure = "" if attribution.is_sure else "not sure: "
+            return f"{sure}{both} diverge after {' or after '.join(passes[:2])}{phase}"
+        case ComparisonResult.FAILING:
+            failing = passes[0] if passes else "the failing step, which is not a pass"
+            return f"{same} up to {failing}; the change is in there{phase}"
+        case ComparisonResult.SAME:
+            return f"{same} after every pass"
+        case ComparisonResult.INCONCLUSIVE:
+            return f"cannot compare: {attribution.reason}"
 
 
 def baseline_text(case: CaseResult) -> str:

@@ -35,6 +35,7 @@ from triage.report.elements import (
     failure_text,
     names_text,
     plural,
+    range_text,
     revision_text,
 )
 from triage.report.facts import (
@@ -266,13 +267,13 @@ def runs_table(runs: Sequence[StateRun]) -> Table:
     """Return a row for the nights in which a case had the same result."""
     rows: TableRows = []
     for run in runs:
-        days = dict.fromkeys((run.first.day, run.last.day))
-        ends = dict.fromkeys((run.first.toolchain.name, run.last.toolchain.name))
+        days = range_text((run.first.day, run.last.day))
+        names = range_text((run.first.toolchain.name, run.last.toolchain.name))
         words: Phrase = [Span(run.status.value, STYLES[run.status])]
         if run.failure:
             words.append(f"  {failure_text(run.failure)}")
         note = "the input changed" if run.is_edited else ""
-        rows.append([" to ".join(days), " to ".join(ends), words, note])
+        rows.append([days, names, words, note])
     return Table(("nights", "toolchain", "result", ""), rows)
 
 

@@ -4,11 +4,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from triage.attribute.result import Attribution, ComparisonResult, DivergingPass
+from triage.attribute.result import Attribution, DivergingPass
 from triage.bisect.result import (
     Answer,
     Bisection,
@@ -16,7 +15,6 @@ from triage.bisect.result import (
     RankedChanges,
     Suspect,
 )
-from triage.model.outcome import ProbeResult
 from triage.recipes.values import share_text
 from triage.report.document import (
     Block,
@@ -38,14 +36,16 @@ from triage.report.elements import (
     compiler_title,
     failure_facts,
     failure_text,
+    grouped_facts,
     listed_facts,
     names_text,
     outcome_spans,
     plural,
+    range_text,
     revision_text,
-    why_text,
 )
 from triage.report.facts import (
+    attribution_text,
     before_facts,
     certainty_text,
     since_facts,
@@ -54,13 +54,12 @@ from triage.report.facts import (
 from triage.report.tables import log_blocks
 
 if TYPE_CHECKING:  # each command needs the classes of one of them
-    from triage.bisect.history import Histories, KnownReleases
+    from triage.bisect.history import Histories
     from triage.investigate.result import Explanation
     from triage.remedy.result import Remedies
     from triage.remedy.variants import Variants
 
 _SUSPECTS_SHOWN = 3
-_NAMES_SHOWN = 12
 _CHANGES_SHOWN = 20
 _KINDS_SHOWN = 6  # differences between two compilers
 _REMEDIES_SHOWN = 3
@@ -96,14 +95,8 @@ def _bisect_facts(bisection: Bisection, compiler: str | None) -> Iterator[Fact]:
     ]
     for suspect in commits[:_SUSPECTS_SHOWN]:
         yield "commit", _commit_text(suspect)
-    for text, group in groupby(bisection.other_failures, key=why_text):
-        names = [other.toolchain.name for other in group]
-        yield "another", f"{names_text(names, _NAMES_SHOWN)}: {text}"
-    for reason, untestable in groupby(
-        bisection.untestable, key=lambda result: result.reason
-    ):
-        names = [result.toolchain.name for result in untestable]
-        yield "untestable", f"{names_text(names, _NAMES_SHOWN)}: {reason}"
+    yield from grouped_facts("another", bisection.other_failures)
+    yield from grouped_facts("untestable", bisection.untestable)
     probes = plural(bisection.probes, "probe")
     cost = f"{probes} in {plural(bisection.rounds, 'round')}"
     if bisection.cached:
@@ -148,46 +141,23 @@ def history_document(result: Histories) -> Document:
     """
     blocks: list[Block] = []
     for history in sorted(result.cases, key=lambda history: not history.changes):
-        rows = (
-            (_releases(group), outcome_spans(group[-1], plain=True))
-            for group in history.states
-        )
+        rows: list[Fact] = []
+        for group in history.states:
+            names = [result.toolchain.name for result in group]
+            rows.append((range_text(names), outcome_spans(group[-1], plain=True)))
         blocks += [Heading(history.case), facts(rows)]
     compiles = plural(sum(history.compiles for history in result.cases), "compile")
     return Document("History", [*blocks, Span(compiles, "dim")])
 
 
-def _releases(group: Sequence[ProbeResult]) -> str:
-    first, last = group[0].toolchain.name, group[-1].toolchain.name
-    return first if first == last else f"{first} .. {last}"
-
-
 def attribution_document(attribution: Attribution) -> Document:
     """Show the pass after which two compilers diverge."""
-    answer = attribution_sentence(attribution)
+    answer = attribution_text(attribution, with_phase=False)
     blocks: list[Block] = [
         [Span(attribution.case, "strong"), ": ", answer],
         facts(_attribution_facts(attribution)),
     ]
     return Document(f"{attribution.case}: {answer}", blocks)
-
-
-def attribution_sentence(attribution: Attribution) -> str:
-    """Return the answer in one sentence, without the case's name."""
-    both = f"{attribution.good.name} and {attribution.bad.name}"
-    same = f"{both} produce the same IR"
-    passes = attribution.suspect_passes
-    match attribution.status:
-        case ComparisonResult.DIVERGES:
-            sure = "" if attribution.is_sure else "not sure: "
-            return f"{sure}{both} diverge after {' or after '.join(passes[:2])}"
-        case ComparisonResult.FAILING:
-            failing = passes[0] if passes else "the failing step, which is not a pass"
-            return f"{same} up to {failing}; the change is in there"
-        case ComparisonResult.SAME:
-            return f"{same} after every pass"
-        case ComparisonResult.INCONCLUSIVE:
-            return f"cannot compare: {attribution.reason}"
 
 
 def _attribution_facts(attribution: Attribution) -> Iterator[Fact]:
@@ -286,10 +256,11 @@ def why_facts(explanation: Explanation) -> Iterator[Fact]:
     outcomes = dict(_OUTCOMES)
     if explanation.unseen and explanation.failure is None:
         outcomes["failed"] = "fails otherwise on"
-    texts = [
-        f"{outcomes.get(releases.outcome, 'not tried on')} {_range_text(releases)}"
-        for releases in reversed(explanation.releases)
-    ]
+    texts = []
+    for releases in reversed(explanation.releases):
+        verb = outcomes.get(releases.outcome, "not tried on")
+        ends = releases.first.name, releases.last.name
+        texts.append(f"{verb} {range_text(ends)}")
     if texts and not (explanation.bisection and explanation.bisection.confirmed):
         yield "releases", "; ".join(texts)
     if explanation.unseen and explanation.failure:
@@ -301,10 +272,7 @@ def why_facts(explanation: Explanation) -> Iterator[Fact]:
         yield "upgrade", f"it passes on {explanation.fixed.name}"
     attribution = explanation.attribution
     if attribution:
-        phase = ""
-        if attribution.phase:
-            phase = f" (phase {attribution.phase})"
-        yield "pass", attribution_sentence(attribution) + phase
+        yield "pass", attribution_text(attribution)
         if attribution.persistent:
             yield "", next(differing_lines(attribution.persistent))
     for remedy in explanation.remedies[:_REMEDIES_SHOWN]:
@@ -316,11 +284,6 @@ def why_facts(explanation: Explanation) -> Iterator[Fact]:
             yield "not done", f"{step.step}: {step.reason}"
         else:
             yield step.step, step.reason
-
-
-def _range_text(releases: KnownReleases) -> str:
-    """Return the names of neighbouring releases: `3.1.0`, or `3.1.0 to 3.6.0`."""
-    return " to ".join(dict.fromkeys((releases.first.name, releases.last.name)))
 
 
 def remedy_document(result: Remedies) -> Document:
