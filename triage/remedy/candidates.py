@@ -176,17 +176,8 @@ def _changes_of_rule(
                 spec = replace(kernel, options={**kernel.options, rule.option: value})
                 change = Change(input_change=f"{rule.option}={value}", effect=effect)
                 yield situation.with_change(change, replace(case, spec=spec))
-    static = _static_program(situation) if rule.rewrite else None
-    if static:
-        path, sizes = static
-        change = Change(
-            input_change=sizes,
-            input=str(path),
-            effect=effect,
-            weakness=Weakness.OTHER_PROGRAM,
-        )
-        rewritten = replace(case, input=Input(path, InputKind.MLIR))
-        yield situation.with_change(change, rewritten)
+    if rule.rewrite and situation.program:
+        yield from _static_programs(situation, situation.program, effect)
 
 
 def own_options(situation: Situation) -> Iterator[ChangedCase]:
@@ -240,30 +231,32 @@ def _contains(text: str, words: Iterable[str]) -> bool:
     return any(word in text for word in words)
 
 
-def _static_program(situation: Situation) -> tuple[Path, str] | None:
-    """Save the program with static shapes, and say which. Returns None if it has no
-    dynamic ones, or the toolchain's tools cannot read it.
+def _static_programs(
+    situation: Situation, source: Path, effect: str
+) -> Iterator[ChangedCase]:
+    """Save the program with static shapes, and yield it, if it has dynamic ones and the
+    toolchain's tools can read it.
     """
-    engine, source = situation.engine, situation.program
+    engine = situation.engine
     tools = situation.family.mlir_tools(situation.toolchain)
-    is_other = situation.case.input.kind is InputKind.OTHER
-    if source is None or tools is None or is_other:
-        return None
-    if source.stat().st_size > _LARGEST:
-        return None
+    if tools is None or source.stat().st_size > _LARGEST:
+        return
     reader = Reader(tools, engine.stop)
     try:
-        generic = reader.generic_form(source)
-        rewritten = with_static_shapes(reader, generic) if generic else None
+        rewritten = with_static_shapes(reader, reader.generic_form(source) or "")
     finally:
         reader.close()
-    if rewritten is None:
-        return None
-    text, sizes = rewritten
-    folder = engine.registry.home.folder(KeptKind.REMEDIES)
-    path = folder / f"{sha256(text.encode()).hexdigest()[:24]}.mlir"
-    save_file(path, text, "write a changed input")
-    return path, sizes
+    if rewritten:
+        text, sizes = rewritten
+        folder = engine.registry.home.folder(KeptKind.REMEDIES)
+        path = folder / f"{sha256(text.encode()).hexdigest()[:24]}.mlir"
+        save_file(path, text, "write a changed input")
+        weakness = Weakness.OTHER_PROGRAM
+        change = Change(
+            input_change=sizes, input=str(path), effect=effect, weakness=weakness
+        )
+        case = replace(situation.case, input=Input(path, InputKind.MLIR))
+        yield situation.with_change(change, case)
 
 
 def with_static_shapes(reader: Reader, generic: str) -> tuple[str, str] | None:
@@ -289,46 +282,43 @@ def static_candidates(text: str) -> Iterator[tuple[Module, str]]:
     smallest = _SIZES[0]
     functions = _functions_never_called(parse_module(text))
     types = {value.type for function in functions for value in arguments_of(function)}
-    types = {type_ for type_ in types if type_.startswith("tensor<")}
+    dynamic = {type_ for type_ in types if _is_dynamic(type_)}
     split = {
         (smallest * int(factor), type_)
-        for type_ in types
-        for other in types - {type_}
+        for type_ in dynamic
+        for other in dynamic - {type_}
         for factor in _SPLIT_DIMENSION.findall(other)
-        if "?" in type_
     }
-    changes = [(size, 0, "") for size in _SIZES]
+    changes = [(size, 0, "") for size in _SIZES if dynamic]
     changes += [(smallest, size, type_) for size, type_ in sorted(split)[:_MOST_SPLITS]]
     for size, larger, type_ in changes:
         module = parse_module(text)
-        if _set_static_arguments(module, size, {type_: larger}):
-            sizes = f"unknown dimensions of the arguments set to {size}"
-            yield module, f"{sizes}, of {type_} {larger}" if type_ else sizes
+        _set_static_arguments(module, size, {type_: larger})
+        sizes = f"unknown dimensions of the arguments set to {size}"
+        yield module, f"{sizes}, of {type_} {larger}" if type_ else sizes
 
 
-def _set_static_arguments(module: Module, size: int, others: Mapping[str, int]) -> bool:
+def _is_dynamic(type_: str) -> bool:
+    return type_.startswith("tensor<") and "?" in type_
+
+
+def _set_static_arguments(module: Module, size: int, others: Mapping[str, int]) -> None:
     """Give arguments static shapes, in place, and cast them to the types that the body
-    uses. Return whether any argument changed. `size` is what unknown dimensions become,
-    `others` what those of some types become.
+    uses. `size` is what unknown dimensions become, `others` what those of some types
+    become.
     """
-    changed = False
     for function in _functions_never_called(module):
         block = function.regions[0].blocks[0]
-        casts: list[Operation] = []
         for index, argument in enumerate(block.arguments):
-            if not argument.type.startswith("tensor<") or "?" not in argument.type:
-                continue
-            wanted = str(others.get(argument.type, size))
-            static = Value(argument.type.replace("?", wanted), argument.origin)
-            block.arguments[index] = static
-            # The old value becomes the result of the cast, so that its users stay as
-            # they are.
-            casts.append(Operation("tensor.cast", [static], [argument]))
-        if casts:
-            block.operations[:0] = casts
-            retype(function)
-            changed = True
-    return changed
+            if _is_dynamic(argument.type):
+                wanted = str(others.get(argument.type, size))
+                static = Value(argument.type.replace("?", wanted), argument.origin)
+                block.arguments[index] = static
+                # The old value becomes the result of the cast, so that its users stay
+                # as they are.
+                cast = Operation("tensor.cast", [static], [argument])
+                block.operations.insert(0, cast)
+        retype(function)
 
 
 def _functions_never_called(module: Module) -> list[Operation]:

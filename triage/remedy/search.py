@@ -39,16 +39,15 @@ def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
     """
     deadline = time.monotonic() + request.seconds
     failing = engine.probe(ProbeJob(request.case, request.bad))
+    outcome, name = failing.outcome, failing.revision.name
     answer = Remedies(request.case.name, failing.revision)
-    outcome = failing.outcome
     if isinstance(outcome, NoAnswer):
         return replace(answer, unanswered=outcome)
-    failure = outcome.failure
-    if failure is None:
-        why = f"it passes on {failing.revision.name}"
-        return replace(answer, unanswered=NoAnswer(Cause.NEEDLESS, why))
-    answer = replace(answer, failure=failure)
-    situation = Situation(engine, request, failure)
+    if outcome.failure is None:
+        needless = NoAnswer(Cause.NEEDLESS, f"it passes on {name}")
+        return replace(answer, unanswered=needless)
+    answer = replace(answer, failure=outcome.failure)
+    situation = Situation(engine, request, outcome.failure)
     search = _Search(engine, request, deadline)
     try:
         search.try_all(known_remedies(situation), stops_early=False)
@@ -62,14 +61,12 @@ def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
     tried, left = len(search.tried), 0
     if not search.is_successful:
         left = len(search.candidates) - tried
-    answer = replace(answer, tried=tried, left=left)
-    if answer.remedies:
-        return answer
-    why = f"{tried} of {tried + left} candidates tried, none helps"
-    cause = Cause.NOT_FOUND
-    if time.monotonic() > deadline:
-        cause = Cause.TIME
-    return replace(answer, unanswered=NoAnswer(cause, why))
+    unanswered = None
+    if not answer.remedies:
+        why = f"{tried} of {tried + left} candidates tried, none helps"
+        is_late = time.monotonic() > deadline
+        unanswered = NoAnswer(Cause.TIME if is_late else Cause.NOT_FOUND, why)
+    return replace(answer, tried=tried, left=left, unanswered=unanswered)
 
 
 @dataclass(slots=True)
@@ -94,12 +91,10 @@ class _Search:
         """Try changes until the budget or the time is used up, or if it `stops_early`
         until one works that is not a makeshift.
         """
-        new = []
         for changed in changes:
-            if changed.change.text not in self.candidates:
-                self.candidates[changed.change.text] = changed
-                new.append(changed)
-        new = new[: max(0, self.request.budget - len(self.tried))]
+            self.candidates.setdefault(changed.change.text, changed)
+        most = self.request.budget
+        new = list(self.candidates.values())[len(self.tried) : most]
         size = 2 * self.engine.jobs
         for start in range(0, len(new), size):
             is_needless = stops_early and self.is_successful
