@@ -15,9 +15,8 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from benchmarks.common import TRIAGE, Ratio, cost_of, new_home, show
+from benchmarks.common import TRIAGE, Ratio, cost_of, cpu_of, new_home, show
 from tests.git_history.history import ENV
 
 ROOT = Path(__file__).parents[1]
@@ -38,11 +37,10 @@ WRONG = str(ROOT / "recipes/masked-mean.yaml")
 
 def why_ratio() -> Ratio:
     """Ask twice why the model case fails."""
-    with TemporaryDirectory() as place:
-        env = new_home(Path(place, "home"))
-        words = [*TRIAGE, "why", *MODEL_CASE]
-        first = cost_of(words, env=env, codes=(0, 1)).cpu
-        again = min(cost_of(words, env=env, codes=(0, 1)).cpu for _ in range(2))
+    words = [*TRIAGE, "why", *MODEL_CASE]
+    with new_home() as (_, env):
+        first = cpu_of(*words, rounds=1, env=env, codes=(0, 1))
+        again = cpu_of(*words, rounds=2, env=env, codes=(0, 1))
     return Ratio("why, asked again, CPU time", again, "the first time", first, "s", 0.4)
 
 
@@ -69,19 +67,16 @@ def write_history(folder: Path, count: int) -> None:
     )
 
 
-def suspects_ratio(commits: int = 600, older: int = 15_000, rounds: int = 3) -> Ratio:
+def suspects_ratio(commits: int = 600, older: int = 15_000) -> Ratio:
     """Rank the last commits of a history, next to reading them with git."""
-    with TemporaryDirectory() as place:
-        env = new_home(Path(place, "home"))
-        write_history(Path(place, "repo"), commits + older)
-        log = Path(place, "error.log")
+    good = f"main~{commits}"
+    with new_home() as (place, env):
+        clone, log = place / "repo", place / "error.log"
+        write_history(clone, commits + older)
         log.write_text(LOG)
-        good = f"main~{commits}"
-        words = [*TRIAGE, "suspects", str(log), "--repo", str(Path(place, "repo"))]
-        words += ["--good", good, "--bad", "main"]
-        reading = ["git", "log", "--name-only", f"{good}..main"]
-        ours = min(cost_of(words, env=env).cpu for _ in range(rounds))
-        peer = min(cost_of(reading, cwd=Path(place, "repo")).cpu for _ in range(rounds))
+        ends = ("--good", good, "--bad", "main")
+        ours = cpu_of(*TRIAGE, "suspects", log, "--repo", clone, *ends, env=env)
+        peer = cpu_of("git", "log", "--name-only", f"{good}..main", cwd=clone)
     return Ratio(
         f"suspects among {commits} commits, CPU time", ours, "git log", peer, "s", 150
     )
@@ -89,11 +84,19 @@ def suspects_ratio(commits: int = 600, older: int = 15_000, rounds: int = 3) -> 
 
 def wrong_result_ratio() -> Ratio:
     """Reduce a wrong result, next to the compiler and the runtime on their own."""
-    with TemporaryDirectory() as place:
-        env = new_home(Path(place, "home"))
+    with new_home() as (place, env):
         ends = ("-t", "3.12.0", "--good", "3.13.0")
         direct = _cost_on_two_releases(env)
-        words = [*TRIAGE, "reduce", WRONG, *ends, "--out", place, "--format", "json"]
+        words = [
+            *TRIAGE,
+            "reduce",
+            WRONG,
+            *ends,
+            "--out",
+            str(place),
+            "--format",
+            "json",
+        ]
         cost = cost_of(words, env=env)
         calls = json.loads(cost.stdout)["oracle_calls"]
     return Ratio(
@@ -113,7 +116,7 @@ def _cost_on_two_releases(env: Mapping[str, str]) -> float:
 
     def run(version: str) -> float:
         words = [*TRIAGE, "run", WRONG, "--toolchain", version]
-        return cost_of(words, env=env, codes=(0, 1)).cpu
+        return cpu_of(*words, rounds=1, env=env, codes=(0, 1))
 
     run("3.11.0")
     return sum(run(version) - run(version) for version in ("3.12.0", "3.13.0"))

@@ -6,15 +6,17 @@ from __future__ import annotations
 
 import os
 import resource
+import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 TRIAGE = [sys.executable, "-c", "from triage.cli import main; main()", "--quiet"]
-LINES = [sys.executable, "-m", "benchmarks.command_lines"]
 TOOLCHAINS = (
     Path(os.environ.get("TRIAGE_HOME") or Path.home() / ".cache" / "triage")
     / "toolchains"
@@ -66,15 +68,52 @@ def cost_of(
     return Cost(wall, cpu, done.stdout)
 
 
-def new_home(folder: Path) -> dict[str, str]:
-    """Make a TRIAGE_HOME with the user's toolchains and no results; return the
-    environment that uses it.
+def cpu_of(
+    *command: str | Path,
+    rounds: int = 3,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    codes: tuple[int, ...] = (0,),
+) -> float:
+    """Return the CPU seconds of the best of several rounds."""
+    words = list(map(str, command))
+    costs = [cost_of(words, cwd=cwd, env=env, codes=codes) for _ in range(rounds)]
+    return min(cost.cpu for cost in costs)
+
+
+@contextmanager
+def new_home() -> Iterator[tuple[Path, dict[str, str]]]:
+    """Make a folder whose `home` is a TRIAGE_HOME with the user's toolchains and no
+    results; yield it, and the environment that uses it.
     """
-    folder.mkdir(parents=True)
-    (folder / "toolchains").symlink_to(TOOLCHAINS)
-    if (TOOLCHAINS.parent / "state").exists():
-        (folder / "state").symlink_to(TOOLCHAINS.parent / "state")
-    return {**os.environ, "TRIAGE_HOME": str(folder)}
+    with TemporaryDirectory(prefix="bench-") as place:
+        home = Path(place, "home")
+        home.mkdir()
+        (home / "toolchains").symlink_to(TOOLCHAINS)
+        if (TOOLCHAINS.parent / "state").exists():
+            (home / "state").symlink_to(TOOLCHAINS.parent / "state")
+        yield Path(place), {**os.environ, "TRIAGE_HOME": str(home)}
+
+
+def command_lines(path: Path, rev: str, output: Path) -> str:
+    """Return what `triage run` starts for the cases below a path, a shell command a
+    line, with other outputs.
+    """
+    from triage.cli.cases import cases_in
+    from triage.execution.engine import open_engine
+    from triage.execution.judge import NoTask
+    from triage.execution.plan import plan_task
+
+    lines = ""
+    cases = cases_in([path])
+    with open_engine(cases) as engine:
+        for case in cases:
+            ref = engine.registry.resolve(rev, case.compiler)
+            with suppress(NoTask):
+                task = plan_task(engine, case, engine.registry.obtain(ref))
+                words = task.toolchain.program, task.prepared.path, output
+                lines += shlex.join(task.invocation.argv(*words)) + "\n"
+    return lines
 
 
 @dataclass(frozen=True)

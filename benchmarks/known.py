@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 
-from benchmarks.common import TRIAGE, Ratio, cost_of, new_home, show
+from benchmarks.common import TRIAGE, Ratio, cost_of, cpu_of, new_home, show
 from benchmarks.overhead import DENSE, write_cases
 from triage.investigate.result import CaseChangeKind, CaseResult
 from triage.model.case import Target
@@ -28,7 +27,7 @@ from triage.nightly.store import NightStore
 from triage.toolchains.home import Home
 
 SHAPE = "{rows}x{columns}xf32"
-VERSIONS = ("3.2.0", "3.3.0")
+ENDS = ("-b", "3.2.0", "-t", "3.3.0")
 # reads of every stored night as JSON what a history needs
 READ_NIGHTS = """
 import json, pathlib, sys, zlib
@@ -92,21 +91,16 @@ def write_suite(folder: Path, count: int) -> list[str]:
     return [str(folder / "suite"), "--suite-config", str(folder / "config.json")]
 
 
-def night_ratios(cases: int, rounds: int = 3) -> Iterator[Ratio]:
+def night_ratios(cases: int) -> Iterator[Ratio]:
     """Compare a known night with one of a quarter of its cases, without the start."""
-    with TemporaryDirectory() as place:
-        env = new_home(Path(place, "home"))
-        best = {}
+    best = {}
+    with new_home() as (place, env):
         for count in (1, cases // 4, cases):
-            words = write_suite(Path(place, str(count)), count)
-            words = ["nightly", *words, "-b", VERSIONS[0], "-t", VERSIONS[1]]
-            words += ["--out", str(Path(place, f"out-{count}"))]
+            words = ["nightly", *write_suite(place / str(count), count), *ENDS]
+            words += ["--out", str(place / f"out-{count}")]
             seed = [sys.executable, "-c", SEED, "--quiet", *words]
             cost_of(seed, env=env, codes=(0, 1))
-            best[count] = min(
-                cost_of([*TRIAGE, *words], env=env, codes=(0, 1)).cpu
-                for _ in range(rounds)
-            )
+            best[count] = cpu_of(*TRIAGE, *words, env=env, codes=(0, 1))
     large, small = (best[count] - best[1] for count in (cases, cases // 4))
     yield Ratio(
         f"known night of {cases} cases beyond one, CPU time",
@@ -175,51 +169,40 @@ def simulated_nights(cases: int, nights: int) -> Iterator[Night]:
         )
 
 
-def list_ratios(cases: int, nights: int, rounds: int = 3) -> Iterator[Ratio]:
+def list_ratios(cases: int, nights: int) -> Iterator[Ratio]:
     """List stored nights, show the last, and write the site, next to reading all of
     them as JSON.
     """
-    with TemporaryDirectory() as place:
-        env = new_home(Path(place, "home"))
-        store = NightStore(Home(Path(place, "home")))
+    with new_home() as (place, env):
+        store = NightStore(Home(place / "home"))
         for night in simulated_nights(cases, nights):
             store.add(night)
-        reading = [sys.executable, "-c", READ_NIGHTS, str(store.path)]
-        peer = min(cost_of(reading).cpu for _ in range(rounds))
+        peer = cpu_of(sys.executable, "-c", READ_NIGHTS, store.path)
         for line, limit in (
             ("nights list", 3.5),
             ("nights show latest", 3.5),
             (f"site --out {place}/public", 20),
         ):
-            command = [*TRIAGE, *line.split()]
-            costs = [cost_of(command, env=env) for _ in range(rounds)]
+            ours = cpu_of(*TRIAGE, *line.split(), env=env)
             what = f"{line[:11]}, {cases} cases x {nights} nights, CPU time"
-            ours = min(cost.cpu for cost in costs)
             yield Ratio(what, ours, "json.loads of all", peer, "s", limit=limit)
 
 
 def start_ratios(rounds: int = 5) -> Iterator[Ratio]:
     """Start commands next to an import of the libraries of the command line."""
-    with TemporaryDirectory() as place:
-        env = new_home(Path(place, "home"))
-        write_cases(Path(place, "ten"), 10)
-        log = Path(place, "line.log")
+    peer = cpu_of(sys.executable, "-c", "import typer, rich", rounds=rounds)
+    with new_home() as (place, env):
+        write_cases(place / "ten", 10)
+        log = place / "line.log"
         log.write_bytes(DENSE % (1, 3, 4))
-        commands: Sequence[tuple[str, list[str], float]] = (
-            ("ten known results", ["run", str(Path(place, "ten"))], 6.0),
-            ("classify one line", ["classify", str(log)], 3.5),
-        )
-        importing = [sys.executable, "-c", "import typer, rich"]
-        peer = min(cost_of(importing).cpu for _ in range(rounds))
-        for what, words, limit in commands:
-            command = [*TRIAGE, *words]
-            cost_of(command, env=env, codes=(0, 1))
-            ours = min(
-                cost_of(command, env=env, codes=(0, 1)).cpu for _ in range(rounds)
-            )
-            yield Ratio(
-                f"{what}, CPU time", ours, "import typer, rich", peer, "s", limit
-            )
+        for what, words, limit in (
+            ("ten known results", ("run", place / "ten"), 6.0),
+            ("classify one line", ("classify", log), 3.5),
+        ):
+            # the first one is not yet known
+            ours = cpu_of(*TRIAGE, *words, rounds=rounds + 1, env=env, codes=(0, 1))
+            what = f"{what}, CPU time"
+            yield Ratio(what, ours, "import typer, rich", peer, "s", limit)
 
 
 def ratios(cases: int = 400, nights: int = 120) -> Iterator[Ratio]:

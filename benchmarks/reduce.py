@@ -13,6 +13,7 @@ Python 3.12 or newer: UV_PYTHON names an interpreter.
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -21,9 +22,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from benchmarks.common import LINES, TRIAGE, Ratio, cost_of, new_home
+from benchmarks.common import TRIAGE, Ratio, command_lines, cost_of, new_home
 from tests.reduce.large_models import PATTERNS, model, recipe
 
 UVX = [sys.executable, "-m", "uv", "tool", "run", "--quiet"]
@@ -82,7 +82,7 @@ def lines_of(path: Path) -> int:
     return sum(bool(line.strip()) for line in lines)
 
 
-def write_oracle(name: str, folder: Path, source: Path, env: dict[str, str]) -> None:
+def write_oracle(name: str, folder: Path, source: Path) -> None:
     """Write the interestingness test of a model in `source`, which keeps candidates in
     `kept` and counts in `calls`.
     """
@@ -91,7 +91,7 @@ def write_oracle(name: str, folder: Path, source: Path, env: dict[str, str]) -> 
     (folder / "calls").touch()
 
     def words(version: str) -> str:
-        line = cost_of([*LINES, str(source), version], env=env).stdout.strip()
+        line = command_lines(source, version, Path(os.devnull)).strip()
         return shlex.quote(line.replace(str(source.with_name("model.mlir")), '"$1"'))
 
     check, good = "[ $status -ge 128 ]", ""
@@ -150,14 +150,13 @@ def with_peer(who: str, folder: Path, limit: float) -> Result:
 
 def reduced(name: str, size: int, limit: float) -> Iterator[Result]:
     """Reduce one model with triage, then with each peer."""
-    with TemporaryDirectory(prefix="bench-reduce-") as place:
-        text, source = model(name, size), Path(place, "recipe.yaml")
+    with new_home() as (place, env):
+        text, source = model(name, size), place / "recipe.yaml"
         source.with_name("model.mlir").write_text(text)
         source.write_text(recipe(name, "model.mlir"))
-        env = new_home(Path(place, "home"))
         for who in ("triage", *PEERS):
-            folder = Path(place, who.replace(" ", "-"))
-            write_oracle(name, folder, source, env)
+            folder = place / who.replace(" ", "-")
+            write_oracle(name, folder, source)
             (folder / "model.mlir").write_text(text)
             if who == "triage":
                 yield with_triage(name, source, folder, env)

@@ -1,5 +1,5 @@
-"""Print how large the program is, how dense, and how many options and functions it has,
-next to the budgets in `budgets.toml`, which only fall.
+"""Print how large the program is, how dense, how many options it has and how many of
+its functions a command enters, next to the budgets in `budgets.toml`, which only fall.
 
 Tokens do not count comments and layout. Lines are those with code: no blank lines,
 comments or docstrings.
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import ast
 import io
+import subprocess
 import sys
+import time
 import tokenize
 import tomllib
-from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 LAYOUT = {
     tokenize.COMMENT,
@@ -27,53 +28,66 @@ LAYOUT = {
     tokenize.ENDMARKER,
 }
 BUDGETS = Path(__file__).with_name("budgets.toml")
+PROGRAM = Path("triage")
+_SETTLING = 2.1  # seconds after which the state of a file stands for its content
+# It takes long enough for each check of its limits.
+COMPILER = '#!/bin/sh\nsleep 0.3\ncp "$1" "$2"\n'
+RECIPE = """name: copied
+compiler: command
+command: ["{toolchain}/copy", "{input}", "{output}"]
+input: program.txt
+"""
+# Lambdas, comprehensions and bodies of classes and modules do not count.
+COUNTING = """
+import sys, threading
+from inspect import CO_NEWLOCALS
+from pathlib import Path
+import triage
+root, entered = str(Path(triage.__file__).parent), set()
+def note(frame, event, _):
+    code = frame.f_code
+    named = code.co_flags & CO_NEWLOCALS and not code.co_name.startswith("<")
+    if event == "call" and named and code.co_filename.startswith(root):
+        entered.add((code.co_filename, code.co_firstlineno))
+threading.setprofile(note)
+sys.setprofile(note)
+from triage.cli import main
+try:
+    main()
+finally:
+    sys.setprofile(None)
+    print(len(entered), len({file for file, _ in entered}), file=sys.stderr)
+"""
 
 
-@dataclass
-class Size:
-    """The size of the files of a folder."""
+def tokens_of(text: str) -> list[tokenize.TokenInfo]:
+    """Return the tokens of a file that count."""
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return [token for token in tokens if token.type not in LAYOUT]
 
-    files: int = 0
-    tokens: int = 0
-    conditions: int = 0
-    walruses: int = 0
-    widths: list[int] = field(default_factory=list)
-    """Of each code line."""
 
-    def add(self, text: str) -> None:
-        """Count a file."""
-        nodes = list(ast.walk(ast.parse(text)))
-        tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
-        code = [token for token in tokens if token.type not in LAYOUT]
+def density(texts: list[str]) -> dict[str, float]:
+    """Return the figures of files that say how dense they are."""
+    count, widths, kinds = 0, list[int](), Counter[type]()
+    for text in texts:
+        nodes, tokens = [*ast.walk(ast.parse(text))], tokens_of(text)
         numbers = {
-            number
-            for token in code
-            for number in range(token.start[0], token.end[0] + 1)
+            n for token in tokens for n in range(token.start[0], token.end[0] + 1)
         }
         lines = text.splitlines()
-        self.files += 1
-        self.tokens += len(code)
-        self.conditions += sum(isinstance(node, ast.IfExp) for node in nodes)
-        self.walruses += sum(isinstance(node, ast.NamedExpr) for node in nodes)
-        self.widths += [
-            len(lines[number - 1]) for number in numbers - bare_texts(nodes)
-        ]
-
-    def figures(self) -> dict[str, float]:
-        """Return the figures that have limits."""
-        widths = sorted(self.widths)
-        return {
-            "files": self.files,
-            "tokens a code line": self.tokens / len(widths),
-            "conditional expressions for 1,000 tokens": 1000
-            * self.conditions
-            / self.tokens,
-            "walruses for 1,000 tokens": 1000 * self.walruses / self.tokens,
-            "columns of 90 % of code lines": widths[int(0.9 * len(widths))],
-        }
+        widths += [len(lines[number - 1]) for number in numbers - bare_texts(nodes)]
+        count += len(tokens)
+        kinds.update(map(type, nodes))
+    return {
+        "files": len(texts),
+        "tokens a code line": count / len(widths),
+        "conditional expressions for 1,000 tokens": 1000 * kinds[ast.IfExp] / count,
+        "walruses for 1,000 tokens": 1000 * kinds[ast.NamedExpr] / count,
+        "columns of 90 % of code lines": sorted(widths)[int(0.9 * len(widths))],
+    }
 
 
-def bare_texts(nodes: Iterable[ast.AST]) -> set[int]:
+def bare_texts(nodes: list[ast.AST]) -> set[int]:
     """Return the numbers of the lines of texts that are statements."""
     lines: set[int] = set()
     for node in nodes:
@@ -83,19 +97,16 @@ def bare_texts(nodes: Iterable[ast.AST]) -> set[int]:
     return lines
 
 
-def names_defined_twice(folder: Path) -> list[str]:
+def names_defined_twice() -> list[str]:
     """Return public classes and functions that several modules define."""
     places = defaultdict(set)
-    for path in folder.rglob("*.py"):
+    for path in PROGRAM.rglob("*.py"):
         for node in ast.parse(path.read_text("utf-8")).body:
             match node:
                 case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
                     places[name].add(path)
-    return sorted(
-        name
-        for name, paths in places.items()
-        if len(paths) > 1 and not name.startswith("_")
-    )
+    names = sorted(name for name, paths in places.items() if len(paths) > 1)
+    return [name for name in names if not name.startswith("_")]
 
 
 def options() -> dict[str, float]:
@@ -108,34 +119,55 @@ def options() -> dict[str, float]:
         )
         for words, command in every_command()
     }
-    large = {"bisect", "nightly"}
+    total, large = sum(counts.values()), [counts.pop("bisect"), counts.pop("nightly")]
     return {
-        "options": sum(counts.values()),
-        "options of bisect or nightly": max(counts[name] for name in large),
-        "options of another command": max(
-            count for name, count in counts.items() if name not in large
-        ),
+        "options": total,
+        "options of bisect or nightly": max(large),
+        "options of another command": max(counts.values()),
     }
+
+
+def entered() -> dict[str, float]:
+    """Return how many functions of this program, and files, are entered by the run of a
+    case that a small compiler compiles, and again with the answer cached.
+    """
+    found: dict[str, float] = {}
+    with TemporaryDirectory() as place:
+        folder = Path(place)
+        (folder / "built").mkdir()
+        (folder / "built" / "copy").write_text(COMPILER)
+        (folder / "built" / "copy").chmod(0o755)
+        (folder / "program.txt").write_text("program\n")
+        (folder / "recipe.yaml").write_text(RECIPE)
+        words = ("run", folder / "recipe.yaml", "-t", f"path:{folder / 'built'}")
+        time.sleep(_SETTLING)
+        for what in ("a run", "a cached run"):
+            done = subprocess.run(
+                [sys.executable, "-c", COUNTING, "--quiet", *words],
+                env={"TRIAGE_HOME": str(folder / "home"), "PATH": "/usr/bin:/bin"},
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            functions, files = done.stderr.split()[-2:]
+            found[f"functions entered by {what}"] = int(functions)
+            found[f"files entered by {what}"] = int(files)
+    return found
 
 
 def main() -> int:
     """Print each figure next to its budget; return 1 if one is above it."""
-    from benchmarks.entered import figures
-
     found: dict[str, float] = {}
-    program = Path("triage")
-    packages = [path for path in sorted(program.iterdir()) if path.is_dir()]
-    for folder in (*packages, program, Path("tests"), Path("benchmarks")):
-        size = Size()
-        for path in sorted(folder.rglob("*.py")):
-            size.add(path.read_text("utf-8"))
-        if size.files:
-            found[str(folder)] = size.tokens
-        if folder == program:
-            found |= size.figures()
-    twice = names_defined_twice(program)
+    packages = [path for path in sorted(PROGRAM.iterdir()) if path.is_dir()]
+    for folder in (*packages, PROGRAM, Path("tests"), Path("benchmarks")):
+        texts = [path.read_text("utf-8") for path in folder.rglob("*.py")]
+        if texts:
+            found[str(folder)] = sum(len(tokens_of(text)) for text in texts)
+        if folder == PROGRAM:
+            found |= density(texts)
+    twice = names_defined_twice()
     found["public names defined in two modules"] = len(twice)
-    found |= options() | figures()
+    found |= options() | entered()
     budgets = tomllib.loads(BUDGETS.read_text("utf-8"))
     broken = len(budgets.keys() - found.keys())
     for name, figure in found.items():
