@@ -11,20 +11,22 @@ without the culprit's own revert. Nothing is compiled.
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean, median
 
 from triage.bisect.prior import suspicions
+from triage.git_history.repository import Repository
+from triage.git_history.timeline import first_parents
 from triage.model.outcome import Failure
 from triage.model.revision import Commit
 from triage.toolchains.project import find_project
 
 CASES = Path(__file__).with_suffix(".txt")
 HALVES = {"choose": "for choosing features", "aside": "kept aside"}
-FORM = "--format=%x01%H%x00%P%x00%cI%x00%s%x02"
 FAILURE = re.compile(
     r"\b(?:fail\w*|errors?|crash\w*|assert\w*|hang\w*|segfault\w*|regress\w*|wrong\w*|incorrect\w*|miscompil\w*|invalid\w*|nan"
     r"|numerics?|br[eo]k\w*|exceed\w*|slow\w*|timeout|leak\w*|race|illegal|not (?:legal|support\w*|converg\w*)|unable|cannot"
@@ -42,17 +44,10 @@ NOISE = re.compile(
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n\s*\n|\n(?=[-*])")
 
 
-def log_of(clone: str, *words: str) -> str:
-    """Return the output of `git log WORDS` without the line break at its end."""
-    command = ["git", "-C", clone, "log", *words]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return done.stdout.removesuffix("\n")
-
-
-def diagnostics(clone: str, fix: str, culprit: str) -> str:
+def diagnostics(clone: Repository, fix: str, culprit: str) -> str:
     """Return what a message says about the failure, without what names the culprit."""
-    subject, body = log_of(clone, "-1", "--format=%s%x00%b", fix).split("\0")
-    blamed = log_of(clone, "-1", "--format=%s", culprit)
+    subject, body = clone.text("log", "-1", "--format=%s%x00%b", fix).split("\0")
+    blamed = clone.text("log", "-1", "--format=%s", culprit).strip()
     text = REVERTS.sub("", body).replace(blamed, "")
     text = text.replace(re.sub(r" \(#\d+\)$", "", blamed), "")
     text = NOISE.sub("", text)
@@ -62,21 +57,9 @@ def diagnostics(clone: str, fix: str, culprit: str) -> str:
     return " ".join(text.split()).strip(" .,-:")
 
 
-def commits_between(clone: str, good: str, bad: str) -> list[Commit]:
-    """Return the commits of a range with their files, the oldest first."""
-    words = ("--first-parent", "--reverse", "--name-only", FORM, f"{good}..{bad}")
-    commits = []
-    for entry in log_of(clone, *words).split("\x01")[1:]:
-        head, _, changes = entry.partition("\x02")
-        sha, parents, date, subject = head.split("\0")
-        files = tuple(filter(None, changes.split("\n")))
-        commits.append(Commit(sha, parents.partition(" ")[0], date, subject, files))
-    return commits
-
-
-def rank_of(clone: str, culprit: str, fix: str, commits: list[Commit]) -> float:
-    """Return 1 for the likeliest commit; among equals the middle."""
-    failure = Failure("named", "named", "named", diagnostics(clone, fix, culprit))
+def rank_of(culprit: str, text: str, commits: Sequence[Commit]) -> float:
+    """Return 1 for the likeliest commit of a failure; among equals the middle."""
+    failure = Failure("named", "named", "named", text)
     suspicious = suspicions(commits, [failure], find_project("iree"))
     chances = [suspicion.chance for suspicion in suspicious]
     [blamed] = (i for i, one in enumerate(commits) if one.sha.startswith(culprit))
@@ -88,7 +71,7 @@ def rank_of(clone: str, culprit: str, fix: str, commits: list[Commit]) -> float:
 
 def main() -> None:
     """Print the rows of both halves."""
-    clone = sys.argv[1]
+    clone = Repository(Path(sys.argv[1]))
     ranks, sizes = defaultdict(list), defaultdict(list)
     for line in CASES.read_text("utf-8").splitlines():
         if line.startswith("#"):
@@ -97,10 +80,13 @@ def main() -> None:
         left_out = (fix, *others)
         commits = [
             commit
-            for commit in commits_between(clone, good, bad)
+            for commit in first_parents(clone, f"{good}..{bad}")
             if not commit.sha.startswith(left_out)
         ]
-        ranks[half].append(rank_of(clone, culprit, fix, commits))
+        files = clone.changed_files([commit.sha for commit in commits])
+        commits = [replace(commit, files=files[commit.sha]) for commit in commits]
+        text = diagnostics(clone, fix, culprit)
+        ranks[half].append(rank_of(culprit, text, commits))
         sizes[half].append(len(commits))
     for half, title in HALVES.items():
         tops = ", ".join(
