@@ -9,7 +9,6 @@ of what PyPI has; there the peer also runs with both.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -17,14 +16,13 @@ import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from packaging.version import Version
 from pypi_simple import PyPISimple
 from requests import ConnectionError  # noqa: A004 - of the index
 
-from benchmarks.common import TRIAGE, Ratio, cost_of, show
+from benchmarks.common import TRIAGE, Ratio, cost_of, new_home, show
 from tests.bisect.tiny_compiler import repository, write_case
 from tests.git_history.history import ENV, History
 
@@ -113,14 +111,12 @@ def write_test(folder: Path, text: str, program: str) -> None:
 def ratios_of_made_ones() -> Iterator[Ratio]:
     """Bisect each history with both."""
     for what, letters in HISTORIES.items():
-        with TemporaryDirectory() as place:
-            folder = Path(place)
-            env = os.environ | ENV | {"TRIAGE_HOME": str(folder / "home")}
+        with new_home() as (folder, env):
             shas = repository(letters, folder / "clone")
             write_case(folder)
             write_test(folder, TEST, "p.c")
-            ours = with_triage(folder, "r.yaml", shas, BROKE, env)
-            theirs = with_git(folder, BARE, shas, BROKE, env)
+            ours = with_triage(folder, "r.yaml", shas, BROKE, env | ENV)
+            theirs = with_git(folder, BARE, shas, BROKE, env | ENV)
         title = f"bisect of 40 commits, {what} ({ours.verdict}, git {theirs.verdict})"
         yield Ratio(title, ours.tests, "git bisect run", theirs.tests, "tests")
         yield Ratio("the same, CPU time", ours.cpu, "git bisect run", theirs.cpu, "s")
@@ -151,9 +147,8 @@ def commit_releases(folder: Path) -> list[Version]:
 
 def ratios_of_real_one() -> Iterator[Ratio]:
     """Bisect the releases of Cython for the one that accepts no plain callback."""
-    with TemporaryDirectory() as place:
-        folder = Path(place)
-        env = os.environ | ENV | {"TRIAGE_HOME": str(folder / "home")}
+    with new_home() as (folder, env):
+        env |= ENV
         env.pop("PYTHONDONTWRITEBYTECODE", None)
         versions = commit_releases(folder / "clone")
         shas = History(folder / "clone").git("rev-list", "--reverse", "HEAD").split()

@@ -21,6 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.common import TRIAGE, cost_of
+from triage.compilers.triton.kernel_source import is_jit
 
 UV = [sys.executable, "-m", "uv", "pip", "install", "--quiet"]
 
@@ -32,28 +33,17 @@ def kernels_of(root: Path, skip: list[str]) -> list[tuple[Path, str]]:
         if any(text in str(path) for text in skip):
             continue
         try:
-            tree = ast.parse(path.read_text("utf-8", "replace"))
+            nodes = [*ast.walk(ast.parse(path.read_text("utf-8", "replace")))]
         except SyntaxError:
             continue
-        launches = [
-            node.func.value
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript)
-        ]
-        names |= {ast.unparse(launched).rpartition(".")[2] for launched in launches}
-        defined += [
-            (path, node.name)
-            for node in ast.walk(tree)
-            if isinstance(node, ast.FunctionDef) and _is_kernel(node)
-        ]
+        for node in nodes:
+            match node:
+                case ast.Call(func=ast.Subscript(value=launched)):
+                    names.add(ast.unparse(launched).rpartition(".")[2])
+                case ast.FunctionDef(name=name, decorator_list=decorators):
+                    if any(map(is_jit, decorators)):
+                        defined.append((path, name))
     return [(path, name) for path, name in dict.fromkeys(defined) if name in names]
-
-
-def _is_kernel(function: ast.FunctionDef) -> bool:
-    return any(
-        ast.unparse(each).partition("(")[0] in ("triton.jit", "jit", "tl.jit")
-        for each in function.decorator_list
-    )
 
 
 def answer_for(kernel: str, releases: list[str]) -> str:
