@@ -10,6 +10,7 @@ import pytest
 from tests.values import ELEMENTS, WAYS, Element, value
 from triage.compilers.registry import load_cases
 from triage.execution.compare import differences
+from triage.model.case import RunSpec
 from triage.model.errors import BadFiles
 from triage.recipes.run_keys import read_flagfile
 from triage.recipes.run_values import (
@@ -106,7 +107,8 @@ LARGE, LEAST, GREATEST = 2**53, -(2**63), 2**63 - 1
 def test_what_differs(
     actual: str, expected: str, tolerances: dict[str, float], mismatches: int | None
 ) -> None:
-    assert differences(actual, expected, tolerances).get("mismatches") == mismatches
+    spec = RunSpec(tolerances=tuple(tolerances.items()))
+    assert differences(actual, expected, spec).get("mismatches") == mismatches
 
 
 def test_flags_that_set_a_tolerance_are_tolerances(tmp_path: Path) -> None:

@@ -94,11 +94,9 @@ def function_programs(
     With `dispatch`, return its kernels with this text in their names instead, each with
     the size and the number of dispatches of the whole.
     """
-    specs = case.benchmarks
-    if not specs and case.run:
-        specs = (case.run,)
+    specs = case.benchmarks or tuple(filter(None, [case.run]))
     if dispatch is not None:
-        usual = next(iter(specs), RunSpec())
+        usual = (*specs, RunSpec())[0]
         return _dispatch_programs(engine, case, ref, folder, usual, dispatch)
     if not specs:
         advice = "name the functions with their inputs under `bench` in the recipe"

@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.model.case import RunSpec
@@ -24,7 +23,6 @@ from triage.recipes.run_values import (
     TEXT,
     TOLERANCES,
     element_name,
-    file_value,
     is_scalar,
     read_value,
     split_value,
@@ -116,7 +114,7 @@ def verdict_of(outcome: Outcome, match: Match) -> Verdict:
     return Verdict.SKIP
 
 
-def is_refusal(outcome: Outcome) -> bool:
+def _is_refusal(outcome: Outcome) -> bool:
     """Return whether the compiler refused the case: it lacks a name or a flag, or
     cannot read the input.
     """
@@ -129,7 +127,7 @@ def verdict_on_passing(outcome: Outcome, match: Match) -> Verdict:
     """Return the verdict among commits of one repository, where a refusal is what a
     commit did: it counts as a failure.
     """
-    if is_refusal(outcome):
+    if _is_refusal(outcome):
         return Verdict.BAD
     return verdict_of(outcome, match)
 
@@ -146,36 +144,36 @@ def kind_of_wrong_result(failure: Failure) -> tuple[str, float | None]:
     for kind in NOT_NUMBERS:
         if details.get(kind):
             return kind, None
-    relative, absolute = (
-        float(details.get(f"max_{name}_error", 0)) for name in ("rel", "abs")
-    )
-    return "numbers", relative or absolute
+    for name in ("max_rel_error", "max_abs_error"):
+        error = float(details.get(name, 0))
+        if error:
+            return "numbers", error
+    return "numbers", 0.0
 
 
 # Results
 
 
 def first_wrong(
-    files: Sequence[Path], expected: Sequence[str], spec: RunSpec
+    results: Sequence[str], expected: Sequence[str], spec: RunSpec
 ) -> tuple[str, dict[str, float]]:
     """Return a line on the first wrong result, as IREE prints it, and numbers on it;
     both are empty if none is wrong.
     """
-    for index, (file, wanted) in enumerate(zip(files, expected, strict=False)):
-        actual = file_value(file)
-        numbers = differences(actual, wanted, dict(spec.tolerances), spec.closeness)
+    for index, (actual, wanted) in enumerate(zip(results, expected, strict=False)):
+        numbers = differences(actual, wanted, spec)
         if not numbers:
             return _shapes_differ(index, _type_text(actual), _type_text(wanted)), {}
         if not numbers["mismatches"]:
             continue
         element = int(numbers["element"])
-        got, want = (number_text(text, element) for text in (actual, wanted))
+        got, want = (_number_text(text, element) for text in (actual, wanted))
         line = (
             f"[FAILED] result[{index}]: element at index {element} ({got}) does not "
             f"match the expected ({want})"
         )
         return line, {"output": float(index), **numbers}
-    counts = len(files), len(expected)
+    counts = len(results), len(expected)
     if counts[0] == counts[1]:
         return "", {}
     texts = [f"{count} results" for count in counts]
@@ -187,37 +185,32 @@ def _shapes_differ(index: int, actual: str, expected: str) -> str:
     return f"{problem}; expected that the view matches {expected}"
 
 
-def differences(
-    actual: str,
-    expected: str,
-    tolerances: Mapping[str, float],
-    closeness: tuple[float, float, bool] | None = None,
-) -> dict[str, float]:
+def differences(actual: str, expected: str, spec: RunSpec) -> dict[str, float]:
     """Compare two results: `elements`, `mismatches`, `nan`, `inf`, `max_abs_error`,
     `max_rel_error`, and the index of the first mismatch as `element`.
 
     `nan` and `inf` count the elements that have become so. Results that cannot be read,
-    or have different shapes, have no numbers. `tolerances` has those that differ from
-    the defaults, by element type. `closeness` replaces them, see `RunSpec`.
+    or have different shapes, have no numbers.
     """
     import numpy as np
 
     read, wanted = read_value(actual), read_value(expected)
     if read is None or wanted is None:
         return {}
-    if element_name(read) == element_name(wanted) == TEXT:
+    element = element_name(read)
+    if element == element_name(wanted) == TEXT:
         return _different_words(read, wanted)
     if read.shape != wanted.shape:
         return {}
-    if closeness is None and read.dtype != wanted.dtype:
+    if spec.closeness is None and read.dtype != wanted.dtype:
         if is_scalar(expected):
             wanted = wanted.astype(read.dtype)
         elif _are_integers_of_one_size(read, wanted):
             wanted = wanted.view(read.dtype)  # 255 and -1 are the same i8
         else:
             return {}
-    element, allowed = element_name(read), {**TOLERANCES, **tolerances}
-    relative, absolute, equal_nan = closeness or (
+    allowed = {**TOLERANCES, **dict(spec.tolerances)}
+    relative, absolute, equal_nan = spec.closeness or (
         allowed["relative"] if element in allowed else 0.0,
         allowed.get(element, 0.0),
         True,
@@ -226,21 +219,25 @@ def differences(
     with np.errstate(all="ignore"):
         wrong = ~np.isclose(got, want, relative, absolute, equal_nan)
         error, size = np.abs(got - want), np.abs(want)
-        finite = error[np.isfinite(error)]
-        has_ratio = np.isfinite(error) & np.isfinite(size) & (size != 0)
-        ratios = (error / size)[has_ratio]
-    first = {}
-    if wrong.any():
-        first = {"element": float(np.flatnonzero(wrong)[0])}
-    return {
-        **first,
+        ratios = error / size
+    numbers = {
         "elements": float(got.size),
-        "mismatches": float(np.count_nonzero(wrong)),
-        "nan": float(np.count_nonzero(np.isnan(got) & ~np.isnan(want))),
-        "inf": float(np.count_nonzero(np.isinf(got) & ~np.isinf(want))),
-        "max_abs_error": float(finite.max(initial=0.0)),
-        "max_rel_error": float(ratios.max(initial=0.0)),
+        "mismatches": float(wrong.sum()),
+        "nan": float((np.isnan(got) & ~np.isnan(want)).sum()),
+        "inf": float((np.isinf(got) & ~np.isinf(want)).sum()),
+        "max_abs_error": _largest(error),
+        "max_rel_error": _largest(ratios[np.isfinite(size)]),
     }
+    if wrong.any():
+        numbers["element"] = float(wrong.argmax())
+    return numbers
+
+
+def _largest(errors: Array) -> float:
+    """Return the largest finite error; 0 without one."""
+    import numpy as np
+
+    return float(errors[np.isfinite(errors)].max(initial=0.0))
 
 
 def _different_words(read: Array, wanted: Array) -> dict[str, float]:
@@ -274,7 +271,7 @@ def _type_text(text: str) -> str:
     return type_name(array)
 
 
-def number_text(text: str, element: int) -> str:
+def _number_text(text: str, element: int) -> str:
     """Return an element of a value, such as `0.5`, without parentheses."""
     array = read_value(text)
     assert array is not None

@@ -40,11 +40,11 @@ class MachineCheck:
     check: str
     grade: Grade
     found: str
-    advice: str = ""
+    advice: str
 
 
 def checkup(compilers: Mapping[str, Compiler]) -> list[MachineCheck]:
-    """Run all checks."""
+    """Run all checks. Each returns what it finds, and what to do about it."""
     checks: dict[str, Callable[[], tuple[str, str]]] = {
         "home": _check_of_home,
         "machine": _check_of_memory,
@@ -55,11 +55,11 @@ def checkup(compilers: Mapping[str, Compiler]) -> list[MachineCheck]:
     rows = []
     for name, check in checks.items():
         try:
-            text, advice = check()
+            found, advice = check()
             grade = Grade.WEAK if advice else Grade.GOOD
-            rows.append(MachineCheck(name, grade, text, advice))
         except (TriageError, OSError) as error:
-            rows.append(MachineCheck(name, Grade.BROKEN, str(error)))
+            grade, found, advice = Grade.BROKEN, str(error), ""
+        rows.append(MachineCheck(name, grade, found, advice))
     return rows
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.compilers.invocation import Invocation, Runner
-from triage.execution.compare import differences
+from triage.execution.compare import first_wrong
 from triage.execution.inputs import Inputs, Prepared, named_toolchain
 from triage.execution.judge import (
     NoTask,
@@ -364,14 +364,12 @@ def _ignores_unwritten_memory(
     """Return whether results stay the same when memory that was not written to has
     another content.
     """
-    tolerances, closeness = dict(run_task.spec.tolerances), run_task.spec.closeness
+    results = list(map(file_value, files))
     again = [module.parent / f"again-{file.name}" for file in files]
     for pattern in UNWRITTEN:
         ran = run_task.start(module, stop, results=again, MALLOC_PERTURB_=str(pattern))
         if not ran.ok:
             return False
-        for new, old in zip(again, files, strict=True):
-            values = file_value(new), file_value(old)
-            if differences(*values, tolerances, closeness).get("mismatches", 1):
-                return False
+        if first_wrong(list(map(file_value, again)), results, run_task.spec)[0]:
+            return False
     return True

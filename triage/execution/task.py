@@ -51,6 +51,7 @@ from triage.model.revision import Toolchain
 from triage.processes.containment import settings
 from triage.processes.process import StopSignal, run
 from triage.processes.sealing import Seal, is_sealing
+from triage.recipes.run_values import file_value
 from triage.toolchains.contents import file_state
 from triage.toolchains.registry import ToolchainRef
 
@@ -239,7 +240,8 @@ class RunTask:
         """
         from triage.execution.compare import first_wrong  # most runs compare nothing
 
-        line, numbers = first_wrong(files, self.spec.expected, self.spec)
+        results = list(map(file_value, files))
+        line, numbers = first_wrong(results, self.spec.expected, self.spec)
         if not line:
             return execution
         printed = Captured(line)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from triage.execution.compare import Match, differences
+from triage.execution.compare import Match, first_wrong
 from triage.execution.engine import Engine
 from triage.execution.judge import NoTask
 from triage.execution.persistent_workers import PersistentWorkers, WorkerAnswer
@@ -394,10 +394,4 @@ class RunTest(CompileTest):
 def _results_agree(
     case: Case, texts: Sequence[str], others: Sequence[str] | None
 ) -> bool:
-    if others is None or len(texts) != len(others):
-        return False
-    tolerances = dict(run_of(case).tolerances)
-    return all(
-        differences(text, other, tolerances).get("mismatches", 1) == 0
-        for text, other in zip(texts, others, strict=True)
-    )
+    return others is not None and not first_wrong(texts, others, run_of(case))[0]
