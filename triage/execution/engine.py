@@ -54,7 +54,6 @@ from triage.model.errors import EnvironmentFailure, TriageError
 from triage.model.execution import NO_PASS, Ending, Execution
 from triage.model.outcome import OF_MACHINE, Cause, NoAnswer, Passed, Probe
 from triage.model.revision import Toolchain
-from triage.processes.crash_stack import with_named_stack
 from triage.processes.process import StopSignal, run
 from triage.toolchains.home import (
     Home,
@@ -451,7 +450,10 @@ class Engine:
                     on_stderr=on_stderr,
                 ),
             )
-            execution = with_named_stack(execution)
+            if not execution.ok:
+                from triage.processes.crash_stack import with_named_stack
+
+                execution = with_named_stack(execution)
             execution = _with_facts(task, execution, output, counted)
             if on_output and execution.ok and regular_size(output):
                 on_output(output)

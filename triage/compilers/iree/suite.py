@@ -230,7 +230,8 @@ def _operation(suite: Suite, values: Path) -> tuple[Path, RunSpec]:
     if values.name == _TORCH_VALUES:
         return _torch_test(SuiteFile(suite, values))
     folder = values.parent
-    programs = [*folder.glob("*.mlir"), *folder.glob("*.mlirbc")]
+    suffixes = (".mlir", ".mlirbc")
+    programs = [path for path in folder.iterdir() if path.suffix in suffixes]
     if len(programs) != 1:
         message = f"a test has one program (*.mlir, *.mlirbc), not {len(programs)}."
         raise BadFiles([Problem(str(folder), None, None, message)])
