@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import BaseModel, Field, ValidationError
 
 from triage.compilers.registry import load_cases
 from triage.execution.engine import Engine
 from triage.execution.judge import result_of
-from triage.execution.task import ProbeJob
+from triage.execution.task import ProbeJob, in_job_order
 from triage.model.case import Case
 from triage.model.content import read_bytes
 from triage.model.errors import BadInput
@@ -31,36 +31,6 @@ from triage.toolchains.registry import (
 RECORD = "reproducer.json"
 RECIPE = "recipe.yaml"
 _LARGEST_RECORD = 64 << 20  # bytes
-Name = Annotated[str, Field(min_length=1)]
-
-
-class _Version(BaseModel):
-    name: Name
-
-
-class ReproducerRecord(BaseModel):
-    """What is read of `reproducer.json`."""
-
-    case: Name
-    """The name of the case that it was reduced from."""
-    signature: Name
-    bad: _Version
-    """The revision that it fails on."""
-    failure: dict[str, Any] = {}
-
-    def judged(self, case: Case) -> Case:
-        """Give a case the threshold of a failed number: between those on the bad and
-        the good revision.
-        """
-        kind, _, name = self.signature.partition(":")
-        if kind != "metric":
-            return case
-        try:
-            details = self.failure["details"]
-            limit = math.sqrt(float(details["value"]) * float(details["good"]))
-        except (LookupError, TypeError, ValueError):
-            return case
-        return replace(case, thresholds=((name, limit),))
 
 
 class ReplayState(StrEnum):
@@ -162,20 +132,32 @@ def open_reproducers(paths: Sequence[Path]) -> tuple[Replay, ...]:
 def _open(folder: Path) -> Replay:
     path = folder / RECORD
     try:
-        content = read_bytes(path, _LARGEST_RECORD)
-        record = ReproducerRecord.model_validate_json(content, strict=True)
-    except ValidationError as error:
-        mistake = error.errors(include_url=False)[0]
-        place = ".".join(map(str, mistake["loc"]))
-        raise BadInput(f"{path}: {place}: {mistake['msg']}") from error
+        record = json.loads(read_bytes(path, _LARGEST_RECORD))
     except OSError as error:
         raise BadInput(f"{path}: {why_unreadable(path, error)}") from error
-    case, *others = load_cases([folder / RECIPE])
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{path}: not JSON: {error}") from error
+    match record:
+        case {
+            "case": str(name),
+            "signature": str(signature),
+            "bad": {"name": str(bad)},
+        }:
+            pass
+        case _:
+            raise BadInput(f"{path}: `case`, `signature` or `bad.name` is missing")
+    program, *others = load_cases([folder / RECIPE])
     if others:
         raise BadInput(f"{folder / RECIPE} has a matrix; a reproducer is one program")
-    bad = None if record.bad.name == LOCAL else record.bad.name
-    program, signature = record.judged(case), record.signature
-    return Replay(str(folder), program, record.case, signature, bad)
+    kind, _, metric = signature.partition(":")
+    if kind == "metric":
+        # between the numbers on the bad and on the good revision
+        with suppress(LookupError, TypeError, ValueError):
+            details = record["failure"]["details"]
+            limit = math.sqrt(float(details["value"]) * float(details["good"]))
+            program = replace(program, thresholds=((metric, limit),))
+    recorded = None if bad == LOCAL else bad
+    return Replay(str(folder), program, name, signature, recorded)
 
 
 def replay(
@@ -188,25 +170,17 @@ def replay(
 
     Without `revs_of`: on the recorded revision and the newest release.
     """
-    planned: list[tuple[Replay, list[ProbeJob]]] = []
+    counts, jobs = list[int](), list[ProbeJob]()
     for reproducer in reproducers:
         refs = _refs_of(engine.registry, reproducer, revs_of)
-        jobs = [ProbeJob(reproducer.program, ref) for ref in refs]
-        planned.append((reproducer, jobs))
-    probes = engine.probe_all([job for _, jobs in planned for job in jobs], "replay")
-    # by the recipe's file: two folders may hold recipes of the same name
-    results = {
-        (probe.case.source, probe.revision.name): result_of(probe) for probe in probes
-    }
+        counts.append(len(refs))
+        jobs += [ProbeJob(reproducer.program, ref) for ref in refs]
+    probes = in_job_order(jobs, engine.probe_all(jobs, "replay"))
+    results = map(result_of, probes)
     return tuple(
-        replace(
-            reproducer,
-            versions=tuple(
-                results[job.case.source, job.ref.revision.name] for job in jobs
-            ),
-        )
-        for reproducer, jobs in planned
-        if jobs
+        replace(reproducer, versions=tuple(islice(results, count)))
+        for reproducer, count in zip(reproducers, counts, strict=True)
+        if count
     )
 
 
@@ -214,7 +188,7 @@ def _refs_of(
     registry: ToolchainRegistry,
     reproducer: Replay,
     revs_of: Mapping[str, Sequence[str]] | None,
-) -> Iterable[ToolchainRef]:
+) -> Collection[ToolchainRef]:
     family, revs = reproducer.program.compiler, ["latest"]
     try:
         if revs_of is not None:

@@ -34,11 +34,7 @@ from triage.model.revision import Revision
 from triage.recipes.run_values import split_value
 from triage.recipes.values import parse_version
 from triage.reduce.problem import UnreadableError
-from triage.reduce.python import (
-    kernel_in,
-    parameter_names,
-    parse_program,
-)
+from triage.reduce.python import PythonProgram, parameter_names, parse_program
 from triage.reduce.result import IssueDraft, Reduction
 from triage.toolchains.registry import ToolchainRef
 
@@ -105,32 +101,29 @@ def reproducer_of(
     """Collect the contents of a reproducer. bad: the toolchain that the reduced program
     fails on.
     """
-    revisions = {probe.revision.name: probe.revision for probe in reduction.probes}
-    at = list(revisions).index(bad.revision.name)
-    probe = reduction.probes[at]
-    recorded = engine.last_execution(probe.case, engine.registry.obtain(bad))
+    case, small, good = reduction.probes[0].case, reduction.small, reduction.good
+    recorded = engine.last_execution(case, engine.registry.obtain(bad))
     assert recorded  # it was probed
     task, execution = recorded
-    compiled, path = task.prepared.path, probe.case.input.path
+    compiled, path = task.prepared.path, case.input.path
     names = {compiled: f"input{compiled.suffix}", path: f"input{path.suffix}"}
     clean = without_paths(names, names[compiled])
-    probes = tuple(_clean_probe(other, clean) for other in reduction.probes)
-    failing, failure = probes[at], probes[at].outcome.failure
+    probes = {
+        probe.revision.name: _clean_probe(probe, clean) for probe in reduction.probes
+    }
+    failing = probes[bad.revision.name]
+    failure = failing.outcome.failure
 
-    small = reduction.small
     files = {names[path]: path.read_bytes()}
-    if probe.case.rules:
-        files[RULES_FILE] = probe.case.rules.read_bytes()
+    if case.rules:
+        files[RULES_FILE] = case.rules.read_bytes()
     output = [execution.stderr.text]
-    if probe.case.run and task.compiler.run:
-        small = replace(small, run=portable_run(task, probe.case.run, files))
+    if case.run and task.compiler.run:
+        small = replace(small, run=portable_run(task, case.run, files))
         if failure and failure.failure_class == "wrong-result":
             output = [failure.headline]
         else:
             output.insert(0, readable_output(execution.stdout.text))
-    good = reduction.good
-    if good:  # a probe knows its commit
-        good = with_portable_name(revisions.get(good.name, good))
     program = None
     with suppress(UnicodeDecodeError):  # of a binary file
         program = compiled.read_text("utf-8")
@@ -138,16 +131,16 @@ def reproducer_of(
         reduction=replace(
             reduction,
             small=small,
-            probes=probes,
+            probes=tuple(probes.values()),
             failure=failure,
             bad=failing.revision,
-            good=good,
+            good=probes[good.name].revision if good else None,
             program=program,
         ),
         bad=failing,
         compile=_standalone(task, small, failing, bad, names[compiled]),
         file=names[path],
-        ending=execution.ending_text(probe.case.limits),
+        ending=execution.ending_text(case.limits),
         output=clean("\n".join(filter(None, output))),
         files=files,
     )
@@ -157,15 +150,21 @@ def _standalone(
     task: Task, small: Case, failing: Probe, bad: ToolchainRef, source: str
 ) -> StandaloneCompile:
     """Return how to compile, and if need be run, the reduced case without triage."""
-    family, command = task.compiler, tuple[str, ...]()
-    packages = _packages(bad, family.packaging)
+    family, command = task.compiler, list[str]()
+    packages, invocation = _packages(bad, family.packaging), task.invocation
     if small.run and family.run:
         if isinstance(task.run, RunTask):
-            command = _run_command(task.run, small.run)
+            command = task.run.runner.argv(
+                Path(task.run.tool.name),
+                Path(MODULE_PLACE),
+                task.run.options,
+                small.run.inputs,
+                result_files(small.run),
+                task.run.libraries,
+            )
         if packages and family.run.distribution:
             packages += (f"{family.run.distribution}=={failing.version}",)
     assert failing.outcome.failure
-    invocation = task.invocation
     program = task.toolchain.program.name
     if family.distribution and (invocation.launcher or invocation.placeholders):
         program = family.distribution  # users start no program of this name
@@ -180,23 +179,8 @@ def _standalone(
         packages=packages,
         failure_class=failing.outcome.failure.failure_class,
         function=_kernel_function(task.case),
-        run=command,
+        run=tuple(command),
     )
-
-
-def _run_command(run: RunTask, portable: RunSpec) -> tuple[str, ...]:
-    """Return the command that runs the compiled file. portable: the run, with the names
-    of its copied files.
-    """
-    argv = run.runner.argv(
-        Path(run.tool.name),
-        Path(MODULE_PLACE),
-        run.options,
-        portable.inputs,
-        result_files(portable),
-        run.libraries,
-    )
-    return tuple(argv)
 
 
 def original_draft(engine: Engine, case: Case, bad: ToolchainRef) -> IssueDraft | None:
@@ -328,7 +312,7 @@ def _kernel_function(case: Case) -> PythonFunction | None:
         tree = parse_program(case.input.path.read_bytes())
     except UnreadableError:
         return None
-    node = kernel_in(tree, case)
+    node = PythonProgram(case, tree).kernel
     if node is None:
         return None
     # each decorator but the innermost wraps the kernel, which is its attribute `fn`
@@ -384,8 +368,10 @@ def in_order(probes: Iterable[Probe]) -> tuple[Probe, ...]:
 def expectations(probes: Iterable[Probe]) -> tuple[Expectation, ...]:
     """Return the windows of versions that fail alike, from the first failing version to
     the first that does not. Skips untestable probes and those without a version.
+
+    probes: in the order of their versions.
     """
-    versioned = [probe for probe in in_order(probes) if parse_version(probe.version)]
+    versioned = [probe for probe in probes if parse_version(probe.version)]
     return tuple(
         Expectation(
             failure.failure_class,
