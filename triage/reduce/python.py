@@ -12,7 +12,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import cached_property, partial, wraps
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from triage.reduce.problem import (
 
 # Replaces a node by another node, by several statements or, in a list, by nothing.
 Edits = Mapping[ast.AST, ast.AST | Sequence[ast.stmt] | None]
-_OPENED = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith)
+_OPENED = (ast.For, ast.While, ast.If, ast.With)
 _ALWAYS = frozenset(dir(builtins)) | {"__class__", "__file__", "__path__"}
 _LARGE = 3  # the smallest number that is halved
 _BOUND = 16  # a loop's bound instead of a value; it is halved later
@@ -65,7 +65,18 @@ class PythonProgram(Program):
 
     @cached_property
     def size(self) -> int:
-        return len(statements(self.tree))
+        return len(self.statements)
+
+    @property
+    def statements(self) -> list[ast.stmt]:
+        """All statements, inner ones after outer ones."""
+        return statements_in(self.tree)
+
+    @property
+    def functions(self) -> list[ast.FunctionDef]:
+        """The functions of the program, without those inside others."""
+        body = self.tree.body
+        return [node for node in body if isinstance(node, ast.FunctionDef)]
 
     @cached_property
     def canonical(self) -> bytes | None:
@@ -82,8 +93,20 @@ class PythonProgram(Program):
 
     @property
     def kernel(self) -> ast.FunctionDef | None:
-        """The compiled function, if it is the only one that fits the case."""
-        return kernel_in(self.tree, self.case)
+        """The compiled function: the named one, or the only one with the arguments that
+        the case names; None if there is not exactly one.
+        """
+        kernel = kernel_of(self.case)
+        if kernel is None:
+            return None
+        arguments = {*kernel.signature, *kernel.constexprs}
+        fitting = [
+            function
+            for function in self.functions
+            if function.name == kernel.kernel
+            or (not kernel.kernel and set(parameter_names(function)) == arguments)
+        ]
+        return fitting[0] if len(fitting) == 1 else None
 
     def with_edits(self, edits: Edits) -> PythonProgram:
         """Edit the tree.
@@ -160,25 +183,6 @@ class _Editor(ast.NodeTransformer):
         return copy
 
 
-def kernel_in(tree: ast.Module, case: Case) -> ast.FunctionDef | None:
-    """Find the compiled function: the named one, or the only one with the arguments
-    that the case names; None if there is not exactly one.
-    """
-    kernel = kernel_of(case)
-    if kernel is None:
-        return None
-    arguments = {*kernel.signature, *kernel.constexprs}
-    fitting = []
-    for statement in tree.body:
-        if isinstance(statement, ast.FunctionDef):
-            has_arguments = set(parameter_names(statement)) == arguments
-            if statement.name == kernel.kernel or (not kernel.kernel and has_arguments):
-                fitting.append(statement)
-    if len(fitting) == 1:
-        return fitting[0]
-    return None
-
-
 def parameters(function: ast.FunctionDef) -> list[ast.arg]:
     """List a function's parameters, without `*` and `**` ones."""
     return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
@@ -189,10 +193,9 @@ def parameter_names(function: ast.FunctionDef) -> list[str]:
     return [argument.arg for argument in parameters(function)]
 
 
-def statements(tree: ast.AST) -> list[ast.stmt]:
+def statements_in(tree: ast.AST) -> list[ast.stmt]:
     """List all statements below a node, inner ones after outer ones."""
-    nodes = (node for node in ast.walk(tree) if node is not tree)
-    below = [node for node in nodes if isinstance(node, ast.stmt)]
+    below = [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
     return sorted(below, key=lambda statement: getattr(statement, "lineno", 0))
 
 
@@ -218,33 +221,33 @@ def _read_program(case: Case, source: Path) -> Iterator[PythonProgram]:
 def drop_statements(problem: ReductionProblem) -> None:
     """Drop statements, those that read a name before those that bind it."""
     start = PythonProgram.of(problem)
-    items, kernel = statements(start.tree), start.kernel
+    items, kernel = start.statements, start.kernel
     items = [statement for statement in items if statement is not kernel]
     problem.delete(
         items[::-1], lambda dropped: start.with_edits(dict.fromkeys(dropped))
     )
 
 
-def _editing_pass(edits_of: Callable[[ast.Module], Iterator[Edits]]) -> Pass:
-    """Make a pass that makes one of several edits of the tree after another."""
-
-    def changes(problem: ReductionProblem) -> Iterator[PythonProgram]:
-        start = PythonProgram.of(problem)
-        return map(start.with_edits, edits_of(start.tree))
+def _editing_pass(edits_of: Callable[[PythonProgram], Iterator[Edits]]) -> Pass:
+    """Make a pass that makes one of several edits after another."""
 
     @wraps(edits_of)
     def run(problem: ReductionProblem) -> None:
-        problem.change(partial(changes, problem))
+        def changes() -> Iterator[PythonProgram]:
+            start = PythonProgram.of(problem)
+            return map(start.with_edits, edits_of(start))
+
+        problem.change(changes)
 
     return run
 
 
 @_editing_pass
-def open_blocks(tree: ast.Module) -> Iterator[Edits]:
+def open_blocks(program: PythonProgram) -> Iterator[Edits]:
     """Replace a loop, branch or `with` by its body; a loop's variable becomes 0, and `x
     += y` becomes `x = y`. The bounds of a loop that stays become numbers.
     """
-    for statement in statements(tree):
+    for statement in program.statements:
         match statement:
             case ast.For(target=target, iter=values, body=body):
                 first = ast.Assign([target], ast.Constant(0), lineno=0)
@@ -255,7 +258,7 @@ def open_blocks(tree: ast.Module) -> Iterator[Edits]:
                         for bound in bounds:
                             if not isinstance(bound, ast.Constant):
                                 yield {bound: ast.Constant(_BOUND)}
-            case ast.While() | ast.With() | ast.AsyncWith() | ast.Try():
+            case ast.While() | ast.With() | ast.Try():
                 yield {statement: statement.body}
             case ast.If(body=body, orelse=rest):
                 yield {statement: body}
@@ -266,16 +269,12 @@ def open_blocks(tree: ast.Module) -> Iterator[Edits]:
 
 
 @_editing_pass
-def inline_calls(tree: ast.Module) -> Iterator[Edits]:
+def inline_calls(program: PythonProgram) -> Iterator[Edits]:
     """Replace the only call of a function that returns at its end by its body, with the
     arguments in place of the parameters.
     """
-    functions = {
-        function.name: function
-        for function in tree.body
-        if isinstance(function, ast.FunctionDef)
-    }
-    for statement in statements(tree):
+    functions = {function.name: function for function in program.functions}
+    for statement in program.statements:
         if not isinstance(statement, (ast.Assign, ast.Expr, ast.Return)):
             continue
         for call in ast.walk(statement):
@@ -294,13 +293,11 @@ def inline_calls(tree: ast.Module) -> Iterator[Edits]:
 
 
 @_editing_pass
-def inline_names(tree: ast.Module) -> Iterator[Edits]:
+def inline_names(program: PythonProgram) -> Iterator[Edits]:
     """Replace a name that is bound once by its constant or name, or by the first result
     of the same function.
     """
-    for function in tree.body:
-        if not isinstance(function, ast.FunctionDef):
-            continue
+    for function in program.functions:
         bound = Counter(parameter_names(function))
         bound.update(
             node.id
@@ -309,7 +306,7 @@ def inline_names(tree: ast.Module) -> Iterator[Edits]:
         )
         # the first name that is bound to a call of a function
         firsts: dict[str, str] = {}
-        for statement in statements(function):
+        for statement in statements_in(function):
             match statement:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value) if (
                     bound[name] == 1
@@ -336,11 +333,11 @@ def _inline_edits(
 
 
 @_editing_pass
-def take_parts(tree: ast.Module) -> Iterator[Edits]:
+def take_parts(program: PythonProgram) -> Iterator[Edits]:
     """Replace an expression by a part of it, the largest first: no types, tuples,
     strings or functions.
     """
-    for node in ast.walk(tree):
+    for node in ast.walk(program.tree):
         is_stored = isinstance(getattr(node, "ctx", None), ast.Store)
         if is_stored or not isinstance(node, _VALUES):
             continue
@@ -392,10 +389,10 @@ def drop_parameters(problem: ReductionProblem) -> None:
 
 
 @_editing_pass
-def shrink_numbers(tree: ast.Module) -> Iterator[Edits]:
+def shrink_numbers(program: PythonProgram) -> Iterator[Edits]:
     """Halve the integers of the program, equal ones together."""
     constants: dict[int, list[ast.AST]] = {}
-    for node in ast.walk(tree):
+    for node in ast.walk(program.tree):
         match node:
             case ast.Constant(value=int(value)) if value >= _LARGE:
                 constants.setdefault(value, []).append(node)
