@@ -16,7 +16,8 @@ from tests.reduce.made import probes, reproducer
 from triage.execution.task import ProbeJob
 from triage.model.outcome import Probe
 from triage.model.revision import Revision
-from triage.reduce.replay import Replays, open_reproducers, replay
+from triage.reduce.reproducer import open_reproducers, replay
+from triage.reduce.result import Replays
 from triage.report.reproducer import write_reproducer
 from triage.toolchains.registry import ToolchainRef
 

@@ -232,7 +232,8 @@ def replay_reproducers(
 
     - `triage replay reproducers/ -t nightly:latest`
     """
-    from triage.reduce.replay import Replays, open_reproducers, replay
+    from triage.reduce.reproducer import open_reproducers, replay
+    from triage.reduce.result import Replays
 
     reproducers = open_reproducers(paths)
     cases = [reproducer.program for reproducer in reproducers]

@@ -41,13 +41,13 @@ from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
 from triage.model.execution import Stage
 from triage.model.outcome import Cause, Failure, NoAnswer, Verdict
-from triage.reduce.replay import replay_states
 from triage.reduce.reproducer import (
     Reproducer,
     draft_of,
     original_draft,
     reproducer_of,
 )
+from triage.reduce.result import replay_states
 from triage.reduce.workflow import reduce_case
 from triage.remedy.candidates import RemedyRequest
 from triage.remedy.search import find_remedies

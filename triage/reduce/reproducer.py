@@ -1,15 +1,17 @@
 """The contents of a reproducer, without local paths, and the versions that it fails
-on.
+on; and reproducers that are read from their folders and compiled again.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +19,7 @@ from packaging.version import Version
 
 from triage.compilers.base import Environment, Packaging
 from triage.compilers.invocation import readable_output
-from triage.compilers.registry import family_of
+from triage.compilers.registry import family_of, load_cases
 from triage.compilers.repro_script import (
     MODULE_PLACE,
     RULES_FILE,
@@ -27,17 +29,22 @@ from triage.compilers.repro_script import (
 )
 from triage.execution.engine import Engine
 from triage.execution.judge import result_of
-from triage.execution.task import ProbeJob, RunTask, Task
+from triage.execution.task import ProbeJob, RunTask, Task, in_job_order
 from triage.model.case import Case, Expectation, RunSpec
+from triage.model.content import read_bytes
+from triage.model.errors import BadInput
 from triage.model.outcome import Failed, Failure, NoAnswer, Passed, Probe
 from triage.model.revision import Revision
 from triage.recipes.run_values import split_value
-from triage.recipes.values import parse_version
+from triage.recipes.values import parse_version, why_unreadable
 from triage.reduce.problem import UnreadableError
 from triage.reduce.python import PythonProgram, parameter_names, parse_program
-from triage.reduce.result import IssueDraft, Reduction
-from triage.toolchains.registry import ToolchainRef
+from triage.reduce.result import IssueDraft, Reduction, Replay
+from triage.toolchains.registry import ToolchainRef, ToolchainRegistry, recorded_rev
 
+RECORD = "reproducer.json"
+RECIPE = "recipe.yaml"
+_LARGEST_RECORD = 64 << 20  # bytes
 LOCAL = "local build"
 """The name of a compiler that only this machine has."""
 
@@ -381,3 +388,94 @@ def expectations(probes: Iterable[Probe]) -> tuple[Expectation, ...]:
         for window in windows(versioned)
         if (failure := window.probes[0].outcome.failure)
     )
+
+
+def open_reproducers(paths: Sequence[Path]) -> tuple[Replay, ...]:
+    """Read the reproducers in `paths`: folders of one reproducer, or folders of such
+    folders (hidden ones are skipped).
+
+    Raises BadFiles, and BadInput for an unknown compiler.
+    """
+    reproducers: dict[Path, Replay] = {}
+    for path in paths:
+        folders = [path]
+        if not (path / RECORD).exists():
+            folders = sorted(file.parent for file in path.glob(f"[!.]*/{RECORD}"))
+        if not folders:
+            folder = f"a folder with {RECORD} and {RECIPE}"
+            raise BadInput(f"{path} contains no reproducer: {folder}")
+        reproducers |= {folder: _open(folder) for folder in folders}
+    return tuple(reproducers.values())
+
+
+def _open(folder: Path) -> Replay:
+    path = folder / RECORD
+    try:
+        record = json.loads(read_bytes(path, _LARGEST_RECORD))
+    except OSError as error:
+        raise BadInput(f"{path}: {why_unreadable(path, error)}") from error
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{path}: not JSON: {error}") from error
+    match record:
+        case {
+            "case": str(name),
+            "signature": str(signature),
+            "bad": {"name": str(bad)},
+        }:
+            pass
+        case _:
+            raise BadInput(f"{path}: `case`, `signature` or `bad.name` is missing")
+    program, *others = load_cases([folder / RECIPE])
+    if others:
+        raise BadInput(f"{folder / RECIPE} has a matrix; a reproducer is one program")
+    kind, _, metric = signature.partition(":")
+    if kind == "metric":
+        # between the numbers on the bad and on the good revision
+        with suppress(LookupError, TypeError, ValueError):
+            details = record["failure"]["details"]
+            limit = math.sqrt(float(details["value"]) * float(details["good"]))
+            program = replace(program, thresholds=((metric, limit),))
+    recorded = None if bad == LOCAL else bad
+    return Replay(str(folder), program, name, signature, recorded)
+
+
+def replay(
+    engine: Engine,
+    reproducers: Sequence[Replay],
+    revs_of: Mapping[str, Sequence[str]] | None = None,
+) -> tuple[Replay, ...]:
+    """Compile each reproducer on the revisions that `revs_of` names for its compiler,
+    in order. Leave out reproducers of other compilers.
+
+    Without `revs_of`: on the recorded revision and the newest release.
+    """
+    counts, jobs = list[int](), list[ProbeJob]()
+    for reproducer in reproducers:
+        refs = _refs_of(engine.registry, reproducer, revs_of)
+        counts.append(len(refs))
+        jobs += [ProbeJob(reproducer.program, ref) for ref in refs]
+    probes = in_job_order(jobs, engine.probe_all(jobs, "replay"))
+    results = map(result_of, probes)
+    return tuple(
+        replace(reproducer, versions=tuple(islice(results, count)))
+        for reproducer, count in zip(reproducers, counts, strict=True)
+        if count
+    )
+
+
+def _refs_of(
+    registry: ToolchainRegistry,
+    reproducer: Replay,
+    revs_of: Mapping[str, Sequence[str]] | None,
+) -> Collection[ToolchainRef]:
+    family, revs = reproducer.program.compiler, ["latest"]
+    try:
+        if revs_of is not None:
+            revs = list(revs_of.get(family, ()))
+        elif reproducer.bad:
+            revs.insert(0, recorded_rev(reproducer.bad))
+    except BadInput as error:
+        path = Path(reproducer.reproducer, RECORD)
+        raise BadInput(f"{path}: {error}; name a toolchain with -t") from error
+    refs = [registry.resolve(rev, family) for rev in revs]
+    return {ref.revision.name: ref for ref in refs}.values()

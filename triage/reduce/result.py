@@ -1,8 +1,10 @@
-"""The result of a reduction."""
+"""The results of reductions, and of reproducers that are compiled again."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 from triage.model.case import Case, Target
 from triage.model.fields import UNPRINTED, in_json, key
@@ -135,3 +137,98 @@ class IssueDraft:
     """Sizes of the original and of this program; None if nothing was reduced."""
     unit: str = "operation"
     """What `sizes` counts."""
+
+
+class ReplayState(StrEnum):
+    """The result of a reproducer on a version."""
+
+    REPRODUCES = "reproduces"
+    FIXED = "fixed"  # it passes
+    CHANGED = "changed"  # it fails with another signature
+    UNTESTABLE = "untestable"
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A recorded reproducer and its results."""
+
+    reproducer: str
+    """The folder."""
+    program: Case = field(metadata=UNPRINTED)
+    """The reduced case."""
+    case: str
+    """The name of the original case."""
+    signature: str
+    bad: str | None
+    """The revision that it fails on, unless only the recording machine had that
+    compiler.
+    """
+    versions: tuple[ProbeResult, ...] = ()
+    """In the order in which they were named; none before it is compiled."""
+
+    @in_json
+    def states(self) -> dict[str, ReplayState]:
+        """The state of each version by its name."""
+        return replay_states(self.versions, self.signature)
+
+    @in_json
+    def status(self) -> ReplayState:
+        """The state on the last version."""
+        return [*self.states.values()][-1]
+
+    @in_json
+    def holds(self) -> bool | None:
+        """Whether the recorded version still fails in the same way; None if it was not
+        compiled or is untestable.
+        """
+        state = self.states.get(self.bad or "")
+        if state in (None, ReplayState.UNTESTABLE):
+            return None
+        return state is ReplayState.REPRODUCES
+
+    @property
+    def tested(self) -> bool:
+        """Whether the recorded version was testable. If it was not compiled: whether
+        any version was.
+        """
+        recorded = [
+            result for result in self.versions if result.toolchain.name == self.bad
+        ]
+        return not all(result.untestable for result in recorded or self.versions)
+
+
+@dataclass(frozen=True, slots=True)
+class Replays:
+    """Reproducers that were compiled again."""
+
+    reproducers: Sequence[Replay]
+
+    @property
+    def exit(self) -> Exit:
+        """FOUND if a recorded version no longer fails as recorded, else why a
+        reproducer could not be tested.
+        """
+        if any(replay.holds is False for replay in self.reproducers):
+            return Exit.FOUND
+        untested = [replay for replay in self.reproducers if not replay.tested]
+        if not untested:
+            return Exit.OK
+        causes = [version.cause for replay in untested for version in replay.versions]
+        return exit_without_answer(*causes)
+
+
+def replay_states(
+    results: Iterable[ProbeResult], signature: str
+) -> dict[str, ReplayState]:
+    """Return what each version does with the program of a recorded failure."""
+    states = {}
+    for result in results:
+        state = ReplayState.CHANGED
+        if result.untestable:
+            state = ReplayState.UNTESTABLE
+        elif result.failure is None:
+            state = ReplayState.FIXED
+        elif result.failure.signature == signature:
+            state = ReplayState.REPRODUCES
+        states[result.toolchain.name] = state
+    return states

@@ -12,7 +12,7 @@ from triage.investigate.result import CaseResult, FailureCluster
 from triage.model.fields import as_json
 from triage.model.revision import Revision
 from triage.nightly.result import Night
-from triage.reduce.result import IssueDraft
+from triage.reduce.result import IssueDraft, replay_states
 from triage.report.document import (
     Block,
     Bullets,
@@ -70,7 +70,6 @@ def night_issue(cluster: FailureCluster, night: Night) -> Document:
 
 def reproducer_issue(reproducer: Reproducer) -> Document:
     """Return the text of a reproducer's folder."""
-    from triage.reduce.replay import replay_states
     from triage.reduce.reproducer import draft_of
 
     reduction, failure = reproducer.reduction, reproducer.failure

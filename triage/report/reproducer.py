@@ -19,8 +19,9 @@ from triage.model.fields import Json, as_json, file_keys
 from triage.model.outcome import Passed, Probe, ProbeResult
 from triage.model.revision import FamilyRef
 from triage.recipes.values import format_size, recipe_lines
-from triage.reduce.replay import RECIPE, RECORD
 from triage.reduce.reproducer import (
+    RECIPE,
+    RECORD,
     Reproducer,
     expectations,
     slug,

@@ -47,7 +47,7 @@ if TYPE_CHECKING:  # each command needs the classes of one of them
     from triage.nightly.result import Night
     from triage.nightly.store import BackendVerdict, NightSummary
     from triage.recipes.expectations import ExpectationUpdate
-    from triage.reduce.replay import Replays
+    from triage.reduce.result import Replays
 
 _PLACES = 6  # where a failure was seen
 
