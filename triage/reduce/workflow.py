@@ -135,12 +135,10 @@ def measure_baseline(
         case = replace(case, run=None)
         probes = _probe_original(engine, case, refs)
     failure = _failure_to_keep(probes)
-    naming, times = Naming.NEVER, 0
+    naming, times = Naming.NEVER, 2 if failure.family in _DOUBTED else 0
     rule = rules_of(case).by_name.get(failure.failure_class)
     if failure.family == "crash" or (rule and rule.needs_pass):
-        naming, times = Naming.AT_ONCE, 1
-    if failure.family in _DOUBTED:
-        times = 2
+        naming, times = Naming.AT_ONCE, times or 1
     # as smaller programs are compiled
     repeated = [
         engine.probe(ProbeJob(case, bad, once=naming, attempt=attempt))
@@ -152,11 +150,10 @@ def measure_baseline(
     if failure.failure_class == "wrong-result":
         # the signature has the index of the result, which may change
         same = same_wrong_result(failure)
+    outcomes = [probe.outcome for probe in (probes[0], *repeated)]
     is_sure = all(
-        probe.outcome.failure
-        and same(probe.outcome.failure)
-        and not probe.outcome.flaky
-        for probe in (probes[0], *repeated)
+        outcome.failure and same(outcome.failure) and not outcome.flaky
+        for outcome in outcomes
     )
     if not is_sure and failure.stage is not Stage.COMPILE:
         why = f"runs on {bad.revision.name} end differently"
@@ -178,10 +175,10 @@ def measure_baseline(
 def _probe_original(
     engine: Engine, case: Case, refs: Sequence[ToolchainRef]
 ) -> list[Probe]:
-    jobs = [ProbeJob(case, ref) for ref in refs]
     return [
-        engine.recall(job) or engine.probe(replace(job, once=Naming.NEVER))
-        for job in jobs
+        engine.recall(ProbeJob(case, ref))
+        or engine.probe(ProbeJob(case, ref, once=Naming.NEVER))
+        for ref in refs
     ]
 
 
