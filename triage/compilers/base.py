@@ -164,12 +164,10 @@ class OptionCatalog:
 
     def prefixes(self, phase: str, backend: str) -> tuple[str, ...]:
         """Return the prefixes of options to try when a phase fails, nearest first."""
-        if phase not in self.phases:
-            phase = self.code_phase
-        of_phase = self.phases.get(phase, ())
-        if phase == self.code_phase:
-            return (*self.backends.get(backend, ()), *of_phase)
-        return of_phase
+        if phase in self.phases and phase != self.code_phase:
+            return self.phases[phase]
+        of_code = self.phases.get(self.code_phase, ())
+        return (*self.backends.get(backend, ()), *of_code)
 
 
 class Severity(StrEnum):

@@ -115,7 +115,7 @@ class RecipeStarter:
         `pasted_flags.yaml`. None of them starts a program or names a file.
         """
         lists = family_yaml(type(self), "pasted_flags.yaml") or {}
-        return frozenset(name for names in lists.values() for name in names.split())
+        return frozenset(" ".join(lists.values()).split())
 
     def programs_in(self, text: str) -> Sequence[PastedProgram]:
         """Return this family's programs in a pasted text."""

@@ -4,12 +4,10 @@ gist or a log.
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -83,19 +81,7 @@ def start_from_file(request: RecipeRequest, source: Path) -> RecipeStart:
         program = decoded(source.read_bytes())
         if request.packages:  # whatever the script is about, it runs
             families = ["command"]
-    try:
-        return _start_from_program(request, families, source, program)
-    except NoProgramError:
-        with suppress(ValueError, RecursionError, MemoryError):  # it is too deep
-            _check_syntax(source, program)
-        raise
-
-
-def _check_syntax(source: Path, program: str) -> None:
-    try:
-        ast.parse(program)
-    except SyntaxError as error:
-        raise BadInput(f"{source}:{error.lineno}: {error.msg}") from None
+    return _start_from_program(request, families, source, program)
 
 
 def _start_from_program(

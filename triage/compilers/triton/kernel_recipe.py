@@ -63,7 +63,7 @@ class TritonRecipes(RecipeStarter):
         if path.suffix in (".ttir", ".ttgir"):
             return start
         try:
-            guess = guess_kernel(program, request.kernel)
+            guess = guess_kernel(program, request.kernel, path)
             if guess is None or guess.kernel is None:
                 return None
             if not is_standalone(program):

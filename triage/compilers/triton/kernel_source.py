@@ -82,13 +82,16 @@ Bindings = dict[str, list[ast.expr]]
 """Name -> the values that are assigned to it."""
 
 
-def guess_kernel(source: str, name: str | None = None) -> KernelGuess | None:
+def guess_kernel(
+    source: str, name: str | None = None, file: object = None
+) -> KernelGuess | None:
     """Guess what a kernel of a file is compiled for. Returns None if the source is not
     Python, or has no kernel.
 
     Args:
-        source: The file, with the kernel's launches if there are any.
+        source: The text, with the kernel's launches if there are any.
         name: The kernel, if there are several.
+        file: The name of the file in messages.
 
     Raises:
         BadInput: No kernel has that name; or no name is given, and there are several
@@ -96,7 +99,11 @@ def guess_kernel(source: str, name: str | None = None) -> KernelGuess | None:
     """
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except SyntaxError as error:
+        if name is None:
+            return None
+        raise BadInput(f"{file}:{error.lineno}: {error.msg}") from None
+    except (ValueError, RecursionError, MemoryError):  # it is nested too deeply
         return None
     kernels = {
         node.name: node
