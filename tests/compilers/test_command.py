@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.conftest import Triage
+from tests.conftest import Asked, Triage
 from tests.programs import write_program
 from triage.compilers.command.adapter import Command, VersionCommand
 from triage.model.errors import EnvironmentFailure
@@ -47,34 +48,28 @@ def built(tmp_path: Path) -> Path:
     return tmp_path / "build"
 
 
+@pytest.mark.usefixtures("home")
 def test_a_built_compiler_end_to_end_with_rules_of_its_own(
-    home: Path, triage: Triage, tmp_path: Path, built: Path
+    asked: Asked, tmp_path: Path, built: Path
 ) -> None:
     (tmp_path / "mine.yaml").write_text(RECIPE)
     (tmp_path / "minicc.rules").write_text(RULES)
+    words = ("run", tmp_path / "mine.yaml", "-t", f"path:{built}")
+
+    def result(code: int = 0) -> dict[str, Any]:
+        [row] = asked(*words, code=code)["results"]
+        return {"details": row["failure"] and row["failure"]["details"], **row}
+
     (tmp_path / "program.c").write_text("good\n")
-    words = ("run", tmp_path / "mine.yaml", "-t", f"path:{built}", "--format", "json")
-    done = triage(*words)
-    assert done.returncode == 0, done.stderr
-    [result] = json.loads(done.stdout)["results"]
-    assert (result["status"], result["metrics"]) == (
-        "passed",
-        {"instructions": 12, "artifact_bytes": 5},
-    )
+    assert result()["metrics"] == {"instructions": 12, "artifact_bytes": 5}
     (tmp_path / "program.c").write_text("BAD\n")
-    done = triage(*words)
-    assert done.returncode == 1, done.stderr
-    [result] = json.loads(done.stdout)["results"]
-    assert (result["failure"]["class"], result["failure"]["details"]) == (
-        "not-allowed",
-        {"number": 17},
-    )
-    assert json.loads(triage(*words).stdout)["results"][0]["cached"]
+    failed = result(code=1)
+    assert failed["failure"]["class"] == "not-allowed"
+    assert (failed["details"], failed["cached"]) == ({"number": 17}, False)
+    assert result(code=1)["cached"]
+    # a changed compiler is another compiler
     (built / "bin/minicc").write_text(COMPILER.replace("BAD", "WORSE"))
-    [result] = json.loads(triage(*words).stdout)["results"]
-    assert (result["status"], result["cached"]) == ("passed", False), (
-        "a changed compiler is another compiler"
-    )
+    assert not result()["cached"]
 
 
 def test_a_killed_command_does_not_mean_that_there_is_no_version(
@@ -123,36 +118,29 @@ def test_a_syntax_that_changes_and_a_damaged_install_say_nothing(
     assert (result["status"], failure["class"]) == (status, failure_class)
 
 
+@pytest.mark.usefixtures("home")
 def test_a_number_that_grew_is_reduced_and_replayed(
-    home: Path, triage: Triage, tmp_path: Path
+    triage: Triage, asked: Asked, tmp_path: Path
 ) -> None:
-    (tmp_path / "size.yaml").write_text(
-        'name: size\ncompiler: command\ncommand: ["{toolchain}/cc", "{input}", "{output}"]\n'
-        "input: program.txt\n"
-    )
+    recipe = tmp_path / "size.yaml"
+    command = 'command: ["{toolchain}/cc", "{input}", "{output}"]'
+    recipe.write_text(f"name: size\ncompiler: command\n{command}\ninput: program.txt\n")
     (tmp_path / "program.txt").write_text("add\nloop\nadd\nloop\nmul\n")
     # other lines grew too, but by less than the threshold
     for name, line, loop in (("good", 4, 1), ("bad", 5, 16)):
         sizes = f'$(({line} * $(grep -c . "$1") + {loop} * $(grep -c loop "$1")))'
+        fact = f'{{\\"metrics\\": {{\\"instructions\\": {sizes}}}}}'
         write_program(
-            tmp_path / name / "cc",
-            f'#!/bin/sh\necho "triage: {{\\"metrics\\": {{\\"instructions\\": {sizes}}}}}"\ncp "$1" "$2"\n',
+            tmp_path / name / "cc", f'#!/bin/sh\necho "triage: {fact}"\ncp "$1" "$2"\n'
         )
-    bad = ("-t", f"path:{tmp_path / 'bad'}")
-    words = (*bad, "--good", f"path:{tmp_path / 'good'}", "--metric", "instructions")
-    folder = ("--out", tmp_path / "out", "--format", "json")
-    done = triage("reduce", tmp_path / "size.yaml", *words, *folder)
-    assert done.returncode == 0, done.stderr
-    answer = json.loads(done.stdout)
-    assert (answer["program"], answer["signature"]) == (
-        "loop\n",
-        "metric:instructions",
-    )
+    good, bad = f"path:{tmp_path / 'good'}", f"path:{tmp_path / 'bad'}"
+    words = ("reduce", recipe, "-t", bad, "--metric", "instructions")
+    answer = asked(*words, "--good", good, "--out", tmp_path / "out")
+    assert answer["program"] == "loop\n"
+    assert answer["signature"] == "metric:instructions"
     readme = Path(answer["reproducer"], "README.md").read_text()
     assert "fails" not in readme.partition("### Version")[0]  # its number is worse
-    for name, status in (("bad", "reproduces"), ("good", "fixed")):
-        words = ("-t", f"path:{tmp_path / name}", "--format", "json")
-        done = triage("replay", answer["reproducer"], *words)
-        assert json.loads(done.stdout)["reproducers"][0]["status"] == status
-    done = triage("reduce", tmp_path / "size.yaml", *bad, "--metric", "instructions")
-    assert done.returncode == 2
+    for rev, status in ((bad, "reproduces"), (good, "fixed")):
+        replay = asked("replay", answer["reproducer"], "-t", rev)
+        assert replay["reproducers"][0]["status"] == status
+    assert triage(*words).returncode == 2

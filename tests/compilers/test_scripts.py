@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.conftest import Triage
+from tests.conftest import Asked
 from tests.toolchains.loopback import make_wheel, serve
 
 # From 1.1 on it joins words in another way, from 1.2 on it adds wrongly, and 1.3 lacks
@@ -57,19 +55,13 @@ def scripts(workplace: Path) -> None:
     (workplace / "adds.py").write_text(ADDS)
 
 
-def answer(triage: Triage, *words: object) -> Any:
-    done = triage(*words, "--format", "json")
-    assert done.stdout, done.stderr
-    return json.loads(done.stdout)
-
-
 def revisions(*names: str) -> list[str]:
     return [word for name in names for word in ("-t", f"command:texts:{name}")]
 
 
 @pytest.mark.usefixtures("releases")
 def test_how_a_script_ends_and_what_it_prints_is_its_result(
-    triage: Triage, workplace: Path
+    asked: Asked, workplace: Path
 ) -> None:
     """Times, versions and addresses that it prints do not count. The recipe is what
     `bisect` and `why` make of a script.
@@ -78,8 +70,8 @@ def test_how_a_script_ends_and_what_it_prints_is_its_result(
     (workplace / "r.yaml").write_text(
         f"name: r\n{keys}\nrun: {{reference: {{toolchain: '1.2'}}}}\n"
     )
-    ended = answer(triage, "run", "adds.py", *revisions("1.0", "1.2", "1.3"))["results"]
-    printed = answer(triage, "run", "r.yaml", "-t", "1.0", "-t", "1.1")["results"]
+    ended = asked("run", "adds.py", *revisions("1.0", "1.2", "1.3"), code=1)["results"]
+    printed = asked("run", "r.yaml", "-t", "1.0", "-t", "1.1", code=1)["results"]
     statuses = ["passed", "failed", "failed", "failed", "passed"]
     assert [row["status"] for row in (*ended, *printed)] == statuses
     failures = [row["failure"] for row in (*ended, *printed) if row["failure"]]
@@ -91,17 +83,17 @@ def test_how_a_script_ends_and_what_it_prints_is_its_result(
 @pytest.mark.slow
 @pytest.mark.usefixtures("releases")
 def test_the_release_that_changed_a_script_is_found(
-    triage: Triage, workplace: Path
+    asked: Asked, workplace: Path
 ) -> None:
     for script, bad, culprit in (("adds.py", "1.2", "1.2"), ("joins.py", "1.3", "1.1")):
         ends = ("--good", "command:texts:1.0", "--bad", f"command:texts:{bad}")
-        bisection = answer(triage, "bisect", script, *ends)
+        bisection = asked("bisect", script, *ends)
         assert (bisection["status"], bisection["after"]["name"]) == ("culprit", culprit)
-    explanation = answer(triage, "why", "joins.py", *revisions("1.1"))
+    explanation = asked("why", "joins.py", *revisions("1.1"), code=1)
     assert explanation["failure"]["class"] == "wrong-result"
     script = JOINS.replace("from helper import WORDS", "WORDS = ['a', 'b']")
     (workplace / "issue.md").write_text(f"It says or:\n```python\n{script}```\n")
-    pasted = answer(triage, "why", "issue.md", *revisions("1.1"))
+    pasted = asked("why", "issue.md", *revisions("1.1"), code=1)
     assert pasted["failure"]["signature"] == explanation["failure"]["signature"]
 
 
@@ -110,12 +102,12 @@ def test_the_release_that_changed_a_script_is_found(
     ("script", "good", "bad"), [("adds.py", "1.1", "1.2"), ("joins.py", "1.0", "1.1")]
 )
 def test_a_reduced_script_repeats_its_failure_without_triage(
-    releases: Path, triage: Triage, workplace: Path, script: str, good: str, bad: str
+    releases: Path, asked: Asked, workplace: Path, script: str, good: str, bad: str
 ) -> None:
     alone = (workplace / script).read_text().replace("from helper import ", "")
     (workplace / script).write_text(alone.replace("WORDS", "['salt', 'pepper']"))
     out = ("--good", good, "--out", workplace / "out")
-    reduction = answer(triage, "reduce", script, *revisions(bad), *out)
+    reduction = asked("reduce", script, *revisions(bad), *out)
     assert reduction["status"] == "reduced"
     [written] = workplace.rglob("repro.sh")
     assert "pip install texts==" in written.read_text()
