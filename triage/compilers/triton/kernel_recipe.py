@@ -87,14 +87,14 @@ def is_standalone(text: str) -> bool:
         match statement:
             case ast.For() | ast.Expr(value=ast.Call()):
                 return False
-    modules: list[str] = []
+    modules: list[str | None] = []
     for node in ast.walk(tree):
         match node:
             case ast.Import(names=aliases):
                 modules += [alias.name for alias in aliases]
             case ast.ImportFrom(module=module, level=level):
-                modules.append("." * level + (module or ""))
-    return all(module.partition(".")[0] in _AVAILABLE for module in modules)
+                modules.append(None if level else module)
+    return all(module and module.split(".")[0] in _AVAILABLE for module in modules)
 
 
 def copy_kernel(path: Path | None, text: str, kernel: str) -> str:
@@ -218,9 +218,7 @@ def _names_read(statement: ast.stmt) -> list[str]:
     local_names = set()
     for node in ast.walk(statement):
         match node:
-            case ast.arg(arg=name):
-                local_names.add(name)
-            case ast.Name(id=name, ctx=ast.Store()):
+            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
                 local_names.add(name)
             case ast.Name(id=name):
                 names[name] = None
